@@ -59,6 +59,12 @@ class Joined:
         self.cells = np.concatenate([self.cells, cells])
         self.values = np.concatenate([self.values, values])
 
+    def win(self, labels: LabelColumns, found: Found) -> None:
+        """Add labels that count from now on, with how long after their decisions they came."""
+        self.add(found.ts, found.cell, labels.contributions(found.ts))
+        delays = np.maximum(labels.labelled_at - found.ts, 0) / (MINUTE / 60)
+        self.delays = np.concatenate([self.delays, delays])
+
     def add_to(self, tallies: Tallies) -> None:
         """Add the outcomes to a shard's totals."""
         tallies.counted += self.counted
@@ -114,8 +120,8 @@ def match(
     stored: StoredDecisions,
     shard: Shard,
     fresh: LabelColumns,
-    watermark: int | None,
     other_ids: OtherIds,
+    reached: int | None = None,
 ) -> Matched:
     """Look labels up among the decisions stored so far.
 
@@ -123,10 +129,11 @@ def match(
         stored: the decisions.
         shard: the label shard that owns ``fresh``.
         fresh: labels of this flush; may be empty.
-        watermark: event time the decisions are complete to, read before; None when unknown.
         other_ids: of ``fresh``, as in a flush.
+        reached: labels that wait are tried up to this decided_at; None: all of them.
     """
-    waited, others = _read_waiting(stored.connection, shard, watermark)
+    watermark = stored.watermark
+    waited, others = _read_waiting(stored.connection, shard, watermark, reached)
     labels, others = LabelColumns.concat([waited, fresh]), {**others, **other_ids}
     found = find_decisions(stored, labels, others)
     late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
@@ -182,50 +189,101 @@ def _hours(labels: LabelColumns) -> Int64s:
     return pane_of(labels.ts, Grain.HOUR)
 
 
+def _has_decision(key: str, shift: str = "") -> str:
+    hour = f"(w.ts {shift}) / {HOUR}" if shift else "w.hour"
+    return f"EXISTS (SELECT 1 FROM pending p WHERE p.hour = {hour} AND p.id = w.{key})"
+
+
+def _beyond_edge(shift: str) -> str:
+    own, other = (_has_decision(key, shift) for key in ("id", "other_id"))
+    return f"(w.ts {shift}) / {HOUR} <> w.hour AND ({own} OR w.other_id <> 0 AND {other})"
+
+
+_WAITING = sa.text(
+    "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer, other_id"
+    " FROM waiting_label w WHERE topic = :topic AND part = :part AND (ts < :due OR ts <= :reached"
+    f" AND ({_has_decision('id')} OR {_beyond_edge(f'- {NEAR}')} OR {_beyond_edge(f'+ {NEAR}')}))"
+)
+
+
 def _read_waiting(
-    connection: sa.Connection, shard: Shard, watermark: int | None
+    connection: sa.Connection, shard: Shard, watermark: int | None, reached: int | None
 ) -> tuple[LabelColumns, OtherIds]:
     """Waiting labels whose decision may have come, or which waited long enough; other ids."""
-    hours = f"(w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})"
     rows = connection.execute(
-        sa.text(
-            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer,"
-            " other_id FROM waiting_label w"
-            " WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
-            f" (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN {hours})"
-            " OR other_id <> 0 AND EXISTS"
-            f" (SELECT 1 FROM pending p WHERE p.id = w.other_id AND p.hour IN {hours}))"
-        ),
+        _WAITING,
         {
             "topic": shard.topic,
             "part": shard.partition,
             "due": _NEVER if watermark is None else watermark - WAIT,
+            "reached": -_NEVER if reached is None else reached,
         },
     ).all()
-    others = {(row.id, row.ts): row.other_id for row in rows if row.other_id}
-    return LabelColumns.of_rows([tuple(row)[:-1] for row in rows]), others
+    others = {(row[0], row[1]): row[-1] for row in rows if row[-1]}
+    return LabelColumns.of_rows([row[:-1] for row in rows]), others
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, found: Found) -> Joined:
     """Let each label compete with the one that counts so far; write the winners."""
+    none = np.empty(0, np.int64)
+    joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
+    firsts = _insert_firsts(connection, labels, found)
+    joined.win(labels.take(firsts), found.take(firsts))
+    joined.counted += len(firsts)
+    others = np.delete(np.arange(len(labels)), firsts)
+    if len(others):
+        _let_compete(connection, joined, labels.take(others), found.take(others))
+    return joined
+
+
+def _insert_firsts(connection: sa.Connection, labels: LabelColumns, found: Found) -> Int64s:
+    """Write labels that nothing competes with; returns which, in the order of their keys.
+
+    What this worker knows of earlier labels may be wrong: another one may have stored some. Then
+    the insert finds a row that is there, and none of these is first. Only SQLite, where nobody
+    else writes meanwhile; elsewhere :func:`lock_states` has made all rows.
+    """
+    none = np.empty(0, np.int64)
+    if connection.dialect.name != "sqlite" or not len(labels):
+        return none
+    columns = np.stack([found.hour, found.id, labels.complaint.astype(np.int64)])
+    order = np.lexsort(columns[::-1])
+    alone = order[_differ_from_neighbours(columns[:, order])]
+    firsts: Int64s = alone[found.labelled[alone] == 0]
+    if not len(firsts):
+        return none
+    savepoint = connection.begin_nested()
+    keys = dict(zip(_KEY, columns[:, firsts], strict=True))
+    standing = _columns(labels.take(firsts))
+    if bulk.insert(connection, label_state, {**keys, **standing}) == len(firsts):
+        savepoint.commit()
+        return firsts
+    savepoint.rollback()
+    return none
+
+
+def _differ_from_neighbours(columns: Int64s) -> _Bools:
+    """Rows of sorted columns that are there once."""
+    differs = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+    return np.asarray(np.append(True, differs) & np.append(differs, True))
+
+
+def _let_compete(
+    connection: sa.Connection, joined: Joined, labels: LabelColumns, found: Found
+) -> None:
     keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
     before = _read_states(connection, keys)
-    joined, winners, contested = _compete(labels, keys, before)
+    winners, contested = _compete(joined, labels, keys, before)
     rows = np.array(list(winners.values()), np.int64)
-    won = labels.take(rows)
-    ts = found.ts[rows]
-    values = won.contributions(ts)
-    beaten = [i for i, key in enumerate(winners) if key in before]
-    if beaten:
-        old = LabelColumns.of_rows([before[key] for i, key in enumerate(winners) if key in before])
-        values[beaten] -= old.contributions(ts[beaten])
-    _write_states(connection, list(winners), won)
-    joined.add(ts, found.cell[rows], values)
-    joined.delays = np.maximum(won.labelled_at - ts, 0) / (MINUTE / 60)
+    joined.win(labels.take(rows), found.take(rows))
+    _write_states(connection, list(winners), labels.take(rows))
+    if beaten := [row for key, row in winners.items() if key in before]:
+        old = LabelColumns.of_rows([before[key] for key in winners if key in before])
+        ts = found.ts[beaten]
+        joined.add(ts, found.cell[beaten], -old.contributions(ts))
     if contested:
         rows, values = _pairs(connection, labels, keys, before, contested)
         joined.add(found.ts[rows], found.cell[rows], values)
-    return joined
 
 
 def _pairs(
@@ -246,16 +304,17 @@ def _pairs(
 
 
 def _compete(
-    labels: LabelColumns, keys: Sequence[_Key], before: dict[_Key, tuple[int, ...]]
-) -> tuple[Joined, dict[_Key, int], set[_Key]]:
+    joined: Joined,
+    labels: LabelColumns,
+    keys: Sequence[_Key],
+    before: dict[_Key, tuple[int, ...]],
+) -> tuple[dict[_Key, int], set[_Key]]:
     """Walk the labels in arrival order; the result by key does not depend on that order.
 
     Returns:
-        The totals, the row that won by key, and the keys of the sample for which there is another
-        label than the first.
+        The row that won by key, and the keys of the sample for which there is another label than
+        the first.
     """
-    none = np.empty(0, np.int64)
-    joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
     # Rows are (id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer).
     standing = {key: row[3:7] for key, row in before.items()}
     winners: dict[_Key, int] = {}
@@ -279,7 +338,7 @@ def _compete(
             joined.counted += 1
         else:
             joined.stale += 1
-    return joined, winners, contested
+    return winners, contested
 
 
 def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:

@@ -26,11 +26,13 @@ class StoredDecisions:
         connection: the flush's transaction, its fence already passed.
         recent: what this worker has in memory of them.
         since: the first hour whose rows in memory still count.
+        watermark: event time they are complete to, read before; None when unknown.
     """
 
     connection: sa.Connection
     recent: RecentDecisions
     since: int
+    watermark: int | None
 
     def find(self, hours: Int64s, ids: Int64s) -> Found:
         """The decisions with these keys."""
