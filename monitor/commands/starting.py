@@ -65,8 +65,9 @@ def collect_rarely() -> None:
     Messages and events are freed without that; looking for cycles among them whenever there are 700
     more, and among all that was imported, takes a sixth of an ingest worker's time.
     """
-    gc.collect()
-    gc.freeze()
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
     gc.set_threshold(_YOUNG)
 
 

@@ -132,7 +132,7 @@ def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
     assert not waits(labels, PeerProgress())
     assert waits(labels, PeerProgress(decisions=[T0 + DAY, T0]))
     assert waits(labels, PeerProgress(decisions=[None]))
-    assert not waits(labels, PeerProgress(decisions=[T0 + HOUR]))
+    assert not waits(labels, PeerProgress(decisions=[T0 + 2 * HOUR - LABELS_AHEAD]))
     assert waits(decisions, PeerProgress(labels=[T0 + HORIZON, T0]))
     assert not waits(decisions, PeerProgress(labels=[None, T0 + HORIZON]))
 
