@@ -382,6 +382,7 @@ STATEMENTS = [
     (ingest, "lock_states"),
     (join, "_read_waiting"),
     (join, "find_decisions"),
+    (join, "_insert_firsts"),
     (join, "_write_states"),
     (join, "_start_waiting"),
     (join, "_stop_waiting"),
@@ -402,7 +403,7 @@ def test_a_crash_between_statements_leaves_no_trace(
     store.flush([flush(second, 1, labels=labels([(1, 1, 1)]))], Dictionary())  # one waits
     batch = [
         flush(first, 5, decisions=decisions([1, 2]), dead_letters=[DeadLetter(0, 0, "x", "", "")]),
-        flush(replace(second, next_offset=1), 4, labels=labels([(2, 1, 0), (9, 1, 0)])),
+        flush(replace(second, next_offset=1), 4, labels=labels([(2, 1, 0), (2, 2, 1), (9, 1, 0)])),
     ]
     before, real = everything(engine), getattr(module, name)
 
