@@ -48,11 +48,14 @@ class Codecs:
     labels: LabelCodec
     coder: Coder
     hasher: IdHasher
-    units: UnitHasher
     clock: ClockPolicy
     lateness: int
     dedupe_window: int
     pending_all: bool
+    units: UnitHasher = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", UnitHasher(self.hasher))
 
 
 @dataclass(slots=True)

@@ -36,7 +36,6 @@ from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_preflight import Need
 from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.kafka_writer import KafkaWriter
-from consumers.unit_hashes import UnitHasher
 from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
@@ -311,7 +310,6 @@ def _codecs(
         ),
         coder=coder,
         hasher=hasher,
-        units=UnitHasher(hasher),
         clock=ClockPolicy(
             stream.clock == "live", stream.horizon, stream.max_early, stream.max_ahead
         ),
