@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from consumers.shard import ShardState
-from monitor.core.time import HOUR
+from monitor.core.time import MINUTE
 from monitor.ports import Shard, ShardStatus
 
-LABELS_AHEAD = HOUR
+LABELS_AHEAD = 10 * MINUTE
 """Labels whose decisions are this much later than the watermark wait in the broker."""
 
 
@@ -61,7 +61,7 @@ def paused_shards(
 ) -> set[Shard]:
     """Shards that should not be read now.
 
-    Labels pause while they are more than an hour ahead of decisions still to be read (they
+    Labels pause while they are more than ten minutes ahead of decisions still to be read (they
     would only fill ``waiting_label``); decisions pause while unread labels lie more than half
     the horizon behind (their ``pending`` rows would expire first).
     """

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import accumulate, chain
+from types import NoneType
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -39,6 +41,9 @@ from monitor.ports import RecordBatch
 
 Event = TypeVar("Event", FastDecision, Label)
 
+_TOGETHER = 1_000
+"""Messages that are decoded together: those of 5,000 do not fit into a processor's cache, where
+they are still when their fields are picked out one after the other; that took a third more time."""
 _NESTED = ("attributes.", "versions.")  # fields of these parts are counted by the coder
 _REVIEWER_SHIFT = 32
 """Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it shows whether two
@@ -218,13 +223,15 @@ def _micros(moments: Sequence[datetime | int]) -> Int64s:
     return np.rint(seconds * 1e6).astype(np.int64)
 
 
-def _text(value: str | int | None) -> str | None:
-    return value if value is None else str(value)
-
-
 def _texts(ids: list[str | int]) -> list[str]:
     """Ids as texts: a whole number is its digits."""
     return ids if set(map(type, ids)) <= {str} else list(map(str, ids))  # type: ignore[return-value]
+
+
+def _texts_or_none(ids: list[str | int | None]) -> list[str | None]:
+    if set(map(type, ids)) <= {str, NoneType}:
+        return ids  # type: ignore[return-value]
+    return [None if one is None else str(one) for one in ids]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +257,36 @@ class DecodedDecisions:
     probes: Mapping[int, ProbeDecision | Doubt]
     below: npt.NDArray[np.bool_]
     unknown: Counter[str]
+
+    @classmethod
+    def concat(cls, parts: Sequence[DecodedDecisions]) -> DecodedDecisions:
+        """All parts, at least one, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        starts = accumulate((len(part.ts) for part in parts), initial=0)
+        has_units = any(part.units for part in parts)
+        units = (part.units or [None] * len(part.ts) for part in parts if has_units)
+
+        def joined(name: str) -> Any:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        return cls(
+            texts=list(chain.from_iterable(part.texts for part in parts)),
+            units=list(chain.from_iterable(units)),
+            probes={
+                start + row: judged
+                for start, part in zip(starts, parts, strict=False)
+                for row, judged in part.probes.items()
+            },
+            unknown=sum((part.unknown for part in parts), Counter()),
+            **{name: joined(name) for name in _ARRAYS},
+        )
+
+
+_ARRAYS = (
+    *("ts", "codes", "scores", "bands", "requested"),
+    *("offsets", "items", "timestamps", "below"),
+)
 
 
 class DecisionCodec:
@@ -283,6 +320,10 @@ class DecisionCodec:
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         """Columns of all readable decisions of a batch."""
         self._coder.trim()
+        parts = records.parts(_TOGETHER)
+        return DecodedDecisions.concat([self._read(part, dead_letters) for part in parts])
+
+    def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         known = self._codes(decoded.events)
         if -1 in known:
@@ -295,7 +336,7 @@ class DecisionCodec:
         units = [event.unit for event in events]
         return DecodedDecisions(
             texts=_texts([event.decision_id for event in events]),
-            units=[] if set(units) <= {None} else [_text(unit) for unit in units],
+            units=[] if set(units) <= {None} else _texts_or_none(units),
             ts=ts,
             codes=self._without_unsigned(codes, probes),
             scores=scores,
@@ -365,6 +406,20 @@ class DecodedLabels:
         """decided_at as the labels say it, microseconds."""
         return self.labels.ts
 
+    @classmethod
+    def concat(cls, parts: Sequence[DecodedLabels]) -> DecodedLabels:
+        """All parts, at least one, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            LabelColumns.concat([part.labels for part in parts]),
+            {key: other for part in parts for key, other in part.other_ids.items()},
+            offsets=np.concatenate([part.offsets for part in parts]),
+            items=np.concatenate([part.items for part in parts]),
+            timestamps=np.concatenate([part.timestamps for part in parts]),
+            unknown=sum((part.unknown for part in parts), Counter()),
+        )
+
 
 class LabelCodec:
     """Decodes labels.
@@ -396,6 +451,10 @@ class LabelCodec:
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         """Columns of all readable labels of a batch."""
+        parts = records.parts(_TOGETHER)
+        return DecodedLabels.concat([self._read(part, dead_letters) for part in parts])
+
+    def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
         events, n = decoded.events, len(decoded.events)
 

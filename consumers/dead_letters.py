@@ -62,7 +62,7 @@ class IdHasher:
         """Hash each text with the key of its decided_at (microseconds)."""
         if not len(self._starts):
             return self._hashed(texts, 0)
-        return self._grouped(list(texts), self._number(ts))
+        return self._grouped(list(texts), self.numbers(ts))
 
     def under_all(self, text: str) -> list[int]:
         """The hashes of one text by every key."""
@@ -84,7 +84,7 @@ class IdHasher:
         others: dict[tuple[int, int], int] = {}
         for start in self._starts.tolist():
             rows = np.flatnonzero((ts >= start - NEAR) & (ts < start + NEAR))
-            beyond = self._number(np.where(ts[rows] < start, start, start - 1))
+            beyond = self.numbers(np.where(ts[rows] < start, start, start - 1))
             hashed = self._grouped([texts[row] for row in rows.tolist()], beyond)
             keys = zip(ids[rows].tolist(), ts[rows].tolist(), strict=True)
             others.update(zip(keys, hashed.tolist(), strict=True))
@@ -96,7 +96,8 @@ class IdHasher:
         keyed.update(payload)
         return keyed.hexdigest()
 
-    def _number(self, ts: Int64s) -> Int64s:
+    def numbers(self, ts: Int64s) -> Int64s:
+        """Number of the key of each decided_at."""
         return np.searchsorted(self._starts, ts, side="right").astype(np.int64)
 
     def _grouped(self, texts: Sequence[str], numbers: Int64s) -> Int64s:

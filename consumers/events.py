@@ -119,7 +119,7 @@ class FastDecision(DecisionFields, kw_only=True, gc=False):
     versions: msgspec.Raw = _NULL
 
 
-class Label(Struct, kw_only=True):
+class Label(Struct, kw_only=True, gc=False):
     """One reviewer's judgement of one decision.
 
     Attributes:

@@ -17,13 +17,14 @@ from consumers.dedupe import DuplicateFilter, duplicate_keys
 from consumers.event_time import Ahead, ClockPolicy, Leaps, Reading, ShardClock
 from consumers.probe_signing import Doubt
 from consumers.repetition import RepetitionBlock
+from consumers.unit_hashes import UnitHasher
 from consumers.unknown_fields import add_counts
 from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.clusters import Repetition
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.probes.decisions import ProbeDecision
-from monitor.core.time import DAY, Grain, pane_of, pane_start
+from monitor.core.time import Grain, pane_of, pane_start
 from monitor.ports import (
     Claim,
     DeadLetter,
@@ -51,6 +52,10 @@ class Codecs:
     lateness: int
     dedupe_window: int
     pending_all: bool
+    units: UnitHasher = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "units", UnitHasher(self.hasher))
 
 
 @dataclass(slots=True)
@@ -365,16 +370,16 @@ class ShardState:
         )
 
     def _units(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
-        """Hash the units that are there with their day, unlike ids that read the same.
-
-        Probes are of nobody.
-        """
-        units = np.zeros(len(rows), np.int64)
-        probes = set(self.codecs.coder.probe_rows(read.codes[rows]).tolist())
-        named = (i for i, row in enumerate(rows.tolist()) if read.units[row])
-        given = [i for i in named if i not in probes]
-        texts = (f"unit {read.ts[row] // DAY} {read.units[row]}" for row in rows[given].tolist())
-        units[given] = self.codecs.hasher(texts, read.ts[rows[given]])
+        """Hash the units that are there. Probes are of nobody."""
+        given = [read.units[row] or "" for row in rows.tolist()]
+        probes = self.codecs.coder.probe_rows(read.codes[rows]).tolist()
+        if "" not in given and not probes:
+            return self.codecs.units(given, read.ts[rows])
+        for row in probes:
+            given[row] = ""
+        units, places = np.zeros(len(rows), np.int64), np.flatnonzero(list(map(bool, given)))
+        named = [given[place] for place in places.tolist()]
+        units[places] = self.codecs.units(named, read.ts[rows[places]])
         return units
 
     def _ids(

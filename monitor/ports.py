@@ -66,6 +66,11 @@ class RecordBatch:
         """The first ``at`` messages, and the others."""
         return self._part(slice(at)), self._part(slice(at, None))
 
+    def parts(self, most: int) -> list[RecordBatch]:
+        """The messages in their order, so many at a time; a batch of none has one part."""
+        starts = range(0, max(len(self.offsets), 1), most)
+        return [self] if len(starts) == 1 else [self._part(slice(at, at + most)) for at in starts]
+
     def _part(self, rows: slice) -> RecordBatch:
         columns = self.offsets[rows], self.values[rows], self.timestamps[rows]
         return RecordBatch(self.shard, *columns, self.high_water)

@@ -20,6 +20,7 @@ from monitor import composition, logs
 from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop, settings_option
 from monitor.commands.replay_report import RunNotes
+from monitor.commands.starting import collect_rarely
 from monitor.commands.summary import summary
 from monitor.commands.working import REMIND_SECONDS, working
 from monitor.core.publish.snapshot import Snapshot, decode
@@ -79,6 +80,7 @@ def command(
             closes=Grain.HOUR if more_to_come else Grain.DAY,
         )
         on_stop(lambda *_: interrupt.stop(ingest))
+        collect_rarely()
         ingest.run()
     seconds = clock.monotonic() - began
     with working("evaluating"):

@@ -9,7 +9,7 @@ import click
 
 from monitor import logs
 from monitor.commands.options import load_settings, on_stop, settings_option
-from monitor.commands.starting import StopSignal, leave
+from monitor.commands.starting import StopSignal, collect_rarely, leave
 from monitor.service import Parts, Service
 
 
@@ -73,4 +73,5 @@ def run_until_stopped(path: Path, parts: Parts, stop: StopSignal | None = None) 
     on_stop(service.ask_to_stop)
     if stop.asked:
         service.ask_to_stop()
+    collect_rarely()
     service.run()

@@ -6,6 +6,7 @@ What was counted stays: sums are of no person. Rows are found by primary key, ho
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,13 +15,46 @@ import sqlalchemy as sa
 from monitor.ports import Shard, Tallies
 from monitor.store import bulk
 from monitor.store.database import reading, writing
-from monitor.store.schema import double_label, label_state, ownership, pending, waiting_label
+from monitor.store.schema import (
+    double_label,
+    label_state,
+    meta,
+    ownership,
+    pending,
+    waiting_label,
+)
 from monitor.store.shard_rows import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
 """Reason why a waiting label that was removed is unmatched."""
 NO_DECISION = "no_decision"
 """Reason why one that waited in vain is unmatched."""
+
+_NEVER = -(1 << 62)
+# What a worker that has decisions in memory looks at in each flush; in ``meta``.
+_FORGOTTEN_COUNT, _DROPPED_BEFORE = "decisions forgotten", "decisions dropped before hour"
+_COUNT = sa.text(
+    "INSERT INTO meta (name, value) VALUES (:name, '1') ON CONFLICT (name)"
+    " DO UPDATE SET value = CAST(CAST(meta.value AS BIGINT) + 1 AS TEXT)"
+)
+_RAISE = sa.text(
+    "INSERT INTO meta (name, value) VALUES (:name, :hour) ON CONFLICT (name)"
+    " DO UPDATE SET value = excluded.value"
+    " WHERE CAST(meta.value AS BIGINT) < CAST(excluded.value AS BIGINT)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletions:
+    """Rows of ``pending`` that were deleted without fencing whoever may have them in memory.
+
+    Attributes:
+        forgotten: changes with every decision that is forgotten.
+        before: rows of the hours before it may be gone.
+    """
+
+    forgotten: int = 0
+    before: int = _NEVER
 
 
 def forget(engine: sa.Engine, key: int) -> dict[str, int]:
@@ -39,6 +73,8 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
             table.name: _forget_in(connection, table, key)
             for table in (pending, label_state, double_label)
         }
+        if any(removed.values()):
+            connection.execute(_COUNT, {"name": _FORGOTTEN_COUNT})
         waiting = 0
         for shard, row in shards.items():
             where = {"topic": shard.topic, "part": shard.partition}
@@ -46,6 +82,25 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
                 _close_waiting(connection, shard, row.tallies, number, FORGOTTEN)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
+
+
+def read_deletions(connection: sa.Connection) -> Deletions:
+    """What was deleted, as a flush sees it that has passed its fence."""
+    known = (_FORGOTTEN_COUNT, _DROPPED_BEFORE)
+    found = {
+        row.name: int(row.value)
+        for row in connection.execute(sa.select(meta).where(meta.c.name.in_(known)))
+    }
+    return Deletions(found.get(_FORGOTTEN_COUNT, 0), found.get(_DROPPED_BEFORE, _NEVER))
+
+
+def note_dropped(engine: sa.Engine, end: int) -> None:
+    """Keep that the decisions of the hours before ``end`` go, before they do."""
+    with reading(engine) as connection:
+        if not connection.execute(sa.select(sa.exists().where(pending.c.hour < end))).scalar_one():
+            return
+    with writing(engine) as connection:
+        connection.execute(_RAISE, {"name": _DROPPED_BEFORE, "hour": str(end)})
 
 
 def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **where: Any) -> int:

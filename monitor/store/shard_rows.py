@@ -80,6 +80,13 @@ def read_watermark(connection: sa.Connection, topic: str) -> int | None:
     return max((row.watermark for row in rows if row.watermark is not None), default=None)
 
 
+def read_newest(connection: sa.Connection, topic: str) -> int | None:
+    """Newest event time that any shard of a topic has stored; None before the first."""
+    newest = sa.select(sa.func.max(ownership.c.max_decided_at)).where(ownership.c.topic == topic)
+    found: int | None = connection.execute(newest).scalar()
+    return found
+
+
 def read_slowest(connection: sa.Connection) -> int | None:
     """Event time that both topics have passed; None while either has not begun.
 

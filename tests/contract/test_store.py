@@ -381,7 +381,8 @@ STATEMENTS = [
     (ingest, "_write_tallies"),
     (ingest, "lock_states"),
     (join, "_read_waiting"),
-    (join, "_find"),
+    (join, "find_decisions"),
+    (join, "_insert_firsts"),
     (join, "_write_states"),
     (join, "_start_waiting"),
     (join, "_stop_waiting"),
@@ -402,7 +403,7 @@ def test_a_crash_between_statements_leaves_no_trace(
     store.flush([flush(second, 1, labels=labels([(1, 1, 1)]))], Dictionary())  # one waits
     batch = [
         flush(first, 5, decisions=decisions([1, 2]), dead_letters=[DeadLetter(0, 0, "x", "", "")]),
-        flush(replace(second, next_offset=1), 4, labels=labels([(2, 1, 0), (9, 1, 0)])),
+        flush(replace(second, next_offset=1), 4, labels=labels([(2, 1, 0), (2, 2, 1), (9, 1, 0)])),
     ]
     before, real = everything(engine), getattr(module, name)
 
@@ -843,8 +844,8 @@ def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
     store.flush([flush(claim, 1, labels=labels([(1, 1, 1)]))], Dictionary())
     late, real = T0 + POLICY.horizon + 9 * HOUR, join.match
 
-    def found_and_gone(connection: sa.Connection, *arguments: Any) -> Any:
-        matched = real(connection, *arguments)
+    def found_and_gone(*arguments: Any) -> Any:
+        matched = real(*arguments)
         retention.apply(engine, POLICY, late, late)
         return matched
 

@@ -18,6 +18,7 @@ from monitor.core.counts.coding import CodingHistory
 from monitor.core.time import DAY
 from monitor.errors import FencedError
 from monitor.ports import (
+    NEAR,
     Claim,
     Clock,
     Dictionary,
@@ -34,14 +35,17 @@ from monitor.store.codings import lock_eras, require_eras
 from monitor.store.database import database_now, reading, writing
 from monitor.store.deltas import decision_payload, summed, write_delta
 from monitor.store.dictionary_rows import live_versions, write_dictionary
+from monitor.store.erasure import Deletions, read_deletions
 from monitor.store.exclusions import close_loss, open_losses
 from monitor.store.id_keys import require_keys
 from monitor.store.ingest.join import Matched, join, lock_states, match
 from monitor.store.ingest.label_arrivals import add_arrivals
 from monitor.store.ingest.pending import write_pending
+from monitor.store.ingest.recent import RecentDecisions
+from monitor.store.ingest.stored_decisions import StoredDecisions
 from monitor.store.retired import require_in_use
 from monitor.store.schema import dead_letter, delta, ownership
-from monitor.store.shard_rows import is_shard, park, read_statuses, read_watermark
+from monitor.store.shard_rows import is_shard, park, read_newest, read_statuses, read_watermark
 
 MAX_DEAD_LETTERS = 10_000
 """Dead letters kept of one shard and day (UTC); beyond it they are counted only."""
@@ -83,6 +87,11 @@ def _room(connection: sa.Connection, shard: Shard, now: int) -> int:
 MAX_KNOWN = 1 << 18
 """Dictionary rows that a worker remembers to have written: some 20 MB, then it begins anew."""
 
+FULL_SECONDS = 10.0
+"""Labels that wait for decisions later than any there is are tried so often; others in each flush.
+
+While both topics are read from their beginning, labels wait by the ten thousand."""
+
 _NONE = np.empty(0, np.int64)
 
 
@@ -103,6 +112,9 @@ class IngestStore:
         self._decisions_topic = decisions_topic
         self._clock = clock
         self._known: set[int] = set()
+        self._recent = RecentDecisions()
+        self._next_full: dict[Shard, float] = {}
+        self._deletions = Deletions()  # when it was last looked
         # Moved over a gap by a person, and no event read since; known from the claim.
         self._after_gap: set[Shard] = set()
 
@@ -133,6 +145,8 @@ class IngestStore:
         """
         # A database that went back in time has lost dictionary rows along with our position.
         self._known.clear()
+        self._recent.clear()
+        self._next_full.clear()
         claims = []
         with writing(self._engine) as connection:
             now = database_now(connection)
@@ -239,16 +253,25 @@ class IngestStore:
             FencedError: a shard is not ours any more; nothing was written.
             StoreError: the database cannot be written; nothing is known, claim again.
         """
-        ordered = sorted(flushes, key=lambda f: f.shard)
+        try:
+            return self._flush(sorted(flushes, key=lambda f: f.shard), dictionary)
+        except BaseException:
+            self._recent.clear()  # it has rows that are not stored
+            raise
+
+    def _flush(self, ordered: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
         delays: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = [np.empty(0)]
         with writing(self._engine) as connection:
             for flush in ordered:
                 _pass_fence(connection, flush)
             fresh = self._unknown(dictionary)
             write_dictionary(connection, fresh)
-            write_pending(connection, ordered)
+            deletions = self._look_at_deletions(connection, ordered)
+            write_pending(connection, ordered, self._recent)
             watermark = read_watermark(connection, self._decisions_topic)
-            matched = [_match(connection, flush, watermark) for flush in ordered]
+            stored = StoredDecisions(connection, self._recent, deletions.before, watermark)
+            newest = self._newest_decision(connection, ordered)
+            matched = [self._match(stored, flush, newest) for flush in ordered]
             lock_states(connection, matched)
             for flush, labels in zip(ordered, matched, strict=True):
                 delays.append(self._write_effects(connection, flush, labels))
@@ -259,6 +282,41 @@ class IngestStore:
             self._known.clear()
         self._known.update(fresh.atoms, fresh.versions, fresh.cells)
         return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
+
+    def _look_at_deletions(
+        self, connection: sa.Connection, flushes: Sequence[ShardFlush]
+    ) -> Deletions:
+        """Forget what may have been deleted since; before a label looks, and only then."""
+        if any(flush.labels is not None for flush in flushes):
+            found = read_deletions(connection)
+            if found.forgotten != self._deletions.forgotten:
+                self._recent.clear()
+            self._deletions = found
+        return self._deletions
+
+    def _newest_decision(
+        self, connection: sa.Connection, flushes: Sequence[ShardFlush]
+    ) -> int | None:
+        """Newest decided_at of what is stored or in this flush; None where there is nothing."""
+        own = [f.max_decided_at for f in flushes if f.shard.topic == self._decisions_topic]
+        found = [*own, read_newest(connection, self._decisions_topic)]
+        return max((at for at in found if at is not None), default=None)
+
+    def _match(
+        self,
+        stored: StoredDecisions,
+        flush: ShardFlush,
+        newest: int | None,
+    ) -> Matched | None:
+        if flush.labels is None:
+            return None
+        now = self._clock.monotonic()
+        reached = None if newest is None else newest + NEAR
+        # A time may be inexact, and a clock that was set back is behind its own decisions.
+        if now >= self._next_full.get(flush.shard, now) or not flush.holds_back:
+            self._next_full[flush.shard] = now + FULL_SECONDS
+            reached = None
+        return match(stored, flush.shard, flush.labels, flush.other_ids, reached)
 
     def _write_effects(
         self, connection: sa.Connection, flush: ShardFlush, labels: Matched | None
@@ -321,12 +379,6 @@ def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
     )
     if rows:
         connection.execute(sa.text(query), rows)
-
-
-def _match(connection: sa.Connection, flush: ShardFlush, watermark: int | None) -> Matched | None:
-    if flush.labels is None:
-        return None
-    return match(connection, flush.shard, flush.labels, watermark, flush.other_ids)
 
 
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:

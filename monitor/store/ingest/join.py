@@ -8,7 +8,7 @@ that run at once cannot miss each other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +21,15 @@ from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
 from monitor.store.ingest.double_labels import count_pairs, said
-from monitor.store.schema import label_state, pending, waiting_label
+from monitor.store.ingest.recent import Found
+from monitor.store.ingest.stored_decisions import StoredDecisions, find_decisions, others_of
+from monitor.store.schema import label_state, waiting_label
 
 WAIT = DAY
 """A label waits for its decision until the watermark has passed decided_at by this long."""
 
 _NOBODY = -1  # rank of a row that was made only to be locked
 _NEVER = -(2**62)
-_MISS = (-1, -1, -1, -1, -1)  # in place of a row of pending
 _ORDER = "rank, revision, labelled_at, label"
 _KEY = ("hour", "id", "complaint")
 _SAME_KEY = "s.hour = w.hour AND s.id = w.id AND s.complaint = w.complaint"
@@ -58,6 +59,12 @@ class Joined:
         self.cells = np.concatenate([self.cells, cells])
         self.values = np.concatenate([self.values, values])
 
+    def win(self, labels: LabelColumns, found: Found) -> None:
+        """Add labels that count from now on, with how long after their decisions they came."""
+        self.add(found.ts, found.cell, labels.contributions(found.ts))
+        delays = np.maximum(labels.labelled_at - found.ts, 0) / (MINUTE / 60)
+        self.delays = np.concatenate([self.delays, delays])
+
     def add_to(self, tallies: Tallies) -> None:
         """Add the outcomes to a shard's totals."""
         tallies.counted += self.counted
@@ -67,22 +74,6 @@ class Joined:
         tallies.waiting += self.waiting
         for reason, number in self.unmatched.items():
             tallies.unmatched[reason] = tallies.unmatched.get(reason, 0) + number
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Pending rows of labels, -1 in ``hour`` where there is none."""
-
-    hour: Int64s
-    id: Int64s
-    ts: Int64s
-    cell: Int64s
-    request: Int64s
-
-    def put(self, rows: Int64s, other: _Found) -> None:
-        """Fill rows in."""
-        for one in fields(_Found):
-            getattr(self, one.name)[rows] = getattr(other, one.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +93,7 @@ class Matched:
     labels: LabelColumns
     other_ids: OtherIds
     waited: int
-    found: _Found
+    found: Found
     due: _Bools
 
     @property
@@ -126,24 +117,25 @@ class Matched:
 
 
 def match(
-    connection: sa.Connection,
+    stored: StoredDecisions,
     shard: Shard,
     fresh: LabelColumns,
-    watermark: int | None,
     other_ids: OtherIds,
+    reached: int | None = None,
 ) -> Matched:
     """Look labels up among the decisions stored so far.
 
     Args:
-        connection: the flush's transaction, its fence already passed.
+        stored: the decisions.
         shard: the label shard that owns ``fresh``.
         fresh: labels of this flush; may be empty.
-        watermark: event time the decisions are complete to, read before; None when unknown.
         other_ids: of ``fresh``, as in a flush.
+        reached: labels that wait are tried up to this decided_at; None: all of them.
     """
-    waited, others = _read_waiting(connection, shard, watermark)
+    watermark = stored.watermark
+    waited, others = _read_waiting(stored.connection, shard, watermark, reached)
     labels, others = LabelColumns.concat([waited, fresh]), {**others, **other_ids}
-    found = _find(connection, labels, others)
+    found = find_decisions(stored, labels, others)
     late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
     return Matched(shard, labels, others, len(waited), found, late & (found.hour < 0))
 
@@ -155,8 +147,10 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
     would otherwise wait for each other. A decision's first label has no row yet to lock: one is
     made that loses against every label. SQLite has one writer at a time and needs none of this.
     """
+    if connection.dialect.name == "sqlite":
+        return
     keys = sorted({key for one in matched if one is not None for key in one.keys})
-    if connection.dialect.name == "sqlite" or not keys:
+    if not keys:
         return
     hours, ids, complaints = (list(column) for column in zip(*keys, strict=True))
     names = ("revision", "labelled_at", "label", "ready", "reviewer")
@@ -175,7 +169,7 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
 def join(connection: sa.Connection, matched: Matched) -> Joined:
     """Join labels to their decisions; write label_state, double_label and waiting_label."""
     labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
-    joined = _apply(connection, labels.take(counts), _pick(found, counts))
+    joined = _apply(connection, labels.take(counts), found.take(counts))
     joined.thinned = int((hit & (found.request == LabelRequest.THINNED)).sum())
     if (stray := hit & (found.request == LabelRequest.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
@@ -191,103 +185,105 @@ def join(connection: sa.Connection, matched: Matched) -> Joined:
     return joined
 
 
-def _pick(found: _Found, rows: _Bools) -> _Found:
-    return _Found(*(getattr(found, one.name)[rows] for one in fields(_Found)))
-
-
 def _hours(labels: LabelColumns) -> Int64s:
     return pane_of(labels.ts, Grain.HOUR)
 
 
+def _has_decision(key: str, shift: str = "") -> str:
+    hour = f"(w.ts {shift}) / {HOUR}" if shift else "w.hour"
+    return f"EXISTS (SELECT 1 FROM pending p WHERE p.hour = {hour} AND p.id = w.{key})"
+
+
+def _beyond_edge(shift: str) -> str:
+    own, other = (_has_decision(key, shift) for key in ("id", "other_id"))
+    return f"(w.ts {shift}) / {HOUR} <> w.hour AND ({own} OR w.other_id <> 0 AND {other})"
+
+
+_WAITING = sa.text(
+    "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer, other_id"
+    " FROM waiting_label w WHERE topic = :topic AND part = :part AND (ts < :due OR ts <= :reached"
+    f" AND ({_has_decision('id')} OR {_beyond_edge(f'- {NEAR}')} OR {_beyond_edge(f'+ {NEAR}')}))"
+)
+
+
 def _read_waiting(
-    connection: sa.Connection, shard: Shard, watermark: int | None
+    connection: sa.Connection, shard: Shard, watermark: int | None, reached: int | None
 ) -> tuple[LabelColumns, OtherIds]:
     """Waiting labels whose decision may have come, or which waited long enough; other ids."""
-    hours = f"(w.hour, (w.ts - {NEAR}) / {HOUR}, (w.ts + {NEAR}) / {HOUR})"
     rows = connection.execute(
-        sa.text(
-            "SELECT id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer,"
-            " other_id FROM waiting_label w"
-            " WHERE topic = :topic AND part = :part AND (ts < :due OR EXISTS"
-            f" (SELECT 1 FROM pending p WHERE p.id = w.id AND p.hour IN {hours})"
-            " OR other_id <> 0 AND EXISTS"
-            f" (SELECT 1 FROM pending p WHERE p.id = w.other_id AND p.hour IN {hours}))"
-        ),
+        _WAITING,
         {
             "topic": shard.topic,
             "part": shard.partition,
             "due": _NEVER if watermark is None else watermark - WAIT,
+            "reached": -_NEVER if reached is None else reached,
         },
     ).all()
-    others = {(row.id, row.ts): row.other_id for row in rows if row.other_id}
-    return LabelColumns.of_rows([tuple(row)[:-1] for row in rows]), others
+    others = {(row[0], row[1]): row[-1] for row in rows if row[-1]}
+    return LabelColumns.of_rows([row[:-1] for row in rows]), others
 
 
-def _find(connection: sa.Connection, labels: LabelColumns, other_ids: OtherIds) -> _Found:
-    """Look labels up by (hour, id); a miss close to an edge also tries the hour beyond it.
-
-    Where the id key changes at that edge, the decision has its other id beyond it.
-    """
-    n = len(labels)
-    found = _Found(*(np.full(n, -1, np.int64) for _ in fields(_Found)))
-    hours, into = _hours(labels), labels.ts % HOUR
-    others = _others(labels, other_ids)
-    beyond = np.where(others == 0, labels.ids, others)
-    for shift, may in ((0, into >= 0), (-1, into < NEAR), (1, into > HOUR - NEAR)):
-        rows = np.flatnonzero((found.hour < 0) & may)
-        ids = beyond if shift else labels.ids
-        there = _read_pending(connection, hours[rows] + shift, ids[rows])
-        if there is not None:
-            # In its own hour the id alone decides; beyond an edge it may be another decision.
-            near = np.abs(there.ts - labels.ts[rows]) <= NEAR
-            same = (there.hour >= 0) & (near if shift else True)
-            found.put(rows[same], _pick(there, same))
-    return found
-
-
-def _others(labels: LabelColumns, other_ids: OtherIds) -> Int64s:
-    """The other id of each label, 0 where there is none."""
-    if not other_ids:
-        return np.zeros(len(labels), np.int64)
-    keys = zip(labels.ids.tolist(), labels.ts.tolist(), strict=True)
-    return np.array([other_ids.get(key, 0) for key in keys], np.int64)
-
-
-def _read_pending(connection: sa.Connection, hours: Int64s, ids: Int64s) -> _Found | None:
-    """The rows with these keys; None when there is none at all."""
-    keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
-    hits: dict[tuple[int, int], tuple[int, ...]] = {}
-    for head, more in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):
-        query = (
-            f"{head} SELECT p.hour, p.id, p.ts, p.cell, p.request"
-            " FROM w, pending p WHERE p.hour = w.hour AND p.id = w.id"
-        )
-        hits |= {(row[0], row[1]): tuple(row) for row in connection.exec_driver_sql(query, more)}
-    if not hits:
-        return None
-    return _Found(*np.array([hits.get(key, _MISS) for key in keys], np.int64).T)
-
-
-def _apply(connection: sa.Connection, labels: LabelColumns, found: _Found) -> Joined:
+def _apply(connection: sa.Connection, labels: LabelColumns, found: Found) -> Joined:
     """Let each label compete with the one that counts so far; write the winners."""
+    none = np.empty(0, np.int64)
+    joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
+    firsts = _insert_firsts(connection, labels, found)
+    joined.win(labels.take(firsts), found.take(firsts))
+    joined.counted += len(firsts)
+    others = np.delete(np.arange(len(labels)), firsts)
+    if len(others):
+        _let_compete(connection, joined, labels.take(others), found.take(others))
+    return joined
+
+
+def _insert_firsts(connection: sa.Connection, labels: LabelColumns, found: Found) -> Int64s:
+    """Write labels that nothing competes with; returns which, in the order of their keys.
+
+    What this worker knows of earlier labels may be wrong: another one may have stored some. Then
+    the insert finds a row that is there, and none of these is first. Only SQLite, where nobody
+    else writes meanwhile; elsewhere :func:`lock_states` has made all rows.
+    """
+    none = np.empty(0, np.int64)
+    if connection.dialect.name != "sqlite" or not len(labels):
+        return none
+    columns = np.stack([found.hour, found.id, labels.complaint.astype(np.int64)])
+    order = np.lexsort(columns[::-1])
+    alone = order[_differ_from_neighbours(columns[:, order])]
+    firsts: Int64s = alone[found.labelled[alone] == 0]
+    if not len(firsts):
+        return none
+    savepoint = connection.begin_nested()
+    keys = dict(zip(_KEY, columns[:, firsts], strict=True))
+    standing = _columns(labels.take(firsts))
+    if bulk.insert(connection, label_state, {**keys, **standing}) == len(firsts):
+        savepoint.commit()
+        return firsts
+    savepoint.rollback()
+    return none
+
+
+def _differ_from_neighbours(columns: Int64s) -> _Bools:
+    """Rows of sorted columns that are there once."""
+    differs = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+    return np.asarray(np.append(True, differs) & np.append(differs, True))
+
+
+def _let_compete(
+    connection: sa.Connection, joined: Joined, labels: LabelColumns, found: Found
+) -> None:
     keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
     before = _read_states(connection, keys)
-    joined, winners, contested = _compete(labels, keys, before)
+    winners, contested = _compete(joined, labels, keys, before)
     rows = np.array(list(winners.values()), np.int64)
-    won = labels.take(rows)
-    ts = found.ts[rows]
-    values = won.contributions(ts)
-    beaten = [i for i, key in enumerate(winners) if key in before]
-    if beaten:
-        old = LabelColumns.of_rows([before[key] for i, key in enumerate(winners) if key in before])
-        values[beaten] -= old.contributions(ts[beaten])
-    _write_states(connection, list(winners), won)
-    joined.add(ts, found.cell[rows], values)
-    joined.delays = np.maximum(won.labelled_at - ts, 0) / (MINUTE / 60)
+    joined.win(labels.take(rows), found.take(rows))
+    _write_states(connection, list(winners), labels.take(rows))
+    if beaten := [row for key, row in winners.items() if key in before]:
+        old = LabelColumns.of_rows([before[key] for key in winners if key in before])
+        ts = found.ts[beaten]
+        joined.add(ts, found.cell[beaten], -old.contributions(ts))
     if contested:
         rows, values = _pairs(connection, labels, keys, before, contested)
         joined.add(found.ts[rows], found.cell[rows], values)
-    return joined
 
 
 def _pairs(
@@ -308,16 +304,17 @@ def _pairs(
 
 
 def _compete(
-    labels: LabelColumns, keys: Sequence[_Key], before: dict[_Key, tuple[int, ...]]
-) -> tuple[Joined, dict[_Key, int], set[_Key]]:
+    joined: Joined,
+    labels: LabelColumns,
+    keys: Sequence[_Key],
+    before: dict[_Key, tuple[int, ...]],
+) -> tuple[dict[_Key, int], set[_Key]]:
     """Walk the labels in arrival order; the result by key does not depend on that order.
 
     Returns:
-        The totals, the row that won by key, and the keys of the sample for which there is another
-        label than the first.
+        The row that won by key, and the keys of the sample for which there is another label than
+        the first.
     """
-    none = np.empty(0, np.int64)
-    joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
     # Rows are (id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer).
     standing = {key: row[3:7] for key, row in before.items()}
     winners: dict[_Key, int] = {}
@@ -341,7 +338,7 @@ def _compete(
             joined.counted += 1
         else:
             joined.stale += 1
-    return joined, winners, contested
+    return winners, contested
 
 
 def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:
@@ -387,7 +384,7 @@ def _start_waiting(
         "id": labels.ids.tolist(),
         "ts": labels.ts.tolist(),
         "complaint": labels.complaint.tolist(),
-        "other_id": _others(labels, other_ids).tolist(),
+        "other_id": others_of(labels, other_ids).tolist(),
         **_columns(labels),
     }
     return bulk.insert(connection, waiting_label, columns)

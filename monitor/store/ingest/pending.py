@@ -12,6 +12,7 @@ from monitor.core.counts.cells import Int64s, Route
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, LabelRequest, ShardFlush, Tallies
 from monitor.store import bulk
+from monitor.store.ingest.recent import RecentDecisions
 from monitor.store.schema import pending
 
 _KEY = ("hour", "id")
@@ -35,12 +36,15 @@ class _PendingRows:
     route: Int64s
 
 
-def write_pending(connection: sa.Connection, flushes: Sequence[ShardFlush]) -> None:
+def write_pending(
+    connection: sa.Connection, flushes: Sequence[ShardFlush], recent: RecentDecisions
+) -> None:
     """Insert only, never changed; a row that is there already is a repeated id.
 
     Repeated ids of decisions whose label was requested are counted by route in the tallies. All
     repeated ids are counted by why they were not recognised before: the decision was read from
-    another partition, or from this one (or nobody knows where).
+    another partition, or from this one (or nobody knows where). Rows that were inserted are kept
+    in ``recent`` too.
     """
     decided = [
         (f.shard.partition % _PARTS, f.decisions, f.tallies)
@@ -50,7 +54,7 @@ def write_pending(connection: sa.Connection, flushes: Sequence[ShardFlush]) -> N
     if not decided:
         return
     rows = _sorted_rows([(part, decisions) for part, decisions, _ in decided])
-    first = _insert(connection, rows.columns)
+    first = _insert(connection, rows.columns, recent)
     if first is None:
         return
     for number, (part, _, tallies) in enumerate(decided):
@@ -81,7 +85,9 @@ def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows
     )
 
 
-def _insert(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s | None:
+def _insert(
+    connection: sa.Connection, columns: dict[str, Int64s], recent: RecentDecisions
+) -> Int64s | None:
     """Insert rows; None when none of them was there already, which is nearly always so.
 
     Else the partition that each row's id was read from before: -1 where that is not known, -2
@@ -90,12 +96,19 @@ def _insert(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s | N
     savepoint = connection.begin_nested()
     if _insert_all(connection, columns):
         savepoint.commit()
+        _keep(recent, columns)
         return None
     savepoint.rollback()
     first = _first_parts(connection, columns)
-    fresh = {name: one[first == _FRESH].tolist() for name, one in columns.items()}
-    bulk.insert(connection, pending, fresh)
+    fresh = {name: one[first == _FRESH] for name, one in columns.items()}
+    # Fewer where another worker has just stored one of these ids: which, is not known.
+    if bulk.insert(connection, pending, fresh) == len(fresh["id"]):
+        _keep(recent, fresh)
     return first
+
+
+def _keep(recent: RecentDecisions, columns: dict[str, Int64s]) -> None:
+    recent.add(*(columns[name] for name in ("hour", "id", "ts", "cell", "request")))
 
 
 def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:

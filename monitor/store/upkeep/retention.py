@@ -11,7 +11,7 @@ from monitor.core.publish.release import AFTER_HORIZON
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store import bias_score_rows
 from monitor.store.database import reading, writing
-from monitor.store.erasure import expire_waiting
+from monitor.store.erasure import expire_waiting, note_dropped
 from monitor.store.evaluator import published_tables, weekly_releases
 from monitor.store.id_keys import expire_own_key
 from monitor.store.ingest.label_arrivals import drop_arrivals
@@ -102,6 +102,7 @@ def _drop_decisions(engine: sa.Engine, end: int) -> None:
         for hour in _starts(engine, table.c.hour, end, 1):
             found = sa.exists().where(pending.c.hour == hour)
             _drop(engine, table, table.c.hour == hour, ~found)
+    note_dropped(engine, end)  # a worker may have them in memory
     _drop_before(engine, pending.c.hour, end, 1)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from consumers.backpressure import LABELS_AHEAD, PeerProgress, paused_shards
 from consumers.health import POLL_SECONDS, STUCK_SECONDS, UNASSIGNED_SECONDS, Health, Progress
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.ports import ConsumerState, Shard, ShardStatus, Tallies
 
 HORIZON = 30 * DAY
@@ -132,7 +132,7 @@ def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
     assert not waits(labels, PeerProgress())
     assert waits(labels, PeerProgress(decisions=[T0 + DAY, T0]))
     assert waits(labels, PeerProgress(decisions=[None]))
-    assert not waits(labels, PeerProgress(decisions=[T0 + HOUR]))
+    assert not waits(labels, PeerProgress(decisions=[T0 + 2 * HOUR - LABELS_AHEAD]))
     assert waits(decisions, PeerProgress(labels=[T0 + HORIZON, T0]))
     assert not waits(decisions, PeerProgress(labels=[None, T0 + HORIZON]))
 
@@ -267,5 +267,5 @@ def test_a_loop_that_no_longer_turns_is_not_alive() -> None:
     assert not health.live(4 * POLL_SECONDS + 1)
 
 
-def test_labels_ahead_is_an_hour() -> None:
-    assert LABELS_AHEAD == HOUR
+def test_labels_ahead_is_ten_minutes() -> None:
+    assert LABELS_AHEAD == 10 * MINUTE

@@ -1,0 +1,151 @@
+"""Decisions that this worker stored lately, in memory: most labels find theirs among them.
+
+Never the truth: what is not here is looked up in ``pending``. A row of ``pending`` is never
+changed, so one that was stored stays right until it is deleted. Who deletes rows fences the worker,
+as a change of codings does, or is seen by :func:`monitor.store.erasure.deletions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.time import Grain, pane_of
+
+MAX_ROWS = 1 << 20
+"""Rows that are kept at most, of the newest decisions."""
+BYTES_PER_ROW = 26
+"""Memory of a row. While two runs are merged, their rows are there twice."""
+
+_SHORTER = 4  # a run is at most so much shorter than the one before it: fewer runs, more merging
+_KEPT = 0.75  # of the rows when there are too many
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouring hours
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Decisions of labels, columns of equal length; -1 in ``hour`` where there is none.
+
+    Attributes:
+        hour: hour of its decided_at.
+        id: keyed hash of its id.
+        ts: decided_at, microseconds.
+        cell: where it is counted.
+        request: of :class:`monitor.ports.LabelRequest`.
+        labelled: 0 where no label of it can have been stored yet, as far as this worker knows.
+    """
+
+    hour: Int64s
+    id: Int64s
+    ts: Int64s
+    cell: Int64s
+    request: Int64s
+    labelled: Int64s
+
+    @classmethod
+    def nothing(cls, length: int) -> Found:
+        """None found of so many."""
+        return cls(*(np.full(length, -1, np.int64) for _ in fields(cls)))
+
+    def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> Found:
+        """The chosen rows, in the order given."""
+        return Found(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+    def put(self, rows: Int64s, other: Found) -> None:
+        """Fill rows in."""
+        for one in fields(self):
+            getattr(self, one.name)[rows] = getattr(other, one.name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Rows sorted by key. A key and the hour of ``ts`` have the id in them."""
+
+    keys: Int64s
+    ts: Int64s
+    cell: Int64s
+    request: npt.NDArray[np.int8]
+    labelled: npt.NDArray[np.bool_]
+
+    @classmethod
+    def joined(cls, runs: Sequence[_Run]) -> _Run:
+        """One run of all rows."""
+        columns = [np.concatenate([getattr(r, f.name) for r in runs]) for f in fields(cls)]
+        order = np.argsort(columns[0], kind="stable")  # fast where parts are sorted
+        return cls(*(column[order] for column in columns))
+
+    def take(self, rows: npt.NDArray[np.bool_]) -> _Run:
+        """The chosen rows."""
+        return _Run(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+
+def _keys(hours: Int64s, ids: Int64s) -> Int64s:
+    """One number of hour and id; the ids are hashes, so two are the same once in 2**63."""
+    return (hours.view(np.uint64) * _ODD).view(np.int64) ^ ids
+
+
+class RecentDecisions:
+    """Rows of ``pending``, by hour and id.
+
+    Args:
+        most: rows that are kept, of the newest decisions.
+    """
+
+    def __init__(self, most: int = MAX_ROWS) -> None:
+        self._most = most
+        self._runs: list[_Run] = []
+
+    def __len__(self) -> int:
+        return sum(len(run.keys) for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the rows."""
+        return sum(getattr(run, one.name).nbytes for run in self._runs for one in fields(run))
+
+    def clear(self) -> None:
+        """Forget all: it is not known any more whether they are stored."""
+        self._runs = []
+
+    def add(self, hours: Int64s, ids: Int64s, ts: Int64s, cell: Int64s, request: Int64s) -> None:
+        """Keep rows that were just inserted, none of which has a label yet."""
+        if not len(ids):
+            return
+        labelled = np.zeros(len(ids), np.bool_)
+        run = _Run(_keys(hours, ids), ts, cell, request.astype(np.int8), labelled)
+        self._runs.append(_Run.joined([run]))
+        while len(self._runs) > 1 and self._is_short():
+            self._runs[-2:] = [_Run.joined(self._runs[-2:])]
+        if len(self) > self._most:
+            self._keep_newest(int(_KEPT * self._most))
+
+    def _is_short(self) -> bool:
+        older, newer = self._runs[-2:]
+        return len(older.keys) < _SHORTER * len(newer.keys)
+
+    def _keep_newest(self, number: int) -> None:
+        run = _Run.joined(self._runs)
+        surplus = len(run.keys) - number
+        self._runs = [run.take(run.ts >= np.partition(run.ts, surplus)[surplus])]
+
+    def find(self, hours: Int64s, ids: Int64s, since: int) -> Found:
+        """The rows with these keys, of the hours from ``since`` on; each counts as labelled now."""
+        found = Found.nothing(len(ids))
+        wanted = _keys(hours, ids)
+        left = np.flatnonzero(hours >= since)
+        left = left[np.argsort(wanted[left])]  # neighbours share what is in the processor's cache
+        for run in self._runs:
+            places = np.minimum(np.searchsorted(run.keys, wanted[left]), len(run.keys) - 1)
+            ts = run.ts[places]
+            hit = (run.keys[places] == wanted[left]) & (pane_of(ts, Grain.HOUR) == hours[left])
+            rows, places = left[hit], places[hit]
+            columns = (run.ts, run.cell, run.request, run.labelled)
+            stored = (column[places].astype(np.int64) for column in columns)
+            found.put(rows, Found(hours[rows], ids[rows], *stored))
+            run.labelled[places] = True
+            left = left[~hit]
+        return found
