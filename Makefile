@@ -81,7 +81,7 @@ adversary: $(VENV)/.installed-test  ## attack the published numbers as an outsid
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
 bench: $(VENV)/.installed-test  ## measure speed, as ratios within one run [FOR=ingest]
-	@for one in $(or $(FOR),replay flush evaluate ingest scale guard cohort scrape pages); do \
+	@for one in $(or $(FOR),replay flush evaluate refresh ingest scale guard cohort scrape pages); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
 
 bench-detection: $(VENV)/.installed-test  ## compare false pages and delays with other rules (ten minutes)

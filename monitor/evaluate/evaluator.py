@@ -371,6 +371,7 @@ class Evaluator:
             release=memory.release.taken(),
             incidents=memory.incidents.taken(),
             snapshot=snapshot if body != memory.snapshot else None,
+            body=body,
         )
         number = self._store.commit(epoch, cycle, self._clock.now())
         if number is not None:

@@ -26,16 +26,16 @@ routes or values is hidden by the rounding of rates (:mod:`monitor.core.privacy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import reduce
-from itertools import chain, combinations, product
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
+from monitor.core.privacy.exchanges import Exchanges, Groups, Table
 from monitor.core.privacy.families import SliceFamily
 
 if TYPE_CHECKING:
@@ -128,320 +128,121 @@ def given_away(
     """
     beside = together if beside is None else beside
     question = _Question(
-        [_Table.of(*one) for one in zip(tables, together, beside, strict=True)],
+        min(tables, key=len),
+        [Table.of(*one) for one in zip(tables, together, beside, strict=True)],
         together,
         k,
         numbers or k,
     )
-    places = sorted(np.ndindex(tables[0].shape[1:-1]), key=lambda place: place != first)
-    return next((place for place in places if question.gives_away(place)), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """Counts for the exchange of one attribute.
-
-    Attributes:
-        counts: as :func:`given_away` takes them.
-        groups: parts that are published as one by whatever has the attribute.
-        blocks: of groups, in which two kinds may exchange and exchange back.
-        whole: all groups as one: for a kind by itself.
-    """
-
-    counts: Int64s
-    groups: _Groups
-    blocks: _Blocks
-    whole: _Blocks
-
-    @classmethod
-    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> _Table:
-        groups = _Groups.of(together)
-        blocks, whole = beside[groups.starts], np.zeros_like(groups.starts)
-        return cls(counts, groups, _Blocks.of(blocks), _Blocks.of(whole))
+    sizes = tables[0].shape[1:-1]
+    found = question.given_away(None if first is None else int(np.ravel_multi_index(first, sizes)))
+    return None if found is None else tuple(map(int, np.unravel_index(found, sizes)))
 
 
 @dataclass(slots=True)
 class _Question:
-    """Whether any cell of a block is given away."""
+    """Whether any cell of a block is given away.
 
-    tables: Sequence[_Table]
+    Attributes:
+        counts: of the fewest kinds, for the program.
+        tables: counts for the exchange of each crossed attribute.
+        together: as in :func:`given_away`, like all that follows.
+    """
+
+    counts: Int64s
+    tables: Sequence[Table]
     together: Sequence[Int64s]
     k: int
     numbers: int
     _program: Program | None = None
 
-    def gives_away(self, place: tuple[int, ...]) -> bool:
-        """Return True when a small count of this cell could be neither k nor any of k numbers."""
-        parts = _at(self.tables[0].counts, place).sum(axis=0)
-        return any(
-            self._pinned(place, _SmallRuns.of(parts, self.k, table.groups)) for table in self.tables
-        )
+    def given_away(self, first: int | None) -> int | None:
+        """The first cell with a small count that could be neither k nor any of k numbers."""
+        cells = np.arange(len(self.tables[0].full))
+        portions = [cells] if first is None else [cells[[first]], cells[cells != first]]
+        return next((at for some in portions if (at := self._first_of(some)) is not None), None)
 
-    def _pinned(self, place: tuple[int, ...], small: _SmallRuns) -> bool:
+    def _first_of(self, cells: Int64s) -> int | None:
+        """The first of some cells that is given away."""
+        pinned: set[int] = set()
+        for groups in self._published():
+            small = self._doubtful(SmallRuns.of(self.tables[0], cells, groups, self.k))
+            for cell, *run in np.column_stack([small.cells, *small.least]).tolist():
+                if cell > min(pinned, default=cell):
+                    break
+                if cell not in pinned and not self._by_program(cell, (run[0], run[1])):
+                    pinned.add(cell)
+        return min(pinned, default=None)
+
+    def _published(self) -> list[Groups]:
+        """Parts as the marginals publish them; those of two are often the same."""
+        groups = {table.groups.starts.tobytes(): table.groups for table in self.tables}
+        return list(groups.values())
+
+    def _doubtful(self, small: SmallRuns) -> SmallRuns:
+        """The runs for which exchanges of every one attribute are too few."""
         for axis, table in enumerate(self.tables):
-            if not len(small.total):
-                return False
-            small = small.take(self._doubtful(place, small, axis, table))
-        return not all(self._by_program(place, run) for run in small.least.T.tolist())
+            if len(small.total):
+                small = small.take(self._too_few(small, axis, table))
+        return small
 
-    def _doubtful(
-        self, place: tuple[int, ...], small: _SmallRuns, axis: int, table: _Table
-    ) -> Bools:
+    def _too_few(self, small: SmallRuns, axis: int, table: Table) -> Bools:
         """The runs for which exchanges of one attribute are too few."""
         wanted = np.minimum(self.k - small.total, self.numbers - 1)
-        more = _Exchanges(table, place, small.least, False).up_to(wanted, axis)
+        more = Exchanges(table, axis, False).up_to(wanted, small.cells, small.least)
         still = more < wanted
         if still.any():
-            fewest = self.numbers - 1 - more[still]
-            few = _Exchanges(table, place, small.most[:, still], True).up_to(fewest, axis)
+            some, fewest = small.take(still), self.numbers - 1 - more[still]
+            few = Exchanges(table, axis, True).up_to(fewest, some.cells, some.most)
             still[still] = few < fewest
         return np.asarray(still, bool)
 
-    def _by_program(self, place: tuple[int, ...], run: tuple[int, int]) -> bool:
+    def _by_program(self, cell: int, run: tuple[int, int]) -> bool:
         from monitor.core.privacy.exchange_program import Program  # noqa: PLC0415 - slow to load
 
         if self._program is None:
-            counts = min((table.counts for table in self.tables), key=len)
-            self._program = Program.of(counts, self.together)
-        return self._program.hides(place, run, self.k, self.numbers)
-
-
-def _at(counts: Int64s, place: Sequence[int]) -> Int64s:
-    return np.asarray(counts[(slice(None), *place)])  # type: ignore[arg-type]
+            self._program = Program.of(self.counts, self.together)
+        place = np.unravel_index(cell, self.tables[0].sizes)
+        return self._program.hides(tuple(map(int, place)), run, self.k, self.numbers)
 
 
 @dataclass(frozen=True, slots=True)
-class _SmallRuns:
+class SmallRuns:
     """Runs of parts that hold 1 to k - 1 of a cell, and have a part at each end that is not empty.
 
     Attributes:
+        cells: of each, increasing.
         least: first part and end (exclusive) of each, shape (2, R).
         most: the same with the empty parts around it.
         total: how many it holds, shape (R,).
     """
 
+    cells: Int64s
     least: Int64s
     most: Int64s
     total: Int64s
 
     @classmethod
-    def of(cls, parts: Int64s, k: int, groups: _Groups) -> _SmallRuns:
-        """Those of one cell, from its counts by part: runs of groups."""
-        cell = groups.summed(parts)
-        there = np.flatnonzero(cell)
-        before, after = np.append(-1, there[:-1]), np.append(there[1:], len(cell))
-        running = np.append(0, np.cumsum(cell[there]))
+    def of(cls, table: Table, cells: Int64s, groups: Groups, k: int) -> SmallRuns:
+        """Those of some cells: runs of groups."""
+        counts = groups.summed(np.diff(table.running[:, cells].sum(axis=0)))
+        cell, there = np.nonzero(counts)
+        new = np.append(True, np.diff(cell) > 0)
+        before = np.where(new, -1, np.append(-1, there[:-1]))
+        after = np.where(np.append(new[1:], True), counts.shape[1], np.append(there[1:], 0))
+        running = np.append(0, np.cumsum(counts[cell, there]))
         i = np.repeat(np.arange(len(there)), k)  # k parts that are not empty hold k
         j = i + np.tile(np.arange(k), len(there))
         i, j = i[j < len(there)], j[j < len(there)]
         total = running[j + 1] - running[i]
-        i, j, total = (column[total < k] for column in (i, j, total))
+        inside = (cell[i] == cell[j]) & (total < k)
+        i, j, total = (column[inside] for column in (i, j, total))
         first, end = groups.starts, groups.ends
         least = np.stack([first[there[i]], end[there[j]]])
         most = np.stack([first[before[i] + 1], end[after[j] - 1]])
-        return cls(least, most, total)
+        return cls(cells[cell[i]], least, most, total)
 
-    def take(self, runs: Bools) -> _SmallRuns:
+    def take(self, runs: Bools) -> SmallRuns:
         """Some of them."""
-        return _SmallRuns(self.least[:, runs], self.most[:, runs], self.total[runs])
-
-
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """Successive parts that are published as one: the first part and end (exclusive) of each."""
-
-    starts: Int64s
-    ends: Int64s
-
-    @classmethod
-    def of(cls, together: Int64s) -> _Groups:
-        starts = np.flatnonzero(np.append(True, np.diff(together) > 0))
-        return cls(starts, np.append(starts[1:], len(together)))
-
-    def summed(self, counts: Int64s) -> Int64s:
-        """Counts of parts (..., T) by group (..., B)."""
-        return np.asarray(np.add.reduceat(counts, self.starts, axis=-1))
-
-    def inside(self, counts: Int64s, runs: Int64s) -> Int64s:
-        """Counts of parts (Z, T) that are in runs (2, R), by group: (Z, R, B)."""
-        running = np.zeros((len(counts), counts.shape[1] + 1), np.int64)
-        counts.cumsum(axis=1, out=running[:, 1:])
-        first = np.maximum(runs[0][:, None], self.starts)
-        end = np.maximum(np.minimum(runs[1][:, None], self.ends), first)
-        return np.asarray(running[:, end] - running[:, first])
-
-    def split(self, counts: Int64s, runs: Int64s) -> tuple[Int64s, Int64s]:
-        """The same, and what is in each group but outside of the run."""
-        inside = self.inside(counts, runs)
-        return inside, self.summed(counts)[:, None] - inside
-
-
-@dataclass(frozen=True, slots=True)
-class _Blocks:
-    """Successive groups in which two kinds may exchange and exchange back.
-
-    Attributes:
-        starts: first group of each block.
-        block: of each group.
-    """
-
-    starts: Int64s
-    block: Int64s
-
-    @classmethod
-    def of(cls, numbers: Int64s) -> _Blocks:
-        """From a number for each group, not decreasing."""
-        new = np.append(True, np.diff(numbers) > 0)
-        return cls(np.flatnonzero(new), np.cumsum(new) - 1)
-
-    def summed(self, counts: Int64s) -> Int64s:
-        """Counts of groups (Z, R, B) by block."""
-        return np.asarray(np.add.reduceat(counts, self.starts, axis=2))
-
-    def first(self, counts: Int64s, most: Int64s) -> Int64s:
-        """The first ``most`` (Z, R, blocks) of the counts (Z, R, B) in each block."""
-        running = counts.cumsum(axis=2)
-        if len(self.starts) > 1:
-            running -= (running[:, :, self.starts] - counts[:, :, self.starts])[:, :, self.block]
-            most = most[:, :, self.block]
-        taken = np.minimum(running, most)
-        found = taken.copy()
-        found[:, :, 1:] -= taken[:, :, :-1]
-        found[:, :, self.starts] = taken[:, :, self.starts]
-        return np.asarray(found)
-
-
-@dataclass(slots=True)
-class _Exchanges:
-    """Exchanges of one cell that are still possible, for each run.
-
-    Decisions inside a run come into the cell (or leave it), and as many outside of the run leave it
-    (or come). Each takes part in one exchange.
-
-    Attributes:
-        table: counts of all cells.
-        place: the cell.
-        runs: first part and end (exclusive), shape (2, R): those that still want exchanges.
-        lose: whether the cell is to have fewer in the run.
-    """
-
-    table: _Table
-    place: tuple[int, ...]
-    runs: Int64s
-    lose: bool
-    _left: dict[tuple[tuple[int, ...], str], Int64s] = field(default_factory=dict)
-
-    def up_to(self, wanted: Int64s, axis: int) -> Int64s:
-        """How many can be made if one attribute is exchanged, shape (R,): enough, or all."""
-        sizes = zip(self.table.counts.shape[1:-1], self.place, strict=True)
-        others = [[v for v in range(n) if v != at] for n, at in sizes]
-        total = np.zeros(self.runs.shape[1], np.int64)
-        wanting = np.arange(len(total))
-        cells = self._fullest_first(product(*others), axis)
-        kinds = len(self.table.counts) if len(others) == 2 else 1  # noqa: PLR2004 - of two attributes
-        for made in chain(
-            (self._of_instants(self._with(axis, value)) for value in others[axis]),
-            (self._crossed(cell, axis, shift) for shift in range(kinds) for cell in cells),
-        ):
-            total[wanting] += made
-            still = total[wanting] < wanted[wanting]
-            if not still.any():
-                break
-            if 2 * still.sum() < len(still):
-                self._only(still)
-                wanting = wanting[still]
-        return total
-
-    def _only(self, runs: Bools) -> None:
-        """Forget the runs that want no more."""
-        self.runs = self.runs[:, runs]
-        for key, counts in self._left.items():
-            if counts.shape[1] > 1:
-                self._left[key] = counts[:, runs]
-
-    def _fullest_first(self, others: Iterable[tuple[int, ...]], axis: int) -> list[tuple[int, ...]]:
-        """Cells to exchange with, those with which most can be exchanged first."""
-        sizes = self.table.counts.sum(axis=(0, -1))
-
-        def least(other: tuple[int, ...]) -> int:
-            return -int(min(sizes[other], sizes[self._with(axis, other[axis])]))
-
-        return sorted(others, key=least)
-
-    def _with(self, axis: int, value: int) -> tuple[int, ...]:
-        return (*self.place[:axis], value, *self.place[axis + 1 :])
-
-    def _of_instants(self, flipped: tuple[int, ...]) -> Int64s:
-        """Exchange within a group, one inside the run with one outside of it.
-
-        As if the two had come at each other's instants.
-        """
-        made = np.minimum(self._come(flipped), self._go())
-        self._used((flipped, self._there), made)
-        self._used((self.place, self._back), made)
-        return np.asarray(made.sum(axis=(0, 2)))
-
-    def _crossed(self, other: tuple[int, ...], axis: int, shift: int) -> Int64s:
-        """Exchange with other cells, and back: all places where values are one or the other's.
-
-        Those of ``place`` and with its values but one are of one kind, the others of the kind that
-        comes ``shift`` later.
-        """
-        mine = tuple(i == axis for i in range(len(other)))
-        cells: tuple[list[tuple[int, ...]], list[tuple[int, ...]]] = ([], [])
-        for flip in product((False, True), repeat=len(other)):
-            if any(flip) and flip != mine:
-                cells[sum(flip) % 2].append(tuple(np.where(flip, other, self.place).tolist()))
-        flipped = self._with(axis, other[axis])
-        with_us, against_us = cells
-        there = (_later(self._anywhere(c), shift) for c in against_us)
-        back = (_later(self._anywhere(c), shift) for c in with_us)
-        come = reduce(np.minimum, [self._come(flipped), *there])
-        go = reduce(np.minimum, [self._go(), *back])
-        blocks = self.table.blocks if shift else self.table.whole
-        made = np.minimum(blocks.summed(come), blocks.summed(go))
-        come, go = blocks.first(come, made), blocks.first(go, made)
-        self._used((flipped, self._there), come)
-        self._used((self.place, self._back), go)
-        for cell in against_us:
-            self._used((cell, "all"), _later(come, -shift))
-        for cell in with_us:
-            self._used((cell, "all"), _later(go, -shift))
-        return np.asarray(made.sum(axis=(0, 2)))
-
-    @property
-    def _there(self) -> str:
-        return "outside" if self.lose else "inside"
-
-    @property
-    def _back(self) -> str:
-        return "inside" if self.lose else "outside"
-
-    def _come(self, flipped: tuple[int, ...]) -> Int64s:
-        """Those with another value that could come into the cell where it is to have more."""
-        return self._of((flipped, self._there))
-
-    def _go(self) -> Int64s:
-        """Those of the cell that could leave it where it is to have fewer."""
-        return self._of((self.place, self._back))
-
-    def _anywhere(self, cell: tuple[int, ...]) -> Int64s:
-        return self._of((cell, "all"))
-
-    def _of(self, key: tuple[tuple[int, ...], str]) -> Int64s:
-        if key not in self._left:
-            cell, where = key
-            counts = _at(self.table.counts, cell)
-            if where == "all":
-                self._left[key] = self.table.groups.summed(counts)[:, None]
-            else:
-                self._left[key] = self.table.groups.split(counts, self.runs)[where == "outside"]
-        return self._left[key]
-
-    def _used(self, key: tuple[tuple[int, ...], str], made: Int64s) -> None:
-        self._left[key] = self._of(key) - made
-
-
-def _later(counts: Int64s, shift: int) -> Int64s:
-    """The counts of each kind's partner: the kind that comes so much later, around the end."""
-    return np.roll(counts, -shift, axis=0) if shift else counts
+        columns = self.least[:, runs], self.most[:, runs]
+        return SmallRuns(self.cells[runs], *columns, self.total[runs])

@@ -19,7 +19,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import SHOWN_MATURE, by_stratum, is_mature
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import post_strata
-from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.intervals import Floats, divide
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import Bools, Opened, each_labelled, route_labels
 from monitor.core.privacy.pooling import decisions_of
@@ -46,8 +46,6 @@ from monitor.core.publish.suppression import (
 )
 from monitor.core.rates.estimates import (
     Measured,
-    RateColumns,
-    estimate,
     in_band,
     measure,
     one_row,
@@ -92,6 +90,10 @@ class Policy:
         self, slices: Sequence[str], find: Callable[[Limits], Fraction | None]
     ) -> Iterator[tuple[Fraction, Bools]]:
         """Each limit that some slices have, and which ones do, shape (S,)."""
+        if not self.own:
+            if (limit := find(self.limits)) is not None:
+                yield limit, np.ones(len(slices), bool)
+            return
         limits = [find(self.own.get(text, self.limits)) for text in slices]
         for limit in sorted({one for one in limits if one is not None}):
             yield limit, np.array([one == limit for one in limits], bool)
@@ -132,15 +134,13 @@ class _Rate:
     """One metric of all rows twice: measured, for verdicts, and as it may be shown."""
 
     measured: Measured
-    exact: RateColumns
     shown: ShownColumns
     mature: Bools
 
     def row(self, index: int) -> _Rate:
         """One row alone."""
         mature = self.mature[index : index + 1]
-        exact, shown = one_row(self.exact, index), one_row(self.shown, index)
-        return _Rate(self.measured.row(index), exact, shown, mature)
+        return _Rate(self.measured.row(index), one_row(self.shown, index), mature)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +162,12 @@ def _rates_of(policy: Policy, rolled: Rolled, opened: Opened) -> dict[Metric, _R
     rates = {}
     for metric in rolled.metrics:
         measured = measure(rolled.counts(metric), policy.coding, metric, strata)
-        exact = measured.columns(Z95)
         may = opened.labels if metric.labelled else opened.cells
-        shown = show(exact, may, policy.precision, routes if metric.labelled else None)
+        shown = show(measured, may, policy.precision, routes if metric.labelled else None)
         whole = mature if metric.labelled and mature is not None else always
-        rates[metric] = _Rate(measured, exact, shown, whole)
+        rates[metric] = _Rate(measured, shown, whole)
     selection, blocked = rates[Metric.SELECTION], rates[Metric.BLOCKED]
-    third = selection.exact.misses - blocked.exact.hits
+    third = selection.measured.misses - blocked.measured.hits
     coded = code_third_route(selection.shown, blocked.shown, third, policy.precision)
     rates[Metric.BLOCKED] = replace(blocked, shown=coded)
     if (found := rates.get(Metric.PRECISION)) is not None and not policy.precision.exact:
@@ -256,7 +255,7 @@ def _tolerances(
     policy: Policy, rate: _Rate, slices: Sequence[str]
 ) -> Iterator[tuple[Tolerance, Bools]]:
     """What is allowed of the gap of a metric, and of its ratio, and in which slices."""
-    metric = rate.exact.metric
+    metric = rate.measured.metric
     for limit, its in policy.by_limit(slices, lambda limits: limits.max_gap(metric)):
         yield Tolerance.of_gap(limit), its
     for limit, its in policy.by_limit(slices, lambda limits: limits.min_ratio(metric)):
@@ -268,7 +267,7 @@ def _enough(policy: Policy, rate: _Rate, other: _Rate | None, compared: Bools) -
 
     By the lower edges of bands: exact supports would cut a band in two for every reader.
     """
-    least = policy.limits.min_support(rate.exact.metric)
+    least = policy.limits.min_support(rate.measured.metric)
     alone = rate.shown.shown & (rate.shown.support >= least)
     if other is None:
         return alone & ~compared
@@ -301,9 +300,9 @@ def _as_labelled(policy: Policy, rate: _Rate) -> list[float | None]:
 
     That of PRECISION follows from those of the others.
     """
-    if not rate.exact.metric.labelled or rate.exact.metric is Metric.PRECISION:
-        return [None] * len(rate.exact.value)
-    rounded = policy.precision.rounded(rate.exact.as_labelled, rate.shown.step)
+    if not rate.measured.metric.labelled or rate.measured.metric is Metric.PRECISION:
+        return [None] * len(rate.measured.value)
+    rounded = policy.precision.rounded(rate.measured.as_labelled, rate.shown.step)
     shown = np.where(np.isnan(rate.shown.value), np.nan, rounded)
     return known(shown)
 
@@ -384,7 +383,7 @@ def _calibration(
     may = opened.labels & (labels >= max(MIN_CALIBRATION, k))
     if not may.any() or np.any((labels != 0) & (labels < k)):
         return [None] * len(labelled.slices)
-    exact = estimate(counts, policy.coding, Metric.READY, Z95)
+    exact = measure(counts, policy.coding, Metric.READY)
     return shown_rates(show(exact, may, policy.precision, routes), policy.precision)
 
 

@@ -23,7 +23,7 @@ from monitor.core.intervals import Z95, Floats, divide, mover, wilson
 from monitor.core.privacy.bands import STEPS, Precision
 from monitor.core.privacy.guards import Bools, RouteLabels
 from monitor.core.publish.snapshot import ShownGap, ShownRate
-from monitor.core.rates.estimates import RateColumns
+from monitor.core.rates.estimates import Points, RateColumns
 from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, gap
 from monitor.core.rates.tolerance import Tolerance
 
@@ -82,7 +82,7 @@ class ShownColumns:
 
 
 def show(
-    columns: RateColumns, may: Bools, precision: Precision, routes: RouteLabels | None = None
+    columns: Points, may: Bools, precision: Precision, routes: RouteLabels | None = None
 ) -> ShownColumns:
     """Round, band and code one metric.
 
@@ -125,7 +125,7 @@ def show_gaps(
     """Gaps and ratios of shown rates at the simultaneous z, rounded outward; NaN is not shown."""
     rates, others = slices.rates(z), reference.rates(z)
     raw = gap(rates, others)
-    lower, upper = _gap_bounds(slices, reference, z)
+    lower, upper = _gap_bounds((slices, rates), (reference, others))
     coded = np.isnan(raw.value)
     low = np.where(coded, divide(rates.lower, others.upper), raw.ratio_lower)
     high = np.where(coded, divide(rates.upper, others.lower), raw.ratio_upper)
@@ -140,13 +140,15 @@ def show_gaps(
     )
 
 
-def _gap_bounds(slices: ShownColumns, reference: ShownColumns, z: float) -> tuple[Floats, Floats]:
+def _gap_bounds(
+    slices: tuple[ShownColumns, RateColumns], reference: tuple[ShownColumns, RateColumns]
+) -> tuple[Floats, Floats]:
     """MOVER's bounds of a gap; of a coded rate, from the end of the code that is worse for each.
 
     Between the lower and the upper end nothing is known, beyond them what Wilson's bounds say.
     """
-    sides = [(*side.points, side.rates(z)) for side in (slices, reference)]
-    if slices.metric in HARMED_BY_LESS:
+    sides = [(*shown.points, rates) for shown, rates in (slices, reference)]
+    if slices[0].metric in HARMED_BY_LESS:
         sides.reverse()
     (low, high, worse), (least, most, better) = sides
     bounds = worse.lower, worse.upper, better.lower, better.upper
@@ -241,7 +243,7 @@ def _weights(metric: Metric, routes: RouteLabels | None) -> tuple[Floats | float
 
 
 def _codes(
-    columns: RateColumns,
+    columns: Points,
     support: Int64s,
     precision: Precision,
     weights: tuple[Floats | float, Floats | float],

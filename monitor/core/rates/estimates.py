@@ -25,7 +25,7 @@ Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,27 @@ def one_row(columns: _Columns, index: int) -> _Columns:
     arrays = ((f.name, getattr(columns, f.name)) for f in fields(columns))
     at = slice(index, index + 1)
     return replace(columns, **{k: x[at] for k, x in arrays if isinstance(x, np.ndarray)})
+
+
+class Points(Protocol):
+    """One metric of all slices without bounds: these cost the most."""
+
+    @property
+    def metric(self) -> Metric:
+        """See :class:`RateColumns`, like the others."""
+        ...
+
+    @property
+    def value(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def support(self) -> Floats: ...  # noqa: D102
+
+    @property
+    def hits(self) -> Int64s: ...  # noqa: D102
+
+    @property
+    def misses(self) -> Int64s: ...  # noqa: D102
 
 
 HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
@@ -155,6 +176,21 @@ class Measured:
     hits: Int64s
     misses: Int64s
     route_labels: Int64s
+
+    @property
+    def value(self) -> Floats:
+        """The points; NaN as in :class:`RateColumns`."""
+        return self.evidence.value
+
+    @property
+    def support(self) -> Floats:
+        """Effective numbers of trials."""
+        return self.evidence.support
+
+    @property
+    def as_labelled(self) -> Floats:
+        """As in :class:`RateColumns`."""
+        return divide(self.hits, self.hits + self.misses)
 
     def columns(self, z: float) -> RateColumns:
         """The rates with their bounds at a normal quantile."""

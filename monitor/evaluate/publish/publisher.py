@@ -24,7 +24,7 @@ from monitor.core.privacy.release_blocks import (
 from monitor.core.publish.contract_tables import BlockCounts, Builder, Pooled
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
-from monitor.core.time import DAY, HOUR, Grain, WindowKind
+from monitor.core.time import DAY, HOUR, WINDOWS, Grain, WindowKind
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.losses import LostSpans
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
@@ -249,7 +249,7 @@ class _Maker:
             table = with_version_changes(table, sides, self.builder.coding, contract.k)
             return with_label_needs(contract, group, table)
 
-        table = self._kept((contract.name, group.name, kind.name), shown, make)
+        table = self._kept((contract.name, group.name), kind, shown, make)
         old = self.builder.old(table, release.decisions or 0)
         table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
         if decides:
@@ -299,8 +299,8 @@ class _Maker:
         def make() -> WindowTable:
             return self.builder.window(kind.name, counts, ())
 
-        table = self._kept((self.builder.contract.name, "", kind.name), shown, make)
-        return replace(table, groups=tuple(groups))
+        table = self._kept((self.builder.contract.name, ""), kind, shown, make)
+        return replace(table, window=kind.name, groups=tuple(groups))
 
     def _counted(
         self, release: ReleaseBlocks, kind: WindowKind, attributes: tuple[str, ...]
@@ -310,15 +310,31 @@ class _Maker:
         return state, shown, self.publisher.counts(self.closed, self.index, kind, shown)
 
     def _kept(
-        self, key: tuple[str, str, str], shown: TableInputs, make: Callable[[], _Table]
+        self,
+        place: tuple[str, str],
+        kind: WindowKind,
+        shown: TableInputs,
+        make: Callable[[], _Table],
     ) -> _Table:
-        """The last Snapshot's table where it is of the same blocks."""
-        known = self.publisher.tables.get(key)
+        """The table of the same blocks that the last Snapshot had, or this one has already."""
+        tables = self.publisher.tables
+        known = tables.get((*place, kind.name))
         if known is not None and known[0] == shown:
             return cast(_Table, known[1])
-        table = make()
-        self.publisher.tables[key] = (shown, table)
+        twins = (tables.get((*place, name)) for name in self._alike(kind))
+        twin = next((one for one in twins if one is not None and one[0] == shown), None)
+        table = make() if twin is None else cast(_Table, twin[1])
+        tables[*place, kind.name] = (shown, table)
         return table
+
+    def _alike(self, kind: WindowKind) -> list[str]:
+        """Other windows whose tables are the same, of the same blocks: while a store is young."""
+        decides = self.builder.contract.window
+        return [
+            one.name
+            for one in WINDOWS.values()
+            if one.labelled == kind.labelled and decides not in {one.name, kind.name}
+        ]
 
 
 def _on_the_hour(span: Span) -> bool:

@@ -16,8 +16,10 @@ import sqlalchemy as sa
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import (
+    ContractTable,
     GroupTable,
     LimitKind,
+    OwnLimit,
     ShownGap,
     ShownRate,
     SliceRow,
@@ -40,6 +42,7 @@ DECISIONS, LABELLED = "decisions", "labelled"
 """Kinds of a window's periods: selection and blocked rates, and the rates that need labels."""
 
 _Row = dict[str, Any]
+_Group = tuple[_Row, WindowTable | GroupTable, Sequence[SliceRow]]
 _Rows = Mapping[tuple[Any, ...], tuple[Any, ...]]
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
 _GAP = (
@@ -56,10 +59,10 @@ _OWN = {
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Rows that the tables show of a day, by table and key: all columns but the day."""
+    """What the tables show of a day."""
 
     day: date
-    tables: Mapping[str, _Rows]
+    snapshot: Snapshot
 
 
 def write_published(
@@ -82,18 +85,25 @@ def write_published(
     if snapshot.watermark is None or snapshot.watermark < 0:
         return None
     day = to_datetime(snapshot.watermark).date()
-    known = before.tables if before is not None and before.day == day else {}
-    tables: dict[str, _Rows] = {}
-    for table, rows in (
-        (published_contract, _contracts(snapshot, snapshot.watermark)),
-        (published_limit, _limits(snapshot)),
-        (published_window, _windows(snapshot)),
-        (published_rate, _rates(snapshot)),
-        (published_calibration, _calibrations(snapshot)),
-    ):
-        tables[table.name] = _by_key(table, rows)
-        _replace(connection, table, day, tables[table.name], known.get(table.name))
-    return Publication(day, tables)
+    known = before.snapshot if before is not None and before.day == day else None
+    rows, stale = _rows_of(snapshot, known), None if known is None else _rows_of(known, snapshot)
+    for table, wanted in rows.items():
+        _replace(connection, table, day, wanted, None if stale is None else stale[table])
+    return Publication(day, snapshot)
+
+
+def _rows_of(snapshot: Snapshot, other: Snapshot | None) -> dict[sa.Table, _Rows]:
+    """The rows of every table, but for those of slices of which another Snapshot says the same."""
+    groups = list(_differing(snapshot, other))
+    assert snapshot.watermark is not None, "called with a day"  # noqa: S101
+    rows = {
+        published_contract: _contracts(snapshot, snapshot.watermark),
+        published_limit: _limits(snapshot),
+        published_window: _windows(groups),
+        published_rate: _rates(groups, {table.contract: table for table in snapshot.contracts}),
+        published_calibration: _calibrations(groups),
+    }
+    return {table: _by_key(table, some) for table, some in rows.items()}
 
 
 ShownCell = tuple[str, str, str, Metric]
@@ -237,8 +247,8 @@ def _limits(snapshot: Snapshot) -> Iterator[_Row]:
                 yield {"contract": table.contract, "metric": metric.value, **values}
 
 
-def _windows(snapshot: Snapshot) -> Iterator[_Row]:
-    for where, table, _ in _groups(snapshot):
+def _windows(groups: Iterable[_Group]) -> Iterator[_Row]:
+    for where, table, _ in groups:
         for kind, period in ((DECISIONS, table.decisions), (LABELLED, table.labelled)):
             if period is not None:
                 yield {
@@ -251,9 +261,8 @@ def _windows(snapshot: Snapshot) -> Iterator[_Row]:
                 }
 
 
-def _rates(snapshot: Snapshot) -> Iterator[_Row]:
-    contracts = {table.contract: table for table in snapshot.contracts}
-    for where, _, rows in _groups(snapshot):
+def _rates(groups: Iterable[_Group], contracts: Mapping[str, ContractTable]) -> Iterator[_Row]:
+    for where, _, rows in groups:
         contract = contracts[where["contract"]]
         for row in rows:
             for metric in row.states:
@@ -293,16 +302,33 @@ def _shown_gap(gap: ShownGap | None) -> _Row:
     }
 
 
-def _calibrations(snapshot: Snapshot) -> Iterator[_Row]:
-    for where, _, rows in _groups(snapshot):
+def _calibrations(groups: Iterable[_Group]) -> Iterator[_Row]:
+    for where, _, rows in groups:
         for row in rows:
             for cell in row.calibration:
                 yield {**where, "slice": row.slice, "band": cell.band, **_shown_rate(cell.rate)}
 
 
-def _groups(
-    snapshot: Snapshot,
-) -> Iterator[tuple[_Row, WindowTable | GroupTable, Sequence[SliceRow]]]:
+def _differing(snapshot: Snapshot, other: Snapshot | None) -> Iterator[_Group]:
+    """Every group-by of every window, with those slices of which another Snapshot says otherwise.
+
+    Most stay the same from one publication to the next, and a slice has a dozen rows.
+    """
+    same = (
+        {} if other is None else {tuple(where.values()): rows for where, _, rows in _groups(other)}
+    )
+    if other is not None and _own_limits(snapshot) != _own_limits(other):
+        same = {}
+    for where, table, rows in _groups(snapshot):
+        theirs = {row.slice: row for row in same.get(tuple(where.values()), ())}
+        yield where, table, [row for row in rows if theirs.get(row.slice) != row]
+
+
+def _own_limits(snapshot: Snapshot) -> list[tuple[str, Sequence[OwnLimit]]]:
+    return [(table.contract, table.own_limits) for table in snapshot.contracts]
+
+
+def _groups(snapshot: Snapshot) -> Iterator[_Group]:
     """Every group-by of every window, the total first: its key, its table, its slices."""
     for contract in snapshot.contracts:
         for window in contract.windows:

@@ -53,6 +53,7 @@ class Cycle:
         probes: states of declared probe sets.
         clusters: facts on clusters to add, by day since 1970.
         snapshot: to be stored and shown, or None when nothing changed.
+        body: its bytes, where they are known.
         weeks: new revisions of Releases.
     """
 
@@ -66,6 +67,7 @@ class Cycle:
     probes: ProbeSetsChange = field(default_factory=ProbeSetsChange)
     clusters: Mapping[int, DayClusters] = field(default_factory=dict)
     snapshot: Snapshot | None = None
+    body: bytes | None = None
     weeks: Sequence[Revision] = ()
 
 
@@ -126,7 +128,8 @@ class EvaluatorStore:
             write_revisions(connection, cycle.weeks, stored_at)
             if cycle.snapshot is None:
                 return None
-            number = _store_snapshot(connection, cycle.snapshot, stored_at)
+            body = cycle.body or encode(cycle.snapshot)
+            number = _store_snapshot(connection, cycle.snapshot.watermark, body, stored_at)
             note_snapshot(connection, cycle.snapshot, number)
             shown = write_published(connection, cycle.snapshot, self._shown_by(epoch, number - 1))
         self._published = (epoch, number, shown)
@@ -149,7 +152,9 @@ def newest_snapshot(connection: sa.Connection) -> bytes | None:
     return body
 
 
-def _store_snapshot(connection: sa.Connection, snapshot: Snapshot, stored_at: int) -> int:
+def _store_snapshot(
+    connection: sa.Connection, watermark: int | None, body: bytes, stored_at: int
+) -> int:
     """Returns its number."""
     stored = connection.execute(
         sa.text(
@@ -157,6 +162,6 @@ def _store_snapshot(connection: sa.Connection, snapshot: Snapshot, stored_at: in
             " SELECT COALESCE(MAX(id), 0) + 1, :stored_at, :watermark, :body FROM snapshot"
             " RETURNING id"
         ),
-        {"stored_at": stored_at, "watermark": snapshot.watermark, "body": encode(snapshot)},
+        {"stored_at": stored_at, "watermark": watermark, "body": body},
     )
     return int(stored.scalar_one())

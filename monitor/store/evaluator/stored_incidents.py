@@ -155,7 +155,8 @@ def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
     for one in change.changed:
         values = {name: value for name, value in _row(one).items() if name not in _KEPT}
         connection.execute(sa.update(incident).where(incident.c.id == one.id).values(values))
-    written = (*change.opened, *change.changed)
+    if not (written := (*change.opened, *change.changed)):
+        return  # as in nearly every cycle
     _write_streams(connection, written)
     _write_crossings(connection, written)
 
