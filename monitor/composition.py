@@ -61,6 +61,7 @@ from monitor.settings.sections import (
     AttributeSettings,
     LimitationSettings,
     Operations,
+    SchemaRegistrySettings,
     Security,
     StreamSettings,
     UseCase,
@@ -82,6 +83,7 @@ from monitor.web import Limitation, Site, SiteFacts
 
 if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
+    from consumers.wire import AvroMessages, SchemaRegistry
 
 ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
 WRITE_SECONDS = 8.0
@@ -229,10 +231,55 @@ def _rdkafka_source() -> type[RdkafkaSource]:
     return RdkafkaSource
 
 
+def schema_registry(settings: Settings) -> SchemaRegistry | None:
+    """The schema registry of Avro messages; None where all are JSON.
+
+    Raises:
+        SettingsError: the package that reads Avro is not installed.
+        AccessError: a file that the settings name cannot be used.
+    """
+    stream, registry = settings.stream, settings.stream.schema_registry
+    if stream.format == "json" or registry.url is None:
+        return None
+    try:
+        from consumers.wire import Access, SchemaRegistry  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise SettingsError(
+            'stream.format: "avro" needs a package that is not installed; '
+            'pip install "slicewatch[avro]", or set "json"'
+        ) from error
+    return SchemaRegistry(
+        Access(
+            url=registry.url.rstrip("/"),
+            username=registry.username,
+            password=registry.password.reveal() if registry.password else None,
+            token=registry.token.reveal() if registry.token else None,
+            ca_file=registry.ca_file,
+            cert_file=registry.cert_file,
+            key_file=registry.key_file,
+        )
+    )
+
+
+def avro_messages(settings: Settings) -> AvroMessages | None:
+    """Reader of Avro messages, with the schemas that it has asked for; None where all are JSON."""
+    registry = schema_registry(settings)
+    if registry is None:
+        return None
+    from consumers.wire import AvroMessages, WriterSchemas  # noqa: PLC0415 - optional
+
+    return AvroMessages(WriterSchemas(registry.schema))
+
+
 def as_history(settings: Settings) -> Settings:
-    """The same settings for files: read from the first line, no event too early."""
+    """The same settings for files: JSON read from the first line, no event too early."""
     stream = msgspec.structs.replace(
-        settings.stream, clock="history", start="earliest", start_at=None
+        settings.stream,
+        clock="history",
+        start="earliest",
+        start_at=None,
+        format="json",
+        schema_registry=SchemaRegistrySettings(),
     )
     return msgspec.structs.replace(settings, stream=stream)
 
@@ -337,10 +384,15 @@ def build_ingest(
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
     keys = IdKeys(engine).in_force(id_keys(settings))
+    codecs = build_codecs(settings, engine, eras, keys)
+    if (wire := avro_messages(settings)) is not None:
+        from consumers.wire import SchemaGate  # noqa: PLC0415 - optional
+
+        source, codecs = SchemaGate(source, wire.schemas), replace(codecs, wire=wire)
     return Ingest(
         source=source,
         store=store or IngestStore(engine, stream.decisions_topic, clock, eras, keys),
-        codecs=build_codecs(settings, engine, eras, keys),
+        codecs=codecs,
         policy=IngestPolicy(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,

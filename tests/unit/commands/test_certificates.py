@@ -29,6 +29,8 @@ FILES = {
     "client_ca": "SLICEWATCH__SERVER__CLIENT_CA_FILE",
     "kafka_ca": "SLICEWATCH__STREAM__SECURITY__CA_FILE",
     "kafka_client": "SLICEWATCH__STREAM__SECURITY__CERT_FILE",
+    "registry_ca": "SLICEWATCH__STREAM__SCHEMA_REGISTRY__CA_FILE",
+    "registry_client": "SLICEWATCH__STREAM__SCHEMA_REGISTRY__CERT_FILE",
 }
 
 
@@ -50,6 +52,11 @@ def environment(made: Certificates) -> dict[str, str]:
         FILES["kafka_ca"]: str(made.ca),
         FILES["kafka_client"]: str(made.client),
         "SLICEWATCH__STREAM__SECURITY__KEY_FILE": str(made.client_key),
+        "SLICEWATCH__STREAM__FORMAT": "avro",
+        "SLICEWATCH__STREAM__SCHEMA_REGISTRY__URL": "https://127.0.0.1:1",
+        FILES["registry_ca"]: str(made.ca),
+        FILES["registry_client"]: str(made.client),
+        "SLICEWATCH__STREAM__SCHEMA_REGISTRY__KEY_FILE": str(made.client_key),
     }
 
 
