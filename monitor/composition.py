@@ -54,7 +54,7 @@ from monitor.settings import (
     contract_record,
     duration_text,
 )
-from monitor.settings.as_text import settings_digest
+from monitor.settings.as_text import mapping_texts, settings_digest
 from monitor.settings.checks import is_loopback
 from monitor.settings.sections import (
     DEFAULT_READER,
@@ -152,11 +152,13 @@ def remembered(settings: Settings) -> dict[str, str]:
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
+        "stream.format": stream.format,
         "stream.horizon": duration_text(stream.horizon),
         "stream.lateness": duration_text(stream.lateness),
         "stream.max_early": duration_text(stream.max_early),
         "stream.max_ahead": duration_text(stream.max_ahead),
         "dedupe.window": duration_text(settings.dedupe.window),
+        **mapping_texts(settings),
     }
 
 
@@ -189,9 +191,15 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
     return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
 
 
-def check_access(settings: Settings) -> None:
-    """Raise AccessError unless a broker grants access, within moments, to all that we read."""
-    replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT).check_access(_need(settings.stream))
+def check_access(settings: Settings, *, writes: bool = False) -> None:
+    """Raise AccessError unless a broker grants access, within moments, to all that we read.
+
+    With ``writes`` to what we write, too: events that come over HTTP.
+    """
+    need = _need(settings.stream)
+    if writes and settings.server.producers:
+        need = replace(need, written=need.topics)
+    replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT).check_access(need)
 
 
 def _need(stream: StreamSettings) -> Need:

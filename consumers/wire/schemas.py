@@ -22,7 +22,7 @@ MAX_ASKED = 50
 """Questions in one turn of the loop; what is left waits for the next."""
 ASKING_SECONDS = 2.0
 """Time for all of them."""
-FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 8.0
 """Pauses between tries of a registry that does not answer."""
 PATIENCE_SECONDS = 10.0
 """Time in which the registry may come to know a number that it did not."""

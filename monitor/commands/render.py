@@ -49,10 +49,10 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     help="Settings whose [alerting], [links] and use cases are used; without it, the defaults.",
 )
 def command(out: Path, settings: Path | None) -> None:
-    """Write the JSON and Avro schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
+    """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
 
-    And the AsyncAPI document of the events, the Grafana dashboards with their provisioning files,
-    and the reference page of all metrics.
+    And the Avro schemas and the AsyncAPI document of the events, the Grafana dashboards with their
+    provisioning files, and the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 

@@ -41,6 +41,13 @@ def settings_digest(settings: Settings) -> str:
     return hashlib.sha256(_canonical(sections).encode()).hexdigest()
 
 
+def mapping_texts(settings: Settings) -> dict[str, str]:
+    """``[mapping]`` as canonical JSON by kind of event, with all that it says of each field."""
+    mapping = settings.mapping
+    kinds = {"decisions": mapping.decisions, "labels": mapping.labels}
+    return {f"mapping.{kind}": _canonical(plain(one)) for kind, one in kinds.items()}
+
+
 _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_precision_gap"})
 
 

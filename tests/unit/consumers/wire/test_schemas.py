@@ -69,7 +69,7 @@ def test_a_registry_that_is_away_is_asked_ever_more_seldom_and_said_to_be_away()
     assert world.settled(1) == 1
     world.there = False
     assert world.schemas.trouble is None
-    tried = []
+    tried: list[float] = []
     for _ in range(400):
         assert world.settled(1, 2, 1) == 1  # what is known goes on
         if len(world.asked) > len(tried) + 1:
