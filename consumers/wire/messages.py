@@ -35,8 +35,8 @@ class AvroMessages:
             try:
                 values.append(self._json(value))
                 rows.append(row)
-            except _RefusedError as error:
-                dead_letters.refuse(records.offsets[row], 0, error.reason, error.field)
+            except UnreadableError as error:
+                dead_letters.refuse(records.offsets[row], 0, str(error), "")
         if len(rows) == len(records.values):
             return replace(records, values=values)
         offsets = [records.offsets[row] for row in rows]
@@ -47,19 +47,9 @@ class AvroMessages:
         number = schema_number(value)
         if value is None or number is None:
             if value and not value.startswith(_JSON_STARTS):
-                raise _RefusedError("malformed_avro", "")
+                raise UnreadableError("malformed_avro")
             return value
         schema = self.schemas.get(number)
         if schema is None or schema.unusable:
-            raise _RefusedError("unknown_schema", "")
-        try:
-            return schema.to_json(value[_HEADER:])
-        except UnreadableError as error:
-            raise _RefusedError(error.reason, error.field) from None
-
-
-class _RefusedError(ValueError):
-    def __init__(self, reason: str, field: str) -> None:
-        super().__init__()
-        self.reason = reason
-        self.field = field
+            raise UnreadableError("unknown_schema")
+        return schema.to_json(value[_HEADER:])

@@ -13,7 +13,8 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from math import isfinite
+from typing import Any
 
 import fastavro
 import msgspec
@@ -27,21 +28,9 @@ MAX_PARTS = 500
 _MILLIS = "timestamp-millis"
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
-Reason = Literal["malformed_avro", "wrong_type", "invalid_value"]
-
 
 class UnreadableError(ValueError):
-    """A message that is not what its schema says, or what no event can hold.
-
-    Attributes:
-        reason: as a dead letter has it.
-        field: as a dead letter has it.
-    """
-
-    def __init__(self, reason: Reason, field: str = "") -> None:
-        super().__init__()
-        self.reason = reason
-        self.field = field
+    """A message that is not what its schema says; the argument is the reason of its dead letter."""
 
 
 class _UnusableError(ValueError):
@@ -79,7 +68,7 @@ class WriterSchema:
             payload: the message after its number.
 
         Raises:
-            UnreadableError: it does not fit the schema, or says what JSON cannot.
+            UnreadableError: it does not fit the schema, or is no event and no list of them.
         """
         stream = io.BytesIO(payload)
         try:
@@ -88,25 +77,24 @@ class WriterSchema:
             raise UnreadableError("invalid_value") from None
         except Exception:  # whatever sense is made of another program's bytes
             raise UnreadableError("malformed_avro") from None
-        if stream.tell() != len(payload):
+        if stream.tell() != len(payload) or not isinstance(content, dict | list):
             raise UnreadableError("malformed_avro")
-        _check(content, "")
-        return _encode(content)
+        return _encode(_sayable(content))
 
 
-def _check(value: Any, field: str) -> None:
-    """Refuse what JSON would show as something else: bytes as text, no number as null."""
+def _sayable(value: Any) -> Any:
+    """A value in which what JSON cannot say is an empty list, which no field of an event takes.
+
+    Else bytes would be read as text, and what is no number as absent.
+    """
     kind = type(value)
     if kind is dict:
-        for name, part in value.items():
-            _check(part, field or name)
-    elif kind is list:
-        for part in value:
-            _check(part, field)
-    elif kind is bytes:
-        raise UnreadableError("wrong_type", field)
-    elif kind is float and value - value != 0:  # neither a number nor finite
-        raise UnreadableError("invalid_value", field)
+        return {name: _sayable(part) for name, part in value.items()}
+    if kind is list:
+        return [_sayable(part) for part in value]
+    if kind is bytes or (kind is float and not isfinite(value)):
+        return []
+    return value
 
 
 def _parsed(written: Written) -> Any:

@@ -82,7 +82,7 @@ def test_all_that_the_settings_name_are_read_as_openssl_reads_them(
     environment: dict[str, str], made: Certificates
 ) -> None:
     found = dict(reading.expiries(load(SETTINGS, environment)))
-    files = (made.server, made.server, made.ca, made.ca, made.client)
+    files = (made.server, made.server, *(made.ca, made.ca, made.client), made.ca, made.client)
     assert found == dict(zip(FILES, map(by_openssl, files), strict=True))
     metrics = ServiceMetrics()
     metrics.set_certificates(found.items())
@@ -176,6 +176,8 @@ def test_an_expired_one_of_a_server_is_an_error_and_others_are_warnings(
         "warning: server.client_ca_file",
         "warning: stream.security.ca_file",
         "warning: stream.security.cert_file",
+        "warning: stream.schema_registry.ca_file",
+        "warning: stream.schema_registry.cert_file",
     }
 
 
