@@ -792,6 +792,11 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.TOTAL: ("refused[0]",),
         Argument.WORD: ("MOST_SHARE",),
     },
+    "monitor.store.upkeep.backup": {
+        Argument.CAUSE: ("reason",),
+        Argument.SETTING: ("source",),
+        Argument.TYPED: ("target",),
+    },
     "monitor.store.upkeep.write_rights": {
         Argument.WORD: ("shown",),
     },
