@@ -29,15 +29,18 @@ def resolved(settings: Settings) -> str:
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
 """Sections that say where things are and who reads them: no number depends on them."""
+_WIRE = frozenset({"format", "schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:
     """SHA-256 of the settings that numbers and their texts depend on, in hexadecimal.
 
     Of the canonical JSON with defaults filled in and secrets masked, without the sections on where
-    things are reached and by whom.
+    things are reached and by whom, and on how messages are written: they mean the same.
     """
     sections = {name: part for name, part in plain(settings).items() if name not in _PLACES}
+    stream = sections["stream"]
+    sections["stream"] = {name: part for name, part in stream.items() if name not in _WIRE}
     return hashlib.sha256(_canonical(sections).encode()).hexdigest()
 
 

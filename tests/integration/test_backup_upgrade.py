@@ -335,7 +335,8 @@ def test_a_restored_copy_of_a_file_goes_on_exactly(
             until(site.everything_read, "the first part read", [service])
             site.produce(0.5)
             backed_up(site, copy)  # while it writes
-            until(site.everything_read, "the second part read", [service])
+            site.produce(0.5)
+            until(site.everything_read, "what came after the copy read", [service])
             service.kill()
         site.engine.dispose()
         for companion in tmp_path.glob("store.db*"):

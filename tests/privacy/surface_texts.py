@@ -413,12 +413,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "again",
             "portion",
             "rows",
+            "size",
         ),
         Argument.TYPED: (
             "file",
             "key_id",
             "offset",
             "shard",
+            "target",
         ),
         Argument.WORD: (
             "' (the service refuses it)' if portion.refused else ''",
