@@ -56,7 +56,7 @@ dist: $(VENV)/.installed-test  ## build sdist and wheel into dist
 
 sbom: dist  ## list all that the wheel brings along, as CycloneDX, into dist
 	@rm -rf build/sbom && $(BIN)/python -m venv build/sbom
-	@build/sbom/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[postgresql,librdkafka]"
+	@build/sbom/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[avro,postgresql,librdkafka]"
 	@build/sbom/bin/python -m pip --disable-pip-version-check --quiet uninstall --yes pip setuptools
 	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON --sv 1.6 \
 	  --output-file dist/slicewatch.cdx.json build/sbom/bin/python

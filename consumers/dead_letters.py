@@ -19,6 +19,8 @@ from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, RecordBatch, Shard
 
 REASONS = (
     "malformed_json",
+    "malformed_avro",
+    "unknown_schema",
     "wrong_type",
     "invalid_value",
     "missing_field",

@@ -61,6 +61,8 @@ EXPECTED: Mapping[str, str] = {
 
 REASONS: Mapping[str, str] = {
     "malformed_json": "is not JSON in UTF-8",
+    "malformed_avro": "is not what its schema says, or no Avro in the registry's wire format",
+    "unknown_schema": "names a schema that the registry does not have, or that fits no event",
     "wrong_type": "is of the wrong kind",
     "invalid_value": "is not an allowed value",
     "missing_field": "is missing or null",

@@ -182,3 +182,27 @@ def schemas() -> dict[str, dict[str, Any]]:
             ("bias_result", BiasResult),
         )
     }
+
+
+def missing_fields(kind: str, schema: str) -> list[str]:
+    """Fields that every event of this kind has, and an Avro schema has not.
+
+    Args:
+        kind: decision or label.
+        schema: text of the schema; of one that is no record nothing is missing that can be named.
+    """
+    try:
+        record = msgspec.json.decode(schema, type=_Record)
+    except (ValueError, RecursionError):
+        return []
+    event: type[Struct] = Decision if kind == "decision" else Label
+    needed = [one.name for one in msgspec.structs.fields(event) if one.required]
+    return sorted(set(needed) - {one.name for one in record.fields})
+
+
+class _Field(Struct):
+    name: str
+
+
+class _Record(Struct):
+    fields: list[_Field]

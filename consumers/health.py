@@ -20,6 +20,7 @@ UNASSIGNED_SECONDS = 300.0
 """No partition at all for this long: stuck (a spare without partitions is fine before)."""
 
 _NO_ACCESS = "no broker lets this worker in and read"
+_NO_SCHEMAS = "messages wait for their schemas: the registry does not answer"
 _STALLED = "the broker does not answer, or a message or batch is too large to receive"
 
 
@@ -42,6 +43,7 @@ class Health:
         access_error: why no broker would let us in and read, None while one does; written by the
             watchdog's thread.
         parked: a shard waits for a person, because its data is gone from the broker.
+        registry_error: why messages wait for their schemas, None while none do for long.
     """
 
     polled: float
@@ -57,6 +59,7 @@ class Health:
     store_ok: bool = True
     access_error: str | None = None
     parked: bool = False
+    registry_error: str | None = None
 
     @classmethod
     def at(cls, now: float) -> Health:
@@ -67,6 +70,7 @@ class Health:
         """Reason why the consumer makes no progress, or None."""
         reasons = (
             (self.access_error, self.access_error),
+            (self.registry_error, self.registry_error),
             (now - self.polled > POLL_SECONDS, "no poll has returned"),
             (now - self.stored > STUCK_SECONDS, "what was read could not be stored"),
             (self.missing, f"topic {self.missing} does not exist any more"),
@@ -90,6 +94,8 @@ class Health:
             return False, "a shard is parked after data loss"
         if self.access_error:  # its words name users and brokers, and anybody may ask
             return False, _NO_ACCESS
+        if self.registry_error:
+            return False, _NO_SCHEMAS
         reason = self.stuck(now)
         return reason is None, reason or "ok"
 

@@ -224,6 +224,8 @@ class Ingest:
         health.unknown = (*unknown, *self._reconciler.unread.shards)
         health.behind = any(not s.caught_up and s.high_water for s in states)
         health.paused = bool(self._paused)
+        wire = self.codecs.wire
+        health.registry_error = None if wire is None else wire.schemas.trouble
         self._report_parked()
         if now >= self._next_report:
             self._next_report = now + REPORT_SECONDS

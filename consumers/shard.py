@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -36,13 +37,19 @@ from monitor.ports import (
     Tallies,
 )
 
+if TYPE_CHECKING:
+    from consumers.wire import AvroMessages  # needs a package that is optional
+
 _ROUTE_NAMES = tuple(route.name.lower() for route in Route)
 _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Codecs:
-    """Codecs and settings that all shards of a worker share."""
+    """Codecs and settings that all shards of a worker share.
+
+    ``wire`` reads what is not JSON; None where everything is.
+    """
 
     decisions: DecisionCodec
     labels: LabelCodec
@@ -52,6 +59,7 @@ class Codecs:
     lateness: int
     dedupe_window: int
     pending_all: bool
+    wire: AvroMessages | None = None
     units: UnitHasher = field(init=False)
 
     def __post_init__(self) -> None:
@@ -271,6 +279,8 @@ class ShardState:
         self, records: RecordBatch, now: int
     ) -> tuple[DeadLetterBuffer, DecodedDecisions | DecodedLabels, list[BiasScore]]:
         dead_letters = DeadLetterBuffer(records, self.codecs.hasher)
+        if self.codecs.wire is not None:
+            records = self.codecs.wire.as_json(records, dead_letters)
         if self.is_decisions:
             return dead_letters, self.codecs.decisions.read(records, dead_letters), []
         labels, results = self.codecs.labels.results.take(records, dead_letters, now)

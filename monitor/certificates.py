@@ -65,6 +65,7 @@ class Named:
 def named(settings: Settings) -> tuple[Named, ...]:
     """All that these settings name."""
     server, security = settings.server, settings.stream.security
+    registry = settings.stream.schema_registry
     operations = server.operations
     found = (
         ("server", "server.tls_cert_file", server.tls_cert_file, min, True),
@@ -72,6 +73,8 @@ def named(settings: Settings) -> tuple[Named, ...]:
         ("client_ca", "server.client_ca_file", server.client_ca_file, max, False),
         ("kafka_ca", "stream.security.ca_file", security.ca_file, max, False),
         ("kafka_client", "stream.security.cert_file", security.cert_file, min, False),
+        ("registry_ca", "stream.schema_registry.ca_file", registry.ca_file, max, False),
+        ("registry_client", "stream.schema_registry.cert_file", registry.cert_file, min, False),
     )
     return tuple(
         Named(name, key, Path(file), ends, served)

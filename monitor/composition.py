@@ -54,13 +54,14 @@ from monitor.settings import (
     contract_record,
     duration_text,
 )
-from monitor.settings.as_text import settings_digest
+from monitor.settings.as_text import mapping_texts, settings_digest
 from monitor.settings.checks import is_loopback
 from monitor.settings.sections import (
     DEFAULT_READER,
     AttributeSettings,
     LimitationSettings,
     Operations,
+    SchemaRegistrySettings,
     Security,
     StreamSettings,
     UseCase,
@@ -82,6 +83,7 @@ from monitor.web import Limitation, Site, SiteFacts
 
 if TYPE_CHECKING:
     from consumers.sources.librdkafka_source import RdkafkaSource
+    from consumers.wire import AvroMessages, SchemaRegistry
 
 ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
 WRITE_SECONDS = 8.0
@@ -150,11 +152,13 @@ def remembered(settings: Settings) -> dict[str, str]:
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
+        "stream.format": stream.format,
         "stream.horizon": duration_text(stream.horizon),
         "stream.lateness": duration_text(stream.lateness),
         "stream.max_early": duration_text(stream.max_early),
         "stream.max_ahead": duration_text(stream.max_ahead),
         "dedupe.window": duration_text(settings.dedupe.window),
+        **mapping_texts(settings),
     }
 
 
@@ -187,9 +191,15 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
     return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
 
 
-def check_access(settings: Settings) -> None:
-    """Raise AccessError unless a broker grants access, within moments, to all that we read."""
-    replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT).check_access(_need(settings.stream))
+def check_access(settings: Settings, *, writes: bool = False) -> None:
+    """Raise AccessError unless a broker grants access, within moments, to all that we read.
+
+    With ``writes`` to what we write, too: events that come over HTTP.
+    """
+    need = _need(settings.stream)
+    if writes and settings.server.producers:
+        need = replace(need, written=need.topics)
+    replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT).check_access(need)
 
 
 def _need(stream: StreamSettings) -> Need:
@@ -229,10 +239,55 @@ def _rdkafka_source() -> type[RdkafkaSource]:
     return RdkafkaSource
 
 
+def schema_registry(settings: Settings) -> SchemaRegistry | None:
+    """The schema registry of Avro messages; None where all are JSON.
+
+    Raises:
+        SettingsError: the package that reads Avro is not installed.
+        AccessError: a file that the settings name cannot be used.
+    """
+    stream, registry = settings.stream, settings.stream.schema_registry
+    if stream.format == "json" or registry.url is None:
+        return None
+    try:
+        from consumers.wire import Access, SchemaRegistry  # noqa: PLC0415 - optional
+    except ImportError as error:
+        raise SettingsError(
+            'stream.format: "avro" needs a package that is not installed; '
+            'pip install "slicewatch[avro]", or set "json"'
+        ) from error
+    return SchemaRegistry(
+        Access(
+            url=registry.url.rstrip("/"),
+            username=registry.username,
+            password=registry.password.reveal() if registry.password else None,
+            token=registry.token.reveal() if registry.token else None,
+            ca_file=registry.ca_file,
+            cert_file=registry.cert_file,
+            key_file=registry.key_file,
+        )
+    )
+
+
+def avro_messages(settings: Settings) -> AvroMessages | None:
+    """Reader of Avro messages, with the schemas that it has asked for; None where all are JSON."""
+    registry = schema_registry(settings)
+    if registry is None:
+        return None
+    from consumers.wire import AvroMessages, WriterSchemas  # noqa: PLC0415 - optional
+
+    return AvroMessages(WriterSchemas(registry.schema))
+
+
 def as_history(settings: Settings) -> Settings:
-    """The same settings for files: read from the first line, no event too early."""
+    """The same settings for files: JSON read from the first line, no event too early."""
     stream = msgspec.structs.replace(
-        settings.stream, clock="history", start="earliest", start_at=None
+        settings.stream,
+        clock="history",
+        start="earliest",
+        start_at=None,
+        format="json",
+        schema_registry=SchemaRegistrySettings(),
     )
     return msgspec.structs.replace(settings, stream=stream)
 
@@ -337,10 +392,15 @@ def build_ingest(
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
     keys = IdKeys(engine).in_force(id_keys(settings))
+    codecs = build_codecs(settings, engine, eras, keys)
+    if (wire := avro_messages(settings)) is not None:
+        from consumers.wire import SchemaGate  # noqa: PLC0415 - optional
+
+        source, codecs = SchemaGate(source, wire.schemas), replace(codecs, wire=wire)
     return Ingest(
         source=source,
         store=store or IngestStore(engine, stream.decisions_topic, clock, eras, keys),
-        codecs=build_codecs(settings, engine, eras, keys),
+        codecs=codecs,
         policy=IngestPolicy(
             decisions_topic=stream.decisions_topic,
             labels_topic=stream.labels_topic,

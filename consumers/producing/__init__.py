@@ -4,10 +4,12 @@ It imports msgspec and the standard library only; a Kafka client is imported whe
 deploy/docs/producers.md begins with an example.
 """
 
+from consumers.producing.avro import avro
 from consumers.producing.making import EventError, Message, decision_message, label_message
 from consumers.producing.producer import Drawn, Producer
 from consumers.producing.sampling import AuditDraw, AuditSampler
 from consumers.producing.transports import (
+    Encode,
     Open,
     Topics,
     Transport,
@@ -21,6 +23,7 @@ __all__ = [
     "AuditDraw",
     "AuditSampler",
     "Drawn",
+    "Encode",
     "EventError",
     "Message",
     "Open",
@@ -28,6 +31,7 @@ __all__ = [
     "Topics",
     "Transport",
     "TransportError",
+    "avro",
     "confluent",
     "decision_message",
     "http",

@@ -42,6 +42,8 @@ class Transport(Protocol):
         """Give the connection up; nothing is being sent."""
 
 
+Encode = Callable[[Message], bytes]
+"""The bytes of a message. An exception means that its batch is to be sent again."""
 Open = Callable[[], Transport]
 """Connects. Any exception means that it is to be tried again."""
 
@@ -59,13 +61,18 @@ class Topics:
 
 
 def kafka_python(
-    bootstrap_servers: str | Sequence[str], topics: Topics = Topics(), **more: Any
+    bootstrap_servers: str | Sequence[str],
+    topics: Topics = Topics(),
+    *,
+    encode: Encode = Message.to_bytes,
+    **more: Any,
 ) -> Open:
     """Write with the package kafka-python.
 
     Args:
         bootstrap_servers: ``host:port`` of one or more brokers.
         topics: where to write; they must exist.
+        encode: makes the bytes; :func:`~consumers.producing.avro` for a schema registry.
         more: further arguments of ``kafka.KafkaProducer``, such as those for TLS and SASL.
     """
 
@@ -83,22 +90,25 @@ def kafka_python(
             "allow_auto_create_topics": False,
         }
         return _KafkaPython(
-            KafkaProducer(bootstrap_servers=bootstrap_servers, **chosen | more), topics
+            KafkaProducer(bootstrap_servers=bootstrap_servers, **chosen | more), topics, encode
         )
 
     return connect
 
 
 class _KafkaPython:
-    def __init__(self, producer: Any, topics: Topics) -> None:
+    def __init__(self, producer: Any, topics: Topics, encode: Encode) -> None:
         self._producer = producer
         self._topics = topics
+        self._encode = encode
 
     def send(self, messages: Sequence[Message]) -> int:
         from kafka.errors import KafkaError, RetriableError  # noqa: PLC0415 - only where it is used
 
+        values = [self._encode(one) for one in messages]
         futures = [
-            self._producer.send(self._topics.of(one), one.value, key=one.key) for one in messages
+            self._producer.send(self._topics.of(one), value, key=one.key)
+            for one, value in zip(messages, values, strict=True)
         ]
         written = 0
         for future in futures:
@@ -116,7 +126,11 @@ class _KafkaPython:
 
 
 def confluent(
-    bootstrap_servers: str, topics: Topics = Topics(), more: Mapping[str, Any] | None = None
+    bootstrap_servers: str,
+    topics: Topics = Topics(),
+    more: Mapping[str, Any] | None = None,
+    *,
+    encode: Encode = Message.to_bytes,
 ) -> Open:
     """Write with the package confluent-kafka.
 
@@ -124,6 +138,7 @@ def confluent(
         bootstrap_servers: ``host:port``, several with commas between them.
         topics: where to write; they must exist.
         more: further settings of librdkafka, such as ``{"security.protocol": "SSL"}``.
+        encode: as of :func:`kafka_python`.
     """
 
     def connect() -> Transport:
@@ -139,15 +154,16 @@ def confluent(
             "message.timeout.ms": int(SECONDS * 1000),
             "log_level": 0,  # the producer says once that a broker is away, not twice a second
         }
-        return _Confluent(Producer({**chosen, **(more or {})}), topics)
+        return _Confluent(Producer({**chosen, **(more or {})}), topics, encode)
 
     return connect
 
 
 class _Confluent:
-    def __init__(self, producer: Any, topics: Topics) -> None:
+    def __init__(self, producer: Any, topics: Topics, encode: Encode) -> None:
         self._producer = producer
         self._topics = topics
+        self._encode = encode
 
     def send(self, messages: Sequence[Message]) -> int:
         errors: list[Any] = []
@@ -155,8 +171,9 @@ class _Confluent:
         def told(error: Any, _: Any) -> None:
             errors.append(error)
 
-        for one in messages:
-            self._producer.produce(self._topics.of(one), one.value, key=one.key, on_delivery=told)
+        values = [self._encode(one) for one in messages]
+        for one, value in zip(messages, values, strict=True):
+            self._producer.produce(self._topics.of(one), value, key=one.key, on_delivery=told)
         self._producer.flush(2 * SECONDS)
         found = [error for error in errors if error is not None]
         # A message that ran out of time is told as one of librdkafka's own errors (below 0).

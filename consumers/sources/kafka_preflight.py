@@ -25,8 +25,8 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from monitor.errors import AccessError
 
 TOPIC_REFUSED, GROUP_REFUSED, MECHANISM_REFUSED = 29, 30, 33
-READ, UNREPORTED = 3, 31
-"""Bits of what a broker allows us to do with a topic: the operation Read; that it reports none."""
+READ, WRITE, UNREPORTED = 3, 4, 31
+"""Bits of what a broker allows us to do with a topic: its operations; that it reports none."""
 EXPIRED, OTHER_NAMES = 10, (62, 64)
 """Reasons of OpenSSL to refuse a certificate: out of date, made for another name or address."""
 LARGEST_ANSWER = 16 << 20
@@ -35,10 +35,14 @@ KEY = "stream.security"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Topics that this worker must be allowed to read, and the group it must be allowed to join."""
+    """What this worker must be allowed: topics to be read, the group to join, topics to be written.
+
+    Topics to be written are among those that are read.
+    """
 
     topics: Sequence[str] = ()
     group: str | None = None
+    written: Sequence[str] = ()
 
 
 def check_access(
@@ -118,7 +122,7 @@ class _BrokerCheck:
         versions = self._introduce()
         if self._protocol.startswith("SASL"):
             self._log_in()
-        self._read_topics(need.topics, versions)
+        self._ask_topics(need, versions)
         if need.group is not None:
             self._join(need.group, versions)
 
@@ -157,18 +161,20 @@ class _BrokerCheck:
             except (ValueError, KeyError) as error:  # it cannot prove that it knows the password
                 raise self._login_refused("") from error
 
-    def _read_topics(self, topics: Sequence[str], versions: BrokerVersionData) -> None:
+    def _ask_topics(self, need: Need, versions: BrokerVersionData) -> None:
         """Asked without topics too: a listener that wants a login hangs up at this request."""
         request = MetadataRequest(
             version=versions.api_version(MetadataRequest),
-            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
+            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in need.topics],
             allow_auto_topic_creation=False,
             include_topic_authorized_operations=True,
         )
         answer = self._or_refused(request, self._login_wanted)
         for topic in answer.topics:
-            if topic.error_code == TOPIC_REFUSED or not _may_read(topic):
+            if topic.error_code == TOPIC_REFUSED or not _may(topic, READ):
                 raise self._forbidden("topic", topic.name)
+            if topic.name in need.written and not _may(topic, WRITE):
+                raise self._forbidden("topic", topic.name, "written", "Write")
 
     def _join(self, group: str, versions: BrokerVersionData) -> None:
         """A heartbeat of nobody: refused for the missing right before it is for the rest.
@@ -228,11 +234,14 @@ class _BrokerCheck:
             "wrong",
         )
 
-    def _forbidden(self, kind: str, name: str) -> AccessError:
+    def _forbidden(
+        self, kind: str, name: str, done: str = "read", operation: str = "Read"
+    ) -> AccessError:
         user = self._security.get("sasl_plain_username") or "NAME"
         return AccessError(
-            f"{kind} {name} may not be read by {self._who} at {self._server}: allow it with "
-            f"kafka-acls.sh --add --allow-principal User:{user} --operation Read --{kind} {name}"
+            f"{kind} {name} may not be {done} by {self._who} at {self._server}: allow it with "
+            f"kafka-acls.sh --add --allow-principal User:{user} --operation {operation}"
+            f" --{kind} {name}"
         )
 
     @property
@@ -241,10 +250,10 @@ class _BrokerCheck:
         return f"user {user}" if user else "this client"
 
 
-def _may_read(topic: Any) -> bool:
-    """Brokers before 2.3 do not report what is allowed; then reading must be tried."""
+def _may(topic: Any, operation: int) -> bool:
+    """Brokers before 2.3 do not report what is allowed; then it must be tried."""
     allowed = topic.authorized_operations or {UNREPORTED}
-    return topic.error_code != 0 or UNREPORTED in allowed or READ in allowed
+    return topic.error_code != 0 or UNREPORTED in allowed or operation in allowed
 
 
 def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:

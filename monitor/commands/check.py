@@ -11,6 +11,7 @@ import click
 import sqlalchemy as sa
 
 from consumers.dedupe import BYTES_PER_KEY
+from consumers.events import missing_fields
 from consumers.sources.kafka_admin import KafkaTopics
 from monitor import certificates, composition
 from monitor.clock import SystemClock
@@ -31,6 +32,7 @@ from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.evaluate.clusters import ClusterDays
 from monitor.settings import Settings, duration_text, resolved, warnings
+from monitor.settings.sections import MappingSettings
 from monitor.store import database
 from monitor.store.codings import Codings
 from monitor.store.evaluator.cluster_days import read_cluster_days
@@ -40,6 +42,7 @@ from monitor.store.retired import RetiredTopics
 from monitor.store.schema import counts
 from monitor.store.upkeep.last_settings import LastSettings
 from monitor.store.upkeep.published_ages import published_ages
+from monitor.store.upkeep.write_rights import require_write_rights
 
 _RATE = 1_000  # decisions a second that memory is estimated for
 
@@ -101,8 +104,11 @@ def command(
     Certificates that have expired, or will within two weeks, are reported; an expired server
     certificate is an error.
 
-    With --connect it also checks that the broker, both topics and the database are as required,
-    and shows which published numbers wait for what, and what a start would change in the store.
+    With --connect it also checks that the broker, both topics, the schema registry if there is one,
+    and the database are as required: that all of it may be read, and written where the service
+    writes (the database always, dead letters included; the topics where server.producers names
+    somebody). Nothing is written for it. It shows which published numbers wait for what, and what
+    a start would change in the store.
     Exit code 2 when something is wrong.
 
     With --events it says of each line that is not counted, or not as it may be meant, what is wrong
@@ -122,7 +128,8 @@ def command(
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _try(_certificates, settings)
     if connect:
-        problems += [*_try(_topics, settings), *_try(_store, settings)]
+        for check in (_topics, _registry, _store):
+            problems += _try(check, settings)
     _echo_labels(settings, Assumed(daily, audit, ready))
     for line in (*_displayable(settings), _recognised(settings), _clusters(settings)):
         click.echo(line)
@@ -236,10 +243,12 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 def _topics(settings: Settings) -> Iterator[str]:
     stream = settings.stream
-    composition.check_access(settings)
+    composition.check_access(settings, writes=True)
     topics = KafkaTopics(composition.kafka_connection(settings))
     try:
         yield f"ok: broker at {', '.join(stream.bootstrap_servers)}"
+        if settings.server.producers:
+            yield "ok: both topics may be written, for server.producers; nothing was written"
         for topic in (stream.decisions_topic, stream.labels_topic):
             partitions = len(topics.partitions(topic))
             retention = topics.retention(topic)
@@ -252,6 +261,35 @@ def _topics(settings: Settings) -> Iterator[str]:
                 )
     finally:
         topics.close()
+
+
+def _registry(settings: Settings) -> Iterator[str]:
+    """Whether the schema registry lets us in, and whether its newest schemas make events."""
+    registry = composition.schema_registry(settings)
+    if registry is None:
+        return
+    try:
+        registry.check()
+        yield f"ok: schema registry at {registry.url}"
+        stream = settings.stream
+        for topic, kind in ((stream.decisions_topic, "decision"), (stream.labels_topic, "label")):
+            newest = registry.newest(subject := f"{topic}-value")
+            if newest is None:
+                yield f"note: it has no schema {subject}; another name is as good"
+            elif settings.mapping == MappingSettings():
+                yield _of_schema(subject, kind, newest.schema)
+    finally:
+        registry.close()
+
+
+def _of_schema(subject: str, kind: str, text: str) -> str:
+    missing = missing_fields(kind, text)
+    if missing:
+        return (
+            f"warning: schema {subject} has no field {' and none '.join(missing)}, which a {kind}"
+            " must have: add it, or map what there is by [mapping]"
+        )
+    return f"ok: schema {subject} has every field that a {kind} must have"
 
 
 def _kept(retention: float | None) -> str:
@@ -282,6 +320,7 @@ def _store(settings: Settings) -> Iterator[str]:
             return
         database.require_head(engine)
         yield f"ok: database {url}, schema {found}"
+        yield f"ok: it can be written, with its dead letters: {require_write_rights(engine)}"
         yield from _units(settings, engine)
         yield from _waiting(engine)
         yield from _changes(settings, engine)

@@ -11,6 +11,7 @@ from alerts import rules
 from alerts.exposition import reference
 from consumers import asyncapi
 from consumers.events import schemas
+from consumers.producing.avro_schema import SCHEMAS
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
 from monitor.judging.events import schemas as judging_schemas
@@ -28,6 +29,8 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
         f"schemas/{name}": json.dumps(schema, indent=2, sort_keys=True) + "\n"
         for name, schema in documents.items()
     }
+    for name, avro in SCHEMAS.items():
+        files[f"schemas/{name}.avsc"] = json.dumps(avro, indent=2) + "\n"
     files["docs/metrics.md"] = reference.page()
     return files | rules.rendered(given)
 
@@ -48,8 +51,8 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 def command(out: Path, settings: Path | None) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
 
-    And the AsyncAPI document of the events, the Grafana dashboards with their provisioning files,
-    and the reference page of all metrics.
+    And the Avro schemas and the AsyncAPI document of the events, the Grafana dashboards with their
+    provisioning files, and the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 

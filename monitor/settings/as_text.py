@@ -29,16 +29,26 @@ def resolved(settings: Settings) -> str:
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
 """Sections that say where things are and who reads them: no number depends on them."""
+_WIRE = frozenset({"format", "schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:
     """SHA-256 of the settings that numbers and their texts depend on, in hexadecimal.
 
     Of the canonical JSON with defaults filled in and secrets masked, without the sections on where
-    things are reached and by whom.
+    things are reached and by whom, and on how messages are written: they mean the same.
     """
     sections = {name: part for name, part in plain(settings).items() if name not in _PLACES}
+    stream = sections["stream"]
+    sections["stream"] = {name: part for name, part in stream.items() if name not in _WIRE}
     return hashlib.sha256(_canonical(sections).encode()).hexdigest()
+
+
+def mapping_texts(settings: Settings) -> dict[str, str]:
+    """``[mapping]`` as canonical JSON by kind of event, with all that it says of each field."""
+    mapping = settings.mapping
+    kinds = {"decisions": mapping.decisions, "labels": mapping.labels}
+    return {f"mapping.{kind}": _canonical(plain(one)) for kind, one in kinds.items()}
 
 
 _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_precision_gap"})

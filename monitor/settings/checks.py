@@ -29,6 +29,7 @@ from monitor.settings.sections import (
     Operations,
     Privacy,
     ProbeSetSettings,
+    SchemaRegistrySettings,
     Security,
     Server,
     Settings,
@@ -74,6 +75,7 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_rates(stream.audit_rates),
         lambda: _check_durations(settings),
         lambda: _check_security(stream.security),
+        lambda: _check_registry(stream),
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
         lambda: _check_links(settings),
@@ -233,6 +235,25 @@ def _check_security(security: Security) -> None:
             fix = "use SSL or SASL_SSL, or remove it"
             raise problem(f"{key}.{name}", f"has no effect with {security.protocol}; {fix}")
     check_pair(key, "cert_file", security.cert_file, "key_file", security.key_file)
+
+
+def _check_registry(stream: StreamSettings) -> None:
+    key, registry = "stream.schema_registry", stream.schema_registry
+    if stream.format == "avro" and registry.url is None:
+        raise problem(f"{key}.url", 'is missing; format = "avro" needs a schema registry')
+    if stream.format == "json" and registry != SchemaRegistrySettings():
+        fix = 'set stream.format = "avro", or remove it'
+        raise problem(key, f"has no effect on JSON; {fix}")
+    for name, other in (("username", "password"), ("password", "username")):
+        if getattr(registry, name) is None and getattr(registry, other) is not None:
+            raise problem(f"{key}.{name}", f"is missing; it goes with {other}")
+    if registry.token is not None and registry.username is not None:
+        raise problem(f"{key}.token", "is set beside username; keep one of the two")
+    if not str(registry.url).startswith("https:"):
+        for name in ("ca_file", "cert_file", "key_file"):
+            if getattr(registry, name) is not None:
+                raise problem(f"{key}.{name}", "has no effect without TLS; use an https address")
+    check_pair(key, "cert_file", registry.cert_file, "key_file", registry.key_file)
 
 
 def _check_scram_name(key: str, name: str) -> None:

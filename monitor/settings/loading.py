@@ -141,6 +141,13 @@ def _read_secrets(settings: Settings, read: _Read) -> Settings:
     security, judge = stream.security, settings.judge
     password = _secret(read, "stream.security.password", security.password, security.password_file)
     security = replace(security, password=password)
+    registry = stream.schema_registry
+    key = "stream.schema_registry"
+    registry = replace(
+        registry,
+        password=_secret(read, f"{key}.password", registry.password, registry.password_file),
+        token=_secret(read, f"{key}.token", registry.token, registry.token_file),
+    )
     id_key = _secret(read, "privacy.id_key", privacy.id_key, privacy.id_key_file)
     id_keys = tuple(
         replace(one, key=_secret(read, f"privacy.id_keys[{i}].key", one.key, one.key_file))
@@ -148,7 +155,7 @@ def _read_secrets(settings: Settings, read: _Read) -> Settings:
     )
     return replace(
         settings,
-        stream=replace(stream, security=security),
+        stream=replace(stream, security=security, schema_registry=registry),
         privacy=replace(privacy, id_key=id_key, id_keys=id_keys),
         server=_read_tokens(settings.server, read),
         probes=replace(probes, key=_secret(read, "probes.key", probes.key, probes.key_file)),

@@ -98,6 +98,20 @@ class Security(SettingsSection, frozen=True, kw_only=True):
         return self.protocol.endswith("SSL")
 
 
+class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
+    """The schema registry of Avro messages, and what it asks for."""
+
+    url: WebUrl | None = None
+    username: Text | None = None
+    password: Secret | None = None
+    password_file: File | None = None
+    token: Secret | None = None
+    token_file: File | None = None
+    ca_file: File | None = None
+    cert_file: File | None = None
+    key_file: File | None = None
+
+
 class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     """Sources of decisions and labels, and how their time is read. Durations in us."""
 
@@ -107,6 +121,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     group_id: Name = "slicewatch"
     instance: Name | None = None
     client: Literal["kafka-python", "librdkafka"] = "kafka-python"
+    format: Literal["json", "avro"] = "json"
     clock: Literal["live", "history"] = "live"
     start: Literal["earliest", "latest", "time"] = "earliest"
     start_at: datetime | None = None
@@ -119,6 +134,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
     unknown_fields: Literal["ignore", "reject"] = "ignore"
     security: Security = field(default_factory=Security)
+    schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
 
     @property
     def start_micros(self) -> int | None:

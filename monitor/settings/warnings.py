@@ -42,6 +42,9 @@ def _stream(stream: StreamSettings) -> Iterator[str]:
         yield "stream.clock: is history, so what is consumed never pages"
     if stream.security.protocol == "SASL_PLAINTEXT":
         yield "stream.security.protocol: sends the password over an unencrypted connection"
+    registry = stream.schema_registry
+    if (registry.username or registry.token) and str(registry.url).startswith("http:"):
+        yield "stream.schema_registry.url: sends the login over an unencrypted connection"
     yield from _audit_rates(stream.audit_rates)
     if any(round(edge, 2) != edge for edge in stream.score_bands):
         yield "stream.score_bands: is shown with two decimals, an edge has more"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +43,20 @@ def test_what_was_never_kept_is_no_change(engine: sa.Engine) -> None:
     assert last.changes({"stream.clock": "history"}) == [
         "stream.clock is history now, and was live at the last start"
     ]
+
+
+def test_of_a_table_what_differs_is_said_entry_by_entry(engine: sa.Engine) -> None:
+    last = LastSettings(engine)
+
+    def table(**fields: str) -> dict[str, str]:
+        return {"mapping.decisions": json.dumps({"fields": fields, "time_unit": "seconds"})}
+
+    assert last.keep(table(route="/outcome", unit="/who")) == []
+    changed = table(route="/route", audit_p="/p", unit="/who")
+    assert last.keep(changed) == [
+        'mapping.decisions.fields.audit_p is "/p" now, and was absent at the last start',
+        'mapping.decisions.fields.route is "/route" now, and was "/outcome" at the last start',
+    ]
+    assert last.changes({"mapping.decisions": "{}"})[-1] == (
+        'mapping.decisions.time_unit is absent now, and was "seconds" at the last start'
+    )

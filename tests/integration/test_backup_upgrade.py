@@ -320,3 +320,48 @@ def move(site: Site, url: str) -> None:
     site.engine.dispose()
     del site.engine
     site.store_url = url
+
+
+@pytest.mark.slow
+def test_a_restored_copy_of_a_file_goes_on_exactly(
+    kafka: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    site = Site(kafka, topic_name, tmp_path, 2, Histories(6, 1000, hours=24))
+    fixed = {"SLICEWATCH__STREAM__INSTANCE": "only"}
+    copy = tmp_path / "copy.db"
+    try:
+        with site.run("run", **fixed) as service:
+            site.produce(0.3)
+            until(site.everything_read, "the first part read", [service])
+            site.produce(0.5)
+            backed_up(site, copy)  # while it writes
+            site.produce(0.5)
+            until(site.everything_read, "what came after the copy read", [service])
+            service.kill()
+        site.engine.dispose()
+        for companion in tmp_path.glob("store.db*"):
+            companion.unlink()
+        copy.rename(tmp_path / "store.db")
+        assert_conserved(site.statuses())
+        assert site.read() < site.produced
+        with site.run("run", **fixed) as service:
+            site.produce(1)
+            until(site.everything_read, "everything read", [service])
+            until(site.exact, "exact counts", [service])
+            assert service.stop() == 0
+        site.assert_exact()
+    finally:
+        site.engine.dispose()
+
+
+def backed_up(site: Site, copy: Path) -> None:
+    command = [sys.executable, "-m", "monitor", "db", "backup", str(copy)]
+    done = subprocess.run(
+        [*command, "--settings", "settings.toml"],
+        cwd=site.folder, env={**os.environ, **site.environment}, timeout=SECONDS,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{copy}: {copy.stat().st_size:,} bytes\n"
+    assert copy.stat().st_mode & 0o077 == 0
+    assert not list(copy.parent.glob("copy.db-*"))

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from brokers import Broker
 from click.testing import CliRunner, Result
+from migrated import bring_to_head
 
 from monitor.clock import SystemClock
 from monitor.commands.check import command
-from monitor.composition import open_store
+from monitor.composition import begin_service, open_store
 from monitor.errors import SlicewatchError
 from monitor.settings import load
 
@@ -66,6 +67,10 @@ def test_says_what_it_found(environment: dict[str, str], kafka: Broker) -> None:
     assert f"ok: broker at {kafka.bootstrap}" in lines
     assert any(line.startswith("ok: topic") and "3 partitions" in line for line in lines)
     assert "ok: a start would change nothing" in lines
+    assert (
+        "ok: it can be written, with its dead letters: a transaction for writing was opened, and"
+        " nothing written"
+    ) in lines
     if kafka.kind == "kafka":  # the embedded broker describes no configuration
         assert any("keeps messages for 1 days, less than stream.horizon" in x for x in lines)
         assert any("2 partitions, keeps messages for ever" in line for line in lines)
@@ -101,3 +106,34 @@ def test_another_coding_is_refused(environment: dict[str, str]) -> None:
     other = {**environment, "SLICEWATCH__STREAM__SCORE_BANDS": "0.5"}
     with pytest.raises(SlicewatchError, match="score_bands"):
         open_store(load(SETTINGS, other), SystemClock())
+
+
+def test_a_changed_mapping_is_announced(environment: dict[str, str]) -> None:
+    """It changes what every message means."""
+    settings = load(SETTINGS, environment)
+    engine = open_store(settings, SystemClock())
+    try:
+        assert not begin_service(settings, engine, SystemClock())
+        mapped = {**environment, "SLICEWATCH__MAPPING__DECISIONS__TIME_UNIT": "seconds"}
+        line = (
+            'mapping.decisions.time_unit is "seconds" now, and was "milliseconds" at the last start'
+        )
+        assert f"a start would report: {line}" in check(mapped, "--connect").output
+        assert begin_service(load(SETTINGS, mapped), engine, SystemClock()) == [line]
+        assert not begin_service(load(SETTINGS, mapped), engine, SystemClock())
+    finally:
+        engine.dispose()
+
+
+def test_a_database_that_cannot_be_written_is_said(
+    environment: dict[str, str], postgres_url: str
+) -> None:
+    """A login that only reads, and a server that takes no writes: what a standby is."""
+    environment = {**environment, "SLICEWATCH__STORE__URL": postgres_url}
+    bring_to_head(postgres_url)
+    said = check(environment, "--connect").output
+    assert "ok: it can be written, with its dead letters: this login has the rights" in said
+    more = "&" if "?" in postgres_url else "?"
+    standby = f"{postgres_url}{more}options=-cdefault_transaction_read_only%3Don"
+    failed = check({**environment, "SLICEWATCH__STORE__URL": standby}, "--connect")
+    assert "the database takes no writes" in str(failed.exception)

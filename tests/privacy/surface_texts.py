@@ -70,6 +70,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.SETTING: ("field", "key", "one"),
         Argument.WORD: ("names",),
     },
+    "consumers.producing.avro": {
+        Argument.CAUSE: ("type(error).__name__",),
+        Argument.WORD: ("error.code",),
+    },
     "consumers.producing.making": {
         Argument.WORD: ("kind", "meant", "name", "reason", "refusal(reason, top, given)", "top"),
     },
@@ -157,7 +161,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "wanted",
             "why",
         ),
-        Argument.WORD: ("kind",),
+        Argument.WORD: ("done", "kind", "operation"),
     },
     "consumers.sources.kafka_source": {
         Argument.CAUSE: ("error",),
@@ -188,6 +192,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "consumers.sources.memory_source": {
         Argument.PLACE: ("topic",),
+    },
+    "consumers.wire.registry": {
+        Argument.CAUSE: ("_reason(error)", "status", "why"),
+        Argument.PLACE: ("self.url",),
+        Argument.SETTING: ("KEY", "file", "name"),
+    },
+    "consumers.wire.writer_schema": {
+        Argument.WORD: ("MAX_DEPTH", "MAX_PARTS"),
     },
     "consumers.wall_clock": {
         Argument.MOMENT: (
@@ -401,12 +413,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "again",
             "portion",
             "rows",
+            "size",
         ),
         Argument.TYPED: (
             "file",
             "key_id",
             "offset",
             "shard",
+            "target",
         ),
         Argument.WORD: (
             "' (the service refuses it)' if portion.refused else ''",
@@ -779,6 +793,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.store.upkeep.retention_guard": {
         Argument.TOTAL: ("refused[0]",),
         Argument.WORD: ("MOST_SHARE",),
+    },
+    "monitor.store.upkeep.backup": {
+        Argument.CAUSE: ("reason",),
+        Argument.SETTING: ("source",),
+        Argument.TYPED: ("target",),
+    },
+    "monitor.store.upkeep.write_rights": {
+        Argument.WORD: ("shown",),
     },
 }
 """By module: the expressions that errors and printed lines tell."""

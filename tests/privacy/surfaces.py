@@ -971,6 +971,7 @@ _LOGS = (
         " topics and tables",
         "accept failed: %s", "events over HTTP cannot be written: %s",
         "evaluation failed, it is tried again every cycle: %s",
+        "messages wait for their schemas: %s", "the schema registry answers again",
         "nobody says where partitions end: %s", "store failed, consumption pauses: %s",
         "the lease was not given back: %s", "%s",
     ),
@@ -988,6 +989,11 @@ _LOGS = (
         "shard was claimed by another worker; shard",
         "the store has event time far beyond this machine's clock: the shard goes on at the"
         " clock; see slicewatch db repair-clock; shard stood_at",
+    ),
+    *_logs(
+        Rule.WHOLE_STREAM, "the number of a schema, which no decision chooses, and why not by ours",
+        "messages with a schema of the registry cannot be read: %s; schema",
+        "the schema registry does not know a schema; schema",
     ),
     *_logs(
         Rule.STATE, "how many series, and names of metrics",

@@ -7,6 +7,7 @@ import click
 from monitor.commands.db.db_status import status
 from monitor.commands.db.removal import exclude, forget
 from monitor.commands.db.upkeep import (
+    backup,
     dead_letters,
     drop_key,
     migrate,
@@ -20,7 +21,7 @@ from monitor.commands.db.upkeep import (
 @click.group(
     "db",
     commands=(
-        *(dead_letters, drop_key, exclude, forget, migrate),
+        *(backup, dead_letters, drop_key, exclude, forget, migrate),
         *(new_key, prune, repair_clock, resume, status),
     ),
 )

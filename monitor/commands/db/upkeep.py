@@ -36,6 +36,7 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.id_keys import drop_key as drop
 from monitor.store.shard_rows import ShardTime, resume_from
 from monitor.store.upkeep import clock_repair, retention
+from monitor.store.upkeep.backup import back_up
 from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import portions
@@ -77,6 +78,22 @@ def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
     gone = drop_unlisted(engine, settings.coding)
     database.compact(engine)
     click.echo(f"deleted: {', '.join(gone) or 'nothing: the settings list all that is stored'}")
+
+
+@click.command("backup")
+@settings_option
+@click.argument("target", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
+def backup(path: Path, target: Path) -> None:
+    """Copy an SQLite database into a new file, while the service writes to it.
+
+    The copy is of one moment, for offsets and counts alike, and only its owner can open it. A
+    database on a server is backed up with pg_dump.
+
+    Example: slicewatch db backup slicewatch-backup.db
+    """
+    with opened(path) as (_, engine):
+        size = back_up(engine, target)
+    click.echo(f"{target}: {size:,} bytes")
 
 
 @click.command("prune")

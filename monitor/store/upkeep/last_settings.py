@@ -5,7 +5,9 @@ Nothing is refused for them. A start says what is different now, and ``check`` s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,7 +18,7 @@ _PREFIX = "setting "  # before the key, in ``meta``
 
 
 class LastSettings:
-    """Settings that one store remembers: texts by key."""
+    """Settings that one store remembers: texts by key, a table as JSON."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -42,10 +44,30 @@ class LastSettings:
 
 def _differences(kept: Mapping[str, str], values: Mapping[str, str]) -> list[str]:
     return [
-        f"{key} is {value} now, and was {kept[key]} at the last start"
+        f"{part} is {now} now, and was {before} at the last start"
         for key, value in values.items()
         if kept.get(key, value) != value
+        for part, now, before in _parts(key, value, kept[key])
     ]
+
+
+def _parts(key: str, now: str, before: str) -> Iterator[tuple[str, str, str]]:
+    """What differs: the text itself, or of a table each entry that does."""
+    if not (now.startswith("{") and before.startswith("{")):
+        yield key, now, before
+        return
+    new, old = _entries(key, json.loads(now)), _entries(key, json.loads(before))
+    for name in sorted(new.keys() | old.keys()):
+        if new.get(name) != old.get(name):
+            yield name, new.get(name, "absent"), old.get(name, "absent")
+
+
+def _entries(key: str, table: Any) -> dict[str, str]:
+    """Entries of a table and of those within it, as JSON, by their whole name."""
+    if not isinstance(table, dict):
+        return {key: json.dumps(table, ensure_ascii=False)}
+    parts = [_entries(f"{key}.{name}", part) for name, part in table.items()]
+    return {name: text for part in parts for name, text in part.items()}
 
 
 def _write(connection: sa.Connection, values: Mapping[str, str]) -> None:

@@ -29,6 +29,8 @@ FILES = {
     "client_ca": "SLICEWATCH__SERVER__CLIENT_CA_FILE",
     "kafka_ca": "SLICEWATCH__STREAM__SECURITY__CA_FILE",
     "kafka_client": "SLICEWATCH__STREAM__SECURITY__CERT_FILE",
+    "registry_ca": "SLICEWATCH__STREAM__SCHEMA_REGISTRY__CA_FILE",
+    "registry_client": "SLICEWATCH__STREAM__SCHEMA_REGISTRY__CERT_FILE",
 }
 
 
@@ -50,6 +52,11 @@ def environment(made: Certificates) -> dict[str, str]:
         FILES["kafka_ca"]: str(made.ca),
         FILES["kafka_client"]: str(made.client),
         "SLICEWATCH__STREAM__SECURITY__KEY_FILE": str(made.client_key),
+        "SLICEWATCH__STREAM__FORMAT": "avro",
+        "SLICEWATCH__STREAM__SCHEMA_REGISTRY__URL": "https://127.0.0.1:1",
+        FILES["registry_ca"]: str(made.ca),
+        FILES["registry_client"]: str(made.client),
+        "SLICEWATCH__STREAM__SCHEMA_REGISTRY__KEY_FILE": str(made.client_key),
     }
 
 
@@ -75,7 +82,7 @@ def test_all_that_the_settings_name_are_read_as_openssl_reads_them(
     environment: dict[str, str], made: Certificates
 ) -> None:
     found = dict(reading.expiries(load(SETTINGS, environment)))
-    files = (made.server, made.server, made.ca, made.ca, made.client)
+    files = (made.server, made.server, *(made.ca, made.ca, made.client), made.ca, made.client)
     assert found == dict(zip(FILES, map(by_openssl, files), strict=True))
     metrics = ServiceMetrics()
     metrics.set_certificates(found.items())
@@ -169,6 +176,8 @@ def test_an_expired_one_of_a_server_is_an_error_and_others_are_warnings(
         "warning: server.client_ca_file",
         "warning: stream.security.ca_file",
         "warning: stream.security.cert_file",
+        "warning: stream.schema_registry.ca_file",
+        "warning: stream.schema_registry.cert_file",
     }
 
 

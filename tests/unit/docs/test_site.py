@@ -239,6 +239,20 @@ def test_the_figures_of_sizing_are_those_of_the_measurements() -> None:
         assert a_day / 24 * 9.9 / 1e6 == pytest.approx(float(megabytes), rel=0.05)
 
 
+def test_the_disk_of_sizing_follows_from_its_bytes() -> None:
+    sizing = TEXTS["deploy/docs/sizing.md"]
+    rows = re.findall(r"^\| .*\(`(?:pending|label_state)`\).*\| (\d+) \| (\d+) \|$", sizing, re.M)
+    sqlite, server = (sum(int(row[i]) for row in rows) for i in (0, 1))
+    assert f"is {sqlite} bytes on SQLite and {server} on PostgreSQL" in sizing
+    day = {each: each * 0.43 for each in (sqlite, server)}  # megabytes, at a million decisions
+    assert f"{day[sqlite]:.0f} MB on SQLite, {day[server]:.0f} MB on PostgreSQL" in sizing
+    assert f"{day[sqlite] * 0.03:.1f} GB, {day[server] * 0.03:.1f} GB" in sizing
+    assert f"{10 * day[sqlite]:.0f} MB, {10 * day[server]:.0f} MB" in sizing
+    assert f"{day[server] / 10:.1f} GB on PostgreSQL | {day[server] * 3:.0f} GB" in sizing
+    snapshots = [float(f"{365 * 24 * size / 1e9:.1f}") for size in (100_000, 150_000)]
+    assert f"{snapshots[0]} GB a year on SQLite and {snapshots[1]} GB" in sizing
+
+
 def test_the_navigation_is_yaml_that_names_the_hooks() -> None:
     found = yaml.safe_load((ROOT / "deploy" / "mkdocs.yml").read_text())
     assert found["strict"]

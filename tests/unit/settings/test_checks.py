@@ -57,6 +57,11 @@ reason = "first"
 Check = Callable[[dict[str, Any]], api.Settings]
 
 
+def registry(**more: str) -> dict[str, Any]:
+    """Avro, with a registry that has these settings."""
+    return {"stream.format": "avro", "stream.schema_registry": {"url": "https://r", **more}}
+
+
 def put(tree: Any, key: str, value: Any) -> None:
     """Set ``use_case.0.k`` in a tree; a value of None removes it."""
     *path, last = [int(part) if part.isdigit() else part for part in key.split(".")]
@@ -138,6 +143,21 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
         "goes with webhook_token_file",
     ),
     # broker and server
+    ({"stream.format": "avro"}, "stream.schema_registry.url", "needs a schema registry"),
+    (
+        {"stream.schema_registry": {"url": "http://r"}},
+        "stream.schema_registry",
+        "no effect on JSON",
+    ),
+    (registry(username="u"), "stream.schema_registry.password", "goes with username"),
+    (registry(password="p"), "stream.schema_registry.username", "goes with password"),
+    (
+        registry(username="u", password="p", token="t"),
+        "stream.schema_registry.token",
+        "keep one of the two",
+    ),
+    (registry(url="http://r", ca_file="x"), "stream.schema_registry.ca_file", "without TLS"),
+    (registry(cert_file="x"), "stream.schema_registry.key_file", "goes with"),
     ({"stream.security.protocol": "SASL_SSL"}, "stream.security.sasl_mechanism", "needs it"),
     ({"stream.security.username": "x"}, "stream.security.username", "no effect with PLAINTEXT"),
     ({"stream.security.ca_file": "x"}, "stream.security.ca_file", "no effect with PLAINTEXT"),
@@ -318,6 +338,7 @@ def test_the_edges_are_allowed(check: Check, changes: dict[str, Any]) -> None:
     ("changes", "key"),
     [
         ({"stream.clock": "history"}, "stream.clock"),
+        (registry(url="http://r", token="t"), "stream.schema_registry.url"),
         ({"stream.audit_rates": [0.5]}, "stream.audit_rates"),
         ({"stream.score_bands": [0.725]}, "stream.score_bands"),
         ({"dedupe.window": "0s"}, "dedupe.window"),

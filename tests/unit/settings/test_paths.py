@@ -29,6 +29,8 @@ effective = 2026-01-01
 reason = "first"
 """
 FILES = """
+[stream]
+format = "avro"
 [stream.security]
 protocol = "SASL_SSL"
 sasl_mechanism = "PLAIN"
@@ -37,6 +39,13 @@ password_file = "secrets/password"
 ca_file = "tls/ca.pem"
 cert_file = "tls/client.pem"
 key_file = "tls/client.key"
+[stream.schema_registry]
+url = "https://registry.example"
+username = "reader"
+password_file = "secrets/registry"
+ca_file = "tls/registry-ca.pem"
+cert_file = "tls/registry.pem"
+key_file = "tls/registry.key"
 [store]
 url = "sqlite:///data/store.db?timeout=5"
 [[privacy.id_keys]]
@@ -89,7 +98,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     found = Site(tmp_path / "conf", tmp_path / "work")
     for folder in found:
         (folder / "secrets").mkdir(parents=True)
-        for name in ("password", "id_key", "token", "prometheus", "operations", "probes", "judge"):
+        for name in (
+            "password",
+            "id_key",
+            "token",
+            "prometheus",
+            "operations",
+            "probes",
+            "judge",
+            "registry",
+        ):
             (folder / "secrets" / name).write_text(f"{folder.name}-{name}-0123456789\n")
     monkeypatch.chdir(found.work)
     return found
@@ -137,8 +155,8 @@ class TestOfTheFile:
         assert {name for name in plain if name.endswith("_file")} <= elsewhere
         assert (
             len([base for _, base in declared(api.Settings) if base is LocalFile])
-            == len(list(files(site.load(FILES)))) + 1
-        )  # privacy.id_key_file, which excludes id_keys
+            == len(list(files(site.load(FILES)))) + 2
+        )  # privacy.id_key_file, which excludes id_keys, and the registry's token_file
 
     def test_a_single_id_key(self, site: Site) -> None:
         key = site.load('[privacy]\nid_key_file = "secrets/id_key"\n').privacy.id_key

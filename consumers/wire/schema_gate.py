@@ -1,0 +1,117 @@
+"""Delivers messages once their schemas are known; the others of their partition wait behind them.
+
+What waits is what was fetched with the first message that must: its partition is paused meanwhile,
+while others go on. To everything above it the partition looks as if its broker were away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from consumers.wire.schemas import WriterSchemas
+from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
+
+
+class SchemaGate:
+    """A record source in front of another one.
+
+    Args:
+        source: where messages come from.
+        schemas: of the registry.
+    """
+
+    def __init__(self, source: RecordSource, schemas: WriterSchemas) -> None:
+        self._source = source
+        self._schemas = schemas
+        self._held: dict[Shard, RecordBatch] = {}
+        self._paused: set[Shard] = set()
+
+    @property
+    def finished(self) -> bool:
+        """True when nothing waits and nothing will come again."""
+        return not self._held and self._source.finished
+
+    def shards(self, topic: str) -> Sequence[Shard]:
+        """All partitions of a topic."""
+        return self._source.shards(topic)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Identity of the topic."""
+        return self._source.topic_id(topic)
+
+    def poll(self, timeout: float) -> Polled:
+        """Messages whose schemas are known. A registry that is away costs a few seconds at most."""
+        polled = self._source.poll(timeout)
+        for shard in (*polled.revoked, *polled.assigned):
+            self._held.pop(shard, None)
+            self._paused.discard(shard)
+        fresh = {batch.shard: batch for batch in polled.records}
+        self._schemas.begin_turn()
+        waited = [shard for shard in self._held if shard not in fresh and shard not in self._paused]
+        records = [self._passed(batch) for batch in fresh.values()]
+        records += [self._passed(self._held[shard]) for shard in waited]
+        return Polled(
+            [batch for batch in records if batch is not None], polled.assigned, polled.revoked
+        )
+
+    def is_member(self, shards: Sequence[Shard]) -> bool:
+        """Prove that the shards are ours."""
+        return self._source.is_member(shards)
+
+    def first_offset(self, shard: Shard, start: Start) -> int:
+        """Where a shard without a stored position begins."""
+        return self._source.first_offset(shard, start)
+
+    def begin(self, shard: Shard, offset: int) -> None:
+        """Deliver an assigned shard from ``offset`` on."""
+        if self._held.pop(shard, None) is not None and shard not in self._paused:
+            self._source.resume([shard])
+        self._source.begin(shard, offset)
+
+    def pause(self, shards: Iterable[Shard]) -> None:
+        """Deliver nothing from these shards."""
+        wanted = set(shards)
+        self._paused |= wanted
+        self._source.pause(wanted)
+
+    def resume(self, shards: Iterable[Shard]) -> None:
+        """Undo :meth:`pause`; what waits for a schema goes on waiting."""
+        wanted = set(shards)
+        self._paused -= wanted
+        self._source.resume(wanted - self._held.keys())
+
+    def high_water(self, shard: Shard) -> int | None:
+        """Next offset to be written in a shard."""
+        return self._source.high_water(shard)
+
+    def position(self, shard: Shard) -> int | None:
+        """Next offset that will be delivered: of the first message that waits, where one does."""
+        held = self._held.get(shard)
+        return self._source.position(shard) if held is None else held.offsets[0]
+
+    def ended(self, shard: Shard) -> bool:
+        """Return True when a shard was delivered to an end that will not move."""
+        return shard not in self._held and self._source.ended(shard)
+
+    def report(self, positions: Mapping[Shard, int]) -> None:
+        """Tell the broker our positions."""
+        self._source.report(positions)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._source.close()
+
+    def _passed(self, batch: RecordBatch) -> RecordBatch | None:
+        """The part of a batch whose schemas are known; the rest is held, with its shard."""
+        shard, held = batch.shard, self._held.pop(batch.shard, None)
+        if held is not None and held is not batch:  # the client had it in hand already
+            batch = held.followed_by(batch)
+        settled = self._schemas.settled(batch.values)
+        if settled == len(batch.values):
+            if held is not None and shard not in self._paused:
+                self._source.resume([shard])
+            return batch
+        passed, self._held[shard] = batch.split(settled)
+        if held is None:
+            self._source.pause([shard])
+        return passed if settled else None

@@ -1,0 +1,182 @@
+"""Schemas by number, asked for once and kept, in a fixed amount of memory.
+
+A registry that does not answer is waited for, like a broker. A number that it does not know is
+asked for again for a moment, since one registry of several may lag behind the one that took the
+schema; then its messages cannot be read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from time import monotonic as _monotonic
+
+from consumers.wire.registry import Written
+from consumers.wire.writer_schema import WriterSchema
+from monitor.errors import SourceError
+
+MAX_SCHEMAS = 1_000
+"""Schemas kept, and numbers known to be none: a producer has a handful, a hostile one millions."""
+MAX_ASKED = 50
+"""Questions in one turn of the loop; what is left waits for the next."""
+ASKING_SECONDS = 2.0
+"""Time for all of them."""
+FIRST_SECONDS, LONGEST_SECONDS = 1.0, 8.0
+"""Pauses between tries of a registry that does not answer."""
+PATIENCE_SECONDS = 10.0
+"""Time in which the registry may come to know a number that it did not."""
+RUN_SECONDS = 600.0
+"""Unknown numbers are waited for once in this time, however many of them come."""
+UNKNOWN_SECONDS = 60.0
+"""A number that is unknown for good is asked for this often."""
+TROUBLE_SECONDS = 10.0
+"""A registry that is away for longer is said to be; a restart takes no longer."""
+
+_MAGIC, _HEADER = 0, 5
+
+Ask = Callable[[int], Written | None]
+"""The schema of a number, or None; no answer: SourceError."""
+
+_log = logging.getLogger("slicewatch.ingest")
+
+
+def schema_number(value: bytes | None) -> int | None:
+    """Number of a message's schema; None for a message of another format.
+
+    Example:
+        >>> schema_number(bytes([0, 0, 0, 1, 2, 9])), schema_number(b'{"a": 1}')
+        (258, None)
+    """
+    if value is None or len(value) < _HEADER or value[0] != _MAGIC:
+        return None
+    return int.from_bytes(value[1:_HEADER], "big")
+
+
+class WriterSchemas:
+    """Schemas of a registry. For one thread; :attr:`trouble` is read by any.
+
+    Args:
+        ask: the registry.
+        monotonic: clock, seconds.
+    """
+
+    def __init__(self, ask: Ask, monotonic: Callable[[], float] = _monotonic) -> None:
+        self._ask = ask
+        self._monotonic = monotonic
+        self._known: OrderedDict[int, WriterSchema] = OrderedDict()
+        self._unknown: OrderedDict[int, float] = OrderedDict()
+        self._again: dict[int, float] = {}
+        self._run = self._run_ends = -RUN_SECONDS
+        self._pause = 0.0
+        self._next = self._turn_ends = 0.0
+        self._asked = 0
+        self._away: tuple[float, str] | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        """Why messages have been waiting for a while; None when none have."""
+        if self._away is None or self._monotonic() - self._away[0] < TROUBLE_SECONDS:
+            return None
+        return self._away[1]
+
+    def begin_turn(self) -> None:
+        """Allow as many questions as one turn of the loop has time for."""
+        self._asked = 0
+        self._turn_ends = self._monotonic() + ASKING_SECONDS
+
+    def settled(self, values: Sequence[bytes | None]) -> int:
+        """Messages, from the first on, of which it is known what can be read."""
+        for row, value in enumerate(values):
+            number = schema_number(value)
+            if number is not None and not self._settle(number):
+                return row
+        return len(values)
+
+    def get(self, number: int) -> WriterSchema | None:
+        """The schema of a message that is :meth:`settled`; None when it cannot be read.
+
+        Raises:
+            SourceError: it was forgotten since, for more than a thousand others, and the registry
+                does not answer.
+        """
+        if (known := self._known.get(number)) is not None:
+            self._known.move_to_end(number)
+            return known
+        if number in self._unknown:
+            return None
+        found = self._ask(number)
+        if found is None:
+            self._forget_oldest(self._unknown)
+            self._unknown[number] = self._monotonic() + UNKNOWN_SECONDS
+            return None
+        return self._keep(number, found)
+
+    def _settle(self, number: int) -> bool:
+        if number in self._known:
+            return True
+        now = self._monotonic()
+        if self._unknown.get(number, now) > now:
+            return True
+        if now < max(self._next, self._again.get(number, now)) or not self._may_ask(now):
+            return False
+        try:
+            found = self._ask(number)
+        except SourceError as error:
+            self._failed(str(error))
+            return False
+        self._answered()
+        if found is None:
+            return self._is_unknown(number)
+        self._keep(number, found)
+        return True
+
+    def _may_ask(self, now: float) -> bool:
+        self._asked += 1
+        return self._asked <= MAX_ASKED and now < self._turn_ends
+
+    def _keep(self, number: int, found: Written) -> WriterSchema:
+        self._again.pop(number, None)
+        self._unknown.pop(number, None)
+        self._forget_oldest(self._known)
+        self._known[number] = schema = WriterSchema.of(found)
+        if schema.unusable:
+            _log.error(
+                "messages with a schema of the registry cannot be read: %s",
+                schema.unusable,
+                extra={"schema": number},
+            )
+        return schema
+
+    def _is_unknown(self, number: int) -> bool:
+        """Take note of a number without a schema; True when it is not waited for any more."""
+        now = self._monotonic()
+        if now >= self._run_ends:
+            self._run = now
+            _log.warning("the schema registry does not know a schema", extra={"schema": number})
+        self._run_ends = now + RUN_SECONDS
+        if now - self._run < PATIENCE_SECONDS:
+            self._again = {number: now + FIRST_SECONDS}
+            return False
+        self._again.pop(number, None)
+        self._forget_oldest(self._unknown)
+        self._unknown[number] = now + UNKNOWN_SECONDS
+        return True
+
+    def _failed(self, why: str) -> None:
+        now = self._monotonic()
+        self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
+        self._next = now + self._pause
+        if self._away is None:
+            _log.error("messages wait for their schemas: %s", why)
+        self._away = (now if self._away is None else self._away[0], why)
+
+    def _answered(self) -> None:
+        if self._away is not None:
+            _log.info("the schema registry answers again")
+        self._away, self._pause, self._next = None, 0.0, 0.0
+
+    @staticmethod
+    def _forget_oldest(kept: OrderedDict[int, WriterSchema] | OrderedDict[int, float]) -> None:
+        if len(kept) >= MAX_SCHEMAS:
+            kept.popitem(last=False)

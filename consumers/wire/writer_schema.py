@@ -1,0 +1,192 @@
+"""One writer's schema, made ready to read with, if events can be read with it.
+
+Whoever writes a message chooses its bytes, and its schema with them. So a schema is refused by
+which a few bytes could take any amount of memory or of the machine's stack: one that contains
+itself, or has lists of what takes no bytes.
+
+Source: Apache Avro 1.12, specification; the package fastavro.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import fastavro
+import msgspec
+
+from consumers.wire.registry import Written
+
+MAX_DEPTH = 32
+"""Types within types; an event has three or four."""
+MAX_PARTS = 500
+"""Fields of an event, those of its parts included; an event has twenty, and its attributes."""
+_MILLIS = "timestamp-millis"
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class UnreadableError(ValueError):
+    """A message that is not what its schema says; the argument is the reason of its dead letter."""
+
+
+class _UnusableError(ValueError):
+    """A schema that no event is read with; the text says why, and quotes nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterSchema:
+    """A schema.
+
+    Attributes:
+        parsed: as fastavro has it.
+        unusable: why no event is read with it; empty where some are.
+    """
+
+    parsed: Any
+    unusable: str = ""
+
+    @classmethod
+    def of(cls, written: Written) -> WriterSchema:
+        """Make a schema ready; one that cannot be used says why."""
+        if written.kind != "AVRO":
+            return cls(None, "it is not an Avro schema")
+        try:
+            return cls(_parsed(written))
+        except _UnusableError as error:
+            return cls(None, str(error))
+        except (ValueError, KeyError, TypeError, RecursionError, AttributeError):
+            return cls(None, "it is not valid Avro")
+
+    def to_json(self, payload: bytes) -> bytes:
+        """What a message says, as JSON.
+
+        Args:
+            payload: the message after its number.
+
+        Raises:
+            UnreadableError: it does not fit the schema, or is no event and no list of them.
+        """
+        stream = io.BytesIO(payload)
+        try:
+            content = fastavro.schemaless_reader(stream, self.parsed, None)
+        except OverflowError:  # a time that lies nowhere
+            raise UnreadableError("invalid_value") from None
+        except Exception:  # whatever sense is made of another program's bytes
+            raise UnreadableError("malformed_avro") from None
+        if stream.tell() != len(payload) or not isinstance(content, dict | list):
+            raise UnreadableError("malformed_avro")
+        return _encode(_sayable(content))
+
+
+def _sayable(value: Any) -> Any:
+    """A value in which what JSON cannot say is an empty list, which no field of an event takes.
+
+    Else bytes would be read as text, and what is no number as absent.
+    """
+    kind = type(value)
+    if kind is dict:
+        return {name: _sayable(part) for name, part in value.items()}
+    if kind is list:
+        return [_sayable(part) for part in value]
+    if kind is bytes or (kind is float and not isfinite(value)):
+        return []
+    return value
+
+
+def _parsed(written: Written) -> Any:
+    names: dict[str, Any] = {}
+    for text in written.references:
+        fastavro.parse_schema(_plain(json.loads(text)), named_schemas=names)
+    parsed = fastavro.parse_schema(
+        _plain(json.loads(written.schema)), named_schemas=names, expand=False
+    )
+    _Sizes(names).of(parsed, ())
+    return parsed
+
+
+def _plain(schema: Any) -> Any:
+    """Without what makes milliseconds into moments: of those only a range can be read."""
+    if isinstance(schema, list):
+        return [_plain(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    parts = {name: _plain(part) for name, part in schema.items() if name != "default"}
+    if parts.get("logicalType") == _MILLIS:
+        del parts["logicalType"]
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """What a value of a type takes at least, and how many parts it has at most, lists apart."""
+
+    least: int
+    parts: int = 1
+
+
+_LEAF = {"null": _Size(0), "float": _Size(4), "double": _Size(8)}
+_BYTE = _Size(1)
+
+
+class _Sizes:
+    """Sizes of types, each worked out once; a type that no event needs is refused.
+
+    Args:
+        names: named types, by full name.
+    """
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+        self._found: dict[str, _Size] = {}
+
+    def of(self, schema: Any, within: tuple[str, ...]) -> _Size:
+        """Size of a type; ``within`` are names, or kinds, of those that it is a part of.
+
+        Raises:
+            _UnusableError: for the type, or a part of it.
+        """
+        if len(within) > MAX_DEPTH:
+            raise _UnusableError(f"it has more than {MAX_DEPTH} types within each other")
+        if isinstance(schema, list):
+            sizes = [self.of(one, (*within, "union")) for one in schema]
+            return _Size(
+                1 + min((one.least for one in sizes), default=0),
+                max((one.parts for one in sizes), default=1),
+            )
+        if isinstance(schema, str):
+            named = self._names.get(schema)
+            return _LEAF.get(schema, _BYTE) if named is None else self._of_named(named, within)
+        if "name" in schema:
+            return self._of_named(schema, within)
+        return self._of_unnamed(schema, within)
+
+    def _of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        kind = schema["type"]
+        if kind == "array" and not self.of(schema["items"], (*within, "array")).least:
+            raise _UnusableError("it has a list of what takes no bytes")
+        if kind == "map":
+            self.of(schema["values"], (*within, "map"))
+        return _BYTE if kind in ("array", "map") else self.of(kind, within)
+
+    def _of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        name = schema["name"]
+        if name in within:
+            raise _UnusableError("it contains itself")
+        if name not in self._found:
+            self._found[name] = self._measured(schema, (*within, name))
+        return self._found[name]
+
+    def _measured(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+        if schema["type"] == "fixed":
+            return _Size(int(schema["size"]))
+        if schema["type"] == "enum":
+            return _BYTE
+        sizes = [self.of(field["type"], within) for field in schema["fields"]]
+        size = _Size(sum(one.least for one in sizes), 1 + sum(one.parts for one in sizes))
+        if size.parts > MAX_PARTS:
+            raise _UnusableError(f"it has more than {MAX_PARTS} fields")
+        return size
