@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.conclusion import checks, limited
@@ -13,7 +13,7 @@ from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
 from monitor.core.publish.states import VERDICT_OF
-from monitor.core.publish.words import moment_text, percent, points
+from monitor.core.publish.words import percent, points
 from monitor.core.rates.gap_words import worse_off
 from monitor.drawing.tables import TableCell, Tone, table
 from monitor.reports.blocks import Section, titled
@@ -26,7 +26,7 @@ _OPEN = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
 
 def in_short(report: WeeklyReport) -> Section:
     """The decision, and the verdict on each contract."""
-    decision = decide(report.release)
+    decision = decide(report.release, report.zone)
     sentences = [f"{decision.word}. {decision.sentence}"]
     for contract, window in report.windows():
         found = Counter(one.verdict for one in checks(contract, window))
@@ -52,14 +52,26 @@ def _tested(report: WeeklyReport, one: ContractTable, window: WindowTable) -> It
         f"{report.named(one)}Use case {one.contract}, contract version {one.version}, answered for"
         f" by {one.owner}. Slices by {groups} are compared. Limited: {metrics}."
     )
-    spans = f"Decisions {_span(window.decisions)}; labels {_span(window.labelled)}."
-    yield f"{report.named(one)}{spans}"
+    decisions, labels = (_span(report, some) for some in (window.decisions, window.labelled))
+    yield f"{report.named(one)}Decisions {decisions}; labels {labels}."
+    if waiting := [group.group_by for group in window.groups if group.decisions is None]:
+        yield f"{report.named(one)}{waits(waiting)}"
 
 
-def _span(period: Period | None) -> str:
+def waits(group_bys: Sequence[str]) -> str:
+    """That group-bys have no table, and when they will."""
+    them = "it has" if len(group_bys) == 1 else "they have"
+    return (
+        f"By {', '.join(group_bys)} nothing is shown: since the last release block ended, one slice"
+        f" has too few decisions for another. What came this week is in the report of the week in"
+        f" which {them} enough."
+    )
+
+
+def _span(report: WeeklyReport, period: Period | None) -> str:
     if period is None:
         return "are not released yet"
-    return f"from {moment_text(period.start)} to {moment_text(period.end)}"
+    return f"from {report.moment(period.start)} to {report.moment(period.end)}"
 
 
 def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell]]:

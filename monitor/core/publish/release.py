@@ -132,12 +132,15 @@ class Revision:
         number: 1 for the first Release of the week; gap-free.
         as_of: event time (microseconds) up to which decisions were complete when it was made.
         body: the encoded Release.
+        rests: names of the families whose tables had the rest of the week, in this revision or an
+            earlier one: kept to decide who may have it, and never shown. None where not kept.
     """
 
     week: str
     number: int
     as_of: int
     body: bytes
+    rests: frozenset[str] | None = None
 
     @property
     def release(self) -> Release:
