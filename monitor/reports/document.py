@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from monitor.core.publish.glossary import SYNTHETIC
 from monitor.core.publish.words import NONE
@@ -11,6 +12,7 @@ from monitor.drawing.tables import Tone
 from monitor.reports import background, changes, first_page, numbers
 from monitor.reports.blocks import Document, Section, cut
 from monitor.reports.decision import decide
+from monitor.reports.planned import Kept
 from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -66,7 +68,17 @@ FIRST_PAGE = 5
 
 
 def document(report: WeeklyReport) -> Document:
-    """All of a report."""
+    """All of a report; that of the last one is kept, for all of its formats."""
+    key = (
+        *(report.revision, report.newest, report.before, report.facts, report.signatures),
+        *(report.earlier, report.history),
+    )
+    return _document(Kept(key, report))
+
+
+@lru_cache(maxsize=1)
+def _document(kept: Kept) -> Document:
+    report = kept.report
     decision = decide(report.release, report.zone)
     return Document(
         title=f"Weekly fairness report {report.revision.week}",

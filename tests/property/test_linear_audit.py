@@ -78,6 +78,20 @@ def test_that_nobody_had_a_combination_is_no_fact() -> None:
     assert audited(counts[:3], told) is LpAudit.BROKEN
 
 
+def test_a_table_up_to_midnight_would_give_away_what_came_after() -> None:
+    """Three rows: the first has too few up to midnight, so the block goes on. The others, shown all
+    the same, have enough until then and few afterwards; what is shown of the whole block tells."""
+    counts = np.array([[4, 30], [40, 3], [25, 20]])
+    total, rows = np.zeros(3, np.int64), np.arange(3)
+    both, block, midnight = np.arange(2), np.zeros(2, np.int64), np.array([0, -1])
+    live = [PublishedSums(total, both, (), K), PublishedSums(rows, block, (0,), K)]
+    assert audited(counts, live) is LpAudit.HELD
+    some = PublishedSums(np.array([-1, 1, 2]), midnight, (0,), K)
+    assert audited(counts, [*live, some]) is LpAudit.BROKEN
+    one_more_hidden = replace(some, rows=np.array([-1, 1, -1]))
+    assert audited(counts, [*live, one_more_hidden]) is LpAudit.BROKEN
+
+
 def test_the_worst_of_several_is_what_counts() -> None:
     held, broken, large = LpAudit.HELD, LpAudit.BROKEN, LpAudit.NOT_ASKED
     assert LpAudit.of_all([held, large, broken]) is broken

@@ -57,12 +57,20 @@ def _revision(row: sa.Row[Any]) -> Revision:
 
 def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Revision]:
     """The newest revisions of the stored weeks before one, the oldest of ``most`` first."""
-    found: list[Revision] = []
+    names: list[str] = []
     for _ in range(most):
         week = week.before
-        one = find_revision(connection, week.name)
-        found += [] if one is None else [one]
-    return found[::-1]
+        names.append(week.name)
+    column = weekly_release.c
+    newest = (
+        sa.select(column.week, sa.func.max(column.number).label("number"))
+        .where(column.week.in_(names))
+        .group_by(column.week)
+        .subquery()
+    )
+    same = (column.week == newest.c.week) & (column.number == newest.c.number)
+    query = sa.select(*_COLUMNS).join(newest, same).order_by(column.week)
+    return [_revision(row) for row in connection.execute(query)]
 
 
 def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
