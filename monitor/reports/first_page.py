@@ -15,6 +15,7 @@ from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
 from monitor.core.publish.states import VERDICT_OF
 from monitor.core.publish.words import percent, points
 from monitor.core.rates.gap_words import worse_off
+from monitor.core.time import WEEK
 from monitor.drawing.tables import TableCell, Tone, table
 from monitor.reports.blocks import Section, titled
 from monitor.reports.decision import decide
@@ -24,10 +25,17 @@ from monitor.reports.weekly_report import WeeklyReport
 _OPEN = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
 
 
+_WORST = 3
+"""Broken limits that are named at once; the section on what failed has all of them."""
+
+
 def in_short(report: WeeklyReport) -> Section:
-    """The decision, and the verdict on each contract."""
+    """The decision and what it lacks, the verdict on each contract, and what is worst."""
     decision = decide(report.release, report.zone)
     sentences = [f"{decision.word}. {decision.sentence}"]
+    sentences += [
+        f"Not met: {one.name} ({one.why})." for one in decision.requirements if not one.met
+    ]
     for contract, window in report.windows():
         found = Counter(one.verdict for one in checks(contract, window))
         open_ = sum(found[verdict] for verdict in _OPEN)
@@ -36,6 +44,10 @@ def in_short(report: WeeklyReport) -> Section:
             f" {found[Verdict.PASS]} within the limit"
         )
         sentences.append(f"{report.named(contract)}{found.total()} checks: {tally}.")
+    failed = [(place, one) for place, one in checked_cells(report) if one.state in BAD]
+    for place, one in failed[:_WORST]:
+        what = beyond_limit(one.metric, place.row.slice, one.gap, one.max_gap)
+        sentences.append(f"{report.named(place.contract)}{what}.")
     return Section(tuple(sentences))
 
 
@@ -164,6 +176,6 @@ def what_is_needed(report: WeeklyReport) -> Section:
 
 
 def _needed(report: WeeklyReport, place: Place, metric: Metric) -> tuple[str, ...]:
-    ways = ways_out(place, metric)
+    ways = ways_out(place, metric, lambda weeks: report.day(report.release.end + weeks * WEEK))
     name = f"{report.named(place.contract)}{slice_name(place.row.slice)}"
     return name, TERMS[metric].name, ways.audit, ways.wait, ways.merge

@@ -10,7 +10,7 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release, Revision, Signature, StoredReport
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
-from monitor.core.time import UTC_ZONE, IsoWeek
+from monitor.core.time import UTC_ZONE, IsoWeek, in_zone
 from monitor.reports.facts import ReportFacts
 
 TABLES = ("rates", "gaps", "calibration")
@@ -65,6 +65,10 @@ class WeeklyReport:
     def moment(self, at: int) -> str:
         """Date and time of an instant (microseconds)."""
         return moment_text(at, self.zone)
+
+    def day(self, at: int) -> str:
+        """Date of an instant (microseconds)."""
+        return f"{in_zone(at, self.zone):%Y-%m-%d}"
 
     @property
     def synthetic(self) -> bool:
