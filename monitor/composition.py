@@ -452,6 +452,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         live=stream.clock == "live",
         cluster_size=settings.detection.cluster_size,
         probes=declared_sets(settings.probes),
+        timezone=settings.report.timezone,
     )
     store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)
@@ -590,6 +591,7 @@ def report_facts(settings: Settings) -> ReportFacts:
         status_url=_status_url(settings.alerting.external_url),
         dashboard_url=_dashboard(settings, FLEET),
         settings_digest=settings_digest(settings),
+        timezone=settings.report.timezone,
     )
 
 

@@ -72,7 +72,9 @@ FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {
 DEFAULT = ("html", "json", "csv", "md")
 """Formats that need nothing but slicewatch itself."""
 
-week_option = click.option("--week", metavar="WEEK", help=f"An ISO week in UTC, {_WEEK}.")
+week_option = click.option(
+    "--week", metavar="WEEK", help=f"An ISO week, {_WEEK}; in UTC, or report.timezone."
+)
 revision_option = click.option(
     "--revision", type=ROW_ID, help="One revision of its Release; the newest by default."
 )
@@ -142,8 +144,9 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    wanted, chosen = _formats(formats), _week(week, last_week=last_week)
+    wanted, named = _formats(formats), _week(week, last_week=last_week)
     with opened(path) as (settings, engine):
+        chosen = named(settings.report.timezone)
         stored = _awaited(engine, chosen, revision, wait)
         if against is not None:
             stored = _against(engine, chosen, stored, against)
@@ -173,8 +176,9 @@ def sign(
     if by is None or not by.strip():
         raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
     said = act_input(by, note or "", lambda field: f"--{field}")
-    chosen = _week(week, last_week=False)
-    with opened(path) as (_, engine):
+    named = _week(week, last_week=False)
+    with opened(path) as (settings, engine):
+        chosen = named(settings.report.timezone)
         found = _stored(engine, chosen, revision).revision
         signed = weekly_releases.sign(engine, found, said, SystemClock().now())
     click.echo(
@@ -189,17 +193,23 @@ def _formats(text: str) -> list[str]:
     return wanted
 
 
-def _week(text: str | None, *, last_week: bool) -> IsoWeek:
+def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
+    """The week that is wanted, in a time zone that the settings say.
+
+    Raises:
+        SlicewatchError: there is no such week.
+    """
     if last_week and text is not None:
         raise SlicewatchError("--week and --last-week exclude each other; give one of them")
     if last_week:
-        return IsoWeek.of(SystemClock().now()).before
+        return lambda zone: IsoWeek.of(SystemClock().now(), zone).before
     if text is None:
         raise SlicewatchError(f"--week is missing; give an ISO week, {_WEEK}, or --last-week")
     try:
-        return IsoWeek.named(text[:LONGEST_NAME])
+        found = IsoWeek.named(text[:LONGEST_NAME])
     except ValueError:
         raise SlicewatchError(f"--week must be an ISO week, {_WEEK}") from None
+    return lambda zone: replace(found, zone=zone)
 
 
 class _NotYetError(SlicewatchError):
@@ -237,10 +247,10 @@ def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredRepor
         )
     reached = decode(body).watermark if body else None
     if reached is None or reached < week.end:
-        until = "nothing is counted yet" if reached is None else moment_text(reached)
+        until = "nothing is counted yet" if reached is None else moment_text(reached, week.zone)
         raise _NotYetError(
-            f"week {week.name} is not over: it ends {moment_text(week.end)}, and decisions are"
-            f" complete up to {until}; take an earlier week or wait"
+            f"week {week.name} is not over: it ends {moment_text(week.end, week.zone)}, and"
+            f" decisions are complete up to {until}; take an earlier week or wait"
         )
     if weeks and week.name < weeks[-1]:
         raise SlicewatchError(

@@ -15,8 +15,9 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from typing import overload
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,9 @@ WEEK = 7 * DAY
 # 1970-01-01 was a Thursday: the ISO week that holds it began three days earlier.
 _WEEK_SHIFT = 3 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UTC_ZONE = "UTC"
+_MONTHS = [(year, month) for year in range(2020, 2038) for month in range(1, 13)]
+"""Of them a time zone is asked for its offset: later rules are in no table."""
 
 
 class Grain(enum.IntEnum):
@@ -74,13 +78,34 @@ def to_datetime(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+def in_zone(micros: int, zone: str) -> datetime:
+    """The aware datetime of an instant in microseconds, in a time zone."""
+    return to_datetime(micros).astimezone(_zone(zone))
+
+
+def _zone(name: str) -> tzinfo:
+    return UTC if name == UTC_ZONE else ZoneInfo(name)
+
+
+def whole_hours(zone: str) -> bool:
+    """Return True when a time zone is a whole number of hours away from UTC all year round.
+
+    Example:
+        >>> [whole_hours(zone) for zone in ("UTC", "America/New_York", "Asia/Kolkata")]
+        [True, True, False]
+    """
+    months = (datetime(year, month, 1, tzinfo=_zone(zone)) for year, month in _MONTHS)
+    return not any((at.utcoffset() or timedelta()) % timedelta(hours=1) for at in months)
+
+
 @dataclass(frozen=True, slots=True)
 class IsoWeek:
-    """An ISO week in UTC, from Monday to Sunday.
+    """An ISO week, from Monday to Sunday, of which both begin at midnight in its time zone.
 
     Attributes:
         year: ISO year, which may differ from the calendar's around New Year.
         week: 1 to 53.
+        zone: name of the time zone. A week in which clocks change is an hour shorter or longer.
 
     Example:
         >>> week = IsoWeek.named("2026-W01")
@@ -88,19 +113,25 @@ class IsoWeek:
         ('2026-W01', 'Mon 2025-12-29', '2025-W52')
         >>> week.end - week.start == WEEK and IsoWeek.of(week.end - 1) == week
         True
+        >>> clocks_change = IsoWeek.named("2026-W43", "Europe/Berlin")
+        >>> f"{to_datetime(clocks_change.start):%a %H:%M}"
+        'Sun 22:00'
+        >>> (clocks_change.end - clocks_change.start) // HOUR
+        169
     """
 
     year: int
     week: int
+    zone: str = UTC_ZONE
 
     @classmethod
-    def of(cls, at: int) -> IsoWeek:
+    def of(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
         """The week that holds an instant (microseconds)."""
-        found = to_datetime(at).isocalendar()
-        return cls(found.year, found.week)
+        found = in_zone(at, zone).isocalendar()
+        return cls(found.year, found.week, zone)
 
     @classmethod
-    def named(cls, name: str) -> IsoWeek:
+    def named(cls, name: str, zone: str = UTC_ZONE) -> IsoWeek:
         """The week of a name such as ``2026-W47``.
 
         Raises:
@@ -109,7 +140,7 @@ class IsoWeek:
         found = re.fullmatch(r"(\d{4})-W(\d{2})", name, re.ASCII)
         if found is None:
             raise ValueError(name)
-        made = cls(int(found[1]), int(found[2]))
+        made = cls(int(found[1]), int(found[2]), zone)
         date.fromisocalendar(made.year, made.week, 1)
         return made
 
@@ -121,18 +152,26 @@ class IsoWeek:
     @property
     def start(self) -> int:
         """Its first instant (microseconds)."""
-        monday = date.fromisocalendar(self.year, self.week, 1)
-        return to_micros(datetime.combine(monday, time(), UTC))
+        return self._monday(0)
 
     @property
     def end(self) -> int:
         """The first instant after it."""
-        return self.start + WEEK
+        return self._monday(1)
+
+    def _monday(self, weeks: int) -> int:
+        monday = date.fromisocalendar(self.year, self.week, 1) + timedelta(weeks=weeks)
+        return to_micros(datetime.combine(monday, time(), _zone(self.zone)))
 
     @property
     def before(self) -> IsoWeek:
         """The week before it."""
-        return IsoWeek.of(self.start - 1)
+        return IsoWeek.of(self.start - 1, self.zone)
+
+    @property
+    def after(self) -> IsoWeek:
+        """The week after it."""
+        return IsoWeek.of(self.end, self.zone)
 
 
 @dataclass(frozen=True, slots=True)

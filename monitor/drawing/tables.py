@@ -60,8 +60,9 @@ def table(columns: str, rows: Iterable[Iterable[str | TableCell]]) -> Table | No
 
 
 def _cell(content: str | TableCell) -> TableCell:
-    one = content if isinstance(content, TableCell) else TableCell(content)
-    return replace(one, text=printable(one.text))
+    if not isinstance(content, TableCell):
+        return TableCell(printable(content))
+    return content if content.text.isprintable() else replace(content, text=printable(content.text))
 
 
 def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
@@ -71,4 +72,6 @@ def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
 
 def printable(text: str) -> str:
     """Text without control characters, which files may carry into terminals and markup."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

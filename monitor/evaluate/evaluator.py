@@ -24,7 +24,16 @@ from monitor.core.privacy.release_blocks import Span, blocks_kept
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.release import ReleasedIncident, released_incidents
 from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode, encode
-from monitor.core.time import DAY, SECOND, Grain, IsoWeek, WindowKind, pane_of, pane_start
+from monitor.core.time import (
+    DAY,
+    SECOND,
+    UTC_ZONE,
+    Grain,
+    IsoWeek,
+    WindowKind,
+    pane_of,
+    pane_start,
+)
 from monitor.errors import FencedError
 from monitor.evaluate.blocks.closing import (
     begin_release,
@@ -90,6 +99,7 @@ class EvaluatorPolicy:
         live: whether what is consumed may page; what is loaded in bulk never does.
         cluster_size: largest number of decisions that hang together.
         probes: declared probe sets.
+        timezone: in which weeks begin.
     """
 
     owner: str
@@ -102,6 +112,7 @@ class EvaluatorPolicy:
     live: bool = True
     cluster_size: int = 1
     probes: Sequence[DeclaredSet] = ()
+    timezone: str = UTC_ZONE
 
     @property
     def detection(self) -> DetectionPolicy:
@@ -468,7 +479,7 @@ class Evaluator:
         held = LateCounts(*closed.held_back())
         if not release.hides or not len(held.hours):
             return
-        weeks = open_weeks(release.decisions, self._policy.horizon)
+        weeks = open_weeks(release.decisions, self._policy.horizon, self._policy.timezone)
         waiting = [week for week in weeks if not len(closed.rest(rest_pane(week)).keys)]
         rests, away = release_rests(release, memory.dictionary.index, held, waiting)
         if rests:
@@ -510,7 +521,7 @@ class Evaluator:
             incidents=incidents,
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             clusters=ClusterDays(read(read_cluster_days)),
-            weeks=Weeks(publisher, policy.horizon),
+            weeks=Weeks(publisher, policy.horizon, policy.timezone),
             snapshot=snapshot,
         )
         watermark = self._store.deltas.watermark()

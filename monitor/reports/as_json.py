@@ -65,7 +65,7 @@ def render(report: WeeklyReport) -> bytes:
 
 def report_document(report: WeeklyReport) -> ReportDocument:
     """The contents of the file."""
-    revision, before, decision = report.revision, report.before, decide(report.release)
+    revision, before, decision = report.revision, report.before, decide(report.release, report.zone)
     return ReportDocument(
         week=revision.week,
         revision=revision.number,

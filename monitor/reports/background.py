@@ -11,7 +11,7 @@ from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, TERMS, slice_name
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
-from monitor.core.publish.words import NONE, moment_text, percent, points
+from monitor.core.publish.words import NONE, percent, points
 from monitor.core.time import MINUTE, to_datetime
 from monitor.drawing.tables import TableCell, Tone, mark, table
 from monitor.reports.blocks import Section, Titled, titled
@@ -125,7 +125,7 @@ def findings(report: WeeklyReport) -> Section:
             slice_name(one.slice),
             one.metric.value if one.metric else NONE,
             FINDINGS[one.annotation],
-            moment_text(one.latest),
+            report.moment(one.latest),
         )
         for one in report.release.findings
     )
@@ -144,10 +144,10 @@ def incidents(report: WeeklyReport) -> Section:
             one.contract,
             one.metric.value,
             slice_name(one.slice),
-            moment_text(one.since),
+            report.moment(one.since),
             one.state.value,
             one.outcome.value.replace("_", " ") if one.outcome else "none yet",
-            NONE if one.resolved_at is None else moment_text(one.resolved_at),
+            NONE if one.resolved_at is None else report.moment(one.resolved_at),
         )
         for one in report.release.incidents
     )
@@ -164,7 +164,7 @@ def lost(report: WeeklyReport) -> Section:
         (contract.contract, _name(part), what, span)
         for contract, window in report.windows()
         for part in tables_of(window)
-        for what, span in _faults(part)
+        for what, span in _faults(report, part)
     ]
     made = titled(table("contract|of|what|in", rows))
     if not made:
@@ -172,9 +172,9 @@ def lost(report: WeeklyReport) -> Section:
     return Section(("Rates of these periods are of what is left.",), made)
 
 
-def _faults(part: WindowTable | GroupTable) -> Iterator[tuple[str, str]]:
+def _faults(report: WeeklyReport, part: WindowTable | GroupTable) -> Iterator[tuple[str, str]]:
     for one in periods(part):
-        span = f"{moment_text(one.start)} to {moment_text(one.end)}"
+        span = f"{report.moment(one.start)} to {report.moment(one.end)}"
         if one.data_lost:
             yield "events were lost before they could be read, or may have been", span
         if one.excluded:
@@ -214,9 +214,10 @@ def _expiry(day: date | None, end: int) -> str:
 LP_AUDITS = {
     LpAudit.HELD: "LP audit: no count below k can be computed from what was published. By linear"
     " programs over the exact sums of all release blocks of this week, and of what this report has"
-    " besides, every small count that was asked could be k, or any of k numbers.",
-    LpAudit.NOT_ASKED: "LP audit: not asked of the whole week, since it is too large, or has"
-    " intersections that cross each other; nothing was found where it was.",
+    " besides, every small count that was asked could be k, or any of k numbers (of half as many"
+    " where intersections cross each other).",
+    LpAudit.NOT_ASKED: "LP audit: not asked of the whole week, since it is too large; nothing was"
+    " found where it was.",
     LpAudit.BROKEN: "LP audit: BROKEN. A count below k is known too closely from what was"
     " published. Do not pass this report on; tell your privacy officer.",
     None: "LP audit: not made; an older version of slicewatch released this week.",
@@ -271,7 +272,7 @@ def method(report: WeeklyReport) -> Section:
 
 def decision(report: WeeklyReport) -> Section:
     """APPROVED or BLOCKED, requirement by requirement."""
-    found = decide(report.release)
+    found = decide(report.release, report.zone)
     rows = ((one.name, mark(one.met, "met", "MISSING"), one.why) for one in found.requirements)
     sentences = (
         f"{found.word}. {found.sentence}",
@@ -285,7 +286,7 @@ def signatures(report: WeeklyReport) -> Section:
     rows = [
         (
             one.by,
-            moment_text(one.at - one.at % MINUTE),
+            report.moment(one.at - one.at % MINUTE),
             str(one.revision),
             _which(report, one.digest),
             one.note or NONE,

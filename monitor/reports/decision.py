@@ -16,7 +16,7 @@ from monitor.core.publish.incidents import Stand
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
-from monitor.core.time import DAY
+from monitor.core.time import DAY, UTC_ZONE
 from monitor.reports.weekly_report import of_release
 
 _NAMED = 3
@@ -65,14 +65,14 @@ class Decision:
         return f"{missing} of {of} requirements {'is' if missing == 1 else 'are'} missing."
 
 
-def decide(release: Release) -> Decision:
-    """The decision on a Release."""
-    return Decision(tuple(_requirements(release)))
+def decide(release: Release, zone: str = UTC_ZONE) -> Decision:
+    """The decision on a Release; times in the words are of a time zone."""
+    return Decision(tuple(_requirements(release, zone)))
 
 
-def _requirements(release: Release) -> Iterator[Requirement]:
+def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     for table, window in of_release(release):
-        yield from _of_contract(table, window)
+        yield from _of_contract(table, window, zone)
     yield _pages(release)
     yield Requirement(
         "no data of the week are lost",
@@ -86,7 +86,7 @@ def _requirements(release: Release) -> Iterator[Requirement]:
     )
 
 
-def _of_contract(table: ContractTable, window: WindowTable) -> Iterator[Requirement]:
+def _of_contract(table: ContractTable, window: WindowTable, zone: str) -> Iterator[Requirement]:
     found = list(checks(table, window))
     name = f"{table.contract}: every check is within its limit"
     yield Requirement(
@@ -95,7 +95,7 @@ def _of_contract(table: ContractTable, window: WindowTable) -> Iterator[Requirem
         "; ".join(_faults(found)) or f"all {len(found)} are",
     )
     if any(metric.labelled for metric in limited(table)):
-        yield _labels(table, window)
+        yield _labels(table, window, zone)
 
 
 def _faults(found: Sequence[Check]) -> Iterator[str]:
@@ -117,12 +117,12 @@ def _named(check: Check) -> str:
     return f"{check.metric.value} of {slice_name(check.slice)}"
 
 
-def _labels(table: ContractTable, window: WindowTable) -> Requirement:
+def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:
     name = f"{table.contract}: the labels of the week are released"
     if window.labelled is None or window.decisions is None:
         return Requirement(name, False, "no labels of the week are released yet")
     late = window.labelled.end < window.decisions.end - DAY
-    return Requirement(name, not late, f"up to {moment_text(window.labelled.end)}")
+    return Requirement(name, not late, f"up to {moment_text(window.labelled.end, zone)}")
 
 
 def _pages(release: Release) -> Requirement:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from monitor.core.publish.glossary import SYNTHETIC
-from monitor.core.publish.words import NONE, moment_text
-from monitor.core.time import DAY, to_datetime
+from monitor.core.publish.words import NONE
+from monitor.core.time import in_zone
 from monitor.drawing.tables import Tone
 from monitor.reports import background, changes, first_page, numbers
 from monitor.reports.blocks import Document, Section, cut
 from monitor.reports.decision import decide
+from monitor.reports.planned import Kept
 from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -66,8 +68,18 @@ FIRST_PAGE = 5
 
 
 def document(report: WeeklyReport) -> Document:
-    """All of a report."""
-    decision = decide(report.release)
+    """All of a report; that of the last one is kept, for all of its formats."""
+    key = (
+        *(report.revision, report.newest, report.before, report.facts, report.signatures),
+        *(report.earlier, report.history),
+    )
+    return _document(Kept(key, report))
+
+
+@lru_cache(maxsize=1)
+def _document(kept: Kept) -> Document:
+    report = kept.report
+    decision = decide(report.release, report.zone)
     return Document(
         title=f"Weekly fairness report {report.revision.week}",
         banner=SYNTHETIC if report.synthetic else "",
@@ -77,8 +89,8 @@ def document(report: WeeklyReport) -> Document:
         facts=tuple(_facts(report)),
         sections=tuple((title, cut(make(report), _ALL)) for title, make in SECTIONS),
         footer=(
-            "All times are UTC. Rates are in per cent, gaps in points: above 0 the slice is worse"
-            " off.",
+            f"All times are {report.zone}. Rates are in per cent, gaps in points: above 0 the slice"
+            " is worse off.",
             f"Written by {report.facts.program} from revision {report.revision.number} of the"
             f" Release of {report.revision.week}.",
         ),
@@ -87,14 +99,17 @@ def document(report: WeeklyReport) -> Document:
 
 def _facts(report: WeeklyReport) -> list[tuple[str, str]]:
     revision, release = report.revision, report.release
-    first, last = to_datetime(release.start), to_datetime(release.end - DAY)
+    first, last = (in_zone(at, report.zone) for at in (release.start, release.end - 1))
     newest = (
         "the newest" if revision.number == report.newest else f"revision {report.newest} is newer"
     )
     return [
-        ("week", f"{revision.week} (UTC), Monday {first:%Y-%m-%d} to Sunday {last:%Y-%m-%d}"),
+        (
+            "week",
+            f"{revision.week} ({report.zone}), Monday {first:%Y-%m-%d} to Sunday {last:%Y-%m-%d}",
+        ),
         ("revision", f"{revision.number} ({newest})"),
-        ("made when decisions were complete up to", moment_text(revision.as_of)),
+        ("made when decisions were complete up to", report.moment(revision.as_of)),
         ("SHA-256 of the Release", revision.digest),
         ("written by", report.facts.program),
         ("SHA-256 of the settings", report.facts.settings_digest or NONE),

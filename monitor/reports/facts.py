@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from monitor.core.publish.limitations import Limitation
+from monitor.core.time import UTC_ZONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class ReportFacts:
         status_url: where people reach the status page, without a slash at its end; empty where
             nothing is said.
         dashboard_url: of Grafana; None where there is none.
+        timezone: name of the one that weeks begin in now.
         settings_digest: SHA-256 of the settings that numbers and texts depend on, in hexadecimal.
     """
 
@@ -100,3 +102,4 @@ class ReportFacts:
     settings_digest: str = ""
     interval_width: float = 0.10
     present_threshold: float | None = None
+    timezone: str = UTC_ZONE

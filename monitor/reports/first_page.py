@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.conclusion import checks, limited
@@ -13,8 +13,9 @@ from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
 from monitor.core.publish.states import VERDICT_OF
-from monitor.core.publish.words import moment_text, percent, points
+from monitor.core.publish.words import percent, points
 from monitor.core.rates.gap_words import worse_off
+from monitor.core.time import WEEK
 from monitor.drawing.tables import TableCell, Tone, table
 from monitor.reports.blocks import Section, titled
 from monitor.reports.decision import decide
@@ -24,10 +25,17 @@ from monitor.reports.weekly_report import WeeklyReport
 _OPEN = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
 
 
+_WORST = 3
+"""Broken limits that are named at once; the section on what failed has all of them."""
+
+
 def in_short(report: WeeklyReport) -> Section:
-    """The decision, and the verdict on each contract."""
-    decision = decide(report.release)
+    """The decision and what it lacks, the verdict on each contract, and what is worst."""
+    decision = decide(report.release, report.zone)
     sentences = [f"{decision.word}. {decision.sentence}"]
+    sentences += [
+        f"Not met: {one.name} ({one.why})." for one in decision.requirements if not one.met
+    ]
     for contract, window in report.windows():
         found = Counter(one.verdict for one in checks(contract, window))
         open_ = sum(found[verdict] for verdict in _OPEN)
@@ -36,6 +44,10 @@ def in_short(report: WeeklyReport) -> Section:
             f" {found[Verdict.PASS]} within the limit"
         )
         sentences.append(f"{report.named(contract)}{found.total()} checks: {tally}.")
+    failed = [(place, one) for place, one in checked_cells(report) if one.state in BAD]
+    for place, one in failed[:_WORST]:
+        what = beyond_limit(one.metric, place.row.slice, one.gap, one.max_gap)
+        sentences.append(f"{report.named(place.contract)}{what}.")
     return Section(tuple(sentences))
 
 
@@ -52,14 +64,26 @@ def _tested(report: WeeklyReport, one: ContractTable, window: WindowTable) -> It
         f"{report.named(one)}Use case {one.contract}, contract version {one.version}, answered for"
         f" by {one.owner}. Slices by {groups} are compared. Limited: {metrics}."
     )
-    spans = f"Decisions {_span(window.decisions)}; labels {_span(window.labelled)}."
-    yield f"{report.named(one)}{spans}"
+    decisions, labels = (_span(report, some) for some in (window.decisions, window.labelled))
+    yield f"{report.named(one)}Decisions {decisions}; labels {labels}."
+    if waiting := [group.group_by for group in window.groups if group.decisions is None]:
+        yield f"{report.named(one)}{waits(waiting)}"
 
 
-def _span(period: Period | None) -> str:
+def waits(group_bys: Sequence[str]) -> str:
+    """That group-bys have no table, and when they will."""
+    them = "it has" if len(group_bys) == 1 else "they have"
+    return (
+        f"By {', '.join(group_bys)} nothing is shown: since the last release block ended, one slice"
+        f" has too few decisions for another. What came this week is in the report of the week in"
+        f" which {them} enough."
+    )
+
+
+def _span(report: WeeklyReport, period: Period | None) -> str:
     if period is None:
         return "are not released yet"
-    return f"from {moment_text(period.start)} to {moment_text(period.end)}"
+    return f"from {report.moment(period.start)} to {report.moment(period.end)}"
 
 
 def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell]]:
@@ -152,6 +176,6 @@ def what_is_needed(report: WeeklyReport) -> Section:
 
 
 def _needed(report: WeeklyReport, place: Place, metric: Metric) -> tuple[str, ...]:
-    ways = ways_out(place, metric)
+    ways = ways_out(place, metric, lambda weeks: report.day(report.release.end + weeks * WEEK))
     name = f"{report.named(place.contract)}{slice_name(place.row.slice)}"
     return name, TERMS[metric].name, ways.audit, ways.wait, ways.merge

@@ -13,6 +13,7 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ContractTable,
+    GroupTable,
     Period,
     ShownRate,
     WindowTable,
@@ -21,7 +22,6 @@ from monitor.core.publish.words import (
     NONE,
     bounds,
     gap_bounds,
-    moment_text,
     percent,
     points,
     rate_text,
@@ -173,14 +173,12 @@ def _by_group(
     for contract, window in report.windows():
         total = total_place(contract, window)
         name = f"{contract.contract}: all decisions"
-        made += titled(
-            table(columns, rows(total)), name, _periods(window.decisions, window.labelled)
-        )
+        made += titled(table(columns, rows(total)), name, _periods(report, window))
         for group in window.groups:
             found = _worst_first([p for p in places(contract, window) if p.table is group])
             listed = table(columns, (row for place in found for row in rows(place)))
             name = f"{contract.contract}: {group.group_by}"
-            notes = _periods(group.decisions, group.labelled)
+            notes = _periods(report, group)
             if group.left_out is not None:
                 notes += (
                     f"At most {percent(group.left_out)} of decisions are too rare for any row.",
@@ -188,6 +186,13 @@ def _by_group(
             chart = draw(name, found) if draw and found else None
             made += titled(listed, name, notes, chart or None)
     return made
+
+
+OPEN_BLOCK = (
+    "none here. No release block ended in this week, since one of the slices had too few for it."
+    " What came is in the report of the week in which the block ends; until then, see the total and"
+    " group-bys of fewer attributes."
+)
 
 
 def _worst_first(found: list[Place]) -> list[Place]:
@@ -198,15 +203,22 @@ def _worst_first(found: list[Place]) -> list[Place]:
     return sorted(found, key=lambda one: (worst[one.row.slice], one.row.slice))
 
 
-def _periods(decisions: Period | None, labelled: Period | None) -> tuple[str, ...]:
-    spans = (("Selection and blocked rates", decisions), ("Rates that rest on labels", labelled))
-    return tuple(f"{what}: {_span(period)}." for what, period in spans)
+def _periods(report: WeeklyReport, part: WindowTable | GroupTable) -> tuple[str, ...]:
+    spans = (
+        ("Selection and blocked rates", part.decisions),
+        ("Rates that rest on labels", part.labelled),
+    )
+    return tuple(f"{what}: {_covered(report, period)}" for what, period in spans)
 
 
-def _span(period: Period | None) -> str:
+def _covered(report: WeeklyReport, period: Period | None) -> str:
+    """What a table is of, and where the rest of the week is."""
     if period is None:
-        return "nothing is released yet"
-    return f"{moment_text(period.start)} to {moment_text(period.end)}"
+        return OPEN_BLOCK
+    span = f"{report.moment(period.start)} to {report.moment(period.end)}."
+    if period.end >= report.release.end:
+        return span
+    return f"{span} What came later is in the report of the week in which its next block ends."
 
 
 def _section(made: Iterable[Titled], otherwise: str, *sentences: str) -> Section:

@@ -53,19 +53,19 @@ class Planned:
 
 def planned(report: WeeklyReport) -> Planned:
     """The rows of all planners; those of the last report are kept, for all of its formats."""
-    return _planned(_Kept((report.revision, report.before, report.history, report.facts), report))
+    return _planned(Kept((report.revision, report.before, report.history, report.facts), report))
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A report by what its rows follow from."""
+class Kept:
+    """A report by what is made of it: equal keys, equal makings."""
 
     key: Hashable
     report: WeeklyReport = field(compare=False)
 
 
 @lru_cache(maxsize=1)
-def _planned(kept: _Kept) -> Planned:
+def _planned(kept: Kept) -> Planned:
     report = kept.report
     return Planned(
         label_budget=label_budget(report),

@@ -5,6 +5,7 @@ By what is published alone: the support that is shown and the class of weeks unt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State
@@ -17,6 +18,7 @@ _MORE_LABELS = {
     4: "with more than four times as many audits, a week decides",
 }
 _WEEKS = {0: "less than one week", 1: "one to four weeks", 4: "more than four weeks"}
+_UNTIL = {0: (1, "until about"), 1: (4, "until some day before"), 4: (4, "until some day after")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,15 @@ class WaysOut:
     merge: str
 
 
-def ways_out(place: Place, metric: Metric) -> WaysOut:
-    """The ways to a verdict on a metric that is not decided, each in a sentence."""
-    return WaysOut(_audit(place, metric), _wait(place, metric), _merge(place))
+def ways_out(place: Place, metric: Metric, after: Callable[[int], str]) -> WaysOut:
+    """The ways to a verdict on a metric that is not decided, each in a sentence.
+
+    Args:
+        place: the slice.
+        metric: which.
+        after: date so many weeks after the end of the week.
+    """
+    return WaysOut(_audit(place, metric), _wait(place, metric, after), _merge(place))
 
 
 def _audit(place: Place, metric: Metric) -> str:
@@ -53,10 +61,11 @@ def _audit(place: Place, metric: Metric) -> str:
     return "Audit more of this slice; how many more is hidden with its numbers."
 
 
-def _wait(place: Place, metric: Metric) -> str:
+def _wait(place: Place, metric: Metric, after: Callable[[int], str]) -> str:
     weeks = place.row.label_needs.get(metric)
     if weeks is not None:
-        return f"Wait: {_WEEKS[weeks]} of labels at the present rate."
+        more, until = _UNTIL[weeks]
+        return f"Wait {until} {after(more)}: {_WEEKS[weeks]} of labels at the present rate."
     if _straddles(place, metric):
         return "Wait: four times the time, at the present rate, halves its interval."
     factor = _factor(place, metric)

@@ -9,6 +9,8 @@ from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release, Revision, Signature, StoredReport
 from monitor.core.publish.snapshot import ContractTable, WindowTable
+from monitor.core.publish.words import moment_text
+from monitor.core.time import UTC_ZONE, IsoWeek, in_zone
 from monitor.reports.facts import ReportFacts
 
 TABLES = ("rates", "gaps", "calibration")
@@ -52,6 +54,21 @@ class WeeklyReport:
             earlier=stored.earlier,
             history=stored.history,
         )
+
+    @property
+    def zone(self) -> str:
+        """Name of the time zone of its times: UTC where that of the settings began it otherwise."""
+        zone = self.facts.timezone
+        week = IsoWeek.named(self.revision.week, zone)
+        return zone if self.release.start == week.start else UTC_ZONE
+
+    def moment(self, at: int) -> str:
+        """Date and time of an instant (microseconds)."""
+        return moment_text(at, self.zone)
+
+    def day(self, at: int) -> str:
+        """Date of an instant (microseconds)."""
+        return f"{in_zone(at, self.zone):%Y-%m-%d}"
 
     @property
     def synthetic(self) -> bool:

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from itertools import pairwise
 
 from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
-from monitor.core.time import DAY, WINDOWS
+from monitor.core.time import DAY, WINDOWS, whole_hours
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.problems import Problems, join, problem, shown
 from monitor.settings.sections import (
@@ -29,6 +29,7 @@ from monitor.settings.sections import (
     Operations,
     Privacy,
     ProbeSetSettings,
+    ReportSettings,
     SchemaRegistrySettings,
     Security,
     Server,
@@ -78,6 +79,7 @@ def check_sections(settings: Settings) -> None:
         lambda: _check_registry(stream),
         lambda: _check_server(settings.server),
         lambda: _check_alerting(settings.alerting),
+        lambda: _check_weeks(settings.report),
         lambda: _check_links(settings),
         lambda: _check_dimensions(settings),
         lambda: _check_mapping(settings),
@@ -140,6 +142,19 @@ def _check_office(alerting: Alerting) -> None:
     if alerting.office_from >= alerting.office_until:
         fix = "make it later, or swap the two"
         raise problem("alerting.office_until", f"is not after alerting.office_from; {fix}")
+
+
+def _check_weeks(report: ReportSettings) -> None:
+    """Raise SettingsError where weeks could not begin at midnight: counts are by the UTC hour."""
+    fix = 'use "UTC" or a name such as "Europe/Berlin"'
+    try:
+        exact = whole_hours(report.timezone)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        what = f"{shown(report.timezone)} is not known here; {fix}"
+        raise problem("report.timezone", what) from None
+    if not exact:
+        why = "is not a whole number of hours away from UTC, and counts are by the UTC hour"
+        raise problem("report.timezone", f"{shown(report.timezone)} {why}; {fix}")
 
 
 def _check_topics(stream: StreamSettings) -> None:

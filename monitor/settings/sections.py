@@ -415,8 +415,9 @@ class Links(SettingsSection, frozen=True, kw_only=True):
 
 
 class ReportSettings(SettingsSection, frozen=True, kw_only=True):
-    """What the weekly report plans for."""
+    """What the weekly report plans for, and when its weeks begin."""
 
+    timezone: TimeZone = "UTC"
     interval_width: Share = Fraction("0.10")
     present_threshold: Score | None = None
 

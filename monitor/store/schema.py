@@ -452,7 +452,9 @@ weekly_release = Table(
     *_ids("number"),
     *_columns(BigInteger, "as_of", "stored_at"),
     Column("body", LargeBinary, nullable=False),
-    comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
+    Column("rests", Text),
+    comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week; rests,"
+    " the families that have had the rest of the week, as JSON.",
 )
 
 bias_score = Table(

@@ -9,7 +9,7 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline
-from monitor.core.publish.release import StoredReport, StoredWeek
+from monitor.core.publish.release import Revision, StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import IsoWeek
 
@@ -50,6 +50,10 @@ class Published(Protocol):
 
     def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
         """A revision of a week's Release, by default the newest; None where there is none."""
+        ...
+
+    def revision(self, week: IsoWeek, number: int) -> Revision | None:
+        """A revision of a week's Release without what its report has besides; None without it."""
         ...
 
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:

@@ -85,10 +85,10 @@ class ReportViews:
         key = week.week, week.newest, week.size
         known = self._decided.get(key)
         if known is None:
-            stored = self._published.report(IsoWeek.named(week.week), week.newest)
+            stored = self._published.revision(IsoWeek.named(week.week), week.newest)
             if stored is None:
                 return None
-            known = self._decided[key] = _Decided.of(stored.revision)
+            known = self._decided[key] = _Decided.of(stored)
         return ReportLine(
             week=week.week,
             revision=week.newest,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from adversary.service import settings_text
-from adversary.week_sums import Known
+from adversary.week_sums import Known, Rows
 from adversary.worlds import AUTO, DAY, HOUR, MINUTE, REVIEW, START, Shape, World, make_world
 from recidivism import COUNTS, PEOPLE, recidivism_week
 from releasing import K, Releasing, Row, released
@@ -254,12 +254,28 @@ def test_nor_do_late_labels() -> None:
         assert made.rest == [], "retention deletes it with the panes of its week"
 
 
+def test_intersections_that_cross_have_it_as_long_as_they_form_no_ring() -> None:
+    """Of three pairs two; the attacker asks for every combination of the three attributes."""
+    shape = Shape((2, 2, 2), days=10, busy=60, delay=60, late=0, audit=0, strays=0, skew=0.3)
+    with followed(make_world(1, shape), [START + 12 * DAY + 2 * MINUTE]) as made:
+        (resting,) = made.resting.values()
+        assert resting >= {"replies/a+b", "replies/a+c"}
+        assert "replies/b+c" not in resting
+        combinations = sorted(made.site.feed._world.attributes.items())
+        made.known.rows.add(Rows("each", tuple(combinations)))
+        assert made.known.leaks(40) == []
+        assert {one.release.audit for one in revisions(made.site)} == {LpAudit.HELD}
+        assert revisions(made.site)[-1].rests == frozenset(resting)
+
+
 def test_a_rest_in_tables_that_have_too_little_of_it_would(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same attacker, where one family with enough of it is thought to be enough."""
     plain = week_rests.families_with
 
-    def every(release: ReleaseBlocks, index: CellIndex, counts: Counts) -> frozenset[str]:
-        found = plain(release, index, counts)
+    def every(
+        release: ReleaseBlocks, index: CellIndex, counts: Counts, shown: Iterable[str] = ()
+    ) -> frozenset[str]:
+        found = plain(release, index, counts, shown)
         return frozenset(release.families) if found else found
 
     monkeypatch.setattr(week_rests, "families_with", every)

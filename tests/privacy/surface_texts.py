@@ -549,7 +549,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.commands.report": {
         Argument.CAUSE: ("reason",),
         Argument.MOMENT: (
-            "moment_text(week.end)",
+            "moment_text(week.end, week.zone)",
             "signed.week",
             "until",
             "week.name",

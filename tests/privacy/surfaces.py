@@ -871,6 +871,7 @@ _REPORT = (
         "AttributeFacts.definition AttributeFacts.source AttributeFacts.known_error",
         "AttributeFacts.purpose AttributeFacts.approved_by AttributeFacts.special_category",
         "AttributeFacts.target ReportFacts.interval_width ReportFacts.present_threshold",
+        "ReportFacts.timezone",
     ),
 )  # fmt: skip
 

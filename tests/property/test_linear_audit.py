@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from adversary.worlds import Ints
@@ -56,8 +58,38 @@ def test_half_of_the_numbers_may_be_enough() -> None:
 
 
 def test_what_is_too_large_is_said_to_be() -> None:
-    counts = np.zeros((4, LARGEST), np.int64)
+    counts = np.ones((4, LARGEST), np.int64)
     assert audited(counts, families((2, 2), LARGEST, whole=True)) is LpAudit.NOT_ASKED
+
+
+def test_what_is_known_to_be_empty_makes_nothing_large() -> None:
+    counts = np.zeros((4, LARGEST), np.int64)
+    counts[:, :2] = BUILT.reshape(4, 2)
+    assert audited(counts, families((2, 2), LARGEST, whole=True)) is LpAudit.BROKEN
+
+
+def test_that_nobody_had_a_combination_is_no_fact() -> None:
+    """Tables of two attributes: whoever knew that (1, 1) is empty would know (0, 0)."""
+    counts = np.array([[10], [11], [12], [0]])
+    whole = [*families((2, 2), 1, whole=True)[:3]]
+    shown = [*whole, PublishedSums(np.arange(4), np.array([-1]), (0, 1, 2), K)]
+    assert audited(counts, shown) is LpAudit.HELD
+    told = [replace(one, rows=one.rows[:3]) for one in shown]
+    assert audited(counts[:3], told) is LpAudit.BROKEN
+
+
+def test_a_table_up_to_midnight_would_give_away_what_came_after() -> None:
+    """Three rows: the first has too few up to midnight, so the block goes on. The others, shown all
+    the same, have enough until then and few afterwards; what is shown of the whole block tells."""
+    counts = np.array([[4, 30], [40, 3], [25, 20]])
+    total, rows = np.zeros(3, np.int64), np.arange(3)
+    both, block, midnight = np.arange(2), np.zeros(2, np.int64), np.array([0, -1])
+    live = [PublishedSums(total, both, (), K), PublishedSums(rows, block, (0,), K)]
+    assert audited(counts, live) is LpAudit.HELD
+    some = PublishedSums(np.array([-1, 1, 2]), midnight, (0,), K)
+    assert audited(counts, [*live, some]) is LpAudit.BROKEN
+    one_more_hidden = replace(some, rows=np.array([-1, 1, -1]))
+    assert audited(counts, [*live, one_more_hidden]) is LpAudit.BROKEN
 
 
 def test_the_worst_of_several_is_what_counts() -> None:

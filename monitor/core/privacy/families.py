@@ -58,6 +58,12 @@ class SliceFamily:
         """All attributes whose values decide who is in a row."""
         return frozenset(self.attributes) | {name for name, _ in self.where}
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The attributes by which its rows differ: the others have one value in its use case."""
+        fixed = {name for name, _ in self.where}
+        return tuple(name for name in self.attributes if name not in fixed)
+
     def refines(self, other: SliceFamily) -> bool:
         """Return True when rows of this family add up to (parts of) rows of the other."""
         return other.names <= self.names and not self.apart(other)
@@ -66,6 +72,12 @@ class SliceFamily:
         """Return True when no decision belongs to both use cases."""
         here = dict(self.where)
         return any(here.get(name, value) != value for name, value in other.where)
+
+
+def attributes_in(name: str) -> tuple[str, ...]:
+    """The attributes in the name of a family."""
+    names = name.rpartition("/")[2]
+    return tuple(names.split("+")) if names else ()
 
 
 def of_contracts(contracts: Iterable[Contract]) -> tuple[SliceFamily, ...]:
@@ -93,6 +105,40 @@ def ordered(families: Sequence[SliceFamily]) -> tuple[SliceFamily, ...]:
             for i, family in enumerate(linked)
         ),
     )
+
+
+def without_rings(families: Iterable[SliceFamily]) -> frozenset[str]:
+    """Names of families that form no ring: two intersections of them meet in one attribute at most.
+
+    No walk from attribute to attribute by their intersections comes back to where it began but by
+    the way it went. Then the count of any combination of values may be as large as the smallest of
+    the sums that it is in, one of each table (Dobra and Fienberg 2000: bounds of decomposable
+    models). In a ring it may have to be smaller: three tables of two attributes each can fix every
+    count of all three. The first of the families are taken, and then each that closes no ring with
+    those before it, whatever they count: so it does not tell what they count.
+
+    Example:
+        >>> pairs = [SliceFamily("c", tuple(names)) for names in ("ab", "bc", "ac", "cd")]
+        >>> sorted(without_rings(pairs))
+        ['c/a+b', 'c/b+c', 'c/c+d']
+    """
+    found: list[SliceFamily] = []
+    for family in families:
+        others = [one for one in found if not one.apart(family)]
+        if not _closes_ring(family, others):
+            found.append(family)
+    return frozenset(family.name for family in found)
+
+
+def _closes_ring(family: SliceFamily, others: Iterable[SliceFamily]) -> bool:
+    """Return True when two of its attributes are already linked by others of several attributes."""
+    linked: list[set[str]] = []
+    for other in others:
+        if len(names := {*other.compared}) > 1:
+            met = [some for some in linked if some & names]
+            linked = [some for some in linked if some not in met]
+            linked.append(names.union(*met))
+    return any(len(some & {*family.compared}) > 1 for some in linked)
 
 
 def _meeting(families: Sequence[SliceFamily]) -> list[SliceFamily]:

@@ -3,9 +3,10 @@
 Blocks are made so that no such count of a row, in a part that something else publishes by itself,
 is known to be one of fewer than k numbers (half of k where intersections cross). Here that is asked
 of a week that is over, without the rules by which its blocks were made: unknown are the counts of
-every atom in every part; known are the exact sums of every row in every block, which are more than
-any reader is shown; the smallest and the largest count that agree with them are linear programs.
-Not every count is asked: some of every stretch, in equal distances.
+every combination of values in every part, also of those that nobody had, since no table says which
+these are; known are the exact sums of every row in every block, which are more than any reader is
+shown; the smallest and the largest count that agree with them are linear programs. Not every count
+is asked: some of every stretch, in equal distances.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 LARGEST = 3_000
 """Unknowns of a program at most: larger ones take seconds each."""
@@ -65,20 +70,27 @@ class PublishedSums:
     refines: Sequence[int]
     k: int
 
-    def masks(self, blocks: Int64s) -> Iterator[Bools]:
-        """The atoms and parts of each row in each block, or in each of those of another family."""
-        for row in np.unique(self.rows[self.rows >= 0]).tolist():
-            for block in np.unique(blocks[blocks >= 0]).tolist():
-                yield np.logical_and.outer(self.rows == row, blocks == block)
+    def cells(self, blocks: Int64s) -> Int64s:
+        """Number of the row and block of each unknown, shape (A, T); negative is in none.
+
+        Args:
+            blocks: its own, or those of another family.
+        """
+        known = (self.rows[:, None] >= 0) & (blocks >= 0)
+        wide = int(blocks.max(initial=0)) + 1
+        return np.where(known, self.rows[:, None] * wide + blocks, -1)
 
 
-def audited(counts: Int64s, families: Sequence[PublishedSums], *, halved: bool = False) -> LpAudit:
+def audited(
+    counts: Int64s, families: Sequence[PublishedSums], *, halved: bool = False, asked: int = ASKED
+) -> LpAudit:
     """Audit one stretch of time.
 
     Args:
         counts: the truth, by atom and part, shape (A, T).
         families: those that are refined first.
         halved: whether half of k numbers are enough.
+        asked: counts that are asked at most.
 
     Example:
         Two rows and the total, hour by hour, but the rows only over both hours together: nobody
@@ -92,40 +104,71 @@ def audited(counts: Int64s, families: Sequence[PublishedSums], *, halved: bool =
         >>> audited(count, [of_total, PublishedSums(rows, hours, (0,), 11)]).value
         'broken'
     """
-    if counts.size > LARGEST:
+    targets = list(_small_counts(counts, families))
+    if not targets:
+        return LpAudit.HELD
+    program = _Program.of(counts, families)
+    if len(program.unknowns) > LARGEST:
         return LpAudit.NOT_ASKED
-    targets = [
-        (mask, one.k)
-        for one in families
-        for other in one.refines
-        for mask in one.masks(families[other].blocks)
-        if 0 < counts[mask].sum() < one.k
-    ]
-    some = targets[:: ceil(len(targets) / ASKED) or 1]
-    program = _Program.of(counts, families) if some else None
-    pinned = (
-        program is not None and program.pins(mask, k, (k + 1) // 2 if halved else k)
-        for mask, k in some
-    )
+    some = targets[:: ceil(len(targets) / asked)]
+    pinned = (program.pins(mask, k, (k + 1) // 2 if halved else k) for mask, k in some)
     return LpAudit.BROKEN if any(pinned) else LpAudit.HELD
+
+
+def _small_counts(counts: Int64s, families: Sequence[PublishedSums]) -> Iterator[tuple[Bools, int]]:
+    """Each row with 1 to k - 1 in a block of something that its family refines, and k."""
+    for one in families:
+        for other in one.refines:
+            cells = one.cells(families[other].blocks)
+            sums = _sums(cells, counts)
+            for cell in np.flatnonzero((sums > 0) & (sums < one.k)).tolist():
+                yield cells == cell, one.k
+
+
+def _sums(cells: Int64s, counts: Int64s) -> Int64s:
+    """The sum of each cell, by its number."""
+    inside = cells >= 0
+    found = np.zeros(int(cells.max(initial=-1)) + 1, np.int64)
+    np.add.at(found, cells[inside], counts[inside])
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """Every published sum, as the equations of a linear program."""
+    """Every published sum, as the equations of a linear program.
 
-    matrix: npt.NDArray[np.float64]
+    Attributes:
+        unknowns: positions of the counts that no published sum shows to be 0.
+        matrix: a row for each sum.
+        sums: what each is.
+    """
+
+    unknowns: Int64s
+    matrix: csr_array
     sums: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, counts: Int64s, families: Sequence[PublishedSums]) -> _Program:
-        known = [mask.ravel() for one in families for mask in one.masks(one.blocks)]
-        matrix = np.array(known, np.float64).reshape(len(known), counts.size)
-        return cls(matrix, matrix @ counts.ravel())
+        from scipy.sparse import csr_array, vstack  # noqa: PLC0415 - slow to load
+
+        every = [one.cells(one.blocks) for one in families]
+        nobody = np.zeros(counts.shape, bool)
+        for cells in every:
+            nobody |= np.append(_sums(cells, counts), -1)[cells] == 0
+        unknowns = np.flatnonzero(~nobody)
+        rows = [csr_array((0, len(unknowns)), dtype=np.float64)]
+        for cells in every:
+            mine = cells.ravel()[unknowns]
+            columns = np.flatnonzero(mine >= 0)
+            numbers, row = np.unique(mine[columns], return_inverse=True)
+            shape = len(numbers), len(unknowns)
+            rows.append(csr_array((np.ones(len(columns)), (row, columns)), shape=shape))
+        matrix = csr_array(vstack(rows))
+        return cls(unknowns, matrix, matrix @ counts.ravel()[unknowns])
 
     def pins(self, target: Bools, k: int, numbers: int) -> bool:
         """Return True when it can be neither k nor any of so many numbers."""
-        wanted = np.asarray(target.ravel(), np.float64)
+        wanted = np.asarray(target.ravel()[self.unknowns], np.float64)
         most = floor(-self._least(-wanted) + _SLACK)
         if most >= k:
             return False
@@ -133,7 +176,6 @@ class _Program:
 
     def _least(self, wanted: npt.NDArray[np.float64]) -> float:
         from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
-        from scipy.sparse import csr_array  # noqa: PLC0415 - slow to load
 
-        found = linprog(wanted, A_eq=csr_array(self.matrix), b_eq=self.sums, method="highs")
+        found = linprog(wanted, A_eq=self.matrix, b_eq=self.sums, method="highs")
         return float(found.fun) if found.status == 0 else float("-inf")

@@ -125,11 +125,13 @@ class Builder:
         contract: the comparisons and the limits.
         coding: of now.
         listed_since: names and values that came to be listed while the store went on.
+        of_week: whether they are of a closed week, which has the agreement of reviewers, too.
     """
 
     contract: Contract
     coding: Coding
     listed_since: Dates = field(default_factory=dict)
+    of_week: bool = False
 
     def table(self, windows: Sequence[WindowTable]) -> ContractTable:
         """The whole contract."""
@@ -163,7 +165,8 @@ class Builder:
         hidden_until = _no_data_before(late, self.contract.where)
         rolled = self._rolled(self.scoped(total), (), None)
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
-        guard, decides = guard.unless(hidden_until is not None), name == self.contract.window
+        guard = guard.unless(hidden_until is not None)
+        decides = self.of_week or name == self.contract.window
         (row,), _ = build_rows(self._policy, rolled, guard, decides=decides)
         return WindowTable(
             window=name,
@@ -226,7 +229,7 @@ class Builder:
         )
         names = ((name, None) in late for name in group.attributes)
         closed = any(names) or _no_data_before(late, self.contract.where) is not None
-        guard, decides = guard.unless(closed), findings is not None
+        guard, decides = guard.unless(closed), self.of_week or findings is not None
         policy = self._policy
         if contract_limits := _own(self.contract, group, rolled.decisions.slices):
             policy = replace(policy, own=contract_limits)

@@ -169,7 +169,7 @@ class SliceRow:
         versions_differ: whether the versions that answer it differ significantly from its
             reference's; None where that is not known. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
-            contract's window alone.
+            contract's window alone, and of closed weeks.
         versions_changed: which versions changed at the last ``version_change`` that is noted,
             sorted by component; empty where too few decisions of either are released yet, or none
             are any more. Of the contract's window alone.

@@ -15,14 +15,26 @@ from monitor.core.publish.annotations import IncidentKind, Share, Stage
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.snapshot import ShownGap, ShownRate, ShownStage
 from monitor.core.rates.gap_words import said_of_slice, worse_off
-from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
+from monitor.core.time import DAY, HOUR, MINUTE, SECOND, UTC_ZONE, in_zone, to_datetime, to_micros
 
 NONE = "\N{EN DASH}"
 
 
-def moment_text(at: datetime | int) -> str:
-    """Date and time to the minute in UTC; an integer is in microseconds."""
-    return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%d %H:%M} UTC"
+def moment_text(at: datetime | int, zone: str = UTC_ZONE) -> str:
+    """Date and time to the minute, and what they are of: UTC, or so far away from it.
+
+    Args:
+        at: instant; an integer is in microseconds.
+        zone: name of the time zone.
+
+    Example:
+        >>> moment_text(0), moment_text(0, "Europe/Berlin"), moment_text(0, "America/New_York")
+        ('1970-01-01 00:00 UTC', '1970-01-01 01:00 +01:00', '1969-12-31 19:00 -05:00')
+    """
+    if zone == UTC_ZONE:
+        return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%d %H:%M} UTC"
+    there = in_zone(at if isinstance(at, int) else to_micros(at), zone)
+    return f"{there:%Y-%m-%d %H:%M} {there:%z}"[:-2] + ":00"
 
 
 def age_text(seconds: float) -> str:

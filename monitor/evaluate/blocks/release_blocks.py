@@ -22,7 +22,7 @@ from monitor.core.counts.cells import LABEL_COUNTERS, Int64s, decode_strata
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.privacy.exchange import Axes
-from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.families import SliceFamily, attributes_in
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.evaluate.blocks.family_state import LABEL_GRID, FamilyState, PaneRun, kept_out
@@ -110,8 +110,7 @@ class Gone:
     @property
     def attributes(self) -> tuple[str, ...]:
         """What its slices were made of."""
-        names = self.name.rpartition("/")[2]
-        return tuple(names.split("+")) if names else ()
+        return attributes_in(self.name)
 
     @property
     def end(self) -> int:

@@ -5,7 +5,9 @@ merge map of then took as not labelled. In a closed week they are shown after al
 leave what is held back for good, and are in no block and no window, neither before nor after. So
 all that a subtraction finds of them is this sum, by the rows of the families that have it. Such a
 family has none or at least k of these labels in each row and route, and so has every family that it
-refines. One that has not never gets any of them: with a part, parts could be subtracted.
+refines. One that has not never gets any of them: with a part, parts could be subtracted. Of
+intersections that cross each other, those have it that form no ring (
+:func:`monitor.core.privacy.families.without_rings`).
 
 A week gets its rest once, at the first stop after its last hour is closed to labels at which it is
 of use to a group-by.
@@ -13,7 +15,7 @@ of use to a group-by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -21,6 +23,7 @@ import numpy as np
 
 from monitor.core.counts.cells import Counter, Counts, Int64s
 from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy.families import SliceFamily, attributes_in, without_rings
 from monitor.core.privacy.release_blocks import BlockTally, Span, none_or_enough, span_ending_in
 from monitor.core.publish.snapshot import Period
 from monitor.core.time import HOUR, Grain, IsoWeek, pane_of
@@ -46,11 +49,17 @@ class WeekRest:
     span: Span | None = None
 
     @classmethod
-    def of(cls, release: ReleaseBlocks, index: CellIndex, counts: Counts, week: IsoWeek) -> Self:
+    def of(
+        cls,
+        release: ReleaseBlocks,
+        index: CellIndex,
+        counts: Counts,
+        week: IsoWeek,
+        shown: Iterable[str] = (),
+    ) -> Self:
         """What a closed pane holds, and the families that have enough of it under present maps."""
-        if not len(counts.keys):
-            return cls()
-        return cls(counts, families_with(release, index, counts), common_span(release, week))
+        found = families_with(release, index, counts, shown)
+        return cls(counts, found, common_span(release, week))
 
     def fits(self, family: str, labelled: Period | None) -> bool:
         """Return True when the table of a family has it: all of its decisions are there, too."""
@@ -65,26 +74,75 @@ class WeekRest:
 
 
 def rest_pane(week: IsoWeek) -> int:
-    """Number of the closed pane of a week that its rest is kept in; such panes hold no more."""
-    return pane_of(week.start, Grain.WEEK)
+    """Number of the closed pane of a week that its rest is kept in; such panes hold no more.
+
+    By its middle: the same in all time zones.
+    """
+    return pane_of((week.start + week.end) // 2, Grain.WEEK)
 
 
-def families_with(release: ReleaseBlocks, index: CellIndex, counts: Counts) -> frozenset[str]:
+def families_with(
+    release: ReleaseBlocks, index: CellIndex, counts: Counts, shown: Iterable[str] = ()
+) -> frozenset[str]:
     """Names of the families that have none or at least k of these labels, each and in each row.
 
     Rows are the parts that present and former rows have in common: a rest may have been shown by
-    the rows of then. What a family has, all that it refines have. Intersections that cross each
-    other have none of it: their sums together may pin what each of them leaves open.
+    the rows of then. What a family has, all that it refines have. Intersections have it as long as
+    they form no ring: then any combination of values that has some of these labels could have k.
+
+    Args:
+        release: the blocks that are published.
+        index: what all cells mean.
+        counts: the labels.
+        shown: names of families that have had them before; some may be gone from the settings.
     """
-    crossed = any(state.axes and any(state.axes.alike) for state in release.families.values())
+    families = release.families
+    may = without_rings(_by_age(release, frozenset(shown)))
     found: set[str] = set()
-    for name, state in release.families.items():  # those that are refined first
-        is_crossed = crossed and len(state.family.attributes) > 1
-        if not state.rows or is_crossed or not {*state.family.parents} <= found:
+    for name, state in families.items():  # those that are refined first
+        rings = state.family.published and name not in may
+        if not state.rows or rings or not {*state.family.parents} <= found:
+            continue
+        parents = [families[parent] for parent in state.family.parents]
+        if len(state.family.compared) > 1 and not _coarser(state, parents):
             continue
         if _enough(state, index, counts):
             found.add(name)
     return frozenset(found)
+
+
+def _by_age(release: ReleaseBlocks, shown: frozenset[str]) -> Iterator[SliceFamily]:
+    """The families that are published; first those that have had the labels before."""
+    here = [state.family for state in release.families.values() if state.family.published]
+    names = {family.name for family in here}
+    yield from (SliceFamily("", attributes_in(name)) for name in sorted(shown - names))
+    yield from (family for family in here if family.name in shown)
+    yield from (family for family in here if family.name not in shown)
+
+
+def _coarser(state: FamilyState, parents: Sequence[FamilyState]) -> bool:
+    """Return True when it names no value, and never did, that one which it refines does not.
+
+    Nor may the use case have been another one: then what is outside of either is in no table.
+    """
+    if any(old.where != one.family.where for one in (state, *parents) for old in one.former):
+        return False
+    mine = _ever_named(state)
+    return all(
+        mine[attribute] <= names
+        for parent in parents
+        for attribute, names in _ever_named(parent).items()
+        if attribute in mine
+    )
+
+
+def _ever_named(state: FamilyState) -> Mapping[str, set[str]]:
+    """By attribute, the values that have a name now or had one in what was published before."""
+    now = state.map_of(labels=True).kept
+    return {
+        name: {*values, *(value for one in state.former for value in one.labelled.get(name, ()))}
+        for name, values in now.items()
+    }
 
 
 def _enough(state: FamilyState, index: CellIndex, counts: Counts) -> bool:

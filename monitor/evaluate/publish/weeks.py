@@ -29,7 +29,7 @@ from monitor.core.publish.release import (
     released_findings,
 )
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, WindowTable
-from monitor.core.time import WEEK, Grain, IsoWeek, WindowKind, pane_of
+from monitor.core.time import UTC_ZONE, WEEK, Grain, IsoWeek, WindowKind, pane_of
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.week_rests import WeekRest, rest_pane
@@ -66,7 +66,24 @@ class Sources:
     def rest(self, week: IsoWeek) -> WeekRest:
         """What was held back of a week, and is in its Release besides the blocks."""
         counts = self.closed.rest(rest_pane(week))
-        return WeekRest.of(self.release, self.index, counts, week)
+        if not len(counts.keys):
+            return WeekRest()
+        before = shown_before(self.newest(week))
+        return WeekRest.of(self.release, self.index, counts, week, before)
+
+
+def shown_before(stored: Revision | None) -> frozenset[str]:
+    """Names of the families whose tables of a week had its rest before."""
+    if stored is None:
+        return frozenset()
+    if stored.rests is not None:
+        return stored.rests
+    return frozenset(  # stored before that was kept: any of them
+        f"{table.contract}/{group.group_by}"
+        for table in stored.release.contracts
+        for window in table.windows
+        for group in window.groups
+    )
 
 
 @dataclass(slots=True)
@@ -76,30 +93,35 @@ class Weeks:
     Attributes:
         publisher: of the Snapshots, whose sums and settings are used.
         horizon: microseconds that a label is waited for.
+        timezone: in which weeks begin.
     """
 
     publisher: Publisher
     horizon: int
-    _day: int | None = None
+    timezone: str = UTC_ZONE
+    _looked: tuple[int, IsoWeek] | None = None
     _audits: WeekAudits = field(default_factory=WeekAudits)
     _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
 
     def due(self, release: ReleaseBlocks) -> bool:
-        """Return True once a day of event time, and at first."""
-        return release.decisions is not None and pane_of(release.decisions, Grain.DAY) != self._day
+        """Return True once a day of event time, when a week is over, and at first."""
+        return release.decisions is not None and self._now(release.decisions) != self._looked
+
+    def _now(self, at: int) -> tuple[int, IsoWeek]:
+        return pane_of(at, Grain.DAY), IsoWeek.of(at, self.timezone)
 
     def revisions(self, sources: Sources) -> list[Revision]:
         """Releases whose bytes have changed since they were last stored, the oldest week first."""
         release = sources.release
         assert release.decisions is not None, "called when due"  # noqa: S101
-        weeks = list(open_weeks(release.decisions, self.horizon))
+        weeks = list(open_weeks(release.decisions, self.horizon, self.timezone))
         names = {week.name for week in weeks}
         self._tables = {key: made for key, made in self._tables.items() if key[0] in names}
         self._audits.forget_but(names)
         found = [self._revision(week, sources, release.decisions) for week in weeks]
-        self._day = pane_of(release.decisions, Grain.DAY)
+        self._looked = self._now(release.decisions)
         return [one for one in found if one is not None]
 
     def _revision(self, week: IsoWeek, sources: Sources, as_of: int) -> Revision | None:
@@ -111,11 +133,13 @@ class Weeks:
         same = replace(made, audit=before.audit if before else None)
         if stored is not None and encode(same) == stored.body:
             return None
-        made = replace(made, audit=self._audit(week, sources))
-        return Revision(week.name, stored.number + 1 if stored else 1, as_of, encode(made))
-
-    def _audit(self, week: IsoWeek, sources: Sources) -> LpAudit:
         rest = sources.rest(week)
+        made = replace(made, audit=self._audit(week, sources, rest))
+        number = stored.number + 1 if stored else 1
+        shown = shown_before(stored) | rest.families
+        return Revision(week.name, number, as_of, encode(made), shown)
+
+    def _audit(self, week: IsoWeek, sources: Sources, rest: WeekRest) -> LpAudit:
         found = self._audits.of(sources.release, sources.closed, sources.index, rest, week)
         if found is LpAudit.BROKEN:
             log.error("a small count of a week is known too closely", extra={"week": week.name})
@@ -143,7 +167,7 @@ class Weeks:
         self, week: IsoWeek, sources: Sources, rest: WeekRest, contract: Contract
     ) -> ContractTable:
         eras = self.publisher.eras
-        builder = Builder(contract, eras.newest, eras.listed_since)
+        builder = Builder(contract, eras.newest, eras.listed_since, of_week=True)
         maker = _Maker(self, week, sources, rest, builder)
         groups = [maker.group(group) for group in contract.group_bys]
         table = builder.table([maker.window(groups)])
@@ -160,22 +184,23 @@ class Weeks:
         return cast(_Table, known[1])
 
 
-def open_weeks(decisions: int, horizon: int) -> Iterator[IsoWeek]:
+def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> Iterator[IsoWeek]:
     """Weeks that are over and may still be released anew, the oldest first.
 
     Args:
         decisions: event time up to which panes are closed to decisions.
         horizon: microseconds that a label is waited for.
+        zone: name of the time zone in which weeks begin.
 
     Example:
         >>> now = IsoWeek.named("2026-W47").end + 1
         >>> [week.name for week in open_weeks(now, WEEK)]
         ['2026-W45', '2026-W46', '2026-W47']
     """
-    week = IsoWeek.of(decisions - horizon - AFTER_HORIZON)
+    week = IsoWeek.of(decisions - horizon - AFTER_HORIZON, zone)
     while week.end <= decisions:
         yield week
-        week = IsoWeek.of(week.end)
+        week = week.after
 
 
 @dataclass(frozen=True, slots=True)

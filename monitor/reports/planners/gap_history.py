@@ -10,7 +10,7 @@ from monitor.core.publish.conclusion import limited
 from monitor.core.publish.headlines import BAD
 from monitor.core.publish.lines import cell, places
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.release import Revision
+from monitor.core.publish.release import Revision, decode_slices
 from monitor.reports.planners.published import Named, group_by_of
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
@@ -58,7 +58,7 @@ def gap_histories(report: WeeklyReport) -> tuple[GapHistory, ...]:
     """Histories of the slices of each contract whose gaps are now the largest."""
     wanted = dict(_wanted(report))
     found: dict[Named, list[GapPoint]] = {name: [] for name in wanted}
-    for revision in (*report.history, report.revision):
+    for revision in (*report.history, report.revision) if wanted else ():
         for name, point in _points(revision, wanted):
             found[name].append(point)
     return tuple(GapHistory(name, metric, tuple(found[name])) for name, metric in wanted.items())
@@ -81,7 +81,8 @@ def _rank(place: Place, metric: Metric) -> tuple[bool, float, str]:
 
 
 def _points(revision: Revision, wanted: dict[Named, Metric]) -> Iterator[tuple[Named, GapPoint]]:
-    for contract, window in of_release(revision.release):
+    names = {name.slice for name in wanted}
+    for contract, window in of_release(decode_slices(revision.body, names)):
         for place in places(contract, window):
             name = Named.of(place)
             metric = wanted.get(name)

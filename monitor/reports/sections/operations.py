@@ -8,8 +8,8 @@ from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.glossary import FINDINGS, slice_name
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.snapshot import ContractTable
-from monitor.core.publish.words import NONE, moment_text, percent, points
+from monitor.core.publish.snapshot import ContractTable, ShownAgreement
+from monitor.core.publish.words import NONE, percent, points
 from monitor.drawing.tables import table
 from monitor.reports.blocks import Section, titled
 from monitor.reports.planned import planned
@@ -31,13 +31,16 @@ def labels(report: WeeklyReport) -> Section:
     ]
     sentences = (
         "How many labels of each slice came later than those of what it is compared with is an"
-        " advisory finding; the days themselves are not published.",
-        "Whether reviewers agree is published of the contract's window, on the status page, not of"
-        " weeks.",
+        " advisory finding; the days themselves are not published: the hours that labels took are"
+        " kept in eight classes, and no guard is made for the small numbers in them.",
+        "Kappa (Cohen's) is how far two reviewers of one decision agree beyond chance: 1 is always,"
+        " 0 as often as chance, with its 95 % interval. It is computed from bands, and hidden where"
+        " fewer than k decisions with two labels say the same.",
     )
     if not rows:
         return Section(("No label of this week is released yet.", *sentences))
-    return listed("slice|requested labels that came|labels until|came", rows, sentences, "")
+    columns = "slice|requested labels that came|labels until|came|kappa|interval"
+    return listed(columns, rows, sentences, "")
 
 
 def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
@@ -54,9 +57,18 @@ def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
         yield (
             name_of(report, named),
             percent(place.row.completeness),
-            moment_text(period.end),
+            report.moment(period.end),
             "; ".join(said) or NONE,
+            *_agreement(place.row.agreement),
         )
+
+
+def _agreement(found: ShownAgreement | None) -> tuple[str, str]:
+    """Kappa and its interval."""
+    if found is None:
+        return NONE, NONE
+    shown = f"{found.kappa}" if found.kappa is not None else f"at least {found.at_least}"
+    return shown, f"{found.lower} to {found.upper}"
 
 
 def changes(report: WeeklyReport) -> Section:
@@ -121,7 +133,7 @@ def reference(report: WeeklyReport) -> Section:
         (
             name_of(report, Named(one.contract, one.group_by, one.slice)),
             one.metric.value if one.metric else NONE,
-            moment_text(one.latest),
+            report.moment(one.latest),
         )
         for one in report.release.findings
         if one.annotation is Annotation.DRIFT

@@ -6,8 +6,10 @@ whoever signs, and both are deleted together.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -28,7 +30,7 @@ from monitor.store.schema import release_signature, weekly_release
 _ALL = 1 << 31
 WEEKS_BEFORE = 51
 """With the week itself, a year."""
-_COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body"))
+_COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body", "rests"))
 
 
 def stored_weeks(connection: sa.Connection) -> list[str]:
@@ -45,24 +47,37 @@ def find_revision(
     if number is not None:
         query = query.where(weekly_release.c.number == number)
     row = connection.execute(query.order_by(weekly_release.c.number.desc()).limit(1)).one_or_none()
-    return None if row is None else Revision(row.week, row.number, row.as_of, bytes(row.body))
+    return None if row is None else _revision(row)
+
+
+def _revision(row: sa.Row[Any]) -> Revision:
+    rests = None if row.rests is None else frozenset(json.loads(row.rests))
+    return Revision(row.week, row.number, row.as_of, bytes(row.body), rests)
 
 
 def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Revision]:
     """The newest revisions of the stored weeks before one, the oldest of ``most`` first."""
-    found: list[Revision] = []
+    names: list[str] = []
     for _ in range(most):
         week = week.before
-        one = find_revision(connection, week.name)
-        found += [] if one is None else [one]
-    return found[::-1]
+        names.append(week.name)
+    column = weekly_release.c
+    newest = (
+        sa.select(column.week, sa.func.max(column.number).label("number"))
+        .where(column.week.in_(names))
+        .group_by(column.week)
+        .subquery()
+    )
+    same = (column.week == newest.c.week) & (column.number == newest.c.number)
+    query = sa.select(*_COLUMNS).join(newest, same).order_by(column.week)
+    return [_revision(row) for row in connection.execute(query)]
 
 
 def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
     """Every kept revision of a week, ascending."""
     query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
     rows = connection.execute(query.order_by(weekly_release.c.number))
-    return [Revision(row.week, row.number, row.as_of, bytes(row.body)) for row in rows]
+    return [_revision(row) for row in rows]
 
 
 def stored_report(
@@ -123,7 +138,8 @@ def write_revisions(
 ) -> None:
     """Store new revisions; ``stored_at`` is the wall clock."""
     for one in revisions:
-        values = {**asdict(one), "stored_at": stored_at}
+        rests = None if one.rests is None else json.dumps(sorted(one.rests))
+        values = {**asdict(one), "rests": rests, "stored_at": stored_at}
         connection.execute(sa.insert(weekly_release).values(values))
 
 

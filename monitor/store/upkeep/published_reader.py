@@ -15,7 +15,7 @@ from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
-from monitor.core.publish.release import StoredReport, StoredWeek
+from monitor.core.publish.release import Revision, StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
 from monitor.core.time import MINUTE, Grain, IsoWeek, to_datetime
 from monitor.errors import StoreError
@@ -24,7 +24,7 @@ from monitor.store.database import reading
 from monitor.store.evaluator import stored_incidents
 from monitor.store.evaluator.published_tables import DECISIONS, LABELLED
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.evaluator.weekly_releases import newest_weeks, stored_report
+from monitor.store.evaluator.weekly_releases import find_revision, newest_weeks, stored_report
 from monitor.store.schema import (
     published_contract,
     published_limit,
@@ -130,6 +130,11 @@ class PublishedReader:
         """A revision of a week's Release, by default the newest; None where there is none."""
         with self._one_at_a_time(), reading(self._engine) as connection:
             return stored_report(connection, week, number)
+
+    def revision(self, week: IsoWeek, number: int) -> Revision | None:
+        """A revision of a week's Release without what its report has besides; None without it."""
+        with self._one_at_a_time(), reading(self._engine) as connection:
+            return find_revision(connection, week.name, number)
 
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:
         """Put on record that somebody looks after an incident.

@@ -26,10 +26,17 @@ from monitor.core.publish.release import (
     ReleasedIncident,
     Revision,
     Signature,
+    decode_slices,
     encode,
     kept_tables,
 )
-from monitor.core.publish.snapshot import CalibrationCell, ShownGap, ShownRate, SliceRow
+from monitor.core.publish.snapshot import (
+    CalibrationCell,
+    ShownAgreement,
+    ShownGap,
+    ShownRate,
+    SliceRow,
+)
 from monitor.core.time import DAY, IsoWeek
 from monitor.reports import (
     AttributeFacts,
@@ -132,6 +139,31 @@ def test_every_section_is_there_and_says_something(name: str, before: str | None
         assert f">{html.escape(title)}</h2>" in page
         assert f"\n## {title}\n" in text
     assert len(SECTIONS) > FIRST_PAGE
+
+
+def test_a_group_by_without_a_block_in_the_week_is_named() -> None:
+    made = release(*BOTH)
+    (table,) = made.contracts
+    (window,) = table.windows
+    waiting = replace(window.groups[0], rows=(), decisions=None, labelled=None)
+    one = replace(table, windows=(replace(window, groups=(waiting,)),))
+    text = as_markdown.render(report(replace(made, contracts=(one,))))
+    assert "By channel nothing is shown: since the last release block ended" in text
+    assert "in the report of the week in which the block ends" in text
+
+
+def test_the_agreement_of_two_reviewers_has_its_interval() -> None:
+    rows = [replace(BOTH[0], agreement=ShownAgreement(0.83, None, 0.65, 0.96)), *BOTH[1:]]
+    found = dict(document(report(release(*rows))).sections)["Labels: coverage, delay, disagreement"]
+    cells = [cell.text for row in found.tables[0].table.rows for cell in row]
+    assert {"0.83", "0.65 to 0.96"} <= {*cells}
+
+
+def test_the_rows_of_some_slices_are_read_without_the_others() -> None:
+    made = release(*BOTH)
+    some = decode_slices(encode(made), {"channel=chat"})
+    assert [r.slice for r in some.contracts[0].windows[0].groups[0].rows] == ["channel=chat"]
+    assert decode_slices(encode(made), {row.slice for row in BOTH}) == made
 
 
 @pytest.mark.parametrize("name", RELEASES)

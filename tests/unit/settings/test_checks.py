@@ -23,6 +23,7 @@ id_key = "0123456789abcdef"
 [ingest]
 [retention]
 [alerting]
+[report]
 [[attribute]]
 name = "variety"
 values = ["formal", "conversational"]
@@ -135,6 +136,8 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ({"stream.audit_rates": [1 / (i + 1) for i in range(65)]}, "stream.audit_rates", "64"),
     # alerts
     ({"alerting.timezone": "Mars/Olympus"}, "alerting.timezone", "not known here"),
+    ({"report.timezone": "Mars/Olympus"}, "report.timezone", "not known here"),
+    ({"report.timezone": "Asia/Kolkata"}, "report.timezone", "not a whole number of hours"),
     ({"alerting.office_days": []}, "alerting.office_days", "no day"),
     ({"alerting.office_until": "09:00"}, "alerting.office_until", "office_from"),
     (
