@@ -171,11 +171,11 @@ def test_people_end_it_and_its_crossings(outcome: Outcome) -> None:
     world.step(CELL, VOICE)
     world.step(A)
     world.book.set_acts({1: (act(1, Action.ACK), act(2, Action.CLOSE, outcome=outcome))})
-    change, gone = world.book.close(world.at, 99)
+    change, gone = world.book.close(lambda metric: world.at, 99)
     assert gone == {1, 2}
     assert [(one.id, one.resolved_at) for one in change.changed] == [(1, world.at)]
     assert list(world.book.standing) == [2]
-    assert world.book.close(world.at, 99) == (type(change)(changed=[]), set())
+    assert world.book.close(lambda metric: world.at, 99) == (type(change)(changed=[]), set())
 
 
 def test_what_is_accepted_goes_on() -> None:
@@ -183,7 +183,7 @@ def test_what_is_accepted_goes_on() -> None:
     (first,), _ = world.step(VOICE)
     accepted = act(1, Action.CLOSE, outcome=Outcome.ACCEPTED, until=200)
     world.book.set_acts({1: (accepted,)})
-    assert world.book.close(world.at, 99)[1] == set()
+    assert world.book.close(lambda metric: world.at, 99)[1] == set()
     assert world.book.how(first, 199).state is Stand.ACCEPTED
     assert world.book.how(first, 200).state is Stand.OPEN
 
