@@ -145,7 +145,7 @@ LIVE_DAYS = 10
 def test_it_pages_on_the_day_also_where_labels_come_five_days_later(tmp_path: Path) -> None:
     """As the service runs, with an evaluation every six hours and a restart a day."""
     rng = np.random.default_rng(7)
-    with Pipeline(tmp_path, text=TEXT, live=True) as pipeline:
+    with Pipeline(tmp_path, text=TEXT, stream__clock="live") as pipeline:
         pipeline.worker()
         made: list[list[bytes]] = []
         for number in range(LIVE_DAYS):

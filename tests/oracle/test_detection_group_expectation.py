@@ -341,10 +341,9 @@ def test_bets_divided_by_the_largest_unit_expect_at_most_the_clock(name: str) ->
     assert any(undivided[stream] > cohorts / 24 * (1 + 1e-6) for stream in checked)
 
 
-BACK = {(hour, row): 1 for hour in range(3) for row in (2, 3)}
 GROWING: dict[str, list[Unit]] = {
-    "twice as large every hour": [BACK, {(0, 2): 1, (1, 3): 2}],
-    "large at the end": [{(0, 2): 1, (2, 2): 3, (2, 3): 1}, {(0, 3): 1, (1, 2): 1, (1, 3): 1}],
+    "again every hour": [{(hour, row): 1 for hour in range(3)} for row in (2, 3)],
+    "large at the end": [{(0, 2): 1, (1, 2): 1, (2, 2): 2}, {(0, 3): 1, (1, 3): 1, (2, 3): 1}],
 }
 
 
