@@ -353,8 +353,9 @@ def test_what_retention_deletes_meanwhile_is_not_recoded(
 
 
 def test_all_of_detection_is_in_four_tables(engine: sa.Engine) -> None:
-    turns = {"cohorts": [consumed(HOUR0)], "closed": [consumed(HOUR0 + 1)]}
-    write(engine, DetectionChange({"pages": b"1"}, opened=[crossed(1)], **turns))
+    cohorts, closed = [consumed(HOUR0)], [consumed(HOUR0 + 1)]
+    change = DetectionChange({"pages": b"1"}, (), cohorts, closed, opened=[crossed(1)])
+    write(engine, change)
     assert (read(engine).consumed, read(engine).closed) == (HOUR0, HOUR0 + 1)
     with db.reading(engine) as connection:
         for table in (cohort, route_cohort, detector, crossing):

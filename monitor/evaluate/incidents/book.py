@@ -69,13 +69,14 @@ class RowExtras:
 
     Attributes:
         explain: finds causes.
-        versions_changed_at: when other versions began to answer a stream's slice; None if never.
+        versions_changed_at: when other versions began to answer a slice (contract, group-by,
+            slice); None if never.
         settings_changed_at: when settings changed, in any order.
         now: wall clock.
     """
 
     explain: Explain
-    versions_changed_at: Callable[[BreachCause], int | None]
+    versions_changed_at: Callable[[str, str, str], int | None]
     settings_changed_at: Sequence[int]
     now: int
 
@@ -138,6 +139,7 @@ class IncidentBook:
         draft.end()
         if step.new_day:
             draft.refine()
+            draft.learn_versions()
         if step.listed is not None:
             draft.ticket(step.listed)
         orphans = self._orphans(step)
@@ -212,6 +214,16 @@ class _Draft:
                 if known is not None:
                     self._rename(known, cause)
 
+    def learn_versions(self) -> None:
+        """Note changes of versions that were not known yet: they are found in labelled cohorts."""
+        for one in self._of(IncidentKind.PAGE):
+            if one.versions_changed_at is None and one.group_by is not None and one.slice:
+                found = self._versions(one.contract, one.group_by, one.slice, one.opened_at)
+                self._change(replace(one, versions_changed_at=found))
+
+    def _versions(self, contract: str, group_by: str, text: str, at: int) -> int | None:
+        return _near([self.around.versions_changed_at(contract, group_by, text)], at)
+
     def ticket(self, listed: Collection[Stream]) -> None:
         """Open tickets for what is on the weekly list without a page; end those that are off it."""
         begin, paged = self.step.begin, {one.stream for one in self.book.crossings.values()}
@@ -279,7 +291,7 @@ class _Draft:
             group_by=cause.group_by,
             slice=cause.slice,
             share=cause.share,
-            versions_changed_at=_near([self.around.versions_changed_at(cause)], at),
+            versions_changed_at=self._versions(stream.contract, cause.group_by, cause.slice, at),
             settings_changed_at=_near(self.around.settings_changed_at, at),
             crossings=crossings,
             streams=streams,

@@ -160,14 +160,10 @@ class Incidents:
         changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
         return RowExtras(
             explain=_Recent(self.detection, inputs, fresh).explain,
-            versions_changed_at=self._versions_changed_at,
+            versions_changed_at=self.detection.advice.changed_at,
             settings_changed_at=changes,
             now=self.now,
         )
-
-    def _versions_changed_at(self, cause: BreachCause) -> int | None:
-        contract = cause.streams[0].contract
-        return self.detection.advice.changed_at(contract, cause.group_by, cause.slice)
 
     def _sampling(self, contract: Contract) -> str:
         """Sampling of the labels, in words."""
