@@ -70,38 +70,67 @@ class _Replayed(CountedCohorts):
         super().__init__(engine)
         self._first = first
 
-    def frozen(self, first: int, end: int) -> list[FrozenCohort]:
+    def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
         """Those of the hours that are taken."""
-        return super().frozen(max(first, self._first), end)
+        return super().frozen(max(first, self._first), end, labels=labels)
 
     def counted(self, hour: int, *, live: bool) -> FrozenCohort:
         """The cohort of an hour as it was consumed."""
         (one,) = self.frozen(hour, hour + 1)
         return replace(one, live=live)
 
+    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
+        """The decisions of an hour as they were consumed."""
+        (one,) = self.frozen(hour, hour + 1, labels=False)
+        return replace(one, live=live)
+
     def first_counted(self) -> None:
         """Nothing: label requests and missing labels are not tried, they do not page."""
+
+
+_Hour = tuple[int, CohortState, bool]
+"""Pane index, what became of it, and whether it was live."""
 
 
 class _Stored(Cohorts):
     """The hours in the order and with the states that they were stored with."""
 
-    def __init__(self, hours: Sequence[tuple[int, CohortState]]) -> None:
+    def __init__(self, with_labels: Sequence[_Hour], closed: Sequence[_Hour]) -> None:
         super().__init__()
-        self._left = list(reversed(hours))
+        self._left, self._closed = (
+            [(hour, state) for hour, state, _ in reversed(one)] for one in (with_labels, closed)
+        )
 
     def next_cohort(
         self, consumed: int | None, watermark: int, horizon: int, threshold: Fraction
     ) -> tuple[int, CohortState] | None:
         """The hour after the one that was consumed last."""
         del watermark, horizon, threshold
-        while self._left and consumed is not None and self._left[-1][0] <= consumed:
-            self._left.pop()
-        return self._left[-1] if self._left else None
+        return _after(consumed, self._left)
+
+    def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
+        """The same of what needs no labels."""
+        del watermark
+        return _after(after, self._closed)
+
+    @property
+    def hours(self) -> range:
+        """From the first to the last."""
+        first = min(one[-1][0] for one in (self._left, self._closed) if one)
+        return range(first, max(one[0][0] for one in (self._left, self._closed) if one) + 1)
 
     def labels_due(self, watermark: int, horizon: int) -> None:
         """Nothing: checks of missing labels are not tried."""
         del watermark, horizon
+
+
+def _after(
+    consumed: int | None, left: list[tuple[int, CohortState]]
+) -> tuple[int, CohortState] | None:
+    """The first hour after another, of those in ``left`` (the first is its last)."""
+    while left and consumed is not None and left[-1][0] <= consumed:
+        left.pop()
+    return left[-1] if left else None
 
 
 def backtest(
@@ -119,9 +148,16 @@ def backtest(
         withheld, and times are told to the day.
     """
     with reading(engine) as connection:
-        hours = [one for one in consumed_hours(connection) if one[0] in _hours(policy)]
+        with_labels, closed = (
+            [one for one in consumed_hours(connection, labels=labels) if one[0] in _hours(policy)]
+            for labels in (True, False)
+        )
         shown = shown_cells(connection)
-    found = _incidents(engine, policy, hours, progress) if hours else []
+    labelled = {hour for hour, *_ in with_labels}
+    # What needs no labels is ahead: its last hours have no labels yet.
+    hours = [*with_labels, *(one for one in closed if one[0] not in labelled)]
+    tried = _Stored(with_labels, closed)
+    found = _incidents(engine, policy, tried, progress) if hours else []
     return Backtest(
         start=pane_start(hours[0][0], Grain.HOUR) if hours else None,
         end=pane_start(hours[-1][0] + 1, Grain.HOUR) if hours else None,
@@ -140,27 +176,27 @@ def _hours(policy: BacktestPolicy) -> range:
 def _incidents(
     engine: sa.Engine,
     policy: BacktestPolicy,
-    hours: Sequence[tuple[int, CohortState, bool]],
+    tried: _Stored,
     progress: Callable[[int, int], None],
 ) -> list[Incident]:
     """The incidents of the stored hours, by id, as they stand at the end."""
     incidents = _fresh(policy)
-    detection = incidents.detection
-    cohorts = _Stored([(hour, state) for hour, state, _ in hours])
+    detection, hours = incidents.detection, tried.hours
     with reading(engine) as connection:
         inputs = Inputs(
-            _Replayed(engine, hours[0][0]),
+            _Replayed(engine, hours.start),
             CellDictionary(StoredCells(engine)).index,
             excluded_spans(connection),
             ClusterDays(read_cluster_days(connection)),
         )
     known: dict[int, Incident] = {}
-    done, before = 0, detection.consumed
-    while (change := detection.step(inputs, cohorts, _LAST, 0)) is not None:
+    before = detection.turns
+    while (change := detection.step(inputs, tried, _LAST, 0)) is not None:
         followed = incidents.follow(change, inputs, before)
         known |= {one.id: one for one in (*followed.opened, *followed.changed)}
-        done, before = done + len(change.cohorts), detection.consumed
-        progress(done, len(hours))
+        before = detection.turns
+        newest = max(one for one in before if one is not None)
+        progress(newest + 1 - hours.start, len(hours))
     return [known[number] for number in sorted(known)]
 
 

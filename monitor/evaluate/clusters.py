@@ -59,6 +59,11 @@ class ClusterDays:
         day = pane_start(hour, Grain.HOUR) // DAY
         return max(1, self.days.get(day, DayClusters()).largest)
 
+    def largest_before(self, day: int) -> int:
+        """The same of the largest of the seven days before a day, at least 1."""
+        known = (self.days.get(one, DayClusters()) for one in range(day - 7, day))
+        return max(1, *(one.largest for one in known))
+
     def repeats(self, cluster_size: int) -> bool:
         """Return True when decisions without a unit are repeated by far more than chance."""
         return self.recent.repeats(cluster_size)

@@ -148,6 +148,23 @@ class Cohorts:
         passed = self._is_overdue(hour, watermark, horizon, threshold)
         return (hour, CohortState.CONSUMED) if passed else None
 
+    def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
+        """The hour whose decisions come next where no labels are waited for.
+
+        Args:
+            after: the hour before; None at the very beginning, which is the first hour known.
+            watermark: event time that decisions are complete to.
+
+        Returns:
+            Hour and CONSUMED, or INCOMPLETE where its decisions are no longer kept; None while it
+            is not over.
+        """
+        hour = self._beginning if after is None else after + 1
+        if hour is None or hour >= pane_of(watermark, Grain.HOUR):
+            return None
+        kept = hour >= self._kept
+        return hour, CohortState.CONSUMED if kept else CohortState.INCOMPLETE
+
     def _is_overdue(self, hour: int, watermark: int, horizon: int, threshold: Fraction) -> bool:
         """Return True when an hour's labels need not be waited for any longer."""
         if hour < pane_of(watermark - horizon, Grain.HOUR):

@@ -328,7 +328,7 @@ class Evaluator:
             memory.publisher.excluded,
             memory.clusters,
         )
-        before = memory.detection.consumed
+        before = memory.detection.turns
         change = memory.detection.step(inputs, memory.cohorts, watermark, memory.horizon)
         if change is None:
             return False
@@ -503,7 +503,7 @@ class Evaluator:
         requests = RequestFaults.start(detection, shown)
         labels_of_slices = LabelFaults.start(detection, shown)
         open_incidents, acts = read(read_standing), read(read_acts)
-        book = IncidentBook.load(open_incidents, acts, detection.standing.values())
+        book = IncidentBook.load(open_incidents, acts, detection.crossings.standing.values())
         incidents = Incidents(detection, policy.eras, book)
         closed, index = self._store.closed, dictionary.index
         publisher = Publisher(

@@ -299,6 +299,17 @@ cohort = Table(
     comment="What became of the cohort of every hour, and the counts that the detectors consumed.",
 )
 
+route_cohort = Table(
+    "route_cohort",
+    metadata,
+    *_ids("hour"),
+    Column("state", Text, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("consumed_at", BigInteger, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    comment="The same of what needs no labels: hours have their turn as soon as they are closed.",
+)
+
 detector = Table(
     "detector",
     metadata,

@@ -34,7 +34,7 @@ from monitor.store.evaluator.stored_detection import (
     read_detection,
     write_detection,
 )
-from monitor.store.schema import cohort, crossing, detector
+from monitor.store.schema import cohort, crossing, detector, route_cohort
 from monitor.store.upkeep import recode, retention
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import RetentionPolicy
@@ -291,11 +291,12 @@ def test_what_is_listed_no_more_is_in_no_frozen_cohort(engine: sa.Engine) -> Non
     })  # fmt: skip
     frozen = [FrozenCohort.of(HOUR0 + i, counts, live=True) for i in range(2)]
     untouched = FrozenCohort(HOUR0 + 2, INCOMPLETE, False)
-    write(engine, DetectionChange(cohorts=[*frozen, untouched]))
+    closed = [FrozenCohort.of(HOUR0 + 9, counts, live=True)]
+    write(engine, DetectionChange(cohorts=[*frozen, untouched], closed=closed))
     assert drop_unlisted(engine, FEWER) == ("channel=fax", "tone")
     left = cohorts(engine)
     assert [one.hour for one in left] == [HOUR0, HOUR0 + 1, HOUR0 + 2]
-    for one in left[:2]:
+    for one in (*left[:2], *CountedCohorts(engine).frozen(HOUR0 + 9, HOUR0 + 10, labels=False)):
         found = dict(zip(one.counts.keys.tolist(), one.counts.values.tolist(), strict=True))
         assert found == {
             cell_of("channel=chat"): row(50).tolist(),
@@ -345,17 +346,19 @@ def test_what_retention_deletes_meanwhile_is_not_recoded(
             return real(body)
 
         monkeypatch.setattr(deltas, "decode", decoded)
-        recode._recode_cohorts(connection, {cell_of("channel=fax"): 5})
+        recode._recode_cohorts(connection, cohort, {cell_of("channel=fax"): 5})
     monkeypatch.undo()
     (left,) = cohorts(engine)
     assert (left.hour, left.counts.keys.tolist()) == (HOUR0, [5])
 
 
-def test_all_of_detection_is_in_three_tables(engine: sa.Engine) -> None:
-    change = DetectionChange({"pages": b"1"}, cohorts=[consumed(HOUR0)], opened=[crossed(1)])
+def test_all_of_detection_is_in_four_tables(engine: sa.Engine) -> None:
+    cohorts, closed = [consumed(HOUR0)], [consumed(HOUR0 + 1)]
+    change = DetectionChange({"pages": b"1"}, (), cohorts, closed, opened=[crossed(1)])
     write(engine, change)
+    assert (read(engine).consumed, read(engine).closed) == (HOUR0, HOUR0 + 1)
     with db.reading(engine) as connection:
-        for table in (cohort, detector, crossing):
+        for table in (cohort, route_cohort, detector, crossing):
             assert len(connection.execute(sa.select(table)).all()) == 1
         at = connection.execute(sa.select(cohort.c.consumed_at)).scalar_one()
     assert at == NOW

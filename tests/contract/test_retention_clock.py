@@ -77,6 +77,7 @@ CLOCKS = {
     "label_arrival": Clock("hour", 35 * DAY + HOUR, hours),
     "held_back": Clock("pane", BLOCKS + HOUR, hours),
     "cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
+    "route_cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
     "cluster_day": Clock("day", HORIZON + 9 * DAY, lambda day: int(day) * DAY),
     "crossing": Clock("resolved_at", 395 * DAY),
     "incident": Clock("resolved_at", 395 * DAY),
@@ -170,6 +171,7 @@ def fill(engine: sa.Engine) -> None:
                     insert(connection, table, grain=int(grain), pane=pane_of(moment, grain))
             insert(connection, "held_back", pane=hour)
             insert(connection, "cohort", hour=hour)
+            insert(connection, "route_cohort", hour=hour)
             week = {"week": IsoWeek.of(moment).name, "number": 1}
             insert(connection, "weekly_release", **week)
             insert(connection, "release_signature", **week)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -11,12 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from pipeline import DECISIONS, SETTINGS, Pipeline
+from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline
 
 from monitor.core.contract import Metric, State, Verdict
+from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import SliceRow, decode
 from monitor.core.time import DAY
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
+from monitor.store.evaluator.stored_incidents import read_incidents
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 BEGAN = int(START.timestamp() * 1e6)
@@ -29,8 +32,10 @@ TEXT = (
 )
 
 
-def day(rng: np.random.Generator, number: int, rates: dict[str, float]) -> Iterator[bytes]:
-    """Decisions of a day, of which none gets a label."""
+def day(
+    rng: np.random.Generator, number: int, rates: dict[str, float], *, requested: bool = False
+) -> Iterator[bytes]:
+    """Decisions of a day; without requests for labels none gets one."""
     for at, second in enumerate(np.sort(rng.integers(0, 86_400, DAILY)).tolist()):
         channel = "chat" if rng.random() < 0.4 else "email"
         served = bool(rng.random() < rates[channel])
@@ -44,7 +49,7 @@ def day(rng: np.random.Generator, number: int, rates: dict[str, float]) -> Itera
             "attributes": {"channel": channel, "language_variety": "formal"},
             "versions": {"judge": "j", "rubric": "r", "policy": "p", "router": "t"},
             "audit_p": 0.05,
-            "label_requested": False,
+            "label_requested": requested and not served,
         }
         yield json.dumps(decision).encode()
 
@@ -111,6 +116,68 @@ def test_without_a_limit_nothing_is_watched(tmp_path: Path) -> None:
         play(pipeline, {"chat": 0.5, "email": 0.55}, {"chat": 0.2, "email": 0.55})
         assert crossings(pipeline) == []
         assert row(pipeline, "chat").states[Metric.SELECTION] is State.NO_LIMIT
+
+
+def labels(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The label of every decision that one was requested of, five days later."""
+    for event in events:
+        decision = json.loads(event)
+        if decision["label_requested"]:
+            decided_at = datetime.fromisoformat(decision["decided_at"])
+            label = {
+                "label_id": f"l{decision['decision_id']}",
+                "decision_id": decision["decision_id"],
+                "decided_at": decision["decided_at"],
+                "version": 1,
+                "ready": sum(map(ord, decision["decision_id"])) % 3 == 0,
+                "kind": "initial",
+                "reason": "audit",
+                "reviewer": "r1",
+                "labelled_at": (decided_at + timedelta(days=LABELS_TAKE)).isoformat(),
+            }
+            yield json.dumps(label).encode()
+
+
+LABELS_TAKE = 5
+LIVE_DAYS = 10
+
+
+def test_it_pages_on_the_day_also_where_labels_come_five_days_later(tmp_path: Path) -> None:
+    """As the service runs, with an evaluation every six hours and a restart a day."""
+    rng = np.random.default_rng(7)
+    with Pipeline(tmp_path, text=TEXT, stream__clock="live") as pipeline:
+        pipeline.worker()
+        made: list[list[bytes]] = []
+        for number in range(LIVE_DAYS):
+            rates = {"chat": 0.5 if number < ONSET else 0.2, "email": 0.55}
+            made.append(list(day(rng, number, rates, requested=True)))
+            if number >= LABELS_TAKE:
+                pipeline.broker.produce(LABELS, list(labels(made[number - LABELS_TAKE])), 0)
+            evaluator = pipeline.evaluator()
+            for quarter in np.array_split(np.array(made[-1], object), 4):
+                pipeline.broker.produce(DECISIONS, quarter.tolist(), 0)
+                pipeline.drain()
+                assert evaluator.cycle()
+            if number == ONSET:
+                with pipeline.engine.connect() as connection:
+                    assert connection.execute(sa.text("SELECT hour FROM cohort")).all() == []
+                (incident,) = incidents(pipeline)
+                assert (incident.metric, incident.kind) == (Metric.SELECTION, IncidentKind.PAGE)
+                assert incident.slice in ("channel=chat", "channel=email")
+                assert incident.resolved_at is None
+            evaluator.release_lease()
+        found = {stream for stream, at in crossings(pipeline) if at == ONSET}
+        assert {stream.slice for stream in found} == {"channel=chat", "channel=email"}
+        assert row(pipeline, "chat").states[Metric.SELECTION] is State.BREACH
+        with pipeline.engine.connect() as connection:
+            consumed = connection.execute(sa.text("SELECT count(*) FROM cohort")).scalar_one()
+        assert consumed > 24, "those with their labels have their turn as well"
+        assert len(incidents(pipeline)) == 1
+
+
+def incidents(pipeline: Pipeline) -> list[Incident]:
+    with pipeline.engine.connect() as connection:
+        return read_incidents(connection, resolved=True)
 
 
 RATIO = TEXT.replace("max_selection_gap = 0.10\n", "min_selection_ratio = 0.80\n")

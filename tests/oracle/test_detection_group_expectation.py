@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,7 +20,9 @@ from answered import answered
 
 from monitor.core.contract import Contract, GroupBy, Limits, Metric, OwnLimits, PrimaryMetric
 from monitor.core.counts.coding import Attribute, Coding
+from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.detection.pages.budget import Budget
+from monitor.detection.pages.cluster_share import ClusterShare
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import all_streams
 from monitor.detection.pages.group import GroupTests
@@ -126,9 +128,9 @@ def known_day() -> SliceCohort:
     return answered(decisions, labelled, ready, np.zeros((4, 3), np.int64))
 
 
-def begun(cluster_size: int = 1) -> GroupTests:
+def begun(cluster_size: int = 1, metrics: Collection[Metric] = tuple(Metric)) -> GroupTests:
     budget = Budget().declare(all_streams([CONTRACT], CODING))
-    tests = GroupTests.start(CONTRACT, GROUP, CODING, budget, cluster_size)
+    tests = GroupTests.start(CONTRACT, GROUP, CODING, budget, cluster_size, metrics=metrics)
     tests.advance(MONDAY, known_day(), LAYOUT)
     return tests
 
@@ -286,10 +288,15 @@ def alike(day: dict[str, Slice]) -> Iterator[tuple[float, dict[int, Decision]]]:
 _BEGUN = begun()
 
 
-def played(units: list[Unit], drawn: list[dict[int, Decision]], size: int) -> GroupTests:
-    """A day of these units by the real tests, and the hour after it."""
-    tests = copy.deepcopy(_BEGUN)
-    for hour in range(max(hour for unit in units for hour, _ in unit) + 1):
+def played(
+    units: list[Unit],
+    drawn: list[dict[int, Decision]],
+    sizes: Sequence[float],
+    begin: GroupTests = _BEGUN,
+) -> GroupTests:
+    """A day of these units by the real tests, with a size for every hour, and the hour after it."""
+    tests = copy.deepcopy(begin)
+    for hour, size in enumerate(sizes):
         cohort = cohort_of({})
         for unit, outcome in zip(units, drawn, strict=True):
             for row in (row for at, row in unit if at == hour):
@@ -300,17 +307,24 @@ def played(units: list[Unit], drawn: list[dict[int, Decision]], size: int) -> Gr
     return tests
 
 
-def expected_of_units(units: list[Unit], size: int) -> tuple[dict[Stream, float], int]:
+def hours_of(units: list[Unit]) -> range:
+    """The hours of the day in which they send."""
+    return range(max(hour for unit in units for hour, _ in unit) + 1)
+
+
+def expected_of_units(
+    units: list[Unit], sizes: Sequence[float], begin: GroupTests = _BEGUN
+) -> tuple[dict[Stream, float], int]:
     """E[R + pending clock] of every stream (in days), and the cohorts that there were."""
     total: dict[Stream, float] = {}
     for drawn in itertools.product(list(alike(AT_ALL_LIMITS)), repeat=len(units)):
         chance = math.prod(p for p, _ in drawn)
-        tests = played(units, [outcome for _, outcome in drawn], size)
+        tests = played(units, [outcome for _, outcome in drawn], sizes, begin)
         for watch in tests.watches.values():
             found = np.exp(watch.mixture.statistic()) + watch.mixture.pending
             for stream, value in zip(watch.streams, found.tolist(), strict=True):
                 total[stream] = total.get(stream, 0) + chance * value
-    return total, 2 + 1 + max(hour for unit in units for hour, _ in unit)
+    return total, 2 + len(sizes)
 
 
 @pytest.mark.slow
@@ -318,10 +332,41 @@ def expected_of_units(units: list[Unit], size: int) -> tuple[dict[Stream, float]
 def test_bets_divided_by_the_largest_unit_expect_at_most_the_clock(name: str) -> None:
     """Conditional on who sends what; divided by 1 instead, some streams expect more."""
     units = UNITS[name]
-    largest = max(sum(unit.values()) for unit in units)
-    found, cohorts = expected_of_units(units, largest)
+    largest, hours = max(sum(unit.values()) for unit in units), len(hours_of(units))
+    found, cohorts = expected_of_units(units, [largest] * hours)
     checked = [stream for stream in found if innocent([AT_ALL_LIMITS], stream)]
     assert len(checked) > 8
     assert all(found[stream] <= cohorts / 24 * (1 + 1e-9) for stream in checked)
-    undivided, _ = expected_of_units(units, 1)
+    undivided, _ = expected_of_units(units, [1] * hours)
     assert any(undivided[stream] > cohorts / 24 * (1 + 1e-6) for stream in checked)
+
+
+GROWING: dict[str, list[Unit]] = {
+    "again every hour": [{(hour, row): 1 for hour in range(3)} for row in (2, 3)],
+    "large at the end": [{(0, 2): 1, (1, 2): 1, (2, 2): 2}, {(0, 3): 1, (1, 3): 1, (2, 3): 1}],
+}
+
+
+def so_far(units: list[Unit]) -> list[int]:
+    """The largest unit up to the end of every hour."""
+    return [
+        max(1, *(sum(n for (at, _), n in unit.items() if at <= hour) for unit in units))
+        for hour in hours_of(units)
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GROWING)
+def test_hours_that_wait_for_no_day_expect_at_most_the_clock(name: str) -> None:
+    """Whatever was expected of the day; by the largest unit so far, some streams expect more."""
+    units, begin = GROWING[name], begun(metrics=tuple(HIT_ROUTES))
+    largest = so_far(units)
+    for expected in (1, 2, largest[-1]):
+        share = ClusterShare()
+        sizes = [share.enter(1, expected, counted) for counted in largest]
+        found, cohorts = expected_of_units(units, sizes, begin)
+        checked = [stream for stream in found if innocent([AT_ALL_LIMITS], stream)]
+        assert {stream.metric for stream in checked} == set(HIT_ROUTES)
+        assert all(found[stream] <= cohorts / 24 * (1 + 1e-9) for stream in checked), expected
+    known, cohorts = expected_of_units(units, largest, begin)
+    assert any(known[stream] > cohorts / 24 * (1 + 1e-9) for stream in checked)

@@ -1,9 +1,11 @@
-"""All streams of all contracts, advanced by one mature cohort after another.
+"""All streams of all contracts, advanced by one cohort after another.
 
-The expected number of false pages, over all streams and from the start, is at most T / 90 in T
-event days of consumed cohorts, whatever depends on what. A page is false if its contract held in
-every bet since that stream's reset: over an hour for levels and blocked requests, over a day at
-most for gaps of TPR and FPR.
+Streams that rest on labels and those that need none may be advanced apart (:data:`LABELLED`,
+:data:`ROUTES`), as labels come days later. They share one budget: the expected number of false
+pages, over all streams and from the start, is at most T / 90 in the T event days of whichever is
+ahead, whatever depends on what. A page is false if its contract held in every bet since that
+stream's reset: over an hour for levels and rates that need no labels, over a day at most for gaps
+of labelled rates.
 """
 
 from __future__ import annotations
@@ -14,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.contract import Contract
+from monitor.core.contract import Contract, Metric
 from monitor.core.counts.cells import Counts, Int64s, decode_strata
 from monitor.core.counts.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
 from monitor.core.counts.strata import is_reviewed
 from monitor.core.intervals import Floats
+from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.detection import arrays
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
@@ -31,6 +34,25 @@ from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import ebh
 
 _BUDGET, _HISTORY = "budget", "history"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Streams that are advanced together.
+
+    Attributes:
+        metrics: of the streams.
+        prefix: of the names of the parts of their state.
+    """
+
+    metrics: tuple[Metric, ...]
+    prefix: str = ""
+
+
+EVERY = Turn(tuple(Metric))
+LABELLED = Turn(tuple(metric for metric in Metric if metric.labelled))
+ROUTES = Turn(tuple(HIT_ROUTES), "~routes/")
+"""No contract's name has a tilde, so no part is named like one of :data:`LABELLED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +74,42 @@ class WatchedUseCase:
 
 
 @dataclass(frozen=True, slots=True)
+class WeekEnd:
+    """Evidence of the streams whose ISO week has ended, which a list is made of.
+
+    Attributes:
+        week: its index.
+        streams: one a row.
+        log_e: log e-values of the week, shape (J,).
+        weights: of the streams, shape (J,).
+    """
+
+    week: int
+    streams: tuple[Stream, ...]
+    log_e: Floats
+    weights: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class PageAdvance:
     """Results of advancing by one cohort.
 
     Attributes:
         crossed: streams that page now.
+        ended: the ISO week that ended before this cohort; None if none did.
         listed: the weekly list of the ISO week that ended before this cohort; None if none did.
         seen: the cohort as each contract sees it, by name, for the advisory detectors.
     """
 
     crossed: tuple[Stream, ...]
+    ended: WeekEnd | None = field(compare=False, repr=False)
     listed: tuple[Stream, ...] | None
     seen: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class PageTests:
-    """Every sequential test there is.
+    """Every sequential test there is, or those of a turn.
 
     Attributes:
         settings: what is monitored, and what the strata mean.
@@ -76,6 +117,7 @@ class PageTests:
         groups: by name of their part of the state.
         history: how the evidence of all streams went.
         rates: indices of the audit rates seen, by contract.
+        turn: whose streams these are.
     """
 
     settings: DetectorSettings
@@ -83,17 +125,23 @@ class PageTests:
     groups: dict[str, GroupTests]
     history: EvidenceHistory
     rates: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    turn: Turn = EVERY
 
     @classmethod
     def start(
-        cls, settings: DetectorSettings, parts: Mapping[str, bytes] | None = None
+        cls,
+        settings: DetectorSettings,
+        parts: Mapping[str, bytes] | None = None,
+        turn: Turn = EVERY,
     ) -> PageTests:
         """All that the settings declare, with the evidence that is kept of it.
 
         Args:
             settings: what is declared.
             parts: what :meth:`parts` gave; streams it does not know begin without evidence, with
-                a weight from what was kept back for later ones. Parts of others are not read.
+                a weight from what was kept back for later ones. Parts of others are not read, but
+                those in which their streams were kept while there was one turn for all.
+            turn: whose streams are wanted.
 
         Raises:
             ValueError: if the parts are damaged, or of another version.
@@ -102,27 +150,35 @@ class PageTests:
         known: dict[str, Any] = {"weights": {}, "additions": 0, "rates": {}}
         if _BUDGET in kept:
             known = arrays.decode(kept[_BUDGET])[1]
-        past = arrays.decode(kept[_HISTORY]) if _HISTORY in kept else None
+        history_part = _kept_as(kept, turn.prefix + _HISTORY, turn)
+        past = arrays.decode(history_part) if history_part else None
         budget = Budget(known["weights"], known.get("additions", 0))
         budget = budget.declare(all_streams(settings.contracts, settings.coding))
         groups = {
-            f"{contract.name}/{group.name}": GroupTests.start(
-                contract, group, settings.coding, budget, settings.cluster_size
+            f"{turn.prefix}{contract.name}/{group.name}": GroupTests.start(
+                *(contract, group, settings.coding, budget, settings.cluster_size),
+                metrics=turn.metrics,
             )
             for contract in settings.contracts
             for group in contract.group_bys
         }
-        for name in kept.keys() & groups.keys():
-            groups[name].restore(*arrays.decode(kept[name]))
+        for name, group in groups.items():
+            if body := _kept_as(kept, name, turn):
+                group.restore(*arrays.decode(body))
         rates = {name: tuple(seen) for name, seen in known["rates"].items()}
-        watches = (watch for group in groups.values() for watch in group.watches.values())
+        watches = (watch for tests in groups.values() for watch in tests.watches.values())
         history = EvidenceHistory.start([s.key for watch in watches for s in watch.streams])
         if past is not None:
             history.restore(*past)
-        return cls(settings, budget, groups, history, rates)
+        return cls(settings, budget, groups, history, rates, turn)
 
     def advance(
-        self, hour: int, counts: Counts, index: CellIndex, cluster_size: int | None = None
+        self,
+        hour: int,
+        counts: Counts,
+        index: CellIndex,
+        cluster_size: float | None = None,
+        beside: WeekEnd | None = None,
     ) -> PageAdvance:
         """Consume the cohort of one hour.
 
@@ -132,6 +188,7 @@ class PageTests:
             index: what the cell ids mean.
             cluster_size: largest number of decisions of its day that depend on each other; it may
                 depend on the requests, never on routes or labels. None: as the settings say.
+            beside: the week that has ended for streams of another turn, to be listed with these.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -144,7 +201,9 @@ class PageTests:
             size = max(self.settings.cluster_size, cluster_size or 1)
             crossed += self._contract(contract, hour, seen[contract.name], size)
         self.history.note(hour, self._steps())
-        return PageAdvance(tuple(crossed), self._listed(), seen)
+        ended = self._week_end()
+        listed = _listed([one for one in (ended, beside) if one is not None])
+        return PageAdvance(tuple(crossed), ended, listed, seen)
 
     @property
     def streams(self) -> list[Stream]:
@@ -152,20 +211,30 @@ class PageTests:
         return [stream for watch in self._watches for stream in watch.streams]
 
     @property
+    def weights(self) -> Floats:
+        """The share of the error budget of each, in the same order."""
+        return self.budget.of(self.streams)
+
+    @property
     def names(self) -> set[str]:
         """Names of all parts of the state."""
-        return {*self.groups, _BUDGET, _HISTORY}
+        return {*self.groups, _BUDGET, self.turn.prefix + _HISTORY}
 
     def parts(self) -> dict[str, bytes]:
         """The whole state, to be kept with the cohort that was consumed last."""
-        budget = self.budget
-        known = {"weights": budget.weights, "additions": budget.additions, "rates": self.rates}
         bodies = {
             name: arrays.encode(group.to_arrays(), group.facts())
             for name, group in self.groups.items()
         }
         past = arrays.encode(self.history.to_arrays(), self.history.facts())
-        return bodies | {_BUDGET: arrays.encode({}, known), _HISTORY: past}
+        return bodies | self.budget_part | {self.turn.prefix + _HISTORY: past}
+
+    @property
+    def budget_part(self) -> dict[str, bytes]:
+        """The part of the state that all turns share; its audit rates are those of labels."""
+        budget = self.budget
+        known = {"weights": budget.weights, "additions": budget.additions, "rates": self.rates}
+        return {_BUDGET: arrays.encode({}, known)}
 
     def evidence(self) -> dict[Stream, int]:
         """Progress of every stream towards a page, in five steps."""
@@ -173,9 +242,12 @@ class PageTests:
 
     def sampling(self, contract: Contract) -> list[tuple[float, ...]]:
         """Audit rates of each reviewed route, of late: those that k decisions or more have."""
-        tests = self.groups[f"{contract.name}/{contract.group_bys[0].name}"]
+        tests = self._group(contract, contract.group_bys[0].name)
         audit = tests.ready.layout.audit
         return [tuple(audit[row >= contract.k].tolist()) for row in tests.decided_by_rate]
+
+    def _group(self, contract: Contract, group: str) -> GroupTests:
+        return self.groups[f"{self.turn.prefix}{contract.name}/{group}"]
 
     @property
     def _watches(self) -> list[StreamGroup]:
@@ -196,12 +268,12 @@ class PageTests:
         return WatchedUseCase(counts, self._thinned(hour, counts, index, before), total, rolled)
 
     def _contract(
-        self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: int
+        self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: float
     ) -> list[Stream]:
         layout = Layout.of(self.rates[contract.name], self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
-            tests = self.groups[f"{contract.name}/{group.name}"]
+            tests = self._group(contract, group.name)
             cohort = SliceCohort.of(seen.rolled[group.name], tests.slices, layout)
             crossed += tests.advance(hour, cohort, layout, cluster_size)
         return crossed
@@ -226,16 +298,34 @@ class PageTests:
         audit = np.where(inside, audit, 1.0)
         return thin_labels(hour, counts, audit, least)
 
-    def _listed(self) -> tuple[Stream, ...] | None:
-        """Weighted e-BH over all streams, at the end of a week."""
-        ended = [watch for watch in self._watches if watch.finished is not None]
+    def _week_end(self) -> WeekEnd | None:
+        """The week that the last cohort has ended; streams without one were declared later."""
+        ended = [(w, w.finished) for w in self._watches if w.finished is not None]
         if not ended:
             return None
-        log_e = np.concatenate([watch.finished for watch in ended if watch.finished is not None])
-        weights = np.concatenate([watch.weights for watch in ended])
-        streams = [stream for watch in ended for stream in watch.streams]
-        listed = ebh(log_e, np.log(weights))
-        return tuple(streams[row] for row in np.flatnonzero(listed).tolist())
+        return WeekEnd(
+            max(watch.ended or 0 for watch, _ in ended),
+            tuple(stream for watch, _ in ended for stream in watch.streams),
+            np.concatenate([log_e for _, log_e in ended]),
+            np.concatenate([watch.weights for watch, _ in ended]),
+        )
+
+
+def _listed(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
+    """Weighted e-BH over all streams whose week has ended; None where none has."""
+    if not ended:
+        return None
+    log_e, weights = (
+        np.concatenate(x) for x in ([w.log_e for w in ended], [w.weights for w in ended])
+    )
+    streams = [stream for week in ended for stream in week.streams]
+    listed = ebh(log_e, np.log(weights))
+    return tuple(streams[row] for row in np.flatnonzero(listed).tolist())
+
+
+def _kept_as(parts: Mapping[str, bytes], name: str, turn: Turn) -> bytes | None:
+    """A part of the state; as it was kept while there was one turn for all, if only so."""
+    return parts.get(name) or parts.get(name.removeprefix(turn.prefix))
 
 
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:

@@ -46,13 +46,17 @@ class HourlyGaps:
     Hour by hour, because the means of both arms over a longer time may differ though their rates
     never do, where they have their traffic at different times of the day.
 
+    Bets that need no labels are of one level a day, that of the days before: a unit whose decisions
+    are spread over the day must not choose its own bets.
+
     Attributes:
         metric: TPR, FPR, PRECISION (where every decision is to be labelled), BLOCKED or SELECTION.
         kind: GAP or RATIO.
         limit: largest gap or smallest ratio of each, inclusive, shape (P,).
         rows: row of each compared slice among the slices of the group-by, shape (P,).
         reference: row of the slice that all are compared with; None for the complements.
-        level: recent common rate of each slice and its reference.
+        level: recent common rate of each slice and its reference, as it is bet on.
+        learned: the same with the hours of today.
         waiting: log e-values since the last bet, shape (P, 2, 5), those of each hour divided by
             its cluster size.
     """
@@ -63,6 +67,7 @@ class HourlyGaps:
     rows: Int64s
     reference: int | None
     level: PairLevel
+    learned: PairLevel
     waiting: Floats
 
     @classmethod
@@ -71,10 +76,14 @@ class HourlyGaps:
         first = streams.streams[0]
         rows = np.array(streams.rows[::DIRECTIONS], np.int64)
         named = None if first.reference == COMPLEMENT else slices.index(first.reference)
-        level = PairLevel.start(len(rows), USUAL[metric])
+        level, learned = (PairLevel.start(len(rows), USUAL[metric]) for _ in range(2))
         waiting = np.zeros((len(rows), DIRECTIONS, ALTERNATIVES))
         limit = np.array([float(one.limit) for one in streams.streams[::DIRECTIONS]])
-        return cls(metric, first.kind, limit, rows, named, level, waiting)
+        return cls(metric, first.kind, limit, rows, named, level, learned, waiting)
+
+    def begin_day(self) -> None:
+        """Bet on what was learned of all hours before."""
+        self.level = PairLevel(self.learned.trials.copy(), self.learned.hits.copy())
 
     def null(self, pairs: Bools) -> tuple[Floats, Floats]:
         """Offset and slope of what is tested in some slices: rate_a - slope rate_b <= offset."""
@@ -99,8 +108,10 @@ class HourlyGaps:
     def _learn(self, rows: Bools, counts: PairCounts, log_e: Floats) -> None:
         """Let evidence of some slices wait, and their counts join the levels of the next hours."""
         self.waiting[rows] += log_e
-        learned = PairLevel(self.level.trials[rows], self.level.hits[rows]).learned(counts)
-        self.level.trials[rows], self.level.hits[rows] = learned.trials, learned.hits
+        learned = PairLevel(self.learned.trials[rows], self.learned.hits[rows]).learned(counts)
+        self.learned.trials[rows], self.learned.hits[rows] = learned.trials, learned.hits
+        if self.metric.labelled:
+            self.begin_day()
 
     def _pairs(self, cohort: SliceCohort) -> PairCounts:
         """Arm a has the higher rate where the slice is worse off.
@@ -130,12 +141,18 @@ class HourlyGaps:
             kept: positions now, and positions then.
         """
         new, old = kept
-        for name, values in part(arrays, prefix).items():
+        known = part(arrays, prefix)
+        for name, values in known.items():
             self._state[name][new] = values[old]
+        if "used_trials" not in known:
+            self.begin_day()
 
     @property
     def _state(self) -> dict[str, Floats]:
-        return {"trials": self.level.trials, "hits": self.level.hits, "waiting": self.waiting}
+        kept = {"trials": self.learned.trials, "hits": self.learned.hits, "waiting": self.waiting}
+        if self.metric.labelled:
+            return kept
+        return kept | {"used_trials": self.level.trials, "used_hits": self.level.hits}
 
 
 def add_hour(

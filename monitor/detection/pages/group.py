@@ -9,7 +9,7 @@ requested as its decisions say, is not bet on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -77,6 +77,7 @@ class GroupTests:
         binned: outcomes since the last bet of each slice, and of its reference, shape (2, S, J).
         divisor: of log e on this day: the largest cluster size since it began. One for the day, as
             no bet spans two, and a cluster may be in a slice and in its reference.
+        labels: whether any metric that rests on labels is tested.
     """
 
     contract: Contract
@@ -90,7 +91,8 @@ class GroupTests:
     day: int | None = None
     today: SliceCohort | None = None
     binned: Floats = field(default_factory=lambda: np.zeros((2, 0, 0)))
-    divisor: int = 1
+    divisor: float = 1
+    labels: bool = True
     _plans: _Plans | None = None
 
     @classmethod
@@ -101,13 +103,15 @@ class GroupTests:
         coding: Coding,
         budget: Budget,
         cluster_size: int = 1,
+        *,
+        metrics: Collection[Metric] = tuple(Metric),
     ) -> GroupTests:
-        """Without evidence; all streams are in the budget."""
+        """Without evidence; all streams of these metrics are in the budget."""
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
         ratios: dict[Metric, _Gaps] = {}
         levels: dict[Metric, StreamGroup] = {}
-        for metric in (*LABELLED, *HIT_ROUTES):
+        for metric in (one for one in (*LABELLED, *HIT_ROUTES) if one in metrics):
             found = comparisons(contract, group, metric, StreamKind.GAP, coding)
             if found.streams:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
@@ -122,7 +126,9 @@ class GroupTests:
                 watch = StreamGroup.start(found.streams, budget.of(found.streams), len(FRACTIONS))
                 levels[metric] = watch
         ready = ReadyRates.start(len(slices), Layout.of((), coding))
-        return cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
+        made = cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
+        made.labels = any(metric.labelled for metric in metrics)
+        return made
 
     @property
     def watches(self) -> dict[str, StreamGroup]:
@@ -137,7 +143,7 @@ class GroupTests:
         return gaps | {f"ratio.{metric}": one for metric, one in self.ratios.items()}
 
     def advance(
-        self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: int = 1
+        self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
         """Consume one cohort; returns the streams that cross, which then begin anew.
 
@@ -145,17 +151,18 @@ class GroupTests:
             hour: pane index, later than all before.
             cohort: with a row for every slice.
             layout: its axes.
-            cluster_size: largest number of decisions of its day that depend on each other.
+            cluster_size: largest number of decisions of its day that depend on each other; infinite
+                where nothing is bet.
         """
         self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
         self.divisor = max(self.divisor, self.cluster_size, cluster_size)
         for watch in self.watches.values():
             watch.enter(hour)
-        counts = self._add(cohort, layout)
-        self._bet_levels(counts)
+        if self.labels:
+            self._bet_levels(self._add(cohort, layout))
         self._compare(cohort, layout)
-        decisions = self._decided()
-        self._bet_gaps(np.all(decisions >= BATCH, axis=0))
+        if self.labels:
+            self._bet_gaps(np.all(self._decided() >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
 
     # One day after the other.
@@ -168,6 +175,10 @@ class GroupTests:
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
             self.day, self.today, self._plans, self.divisor = day, None, None, 1
+            for gaps in self._compared.values():
+                gaps.hourly.begin_day()
+        if not self.labels:
+            return
         if layout.rates != self.ready.layout.rates:
             self.today = None if self.today is None else _moved(self.today, self.ready, layout)
             self.ready = self.ready.moved(np.arange(len(self.slices)), layout)
@@ -327,6 +338,9 @@ class GroupTests:
             gaps.hourly.restore(_hourly(name), arrays, (new, rows[new]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
+        if not self.labels:
+            self.day, self.divisor = facts["day"], max(self.cluster_size, facts.get("divisor", 1))
+            return
         ready = ReadyRates.from_arrays(part(arrays, "ready"))
         if ready.layout.bands != self.ready.layout.bands:
             return

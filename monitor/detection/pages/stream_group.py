@@ -31,6 +31,7 @@ class StreamGroup:
         mixture: for pages, its clock in days.
         week: for the weekly list; None before the first cohort.
         finished: log e-values of the week that ended with the last cohort, if one did.
+        ended: index of that week.
     """
 
     streams: tuple[Stream, ...]
@@ -38,6 +39,7 @@ class StreamGroup:
     mixture: SrMixture
     week: WeekBets | None = None
     finished: Floats | None = None
+    ended: int | None = None
 
     @classmethod
     def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> StreamGroup:
@@ -49,11 +51,13 @@ class StreamGroup:
         if self.week is None:
             rows, alternatives = self.mixture.log_r.shape
             self.week = WeekBets.begin(hour, rows, alternatives)
+        week = self.week.week
         self.finished = self.week.enter(hour)
+        self.ended = None if self.finished is None else week
         self.mixture.add_clock(COHORT_DAYS)
 
     def bet(
-        self, rows: Rows, log_e: Floats, cluster_size: int = 1, used: Bools | None = None
+        self, rows: Rows, log_e: Floats, cluster_size: float = 1, used: Bools | None = None
     ) -> None:
         """Multiply the evidence of some streams; see :meth:`SrMixture.bet`.
 

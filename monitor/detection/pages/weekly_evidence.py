@@ -7,13 +7,15 @@ discoveries pile up (measured: a rate of .47 by week 13 instead of .10).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from monitor.core.intervals import Floats
 from monitor.core.rates.gaps import Bools
 from monitor.core.time import Grain, pane_of, pane_start
+from monitor.detection.arrays import Arrays, positions
 from monitor.detection.pages.mixture import SrMixture
 
 FALSE_DISCOVERIES = 0.10
@@ -61,6 +63,40 @@ class WeekBets:
             self.week = week
         self.mixture.add_clock(_PANE)
         return finished
+
+
+@dataclass(slots=True)
+class HeldWeeks:
+    """Weeks that have ended for some streams, until they have for those that wait for labels.
+
+    A list is of all streams together, so what ends first is held; changed in place.
+
+    Attributes:
+        keys: of the streams.
+        weeks: log e-values by index of the week, each of shape (J,).
+    """
+
+    keys: tuple[str, ...]
+    weeks: dict[int, Floats] = field(default_factory=dict)
+
+    def take_before(self, hour: int) -> tuple[int, Floats] | None:
+        """The last held week before that of an hour, and its log e-values.
+
+        No earlier one is held any longer: of every stream a list has one week.
+        """
+        due = [week for week in sorted(self.weeks) if week < _week_of(hour)]
+        taken = [(week, self.weeks.pop(week)) for week in due]
+        return taken[-1] if taken else None
+
+    def to_arrays(self) -> Arrays:
+        """All but the names of the streams."""
+        return {str(week): log_e for week, log_e in self.weeks.items()}
+
+    def restore(self, arrays: Arrays, keys: Sequence[str]) -> None:
+        """Take what :meth:`to_arrays` gave; a stream that is new has no evidence."""
+        rows = positions(keys, self.keys)
+        for week, log_e in arrays.items():
+            self.weeks[int(week)] = np.append(log_e, -np.inf)[rows]
 
 
 def ebh(log_e: Floats, log_weights: Floats, alpha: float = FALSE_DISCOVERIES) -> Bools:

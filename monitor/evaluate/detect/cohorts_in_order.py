@@ -2,17 +2,20 @@
 
 Cohorts are consumed strictly in order. What was consumed is frozen and committed with the state
 that it moved the detectors to, so a restart or another evaluator goes on to the same decisions.
-Label requests wait for no labels: their hours have their turn long before, by cursors of their own.
+Hours have two turns, each with a cursor of its own: for limits that need no labels as soon as they
+are closed (:mod:`~monitor.evaluate.detect.closed_hours`), and with their labels once these are in,
+which is never before. Label requests wait for no labels either.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
-from monitor.core.contract import Contract
+from monitor.core.contract import Contract, Metric
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import CohortState
@@ -21,9 +24,11 @@ from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.pages.budget import resolved
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests, scoped
+from monitor.detection.pages.fleet import LABELLED, PageTests, scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.detect.closed_hours import ClosedHours
+from monitor.evaluate.detect.crossings import Changing, Crossings
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.evaluate.detect.slice_label_checks import SliceLabelChecks
@@ -60,30 +65,40 @@ class DetectionPolicy:
     cluster_size: int
 
 
+class Turns(NamedTuple):
+    """The newest hours whose turn has come; None before the first.
+
+    Attributes:
+        labels: with its labels.
+        closed: for what needs none.
+    """
+
+    labels: int | None
+    closed: int | None
+
+
 @dataclass(slots=True)
 class DetectionState:
     """The detectors; always equal to what the store holds.
 
     Attributes:
         policy: settings of detection.
-        fleet: all streams.
+        fleet: the streams that rest on labels.
         advice: the advisory detectors.
-        consumed: the newest hour whose turn has come; None before the first.
-        standing: crossings that are not resolved, by stream key.
-        next_id: of the next crossing.
+        routes: the streams that need no labels.
+        crossings: of all streams.
+        consumed: the newest hour whose turn has come with its labels; None before the first.
         gone: names of stored parts that nothing declares any more.
-        ended: crossings that are resolved.
         cluster_size: that the newest cohort was divided by; None before the first.
     """
 
     policy: DetectionPolicy
     fleet: PageTests
     advice: Advisors
+    routes: ClosedHours
+    crossings: Crossings
     consumed: int | None = None
-    standing: dict[str, Crossing] = field(default_factory=dict)
-    next_id: int = 1
     gone: Collection[str] = ()
-    ended: list[Crossing] = field(default_factory=list)
     cluster_size: int | None = None
 
     @classmethod
@@ -91,24 +106,32 @@ class DetectionState:
         """As it was committed last."""
         settings = DetectorSettings(policy.contracts, policy.coding, policy.cluster_size)
         fleet, advice = _fleet(settings, stored.parts), _advice(settings, stored.parts)
-        known = cls(policy, fleet, advice, stored.consumed, stored.standing, stored.next_id)
-        known.gone = stored.parts.keys() - fleet.names - advice.names
-        known.ended = [one for one in stored.crossings if one.resolved_at is not None]
+        # One budget, also where what is kept of it could not be read.
+        routes = ClosedHours.load(settings, {**stored.parts, **fleet.budget_part}, stored.closed)
+        crossings = Crossings.load(stored, live=policy.live)
+        known = cls(policy, fleet, advice, routes, crossings, stored.consumed)
+        known.gone = stored.parts.keys() - fleet.names - advice.names - routes.names
         return known
 
     @property
-    def until(self) -> int | None:
-        """End of the newest hour whose turn has come (microseconds)."""
+    def turns(self) -> Turns:
+        """The newest hours whose turn has come."""
+        return Turns(self.consumed, self.routes.consumed)
+
+    def until(self, metric: Metric) -> int | None:
+        """End of the newest hour whose turn has come for a metric (microseconds)."""
+        if not metric.labelled:
+            return self.routes.until
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
-    def stood(self, at: int) -> list[Crossing]:
-        """Crossings unresolved after the cohorts up to an instant, which all had their turn."""
-        return [one for one in (*self.ended, *self.standing.values()) if one.stood(at)]
+    def tests(self, metric: Metric) -> PageTests:
+        """The streams that a metric's are among."""
+        return self.fleet if metric.labelled else self.routes.fleet
 
     def step(
         self, inputs: Inputs, cohorts: Cohorts, watermark: int, horizon: int
     ) -> DetectionChange | None:
-        """Consume the cohorts whose turn has come, and the label requests, of one UTC day at most.
+        """Consume the hours whose turn has come, and the label requests, of one UTC day at most.
 
         Args:
             inputs: what cohorts are made of.
@@ -119,40 +142,41 @@ class DetectionState:
         Returns:
             What has changed; None where everything must be waited for.
         """
-        checked = self._requests.step(inputs, watermark)
-        change = _Changing()
-        while True:
-            found = cohorts.next_cohort(self.consumed, watermark, horizon, self.policy.completeness)
-            if found is None or (change.cohorts and _day(found[0]) != _day(change.cohorts[0].hour)):
-                break
-            hour, state = found
-            if not change.cohorts and self.standing and self._new_day(hour):
-                self._resolve(inputs, hour, change)
-            self._consume(inputs, hour, state, change)
+        checked, change = self._requests.step(inputs, watermark), Changing()
+        self._consume_closed(
+            inputs, lambda: cohorts.next_closed(self.routes.consumed, watermark), change
+        )
+        self._consume_labelled(
+            inputs,
+            lambda: cohorts.next_cohort(
+                self.consumed, watermark, horizon, self.policy.completeness
+            ),
+            change,
+        )
         checked |= self._labels.step(inputs, self._labels_due(cohorts, watermark, horizon))
-        if not change.cohorts and not checked:
+        parts = checked | self._moved(change)
+        if not parts and not change.cohorts and not change.closed:
             return None
         return DetectionChange(
-            parts=self.parts() if change.cohorts else checked,
+            parts=parts,
             dropped=self.gone,
             cohorts=change.cohorts,
+            closed=change.closed,
             resolved=change.resolved,
             refreshed=change.refreshed,
             opened=list(change.opened.values()),
             listed=change.listed if self.policy.live else None,
         )
 
-    def close(self, numbers: Collection[int], at: int) -> DetectionChange:
-        """End crossings whose incident people have closed; they may cross again."""
-        for key, one in list(self.standing.items()):
-            if one.id in numbers:
-                self.ended.append(replace(one, resolved_at=at))
-                del self.standing[key]
-        return DetectionChange(resolved=dict.fromkeys(sorted(numbers), at))
-
     def parts(self) -> dict[str, bytes]:
         """The state of all detectors, by name."""
-        return self.fleet.parts() | self.advice.parts()
+        return self.fleet.parts() | self.advice.parts() | self.routes.parts()
+
+    def _moved(self, change: Changing) -> dict[str, bytes]:
+        """The parts of the state that cohorts have moved."""
+        if change.cohorts:
+            return self.parts()
+        return self.routes.parts() | self.fleet.budget_part if change.closed else {}
 
     @property
     def _requests(self) -> RequestChecks:
@@ -171,52 +195,56 @@ class DetectionState:
         consumed = None if self.consumed is None else self.consumed + 1
         return max((end for end in (usual, consumed) if end is not None), default=None)
 
-    def _new_day(self, hour: int) -> bool:
-        return self.consumed is None or _day(hour) != _day(self.consumed)
+    def _consume_closed(self, inputs: Inputs, due: _Due, change: Changing) -> None:
+        """Let closed hours have their turn, of one day."""
+        for hour, state in _of_one_day(due):
+            if not change.closed and _begins_day(hour, self.routes.consumed):
+                self._resolve(inputs, hour, change, labels=False)
+            now = CohortState.EXCLUDED if inputs.excludes(hour) else state
+            found = self.routes.consume(inputs, hour, now, live=self.policy.live)
+            self.crossings.cross(found.crossed, hour, change)
+            change.closed.append(found.cohort)
 
-    def _consume(self, inputs: Inputs, hour: int, state: CohortState, change: _Changing) -> None:
-        live = self.policy.live
-        if inputs.excludes(hour):
-            state = CohortState.EXCLUDED
-        if state is CohortState.CONSUMED:
-            cohort = inputs.cohorts.counted(hour, live=live)
-            self.cluster_size = max(self.policy.cluster_size, inputs.clusters.largest_unit(hour))
-            advance = self.fleet.advance(hour, cohort.counts, inputs.index, self.cluster_size)
-            for stream in advance.crossed:
-                self._cross(stream, hour, change)
-            self.advice.advance(hour, advance.seen, inputs.index, advance.listed)
-            change.listed = change.listed if advance.listed is None else advance.listed
-        else:
-            cohort = FrozenCohort(hour, state, live)
-        change.cohorts.append(cohort)
-        self.consumed = hour
+    def _consume_labelled(self, inputs: Inputs, due: _Due, change: Changing) -> None:
+        """Let hours whose labels are in have their turn, of one day: never before it is closed."""
+        for hour, state in _of_one_day(due):
+            if self.routes.consumed is None or hour > self.routes.consumed:
+                return
+            if not change.cohorts and _begins_day(hour, self.consumed):
+                self._resolve(inputs, hour, change, labels=True)
+            now = CohortState.EXCLUDED if inputs.excludes(hour) else state
+            change.cohorts.append(self._consume(inputs, hour, now, change))
+            self.consumed = hour
 
-    def _cross(self, stream: Stream, hour: int, change: _Changing) -> None:
-        """Open a crossing, or note that an unresolved one has crossed again."""
-        at = pane_start(hour + 1, Grain.HOUR)
-        if (known := self.standing.get(stream.key)) is not None:
-            change.refresh(known, at)
-            self.standing[stream.key] = replace(known, latest=at)
-            return
-        ended = None if self.policy.live else at
-        one = Crossing(self.next_id, stream.key, hour, self.policy.live, at, at, ended)
-        self.next_id += 1
-        change.opened[one.id] = one
-        if ended is None:
-            self.standing[stream.key] = one
+    def _consume(
+        self, inputs: Inputs, hour: int, state: CohortState, change: Changing
+    ) -> FrozenCohort:
+        if state is not CohortState.CONSUMED:
+            return FrozenCohort(hour, state, self.policy.live)
+        cohort = inputs.cohorts.counted(hour, live=self.policy.live)
+        self.cluster_size = max(self.policy.cluster_size, inputs.clusters.largest_unit(hour))
+        beside = self.routes.week_before(hour)
+        advance = self.fleet.advance(hour, cohort.counts, inputs.index, self.cluster_size, beside)
+        self.crossings.cross(advance.crossed, hour, change)
+        self.advice.advance(hour, advance.seen, inputs.index, advance.listed)
+        change.listed = change.listed if advance.listed is None else advance.listed
+        return cohort
 
-    def _resolve(self, inputs: Inputs, hour: int, change: _Changing) -> None:
+    def _resolve(self, inputs: Inputs, hour: int, change: Changing, *, labels: bool) -> None:
         """Judge every unresolved crossing by the cohorts since its post-page window began."""
+        standing = self.crossings.standing_of(labels=labels)
+        if not standing:
+            return
         now = pane_start(hour, Grain.HOUR)
-        frozen = inputs.cohorts.frozen(pane_of(now - RESOLVE_SPAN, Grain.HOUR), hour)
+        first = pane_of(now - RESOLVE_SPAN, Grain.HOUR)
+        frozen = inputs.cohorts.frozen(first, hour, labels=labels)
         good = [c for c in frozen if not inputs.excludes(c.hour)]
-        declared = {stream.key: stream for stream in self.fleet.streams}
-        for key, one in list(self.standing.items()):
-            stream = declared.get(key)
+        tests = self.fleet if labels else self.routes.fleet
+        declared = {stream.key: stream for stream in tests.streams}
+        for one in standing:
+            stream = declared.get(one.stream)
             if stream is None or self._is_over(stream, self._since(one, stream, good), inputs):
-                change.resolved[one.id] = now
-                self.ended.append(replace(one, resolved_at=now))
-                del self.standing[key]
+                self.crossings.resolve(one, now, change)
 
     def _since(self, one: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
         """Counts since it last crossed, and since other versions answer its slice.
@@ -243,22 +271,20 @@ def log_detection(change: DetectionChange) -> None:
         log.warning("a crossing is resolved", extra={"crossing": number})
 
 
-@dataclass(slots=True)
-class _Changing:
-    """Changes that a step has made so far."""
+_Due = Callable[[], tuple[int, CohortState] | None]
+"""The hour whose turn is next, and what is to become of it; None where it must be waited for."""
 
-    cohorts: list[FrozenCohort] = field(default_factory=list)
-    resolved: dict[int, int] = field(default_factory=dict)
-    refreshed: dict[int, int] = field(default_factory=dict)
-    opened: dict[int, Crossing] = field(default_factory=dict)
-    listed: tuple[Stream, ...] | None = None
 
-    def refresh(self, one: Crossing, at: int) -> None:
-        """A crossing that was opened in this step is not in the store yet."""
-        if one.id in self.opened:
-            self.opened[one.id] = replace(one, latest=at)
-        else:
-            self.refreshed[one.id] = at
+def _of_one_day(due: _Due) -> Iterator[tuple[int, CohortState]]:
+    """The hours that are due, each after the one before had its turn, of one UTC day."""
+    day = None
+    while (found := due()) is not None and day in (None, _day(found[0])):
+        day = _day(found[0])
+        yield found
+
+
+def _begins_day(hour: int, consumed: int | None) -> bool:
+    return consumed is None or _day(hour) != _day(consumed)
 
 
 def _day(hour: int) -> int:
@@ -267,10 +293,10 @@ def _day(hour: int) -> int:
 
 def _fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
     try:
-        return PageTests.start(settings, parts)
+        return PageTests.start(settings, parts, LABELLED)
     except ValueError:
         log.warning("the detectors begin anew: their stored state is of another version")
-        return PageTests.start(settings)
+        return PageTests.start(settings, turn=LABELLED)
 
 
 def _advice(settings: DetectorSettings, parts: Mapping[str, bytes]) -> Advisors:

@@ -47,6 +47,7 @@ class IncidentStep:
         repaired: keys of streams whose breach was resolved in the week of that list.
         begin: start of the first cohort (microseconds).
         new_day: a UTC day of cohorts had ended then.
+        labels: of metrics that rest on labels, or of those that do not; None: of all.
     """
 
     opened: Sequence[Crossing]
@@ -55,6 +56,11 @@ class IncidentStep:
     repaired: Collection[str]
     begin: int
     new_day: bool
+    labels: bool | None = None
+
+    def concerns(self, metric: Metric) -> bool:
+        """Return True when the cohorts of this step are the metric's."""
+        return self.labels is None or metric.labelled is self.labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +69,14 @@ class RowExtras:
 
     Attributes:
         explain: finds causes.
-        versions_changed_at: when other versions began to answer a stream's slice; None if never.
+        versions_changed_at: when other versions began to answer a slice (contract, group-by,
+            slice); None if never.
         settings_changed_at: when settings changed, in any order.
         now: wall clock.
     """
 
     explain: Explain
-    versions_changed_at: Callable[[BreachCause], int | None]
+    versions_changed_at: Callable[[str, str, str], int | None]
     settings_changed_at: Sequence[int]
     now: int
 
@@ -110,11 +117,11 @@ class IncidentBook:
         keys = [self.crossings[x].stream for x in incident.crossings if x in self.crossings]
         return [Stream.parse(key) for key in (*keys, *incident.streams) if key]
 
-    def close(self, until: int, now: int) -> tuple[IncidentChange, set[int]]:
+    def close(self, until: Callable[[Metric], int], now: int) -> tuple[IncidentChange, set[int]]:
         """End the incidents that people have closed.
 
         Args:
-            until: end of the newest cohort: they are resolved then, in event time.
+            until: end of the newest cohort of a metric: they are resolved then, in event time.
             now: wall clock.
 
         Returns:
@@ -124,7 +131,7 @@ class IncidentBook:
         gone = {number for one in ended for number in one.crossings if number in self.crossings}
         for number in gone:
             del self.crossings[number]
-        return IncidentChange(changed=[self.end(one, until) for one in ended]), gone
+        return IncidentChange(changed=[self.end(one, until(one.metric)) for one in ended]), gone
 
     def follow(self, step: IncidentStep, around: RowExtras) -> IncidentChange:
         """Let incidents open, grow, be refined and end as the detectors say."""
@@ -132,9 +139,11 @@ class IncidentBook:
         draft.end()
         if step.new_day:
             draft.refine()
+            draft.learn_versions()
         if step.listed is not None:
             draft.ticket(step.listed)
-        for at, crossed in groupby((*self._orphans(), *step.opened), lambda one: one.crossed_at):
+        orphans = self._orphans(step)
+        for at, crossed in groupby((*orphans, *step.opened), lambda one: one.crossed_at):
             draft.open(at, list(crossed))
         self.next_id += len(draft.opened)
         return IncidentChange(
@@ -146,10 +155,11 @@ class IncidentBook:
         """Keep an incident as it is now."""
         self.standing[incident.id] = incident
 
-    def _orphans(self) -> list[Crossing]:
+    def _orphans(self, step: IncidentStep) -> list[Crossing]:
         """Unresolved crossings without an incident: those from before there were any incidents."""
         known = {number for one in self.standing.values() for number in one.crossings}
-        orphans = (one for one in self.crossings.values() if one.id not in known)
+        others = (one for one in self.crossings.values() if one.id not in known)
+        orphans = (one for one in others if step.concerns(Stream.parse(one.stream).metric))
         return sorted(orphans, key=lambda one: one.crossed_at)
 
     def end(self, incident: Incident, at: int) -> Incident:
@@ -196,12 +206,23 @@ class _Draft:
 
     def refine(self) -> None:
         """Name the slices of incidents by what is known by now."""
-        pages = {(one.contract, one.metric) for one in self._of(IncidentKind.PAGE)}
+        here = [one for one in self._of(IncidentKind.PAGE) if self.step.concerns(one.metric)]
+        pages = {(one.contract, one.metric) for one in here}
         for contract, metric in sorted(pages):
             for cause in self._causes(contract, metric, self.step.begin):
                 known = self._known(contract, metric, cause)
                 if known is not None:
                     self._rename(known, cause)
+
+    def learn_versions(self) -> None:
+        """Note changes of versions that were not known yet: they are found in labelled cohorts."""
+        for one in self._of(IncidentKind.PAGE):
+            if one.versions_changed_at is None and one.group_by is not None and one.slice:
+                found = self._versions(one.contract, one.group_by, one.slice, one.opened_at)
+                self._change(replace(one, versions_changed_at=found))
+
+    def _versions(self, contract: str, group_by: str, text: str, at: int) -> int | None:
+        return _near([self.around.versions_changed_at(contract, group_by, text)], at)
 
     def ticket(self, listed: Collection[Stream]) -> None:
         """Open tickets for what is on the weekly list without a page; end those that are off it."""
@@ -270,7 +291,7 @@ class _Draft:
             group_by=cause.group_by,
             slice=cause.slice,
             share=cause.share,
-            versions_changed_at=_near([self.around.versions_changed_at(cause)], at),
+            versions_changed_at=self._versions(stream.contract, cause.group_by, cause.slice, at),
             settings_changed_at=_near(self.around.settings_changed_at, at),
             crossings=crossings,
             streams=streams,

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from monitor.core.contract import Contract
+from monitor.core.contract import Contract, Metric
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.publish.incidents import Incident
@@ -16,12 +16,12 @@ from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.diagnosis.explain import BreachCause, explain
 from monitor.detection.pages.fleet import scoped
 from monitor.detection.pages.streams import Stream
-from monitor.evaluate.detect.cohorts_in_order import DetectionState
+from monitor.evaluate.detect.cohorts_in_order import DetectionState, Turns
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext
 from monitor.store.evaluator.stored_detection import DetectionChange, FrozenCohort
-from monitor.store.evaluator.stored_incidents import IncidentChange
+from monitor.store.evaluator.stored_incidents import IncidentChange, merged
 
 BEFORE = 7 * DAY
 """Time before a crossing in which its causes are looked for: a gap that takes longer to be found is
@@ -30,6 +30,8 @@ so small that its onset shows little."""
 WEEK = 7 * DAY
 
 _DAY, _QUARTER = 24, 6  # hours
+
+_LAST = 1 << 62
 
 LONGEST = 28 * DAY
 """Cohorts older than this say nothing of an incident that is still open."""
@@ -54,31 +56,59 @@ class Incidents:
 
     def apply_acts(self) -> tuple[IncidentChange, DetectionChange] | None:
         """Carry out what people decided; None where nothing ends by it."""
-        until = self.detection.until or 0
-        change, gone = self.book.close(until, self.now)
-        return (change, self.detection.close(gone, until)) if change.changed else None
+        change, gone = self.book.close(self._until, self.now)
+        if not change.changed:
+            return None
+        return change, self.detection.crossings.close(gone, self._until)
 
-    def follow(self, change: DetectionChange, inputs: Inputs, before: int | None) -> IncidentChange:
+    def follow(self, change: DetectionChange, inputs: Inputs, before: Turns) -> IncidentChange:
         """Let them open, grow and end after the detectors.
 
         Args:
             change: what the detectors have come to, before it is committed.
             inputs: what cohorts are made of.
-            before: the newest hour that had had its turn before; None at first.
+            before: the newest hours that had had their turn before.
         """
-        if not change.cohorts:
-            return IncidentChange()
-        first = change.cohorts[0].hour
+        around = self._around(inputs, change)
+        done = [
+            self.book.follow(self._step(change, cohorts, last, labels=labels), around)
+            for labels, cohorts, last in (
+                (False, change.closed, before.closed),
+                (True, change.cohorts, before.labels),
+            )
+            if cohorts
+        ]
+        return merged(done)
+
+    def _until(self, metric: Metric) -> int:
+        return self.detection.until(metric) or 0
+
+    def _step(
+        self,
+        change: DetectionChange,
+        cohorts: Sequence[FrozenCohort],
+        before: int | None,
+        *,
+        labels: bool,
+    ) -> IncidentStep:
+        """What metrics that rest on labels have come to, or those that do not."""
+        first = cohorts[0].hour
         begin = pane_start(first, Grain.HOUR)
-        step = IncidentStep(
-            opened=[one for one in change.opened if one.resolved_at is None],
-            resolved=change.resolved,
-            listed=change.listed,
-            repaired=self._repaired(begin - WEEK, begin),
+        opened = [one for one in change.opened if one.resolved_at is None]
+        known = {one.id: one.stream for one in (*self.book.crossings.values(), *change.opened)}
+        return IncidentStep(
+            opened=[one for one in opened if rests_on_labels(one.stream) is labels],
+            resolved={
+                number: at
+                for number, at in change.resolved.items()
+                if rests_on_labels(known.get(number, "")) is labels
+            },
+            listed=change.listed if labels else None,
+            repaired=self._repaired(begin - WEEK),
             begin=begin,
             new_day=before is not None and _day(first) != _day(before),
+            labels=labels,
         )
-        return self.book.follow(step, self._around(inputs, change.cohorts))
 
     def shown(self, table: ContractTable, contract: Contract) -> tuple[ShownIncident, ...]:
         """Those of one contract, as they may be shown with its table."""
@@ -111,10 +141,10 @@ class Incidents:
         standing = self.book.standing.values()
         return tuple((one.id, self.book.how(one, self.now).state.value) for one in standing)
 
-    def _repaired(self, since: int, until: int) -> set[str]:
-        """Keys of the streams whose breach was resolved in a span of time."""
-        ended = self.detection.ended
-        return {x.stream for x in ended if x.resolved_at and since < x.resolved_at <= until}
+    def _repaired(self, since: int) -> set[str]:
+        """Keys of the streams whose breach was resolved since; those without labels are ahead."""
+        ended = self.detection.crossings.ended
+        return {one.stream for one in ended if one.resolved_at and since < one.resolved_at}
 
     def _seen(self, known: IncidentView, pages: ShownIncidents) -> IncidentView:
         """Keep what is shown of a slice for the first time."""
@@ -125,19 +155,15 @@ class Incidents:
         self._first_shown[seen.id] = seen
         return replace(known, incident=seen)
 
-    def _around(self, inputs: Inputs, fresh: Sequence[FrozenCohort]) -> RowExtras:
+    def _around(self, inputs: Inputs, fresh: DetectionChange) -> RowExtras:
         changes = [era.start for era in self.eras.eras[1:]]
         changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
         return RowExtras(
             explain=_Recent(self.detection, inputs, fresh).explain,
-            versions_changed_at=self._versions_changed_at,
+            versions_changed_at=self.detection.advice.changed_at,
             settings_changed_at=changes,
             now=self.now,
         )
-
-    def _versions_changed_at(self, cause: BreachCause) -> int | None:
-        contract = cause.streams[0].contract
-        return self.detection.advice.changed_at(contract, cause.group_by, cause.slice)
 
     def _sampling(self, contract: Contract) -> str:
         """Sampling of the labels, in words."""
@@ -146,12 +172,15 @@ class Incidents:
 
 @dataclass(slots=True)
 class _Recent:
-    """Finds the causes of crossings in the cohorts of the last days."""
+    """Finds the causes of crossings in the cohorts of the last days.
+
+    Those of rates that need no labels are found in what was decided, as their tests consumed it.
+    """
 
     detection: DetectionState
     inputs: Inputs
-    fresh: Sequence[FrozenCohort]
-    _cohorts: list[FrozenCohort] = field(default_factory=list)
+    fresh: DetectionChange
+    _cohorts: dict[bool, list[FrozenCohort]] = field(default_factory=dict)
 
     def explain(
         self, crossed: Collection[Stream], first: int, until: int
@@ -161,17 +190,22 @@ class _Recent:
         contract = next(one for one in policy.contracts if one.name == name)
         index, since = self.inputs.index, max(first - BEFORE, until - LONGEST)
         hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
-        recent = [one for one in self._read(hours.start) if one.hour in hours]
+        labels = any(stream.metric.labelled for stream in crossed)
+        known = self._read(hours.start, labels=labels)
+        recent = [one for one in known if one.hour in hours]
         panes = [scoped(contract, pane, index) for pane in _panes(recent, hours.stop)]
         return explain(crossed, contract, policy.coding, panes, index).causes
 
-    def _read(self, first: int) -> list[FrozenCohort]:
+    def _read(self, first: int, *, labels: bool) -> list[FrozenCohort]:
         """Cohorts from an hour on, those of this step too; what was read once is kept."""
-        if not self._cohorts or self._cohorts[0].hour > first:
-            stored = self.inputs.cohorts.frozen(first, self.fresh[0].hour)
-            good = [x for x in (*stored, *self.fresh) if not self.inputs.excludes(x.hour)]
-            self._cohorts = good
-        return self._cohorts
+        known = self._cohorts.get(labels)
+        if not known or known[0].hour > first:
+            fresh = self.fresh.cohorts if labels else self.fresh.closed
+            end = fresh[0].hour if fresh else _LAST
+            stored = self.inputs.cohorts.frozen(first, end, labels=labels)
+            known = [x for x in (*stored, *fresh) if not self.inputs.excludes(x.hour)]
+            self._cohorts[labels] = known
+        return known
 
 
 def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
@@ -183,6 +217,11 @@ def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
 
     for _, cohort in groupby(cohorts, key=pane):
         yield merge(one.counts for one in cohort)
+
+
+def rests_on_labels(key: str) -> bool:
+    """Return True for a stream of a labelled metric, or one whose name was removed."""
+    return not key or Stream.parse(key).metric.labelled
 
 
 def _day(hour: int) -> int:

@@ -3,6 +3,7 @@
 A finding is that of the newest published block whose cohorts have all been consumed: of labels, for
 metrics that rest on labels, else of decisions. So it moves from the end of one block to the end of
 another and never between them, and is the same after a restart and however often one looks.
+Advisory findings are all made of cohorts with their labels, tests of routes of closed hours.
 """
 
 from __future__ import annotations
@@ -120,6 +121,10 @@ def _order(one: Noted) -> tuple[str, str]:
     return one.annotation.value, one.metric.value if one.metric else ""
 
 
+_BY_LABELS = Metric.TPR
+_KINDS = {False: Metric.SELECTION, True: _BY_LABELS}
+"""Whether metrics rest on labels, and one of them."""
+
 _Where = tuple[str, str]  # contract and group-by
 _Since = Mapping[tuple[str, Metric], int]
 
@@ -141,8 +146,10 @@ class PublishedFindings:
     def start(cls, detection: DetectionState, before: Snapshot | None) -> PublishedFindings:
         """After the last Snapshot: the times it reported stay as they are."""
         made = cls(detection)
-        for row, stream in enumerate(detection.fleet.streams):
-            made._watched.setdefault((stream.contract, stream.group_by), []).append((row, stream))
+        for tests in (detection.fleet, detection.routes.fleet):
+            for row, stream in enumerate(tests.streams):
+                where = stream.contract, stream.group_by
+                made._watched.setdefault(where, []).append((row, stream))
         for contract, table in _deciding(before):
             made.told(contract, table)
         return made
@@ -157,19 +164,23 @@ class PublishedFindings:
     def of(self, contract: Contract, group: GroupBy, state: FamilyState) -> GroupFindings:
         """The findings of a group-by, where a block has ended for them."""
         where = contract.name, group.name
-        until = self.detection.until
-        known = {labels: Blocks.of(state, until, labels=labels) for labels in (False, True)}
-        blocks = {labels: one for labels, one in known.items() if one is not None}
+        until = self.detection.until(_BY_LABELS)
+        blocks = _known({labels: Blocks.of(state, until, labels=labels) for labels in _KINDS})
+        tested = {
+            labels: Blocks.of(state, self.detection.until(metric), labels=labels)
+            for labels, metric in _KINDS.items()
+        }
         timelines = self.detection.advice.ledger.of(*where)
         return GroupFindings(
-            self._tests(where, blocks), noted(timelines, blocks, self._marks.get(where, {}))
+            self._tests(where, _known(tested)),
+            noted(timelines, blocks, self._marks.get(where, {})),
         )
 
     def _tests(
         self, where: _Where, blocks: Mapping[bool, Blocks]
     ) -> dict[tuple[str, Metric], Finding]:
         """Findings of the sequential tests, by slice and metric."""
-        steps = {labels: self._steps(one.end) for labels, one in blocks.items()}
+        steps = {labels: self._steps(labels, one.end) for labels, one in blocks.items()}
         evidence: dict[tuple[str, Metric], int] = {}
         for row, stream in self._watched.get(where, ()):
             if (found := steps.get(stream.metric.labelled)) is not None:
@@ -181,15 +192,16 @@ class PublishedFindings:
             for key, step in evidence.items()
         }
 
-    def _steps(self, end: int) -> Int64s:
-        return self.detection.fleet.history.before(pane_of(end, Grain.HOUR))
+    def _steps(self, labels: bool, end: int) -> Int64s:
+        history = self.detection.tests(_KINDS[labels]).history
+        return history.before(pane_of(end, Grain.HOUR))
 
     def _crossed(self, where: _Where, blocks: Mapping[bool, Blocks]) -> _Since:
         """Start of crossings as shown, of those unresolved at the end of the newest block."""
         declared = {stream.key for _, stream in self._watched.get(where, ())}
         told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
         for labels, known in blocks.items():
-            for one in self.detection.stood(known.end):
+            for one in self.detection.crossings.stood(known.end):
                 if one.stream not in declared:
                     continue
                 stream = Stream.parse(one.stream)
@@ -198,6 +210,10 @@ class PublishedFindings:
                     first = told.get(key, known.first_with(one.crossed_at))
                     since[key] = min(since.get(key, first), first)
         return since
+
+
+def _known(blocks: Mapping[bool, Blocks | None]) -> Mapping[bool, Blocks]:
+    return {labels: one for labels, one in blocks.items() if one is not None}
 
 
 def _deciding(snapshot: Snapshot | None) -> Iterator[tuple[str, GroupTable]]:

@@ -21,7 +21,7 @@ from monitor.store import bulk, deltas
 from monitor.store.database import reading
 from monitor.store.deltas import Payload
 from monitor.store.evaluator.published_values import Forgotten
-from monitor.store.schema import COUNTER_COLUMNS, cohort, crossing, detector
+from monitor.store.schema import COUNTER_COLUMNS, cohort, crossing, detector, route_cohort
 
 FROZEN = (
     Counter.N,
@@ -97,13 +97,15 @@ class StoredDetection:
 
     Attributes:
         parts: their state by name.
-        consumed: the newest hour whose turn has come; None before the first.
+        consumed: the newest hour whose turn has come with its labels; None before the first.
         crossings: all that are kept, by id.
+        closed: the newest hour whose turn has come for what needs no labels.
     """
 
     parts: Mapping[str, bytes] = field(default_factory=dict)
     consumed: int | None = None
     crossings: tuple[Crossing, ...] = ()
+    closed: int | None = None
 
     @property
     def standing(self) -> dict[str, Crossing]:
@@ -123,7 +125,8 @@ class DetectionChange:
     Attributes:
         parts: to be set.
         dropped: names of parts that go.
-        cohorts: whose turn has come.
+        cohorts: whose turn has come with their labels.
+        closed: whose turn has come for what needs none; with the decisions alone.
         resolved: when crossings were resolved, by id.
         refreshed: the last crossing of unresolved ones, by id.
         opened: new crossings.
@@ -134,6 +137,7 @@ class DetectionChange:
     parts: Mapping[str, bytes] = field(default_factory=dict)
     dropped: Collection[str] = ()
     cohorts: Sequence[FrozenCohort] = ()
+    closed: Sequence[FrozenCohort] = ()
     resolved: Mapping[int, int] = field(default_factory=dict)
     refreshed: Mapping[int, int] = field(default_factory=dict)
     opened: Sequence[Crossing] = ()
@@ -143,18 +147,30 @@ class DetectionChange:
 def read_detection(connection: sa.Connection) -> StoredDetection:
     """Everything but the cohorts."""
     parts = connection.execute(sa.select(detector)).all()
-    consumed = connection.execute(sa.select(sa.func.max(cohort.c.hour))).scalar()
+    consumed, closed = (
+        connection.execute(sa.select(sa.func.max(table.c.hour))).scalar()
+        for table in (cohort, route_cohort)
+    )
     crossings = connection.execute(sa.select(crossing).order_by(crossing.c.id)).mappings()
     return StoredDetection(
         {row.name: row.body for row in parts},
         consumed,
         tuple(Crossing(**row) for row in crossings),
+        closed,
     )
 
 
-def consumed_hours(connection: sa.Connection) -> list[tuple[int, CohortState, bool]]:
-    """Every kept hour whose turn has come, in order: what became of it, and whether it was live."""
-    query = sa.select(cohort.c.hour, cohort.c.state, cohort.c.live).order_by(cohort.c.hour)
+def consumed_hours(
+    connection: sa.Connection, *, labels: bool = True
+) -> list[tuple[int, CohortState, bool]]:
+    """Every kept hour whose turn has come, in order: what became of it, and whether it was live.
+
+    Args:
+        connection: of the store.
+        labels: with its labels, or for what needs none.
+    """
+    table = _table_of(labels=labels)
+    query = sa.select(table.c.hour, table.c.state, table.c.live).order_by(table.c.hour)
     rows = connection.execute(query)
     return [(row.hour, CohortState(row.state), bool(row.live)) for row in rows]
 
@@ -165,11 +181,18 @@ class CountedCohorts:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def frozen(self, first: int, end: int) -> list[FrozenCohort]:
-        """Cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed."""
-        hours = sa.select(cohort).where(cohort.c.hour >= first, cohort.c.hour < end)
+    def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
+        """Cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed.
+
+        Args:
+            first: pane index.
+            end: pane index.
+            labels: with their labels; else the decisions that had come when the hour was closed.
+        """
+        table = _table_of(labels=labels)
+        hours = sa.select(table).where(table.c.hour >= first, table.c.hour < end)
         with reading(self._engine) as connection:
-            rows = connection.execute(hours.order_by(cohort.c.hour)).all()
+            rows = connection.execute(hours.order_by(table.c.hour)).all()
         return [_unpacked(row) for row in rows]
 
     def counted(self, hour: int, *, live: bool) -> FrozenCohort:
@@ -180,6 +203,14 @@ class CountedCohorts:
         )
         table = self._table(query, COUNTERS + 1, hour=hour)
         return FrozenCohort.of(hour, Counts(table[:, 0], table[:, 1:]), live=live)
+
+    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
+        """The decisions of an hour as they are counted now, to be consumed without labels."""
+        query = "SELECT cell, n FROM counts WHERE grain = :grain AND pane = :hour ORDER BY cell"
+        table = self._table(query, 2, hour=hour)
+        values = np.zeros((len(table), COUNTERS), np.int64)
+        values[:, Counter.N] = table[:, 1]
+        return FrozenCohort.of(hour, Counts(table[:, 0], values), live=live)
 
     def first_counted(self) -> int | None:
         """The oldest hour that anything is counted of; None for an empty store."""
@@ -254,7 +285,8 @@ def write_detection(connection: sa.Connection, change: DetectionChange, consumed
             whose first one is unresolved, is an error of the database.
         consumed_at: wall clock.
     """
-    _write_cohorts(connection, change.cohorts, consumed_at)
+    _write_cohorts(connection, cohort, change.cohorts, consumed_at)
+    _write_cohorts(connection, route_cohort, change.closed, consumed_at)
     bulk.delete(connection, detector, {"name": sorted(change.dropped)})
     names = sorted(change.parts)
     parts: bulk.Columns = {"name": names, "body": [change.parts[name] for name in names]}
@@ -262,8 +294,15 @@ def write_detection(connection: sa.Connection, change: DetectionChange, consumed
     _write_crossings(connection, change)
 
 
+def _table_of(*, labels: bool) -> sa.Table:
+    return cohort if labels else route_cohort
+
+
 def _write_cohorts(
-    connection: sa.Connection, cohorts: Sequence[FrozenCohort], consumed_at: int
+    connection: sa.Connection,
+    table: sa.Table,
+    cohorts: Sequence[FrozenCohort],
+    consumed_at: int,
 ) -> None:
     rows = [
         {
@@ -276,7 +315,7 @@ def _write_cohorts(
         for one in cohorts
     ]
     if rows:
-        connection.execute(sa.insert(cohort), rows)
+        connection.execute(sa.insert(table), rows)
 
 
 def _packed(one: FrozenCohort) -> Payload:

@@ -70,6 +70,17 @@ class IncidentChange:
     changed: Sequence[Incident] = ()
 
 
+def merged(changes: Iterable[IncidentChange]) -> IncidentChange:
+    """Several changes, one after the other, as one: of each incident its last state."""
+    opened: dict[int, Incident] = {}
+    changed: dict[int, Incident] = {}
+    for change in changes:
+        opened |= {one.id: one for one in change.opened}
+        for one in change.changed:
+            (opened if one.id in opened else changed)[one.id] = one
+    return IncidentChange([*opened.values()], [changed[number] for number in sorted(changed)])
+
+
 def read_standing(connection: sa.Connection) -> StoredIncidents:
     """Those that are not resolved, with their crossings and streams."""
     newest = connection.execute(sa.select(sa.func.max(incident.c.id))).scalar()

@@ -27,6 +27,7 @@ from monitor.store.schema import (
     release_edge,
     release_map,
     release_mark,
+    route_cohort,
     snapshot,
 )
 from monitor.store.shard_rows import ShardTime, is_shard, lock_shards, set_clock
@@ -113,13 +114,14 @@ def repair(engine: sa.Engine, now: int, lateness: int, tolerance: int = DAY) -> 
 def _find(connection: sa.Connection, now: int, limit: int) -> Poisoned:
     mark = release_mark.c
     marks = connection.execute(sa.select(mark.name).where(mark.name.in_(_MARKS), mark.at > limit))
-    hours = sa.select(sa.func.count()).where(cohort.c.hour > pane_of(limit, Grain.HOUR))
+    hours = sa.union(sa.select(cohort.c.hour), sa.select(route_cohort.c.hour)).subquery()
+    beyond = sa.select(sa.func.count()).where(hours.c.hour > pane_of(limit, Grain.HOUR))
     shown = sa.select(sa.func.count()).where(snapshot.c.watermark > limit)
     return Poisoned(
         back_to=_newest_counted(connection, now),
         shards=tuple(_shards(connection, limit)),
         marks=tuple(sorted(marks.scalars())),
-        cohorts=connection.execute(hours).scalar_one(),
+        cohorts=connection.execute(beyond).scalar_one(),
         snapshots=connection.execute(shown).scalar_one(),
     )
 
@@ -188,11 +190,12 @@ def _end_blocks(connection: sa.Connection, end: int) -> None:
 
 def _forget_future(connection: sa.Connection, end: int) -> None:
     """Cohorts, Snapshots and published days that have not come yet."""
-    future = cohort.c.hour >= pane_of(end, Grain.HOUR)
-    consumed = sa.select(sa.func.count()).where(future, cohort.c.state == "consumed")
-    if connection.execute(consumed).scalar_one():
-        connection.execute(sa.delete(detector))  # they have learned from what never was
-    connection.execute(sa.delete(cohort).where(future))
+    for table in (cohort, route_cohort):
+        future = table.c.hour >= pane_of(end, Grain.HOUR)
+        consumed = sa.select(sa.func.count()).where(future, table.c.state == "consumed")
+        if connection.execute(consumed).scalar_one():
+            connection.execute(sa.delete(detector))  # they have learned from what never was
+        connection.execute(sa.delete(table).where(future))
     connection.execute(sa.delete(snapshot).where(snapshot.c.watermark > end))
     published_tables.delete_after(connection, end)
     weekly_releases.delete_after(connection, end)

@@ -35,6 +35,7 @@ from monitor.store.schema import (
     delta,
     held_back,
     released,
+    route_cohort,
 )
 
 _NAMES = ", ".join(COUNTER_COLUMNS)
@@ -63,7 +64,8 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         _recode_units(connection, atoms)
         _recode_pending(connection, recoded)
         _recode_deltas(connection, recoded)
-        _recode_cohorts(connection, recoded)
+        for table in (cohort, route_cohort):
+            _recode_cohorts(connection, table, recoded)
         listed = stored.newest.listed - coding.listed
         forget_published(connection, listed)
         forget_detection(connection, Forgotten(listed))
@@ -170,15 +172,15 @@ def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
             )
 
 
-def _recode_cohorts(connection: sa.Connection, recoded: Recoded) -> None:
+def _recode_cohorts(connection: sa.Connection, table: sa.Table, recoded: Recoded) -> None:
     columns = _columns(recoded)
-    for hour in connection.execute(sa.select(cohort.c.hour)).scalars().all():
-        one = cohort.c.hour == hour
-        found = connection.execute(sa.select(cohort.c.payload).where(one)).scalar()
+    for hour in connection.execute(sa.select(table.c.hour)).scalars().all():
+        one = table.c.hour == hour
+        found = connection.execute(sa.select(table.c.payload).where(one)).scalar()
         if found is None:
             continue  # retention has deleted it meanwhile
         if (body := _recode_payload(found, *columns)) is not None:
-            connection.execute(sa.update(cohort).where(one).values(payload=body))
+            connection.execute(sa.update(table).where(one).values(payload=body))
 
 
 def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:

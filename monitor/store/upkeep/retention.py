@@ -31,6 +31,7 @@ from monitor.store.schema import (
     pending,
     release_edge,
     released,
+    route_cohort,
     unit_share,
 )
 from monitor.store.upkeep.retention_guard import (
@@ -153,7 +154,8 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
     of an incident does not stay with it.
     """
     oldest = slowest - policy.horizon - HOURS_KEPT_AFTER_HORIZON
-    _drop_before(engine, cohort.c.hour, pane_of(oldest, Grain.HOUR), 1, _has_later(cohort.c.hour))
+    for hour in (cohort.c.hour, route_cohort.c.hour):
+        _drop_before(engine, hour, pane_of(oldest, Grain.HOUR), 1, _has_later(hour))
     _drop_before(engine, cluster_day.c.day, pane_of(oldest, Grain.DAY), 1)
     before = slowest - policy.aggregates
     _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))

@@ -213,8 +213,13 @@ class Drifting:
 
 
 def outcomes(counts: SliceCohort, metric: Metric) -> Int64s:
-    """Labels of a metric's class by route, (S, 2): ready for a TPR, not ready for an FPR."""
+    """Labels of a metric's class by route, (S, 2): ready for a TPR, not ready for an FPR.
+
+    For a precision all labels of what was served.
+    """
     hits = counts.ready if metric is Metric.TPR else counts.labelled - counts.ready
+    if metric is Metric.PRECISION:
+        hits = counts.labelled * np.array([1, 0])[:, None, None]
     by_route: Int64s = hits.sum(axis=(2, 3))
     return by_route
 

@@ -10,6 +10,7 @@ from fleet_worlds import (
     EVERYTHING,
     HOURS,
     LEVELS,
+    RATIOS,
     Audits,
     Path,
     Population,
@@ -281,6 +282,122 @@ def standing_breaches(sizes: Sizes) -> list[World]:
         for gap in STANDING_GAPS[:3]
     ]
     return [again for world in worlds for again in _repeated(world, sizes.repeats)]
+
+
+@dataclass(frozen=True, slots=True)
+class Limited:
+    """A limit beyond those of TPR and FPR: who exactly keeps it, and who breaches it, against BEST.
+
+    Attributes:
+        name: as printed.
+        watches: its streams.
+        kept: at the limit.
+        broken: beyond it.
+        what: the breach, as printed.
+    """
+
+    name: str
+    watches: tuple[Watch, ...]
+    kept: Rates
+    broken: Rates
+    what: str
+
+
+def _served(share: float) -> Rates:
+    """A slice that is served this part as often as BEST, by a lower TPR."""
+    of_best = READY * BEST.tpr + (1 - READY) * BEST.fpr
+    return replace(BEST, tpr=(share * of_best - (1 - READY) * BEST.fpr) / READY)
+
+
+def _precise(precision: float) -> Rates:
+    """A slice with this precision, by a higher FPR."""
+    return replace(BEST, fpr=READY * BEST.tpr * (1 / precision - 1) / (1 - READY))
+
+
+_SELECTED = (1 - BEST.blocked) * (READY * BEST.tpr + (1 - READY) * BEST.fpr)
+_PRECISION = READY * BEST.tpr / (READY * BEST.tpr + (1 - READY) * BEST.fpr)
+LIMITED = (
+    Limited(
+        "selection gap",
+        gaps(Metric.SELECTION),
+        _served(1 - 0.10 / _SELECTED),
+        _served(1 - 0.20 / _SELECTED),
+        "0.20",
+    ),
+    Limited("selection ratio", RATIOS, _served(0.80), _served(0.65), "0.65"),
+    Limited(
+        "precision gap",
+        gaps(Metric.PRECISION),
+        _precise(_PRECISION - 0.10),
+        _precise(_PRECISION - 0.20),
+        "0.20",
+    ),
+    Limited(
+        "blocked gap",
+        gaps(Metric.BLOCKED),
+        replace(BEST, blocked=BEST.blocked + 0.10),
+        replace(BEST, blocked=BEST.blocked + 0.20),
+        "0.20",
+    ),
+)
+
+
+def limits_kept(sizes: Sizes) -> list[World]:
+    """Fleets exactly at each of the further limits, under 5 % audits; selection also in a swing.
+
+    In the swing all slices are served more and less often within the day, and are busy at
+    different hours of it.
+    """
+    worlds = [
+        _limited(one, f"{one.name} at its limit", steady(_fleet(BEST, one.kept, sizes.few)), sizes)
+        for one in LIMITED
+    ]
+    swing = replace(
+        worlds[0],
+        name="selection gap, swing within a day",
+        path=_swinging_share(worlds[0].path),
+        busy=_busy(sizes.few),
+    )
+    seeded = [replace(world, seed=(500 + i,)) for i, world in enumerate((*worlds, swing))]
+    return [again for world in seeded for again in _repeated(world, sizes.calm_alone)]
+
+
+def limits_broken(sizes: Sizes) -> list[World]:
+    """Fleets at no gap until one day, and beyond each of the further limits from it on."""
+    worlds = [
+        replace(
+            _limited(
+                one,
+                f"{one.name} {one.what}",
+                changing(
+                    steady([BEST] * sizes.few),
+                    steady(_fleet(BEST, one.broken, sizes.few)),
+                    sizes.before,
+                ),
+                sizes,
+            ),
+            days=sizes.before + sizes.after,
+            change=sizes.before,
+            seed=(600 + i,),
+        )
+        for i, one in enumerate(LIMITED)
+    ]
+    return [again for world in worlds for again in _repeated(world, sizes.repeats)]
+
+
+def _limited(one: Limited, name: str, path: Path, sizes: Sizes) -> World:
+    n = sizes.few
+    return _world(name, sizes.calm, path, _traffic(n), Audits.of(n, 0.05), one.watches)
+
+
+def _swinging_share(path: Path) -> Path:
+    """The same with all TPRs and FPRs moved by a common swing of the day: so is selection."""
+
+    def moved(days: Floats) -> Population:
+        now, by = path(days), 0.08 * np.sin(2 * np.pi * days)[:, None, None]
+        return replace(now, tpr=now.tpr + by, fpr=now.fpr + by)
+
+    return moved
 
 
 def part_in_breach(sizes: Sizes) -> World:

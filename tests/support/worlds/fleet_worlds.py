@@ -24,6 +24,8 @@ HOURS = 24
 CONTRACT, GROUP_BY = "bench", "slice"
 FLOOR, CEILING, GAP = Fraction("0.80"), Fraction("0.20"), Fraction("0.10")
 """Limits of the contract: smallest TPR, largest FPR, largest gap of each metric."""
+RATIO = Fraction("0.80")
+"""Smallest ratio of two selection rates."""
 
 _SLACK = 1e-9
 """A rate that equals its limit but for rounding holds it."""
@@ -34,8 +36,8 @@ class Watch:
     """A family of streams: the same comparison of every slice.
 
     Attributes:
-        metric: TPR, FPR or BLOCKED.
-        kind: a gap to the reference, or a level.
+        metric: TPR, FPR, BLOCKED, SELECTION or PRECISION.
+        kind: a gap or a ratio to the reference, or a level.
         limit: inclusive.
         direction: who would be worse off; SLICE_WORSE for a level.
     """
@@ -51,6 +53,7 @@ def gaps(*metrics: Metric) -> tuple[Watch, ...]:
     return tuple(Watch(metric, StreamKind.GAP, GAP, way) for metric in metrics for way in Direction)
 
 
+RATIOS = tuple(Watch(Metric.SELECTION, StreamKind.RATIO, RATIO, way) for way in Direction)
 LEVELS = (Watch(Metric.TPR, StreamKind.LEVEL, FLOOR), Watch(Metric.FPR, StreamKind.LEVEL, CEILING))
 EVERYTHING = (*gaps(Metric.TPR, Metric.FPR, Metric.BLOCKED), *LEVELS)
 
@@ -200,7 +203,7 @@ class World:
 
     def rows(self, watch: Watch) -> list[int]:
         """Rows that have a stream: a named reference is not compared with itself."""
-        named = watch.kind is StreamKind.GAP and self.reference is not None
+        named = watch.kind is not StreamKind.LEVEL and self.reference is not None
         return [row for row in range(self.size) if not (named and row == self.reference)]
 
     def stream(self, watch: Watch, row: int) -> Stream:
@@ -212,7 +215,7 @@ class World:
             metric=watch.metric,
             kind=watch.kind,
             slice=self.slices[row],
-            reference=reference if watch.kind is StreamKind.GAP else "",
+            reference="" if watch.kind is StreamKind.LEVEL else reference,
             direction=watch.direction,
             limit=watch.limit,
         )
@@ -253,8 +256,13 @@ class World:
         mine, theirs = self.harm(watch.metric)
         if watch.kind is StreamKind.LEVEL:
             return mine > harm_limit(watch) + _SLACK
-        gap = mine - theirs if watch.direction is Direction.SLICE_WORSE else theirs - mine
-        beyond = gap > harm_limit(watch) + _SLACK
+        worse, better = (
+            (mine, theirs) if watch.direction is Direction.SLICE_WORSE else (theirs, mine)
+        )
+        if watch.kind is StreamKind.RATIO:  # of the rates of those that are served, 1 - harm
+            beyond = 1 - worse < harm_limit(watch) * (1 - better) - _SLACK
+        else:
+            beyond = worse - better > harm_limit(watch) + _SLACK
         beyond[:, np.setdiff1d(np.arange(self.size), self.rows(watch))] = False
         return beyond
 
@@ -299,6 +307,14 @@ def _expected(population: Population, metric: Metric) -> tuple[Floats, Floats]:
     if metric is Metric.BLOCKED:
         reviewed = 1 - population.blocked
         return population.blocked / reviewed, 1 / reviewed
+    served = population.ready * population.tpr, (1 - population.ready) * population.fpr
+    if metric is Metric.SELECTION:
+        selected = (population.share * sum(served)).sum(axis=-1)
+        every = 1 / (1 - population.blocked)
+        return every - selected, every
+    if metric is Metric.PRECISION:
+        ready, not_ready = ((population.share * one).sum(axis=-1) for one in served)
+        return not_ready, ready + not_ready
     tpr = metric is Metric.TPR
     trials = population.share * (population.ready if tpr else 1 - population.ready)
     harmed = 1 - population.tpr if tpr else population.fpr

@@ -142,6 +142,7 @@ class Releasing:
         """What the detectors consumed, where they stand and what crossed, row by row."""
         queries = {
             "cohort": "SELECT hour, state, live, payload FROM cohort ORDER BY hour",
+            "route_cohort": "SELECT hour, state, live, payload FROM route_cohort ORDER BY hour",
             "detector": "SELECT name, body FROM detector ORDER BY name",
             "crossing": "SELECT * FROM crossing ORDER BY id",
             "incident": f"SELECT {_LASTING} FROM incident ORDER BY id",

@@ -60,6 +60,19 @@ def test_hours_have_their_turn_once_they_are_complete() -> None:
     assert list(site.turns(8 * HOUR, after=7)) == []
 
 
+def test_closed_hours_have_their_turn_whatever_labels_they_lack() -> None:
+    site = Site()
+    assert site.next_closed(None, 100 * HOUR) is None
+    for hour in range(3, 6):
+        site.asked(hour, 100)
+    assert site.next_closed(None, 4 * HOUR - 1) is None
+    assert site.next_closed(None, 4 * HOUR) == (3, CONSUMED)
+    assert site.next_closed(4, 6 * HOUR) == (5, CONSUMED)
+    assert site.next_closed(5, 9 * HOUR) == (6, CONSUMED), "also one without any decision"
+    site.forget(6)
+    assert site.next_closed(4, 9 * HOUR) == (5, CohortState.INCOMPLETE), "no longer kept"
+
+
 def test_an_hour_that_lacks_labels_holds_back_those_after_it() -> None:
     site = Site()
     for hour in range(6):

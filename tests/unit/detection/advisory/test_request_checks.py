@@ -98,6 +98,9 @@ class Counted:
     def next_cohort(self, *_: object) -> None:
         """No label ever comes."""
 
+    def next_closed(self, *_: object) -> None:
+        """Nothing but label requests has a turn."""
+
     def labels_due(self, *_: object) -> None:
         """Nobody knows how long labels take."""
 

@@ -18,7 +18,11 @@ from monitor.core.counts.completeness import CohortState
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
+from monitor.detection.pages.declared import DetectorSettings
+from monitor.detection.pages.fleet import PageTests
+from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
+from monitor.evaluate.detect.closed_hours import ClosedHours
 from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.store.evaluator.stored_detection import (
@@ -33,6 +37,7 @@ CODING = coding(a="uv", b="xy")
 CELLS = Cells(("a=u,b=x", "a=v,b=x"))
 BY_A = GroupBy(("a",))
 WATCHED = contract(BY_A, of=limits(floor="0.50"))
+SELECTED = contract(BY_A, of=replace(limits(floor="0.50"), max_selection_gap=Fraction("0.10")))
 BROKEN, MENDED, LAST = 2, 6, 13
 """Days: between the first two, most of what is ready in the slice a=u is sent to review."""
 
@@ -55,18 +60,27 @@ class Kept:
         hollow: hours whose labels never came.
         excluded: spans that are known to be bad.
         released: the hour from which on other versions answer.
+        labels_take: microseconds until an hour's labels are in.
     """
 
     policy: DetectionPolicy
     state: StoredDetection = field(default_factory=StoredDetection)
     cohorts: list[FrozenCohort] = field(default_factory=list)
+    closed: list[FrozenCohort] = field(default_factory=list)
     asked: list[tuple[int, int]] = field(default_factory=list)
     hollow: frozenset[int] = frozenset()
     excluded: Sequence[Span] = ()
     released: int | None = None
+    labels_take: int = 0
 
     def counted(self, hour: int, *, live: bool) -> FrozenCohort:
         return FrozenCohort.of(hour, counted(hour, self.released), live=live)
+
+    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
+        every = counted(hour, self.released)
+        values = np.zeros_like(every.values)
+        values[:, Counter.N] = every.values[:, Counter.N]
+        return FrozenCohort.of(hour, Counts(every.keys, values), live=live)
 
     def first_counted(self) -> int:
         return MONDAY
@@ -91,15 +105,20 @@ class Kept:
     def labels_due(self, watermark: int, horizon: int) -> None:
         """Hours are judged with their cohorts."""
 
-    def frozen(self, first: int, end: int) -> list[FrozenCohort]:
-        self.asked.append((first - MONDAY, end - MONDAY))
-        return [one for one in self.cohorts if first <= one.hour < end]
+    def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
+        if labels:
+            self.asked.append((first - MONDAY, end - MONDAY))
+        return [x for x in (self.cohorts if labels else self.closed) if first <= x.hour < end]
+
+    def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
+        hour = MONDAY if after is None else after + 1
+        return None if hour * HOUR >= watermark else (hour, CohortState.CONSUMED)
 
     def next_cohort(
         self, after: int | None, watermark: int, horizon: int, threshold: Fraction
     ) -> tuple[int, CohortState] | None:
         hour = MONDAY if after is None else after + 1
-        if hour * HOUR >= watermark:
+        if hour * HOUR >= watermark - self.labels_take:
             return None
         return hour, CohortState.INCOMPLETE if hour in self.hollow else CohortState.CONSUMED
 
@@ -127,8 +146,10 @@ class Kept:
         parts = {name: x for name, x in self.state.parts.items() if name not in change.dropped}
         self.cohorts += change.cohorts
         crossings = tuple(kept[number] for number in sorted(kept))
+        self.closed += change.closed
         newest = change.cohorts[-1].hour if change.cohorts else self.state.consumed
-        self.state = StoredDetection(parts | dict(change.parts), newest, crossings)
+        closed = change.closed[-1].hour if change.closed else self.state.closed
+        self.state = StoredDetection(parts | dict(change.parts), newest, crossings, closed)
         standing = [one.stream for one in crossings if one.resolved_at is None]
         assert len(standing) == len(set(standing)), "one stands once"
 
@@ -230,6 +251,92 @@ def test_what_is_loaded_in_bulk_ends_as_it_begins_and_refreshes_nothing(
     assert one.state.parts == lived[0].state.parts
 
 
+LATE = 5 * DAY
+
+
+def of_routes_key(key: str) -> bool:
+    return not Stream.parse(key).metric.labelled
+
+
+def of_routes(one: Crossing) -> bool:
+    return of_routes_key(one.stream)
+
+
+@pytest.fixture(scope="module")
+def early() -> Kept:
+    """A limit on selection beside those of labels, which take five days."""
+    one = Kept(policy(True, SELECTED), labels_take=LATE)
+    one.run(LAST * 24)
+    return one
+
+
+def test_what_needs_no_labels_pages_before_they_come(early: Kept) -> None:
+    first = min(one.crossed_at for one in early.state.crossings if of_routes(one))
+    assert BROKEN * DAY < first - MONDAY * HOUR < (BROKEN + 1) * DAY
+    assert [one.hour for one in early.closed] == [MONDAY + hour for hour in range(LAST * 24)]
+    assert len(early.cohorts) == LAST * 24 - LATE // HOUR
+    assert not any(one.counts.values[:, Counter.LABELLED].any() for one in early.closed)
+
+
+def test_it_ends_by_what_was_decided_since(early: Kept) -> None:
+    ends = [one.resolved_at for one in early.state.crossings if of_routes(one)]
+    assert all(end is not None for end in ends)
+    assert max(end or 0 for end in ends) - MONDAY * HOUR < (MENDED + 5) * DAY, "before labels come"
+
+
+def test_labels_that_come_late_change_no_test_of_routes(early: Kept) -> None:
+    """Nor does the pace, or a restart in the middle of a day."""
+    at_once = Kept(policy(True, SELECTED))
+    at_once.run(LAST * 24)
+    slowly = Kept(policy(True, SELECTED), labels_take=LATE)
+    for hours in [*range(7, LAST * 24, 7), LAST * 24]:
+        slowly.run(hours)
+    assert slowly.state == early.state
+
+    def found(one: Kept) -> list[tuple[str, int, int | None]]:
+        return sorted((c.stream, c.hour, c.resolved_at) for c in one.state.crossings)
+
+    ends = (MONDAY + LAST * 24) * HOUR - LATE
+    assert [x for x in found(early) if of_routes_key(x[0])] == [
+        x for x in found(at_once) if of_routes_key(x[0])
+    ]
+    assert [(s, h) for s, h, _ in found(early) if not of_routes_key(s)] == [
+        (s, h) for s, h, _ in found(at_once) if not of_routes_key(s) and h * HOUR < ends
+    ]
+
+
+def test_a_week_is_listed_when_that_of_labels_has_ended_too() -> None:
+    """By both kinds of streams at once, though one of them has been for days."""
+    one = Kept(policy(True, SELECTED), labels_take=LATE)
+    early = [change.listed for change in one.run(11 * 24)]
+    assert early == [None] * len(early)
+    held = arrays.decode(one.state.parts["~routes/weeks"])[0]
+    assert len(held) == 1
+    (listed,) = (x.listed for x in one.run(LAST * 24) if x.listed is not None)
+    at_once = Kept(policy(True, SELECTED))
+    (expected,) = (x.listed for x in at_once.run(LAST * 24) if x.listed is not None)
+    assert set(listed) == set(expected)
+    assert {stream.metric.labelled for stream in listed} == {True, False}
+    assert not arrays.decode(one.state.parts["~routes/weeks"])[0]
+
+
+def test_what_was_kept_in_one_turn_for_all_goes_on() -> None:
+    """The state of before there were two."""
+    one = Kept(policy(True, SELECTED))
+    one.run(BROKEN * 24)
+    settings = DetectorSettings([SELECTED], CODING)
+    whole = PageTests.start(settings)
+    for cohort in one.cohorts:
+        whole.advance(cohort.hour, cohort.counts, CELLS.index)
+    revived = ClosedHours.load(settings, whole.parts(), one.state.closed)
+    now = ClosedHours.load(settings, one.state.parts, one.state.closed)
+    assert revived.fleet.evidence() == now.fleet.evidence()
+    for name, tests in now.fleet.groups.items():
+        for kept, watch in tests.watches.items():
+            known = revived.fleet.groups[name].watches[kept]
+            np.testing.assert_array_equal(watch.mixture.log_r, known.mixture.log_r)
+
+
 def test_a_stream_that_is_no_longer_declared_is_closed_and_its_state_goes() -> None:
     one = kept()
     one.run(5 * 24)
@@ -242,7 +349,8 @@ def test_a_stream_that_is_no_longer_declared_is_closed_and_its_state_goes() -> N
         (MONDAY + 5 * 24) * HOUR
     }
     advice = {"~found", "~requests/c", "~river/c", "~drift/c/b", "~delays/c/b", "~labels/c/b"}
-    assert set(one.state.parts) == {"c/b", "budget", "history"} | advice
+    routes = {"~routes/c/b", "~routes/history", "~routes/weeks"}
+    assert set(one.state.parts) == {"c/b", "budget", "history"} | routes | advice
 
 
 def test_a_limit_that_changed_closes_its_crossing_and_leaves_the_others() -> None:

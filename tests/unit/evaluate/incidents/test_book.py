@@ -75,7 +75,7 @@ class World:
             self.standing[one.key] = opened[-1]
         step = IncidentStep(opened, ended, listed, self.repaired, self.at - HOUR, new_day)
         settings = [] if self.settings_changed_at is None else [self.settings_changed_at]
-        around = RowExtras(self.explain, lambda _: self.versions_changed_at, settings, 77)
+        around = RowExtras(self.explain, lambda *_: self.versions_changed_at, settings, 77)
         change = self.book.follow(step, around)
         return list(change.opened), list(change.changed)
 
@@ -171,11 +171,11 @@ def test_people_end_it_and_its_crossings(outcome: Outcome) -> None:
     world.step(CELL, VOICE)
     world.step(A)
     world.book.set_acts({1: (act(1, Action.ACK), act(2, Action.CLOSE, outcome=outcome))})
-    change, gone = world.book.close(world.at, 99)
+    change, gone = world.book.close(lambda metric: world.at, 99)
     assert gone == {1, 2}
     assert [(one.id, one.resolved_at) for one in change.changed] == [(1, world.at)]
     assert list(world.book.standing) == [2]
-    assert world.book.close(world.at, 99) == (type(change)(changed=[]), set())
+    assert world.book.close(lambda metric: world.at, 99) == (type(change)(changed=[]), set())
 
 
 def test_what_is_accepted_goes_on() -> None:
@@ -183,7 +183,7 @@ def test_what_is_accepted_goes_on() -> None:
     (first,), _ = world.step(VOICE)
     accepted = act(1, Action.CLOSE, outcome=Outcome.ACCEPTED, until=200)
     world.book.set_acts({1: (accepted,)})
-    assert world.book.close(world.at, 99)[1] == set()
+    assert world.book.close(lambda metric: world.at, 99)[1] == set()
     assert world.book.how(first, 199).state is Stand.ACCEPTED
     assert world.book.how(first, 200).state is Stand.OPEN
 
@@ -196,6 +196,19 @@ def test_what_changed_shortly_before_is_kept_and_what_changed_long_before_or_aft
         (first,), _ = world.step(VOICE)
         expected = changed_at if kept else None
         assert (first.versions_changed_at, first.settings_changed_at) == (expected, expected)
+
+
+def test_a_change_of_versions_that_is_found_later_is_learned() -> None:
+    """Where an incident waited for no labels."""
+    world = World()
+    (first,), _ = world.step(VOICE)
+    assert first.versions_changed_at is None
+    world.versions_changed_at = first.opened_at - HOUR
+    assert world.step() == ([], [])
+    _, (learned,) = world.step(new_day=True)
+    assert learned == replace(first, versions_changed_at=first.opened_at - HOUR)
+    world.versions_changed_at = first.opened_at + DAY
+    assert world.step(new_day=True) == ([], [])
 
 
 def test_tickets_are_of_the_weekly_list_and_last_until_one_without_them() -> None:

@@ -24,13 +24,12 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.publish.states import with_missing_labels
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.slice_labels import Episode, SliceFault
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.label_faults import LabelFaults
+from monitor.store.evaluator.stored_detection import StoredDetection
 
 START = 1_780_272_000_000_000
 CONTRACT = contract(GroupBy(("channel",)))
@@ -50,7 +49,7 @@ def found(
 ) -> DetectionState:
     """Past so many hours; each fault with the hours it was found in, and the one it ended in."""
     policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
-    made = DetectionState(policy, PageTests.start(SETTINGS), Advisors.start(SETTINGS))
+    made = DetectionState.load(StoredDetection(), policy)
     (watch,) = made.advice.watches
     (labels,) = watch.labels.values()
     first = pane_of(START, Grain.HOUR)

@@ -18,7 +18,6 @@ from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
 from monitor.core.publish.states import CROSSED, Finding, GroupFindings
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
@@ -33,12 +32,11 @@ from monitor.detection.advisory.finding_log import FindingLog as Cohort
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_detectors import Change, Detector
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.published_findings import PublishedFindings
-from monitor.store.evaluator.stored_detection import Crossing
+from monitor.store.evaluator.stored_detection import Crossing, StoredDetection
 
 START = 1_780_272_000_000_000
 GROUP = GroupBy(("channel",))
@@ -61,7 +59,7 @@ def stream(metric: Metric, direction: Direction = Direction.SLICE_WORSE) -> Stre
 def detection(consumed: int | None, **steps: int) -> DetectionState:
     """Past so many hours; the TPR of chat had step n after the hours in ``h<n>``."""
     policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
-    made = DetectionState(policy, PageTests.start(SETTINGS), Advisors.start(SETTINGS))
+    made = DetectionState.load(StoredDetection(), policy)
     first = pane_of(START, Grain.HOUR)
     row = made.fleet.streams.index(stream(TPR))
     for name, step in steps.items():
@@ -69,6 +67,7 @@ def detection(consumed: int | None, **steps: int) -> DetectionState:
         levels[row] = step
         made.fleet.history.note(first + int(name[1:]) - 1, levels)
     made.consumed = None if consumed is None else first + consumed - 1
+    made.routes.consumed = made.consumed
     return made
 
 
@@ -77,9 +76,9 @@ def cross(made: DetectionState, metric: Metric, hours: int, resolved: int | None
     hour = pane_of(at(hours), Grain.HOUR) - 1
     one = Crossing(1, stream(metric).key, hour, True, at(hours), at(hours), ended)
     if ended is None:
-        made.standing[one.stream] = one
+        made.crossings.standing[one.stream] = one
     else:
-        made.ended.append(one)
+        made.crossings.ended.append(one)
 
 
 def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()) -> FamilyState:
@@ -160,9 +159,9 @@ def test_what_does_not_rest_on_labels_goes_by_blocks_of_decisions() -> None:
 def test_either_direction_is_the_slice_s(direction: Direction) -> None:
     made = detection(30)
     cross(made, TPR, 4)
-    (one,) = made.standing.values()
+    (one,) = made.crossings.standing.values()
     key = stream(TPR, direction).key
-    made.standing = {key: replace(one, stream=key)}
+    made.crossings.standing = {key: replace(one, stream=key)}
     assert found(made, BLOCKS) == Finding(CROSSED, at(6))
 
 
@@ -180,9 +179,9 @@ def test_what_never_paged_or_is_not_declared_any_more_is_no_breach(
 ) -> None:
     made = detection(60)
     cross(made, TPR, 4)
-    (one,) = made.standing.values()
+    (one,) = made.crossings.standing.values()
     changed = replace(one, **change)  # type: ignore[arg-type]
-    made.standing = {changed.stream: changed}
+    made.crossings.standing = {changed.stream: changed}
     assert found(made, BLOCKS) == Finding(0)
 
 

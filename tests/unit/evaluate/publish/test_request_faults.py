@@ -21,14 +21,13 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.finding_log import Timeline
 from monitor.detection.advisory.label_requests import RequestFault
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
 from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.request_faults import RequestFaults
+from monitor.store.evaluator.stored_detection import StoredDetection
 
 START = 1_780_272_000_000_000
 CONTRACT = contract(GroupBy(("channel",)))
@@ -46,7 +45,7 @@ def at(hours: int) -> int:
 def detection(consumed: int | None, **found: list[int]) -> DetectionState:
     """Past so many hours; ``few=[3]`` was found in the third."""
     policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
-    made = DetectionState(policy, PageTests.start(SETTINGS), Advisors.start(SETTINGS))
+    made = DetectionState.load(StoredDetection(), policy)
     (watch,) = made.advice.watches
     first = pane_of(START, Grain.HOUR)
     watch.requests.consumed = None if consumed is None else first + consumed - 1
