@@ -106,7 +106,7 @@ def _why(text: str, group: GroupTable, kept: Kept) -> str:
         return "pooled"
     if not labelled:
         return "its labels are pooled"
-    return "labels of a route below k" if group.labelled else "no block yet"
+    return "labels of a route, or its support, are too few" if group.labelled else "no block yet"
 
 
 def _inside(when: np.ndarray[tuple[int], np.dtype[np.int64]], period: Period | None) -> object:

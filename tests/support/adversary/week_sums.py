@@ -247,7 +247,8 @@ class _Program:
                 told_in[place].append(number)
         alike: dict[tuple[int, ...], int] = {}
         unknowns = {p: alike.setdefault(tuple(told), len(alike)) for p, told in told_in.items()}
-        made = cls(unknowns, *counts[0].shape, csr_array((0, 0)), np.zeros(0))
+        atoms, routes = counts[0].shape
+        made = cls(unknowns, atoms, routes, csr_array((0, 0)), np.zeros(0))
         rows = [made.columns(one) for one in sums]
         indices = np.concatenate(rows)
         starts = np.append(0, np.cumsum([len(row) for row in rows]))
