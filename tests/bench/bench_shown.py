@@ -8,6 +8,7 @@ slices below k, and so could be subtracted, would show them all.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ import numpy as np
 from adversary.worlds import OTHER, World
 from bench_guard import EXAMPLES
 from guarded import Guarded, new_store, settings_for, slices_world
+from releasing import Kept, kept_of
 
 from monitor.core.contract import Metric
 from monitor.core.publish.snapshot import GroupTable, Period, Snapshot
@@ -46,12 +48,14 @@ class Look:
         shown: whether the rate is published.
         used: share of its labels of the last 28 days that are in it.
         age: days from the end of what is shown to that of what is known.
+        why: what hides it; empty where it is shown.
     """
 
     attributes: int
     shown: bool
     used: float
     age: float
+    why: str
 
 
 def looks(world: World, settings: Settings) -> list[Look]:
@@ -59,13 +63,14 @@ def looks(world: World, settings: Settings) -> list[Look]:
     site = Guarded(world, settings)
     site.feed(world.end)
     snapshot = site.publish()
+    kept = kept_of(site.engine)
     site.close()
     (contract,) = snapshot.contracts
     (window,) = (one for one in contract.windows if one.window == WINDOW)
-    return [look for group in window.groups for look in _looks(world, snapshot, group)]
+    return [look for group in window.groups for look in _looks(world, snapshot, group, kept)]
 
 
-def _looks(world: World, snapshot: Snapshot, group: GroupTable) -> Iterator[Look]:
+def _looks(world: World, snapshot: Snapshot, group: GroupTable, kept: Kept) -> Iterator[Look]:
     assert snapshot.frontier is not None
     names = group.group_by.split("+")
     at = [world.names.index(name) for name in names]
@@ -85,7 +90,23 @@ def _looks(world: World, snapshot: Snapshot, group: GroupTable) -> Iterator[Look
                 shown = text in rows and metric in rows[text].rates
                 used = (mine & first & _inside(when, group.labelled)).sum() / (mine & recent).sum()
                 end = group.labelled.end if group.labelled else 0
-                yield Look(len(names), shown, min(float(used), 1), (snapshot.frontier - end) / DAY)
+                why = "" if shown else _why(text, group, kept)
+                age = (snapshot.frontier - end) / DAY
+                yield Look(len(names), shown, min(float(used), 1), age, why)
+
+
+def _why(text: str, group: GroupTable, kept: Kept) -> str:
+    """What hides a labelled rate."""
+    values = dict(part.split("=") for part in text.split(","))
+    named, labelled = (
+        all(value in maps[f"replies/{group.group_by}"][name] for name, value in values.items())
+        for maps in (kept.maps, kept.label_maps)
+    )
+    if not named:
+        return "pooled"
+    if not labelled:
+        return "its labels are pooled"
+    return "labels of a route, or its support, are too few" if group.labelled else "no block yet"
 
 
 def _inside(when: np.ndarray[tuple[int], np.dtype[np.int64]], period: Period | None) -> object:
@@ -122,6 +143,7 @@ def main() -> None:
         report = Report(
             "Labelled rates that are shown, of slices with 50 positives or 30 negatives; their age",
             *("example", "attributes", "shown", "of", "labels used", "days, median / worst"),
+            "hidden because",
         )
         for name, future in made:
             found = future.result()
@@ -136,7 +158,9 @@ def _cells(found: Sequence[Look]) -> tuple[str, ...]:
     used = sum(look.used for look in shown) / len(found)
     ages = [look.age for look in shown]
     age = f"{np.median(ages):.1f} / {max(ages):.1f}" if ages else "-"
-    return f"{len(shown)}", f"{len(found)}", f"{used:.0%}", age
+    reasons = Counter(look.why for look in found if not look.shown)
+    why = ", ".join(f"{reason} {n}" for reason, n in reasons.most_common()) or "-"
+    return f"{len(shown)}", f"{len(found)}", f"{used:.0%}", age, why
 
 
 if __name__ == "__main__":

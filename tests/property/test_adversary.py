@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
 
 import numpy as np
 import pytest
 from adversary.attack import Budget, Figures
 from adversary.campaign import HIDE, attack
+from adversary.label_tables import RESOLUTION, Tables, rate_columns, told_apart, what_is_told
 from adversary.worlds import HOUR, Shape, make_world, small_shape
 
 from monitor.core.contract import Metric
-from monitor.core.privacy.bands import Precision
 from monitor.core.publish.shown_precision import shown_precision
 from monitor.core.publish.suppression import (
     ShownColumns,
@@ -20,13 +19,10 @@ from monitor.core.publish.suppression import (
     show,
     shown_rates,
 )
-from monitor.core.rates.estimates import RateColumns
 
 WORLDS = 25
 QUICK = Budget(places=1, targets=2, cuts=14, cells=1_500, whole=0, pauses=1)
 MONTH = Budget(places=4, targets=4, cuts=20, cells=2_000, whole=1, pauses=6)
-K = 11
-EXACT = Precision(K)
 
 
 def assert_found_nothing(figures: Figures) -> None:
@@ -66,14 +62,9 @@ def test_the_same_attacker_recovers_nearly_all_behind_a_naive_guard() -> None:
     assert total.single_exact > 0.9 * total.single > 0
 
 
-def columns(metric: Metric, hits: np.ndarray, n: np.ndarray) -> RateColumns:
-    value = hits / n
-    return RateColumns(metric, value, value, value, n.astype(float), hits, n - hits, n)
-
-
 def all_shown(metric: Metric, hits: np.ndarray, n: np.ndarray) -> list[object]:
-    shown = show(columns(metric, hits, n), np.ones(len(n), bool), EXACT)
-    return list(shown_rates(shown, EXACT))
+    shown = show(rate_columns(metric, hits, n), np.ones(len(n), bool), RESOLUTION)
+    return list(shown_rates(shown, RESOLUTION))
 
 
 def unique_share(shown: list[object]) -> float:
@@ -98,51 +89,19 @@ def test_two_rates_of_the_same_decisions_do_not_either(low: int, high: int) -> N
     )
     auto, blocked, n = triples.T
     every = np.ones(len(n), bool)
-    selection = show(columns(Metric.SELECTION, auto, n), every, EXACT)
-    second = show(columns(Metric.BLOCKED, blocked, n), every, EXACT)
-    second = code_third_route(selection, second, n - auto - blocked, EXACT)
-    pairs = zip(shown_rates(selection, EXACT), shown_rates(second, EXACT), strict=True)
+    selection = show(rate_columns(Metric.SELECTION, auto, n), every, RESOLUTION)
+    second = show(rate_columns(Metric.BLOCKED, blocked, n), every, RESOLUTION)
+    second = code_third_route(selection, second, n - auto - blocked, RESOLUTION)
+    pairs = zip(shown_rates(selection, RESOLUTION), shown_rates(second, RESOLUTION), strict=True)
     assert unique_share(list(pairs)) <= 0.01
-
-
-def labels_of(ready: range, others: range) -> np.ndarray:
-    """Every table of labels (auto: ready, not; review: ready, not) with so many in these bands.
-
-    As the guards let them through: at least k of each route.
-    """
-    tables = []
-    for n, m in product(ready, others):
-        a, b = np.meshgrid(np.arange(n + 1), np.arange(m + 1))
-        tables.append(np.stack([a, b, n - a, m - b]).reshape(4, -1))
-    every = np.concatenate(tables, axis=1)
-    return every[:, (every[0] + every[1] >= K) & (every[2] + every[3] >= K)]
-
-
-def what_is_told(of: ShownColumns) -> np.ndarray:
-    told = np.stack([of.value, of.at_least, of.at_most, of.support])
-    return np.round(np.nan_to_num(np.where(of.shown, told, -2), nan=-1), 6)
-
-
-def told_apart(told: list[np.ndarray]) -> np.ndarray:
-    """A number for each table, the same for those of which the same is told."""
-    same = np.zeros(told[0].shape[1], np.int64)
-    for row in np.concatenate(told):
-        _, number = np.unique(row, return_inverse=True)
-        _, same = np.unique(same * (number.max() + 1) + number, return_inverse=True)
-    return same
 
 
 @pytest.fixture(scope="module")
 def labelled() -> tuple[np.ndarray, list[ShownColumns], np.ndarray]:
     """Tables of labels where everything is labelled; what is shown of them, and by selection."""
-    tables = labels_of(range(54, 68), range(32, 43))
-    a, b, c, d = tables
-    n, every = tables.sum(axis=0), np.ones(tables.shape[1], bool)
-    rates = ((Metric.TPR, a, a + c), (Metric.FPR, b, b + d), (Metric.READY, a + c, n))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shown = [show(columns(metric, hits, of), every, EXACT) for metric, hits, of in rates]
-    selection = show(columns(Metric.SELECTION, a + b, n), every, EXACT)
-    return tables, shown, np.concatenate([what_is_told(x) for x in (*shown, selection)])
+    tables = Tables.of(range(54, 68), range(32, 43))
+    others = np.concatenate([what_is_told(rate) for rate in tables.shown])
+    return tables.counts, list(tables.shown[:3]), others
 
 
 Labelled = tuple[np.ndarray, list[ShownColumns], np.ndarray]
@@ -152,7 +111,7 @@ def test_precision_tells_nothing_that_the_other_rates_do_not(labelled: Labelled)
     """An attacker who tries every table finds the same cells with it as without it."""
     _, shown, others = labelled
     tpr, fpr, ready = shown
-    precision = shown_precision(tpr, fpr, ready, EXACT)
+    precision = shown_precision(tpr, fpr, ready, RESOLUTION)
     assert (precision.shown & ~np.isnan(precision.value)).sum() > 100
     assert precision.shown.mean() > 0.2
     told_more = what_is_told(precision)
@@ -177,8 +136,8 @@ def test_a_precision_rounded_from_its_own_counts_gives_cells_away(
     """The same attacker succeeds where it is rounded and coded as every other rate is."""
     tables, _, others = labelled
     a, b, _, _ = tables
-    counts = columns(Metric.PRECISION, a, a + b)
-    naive = what_is_told(show(counts, np.ones(len(a), bool), EXACT))
+    counts = rate_columns(Metric.PRECISION, a, a + b)
+    naive = what_is_told(show(counts, np.ones(len(a), bool), RESOLUTION))
     at = int(np.flatnonzero(np.all(np.equal(tables.T, table), axis=1))[0])
     for told, expected in (([others], without), ([others, naive], with_it)):
         same = told_apart(told)

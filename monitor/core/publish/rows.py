@@ -24,6 +24,7 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import Bools, Opened, each_labelled, route_labels
 from monitor.core.privacy.pooling import decisions_of
 from monitor.core.publish.agreement import pairs_of, shown_agreement
+from monitor.core.publish.label_tables import pinned
 from monitor.core.publish.shown_precision import shown_precision
 from monitor.core.publish.snapshot import (
     CalibrationCell,
@@ -142,6 +143,11 @@ class _Rate:
         mature = self.mature[index : index + 1]
         return _Rate(self.measured.row(index), one_row(self.shown, index), mature)
 
+    def hidden(self, away: Bools) -> _Rate:
+        """Without what would be shown of some rows."""
+        value = np.where(away, np.nan, self.shown.value)
+        return replace(self, shown=replace(self.shown, shown=self.shown.shown & ~away, value=value))
+
 
 @dataclass(frozen=True, slots=True)
 class _MetricRows:
@@ -170,6 +176,10 @@ def _rates_of(policy: Policy, rolled: Rolled, opened: Opened) -> dict[Metric, _R
     third = selection.measured.misses - blocked.measured.hits
     coded = code_third_route(selection.shown, blocked.shown, third, policy.precision)
     rates[Metric.BLOCKED] = replace(blocked, shown=coded)
+    if rolled.labelled:
+        known = {metric: rate.shown for metric, rate in rates.items()}
+        away = pinned(rolled.labelled, policy.coding, known, policy.precision)
+        rates |= {m: rate.hidden(away) for m, rate in rates.items() if m.labelled and away.any()}
     if (found := rates.get(Metric.PRECISION)) is not None and not policy.precision.exact:
         tpr, fpr, ready = (rates[m].shown for m in (Metric.TPR, Metric.FPR, Metric.READY))
         derived = shown_precision(tpr, fpr, ready, policy.precision)
@@ -341,7 +351,7 @@ def build_rows(
         m: _metric_rows(policy, slices, m, rates, others, reference=reference, compared=together)
         for m in metrics
     }
-    beside = _beside(policy, rolled, opened, decides=decides)
+    beside = _beside(policy, rolled, opened, _numbers(rates), decides=decides)
     rows = tuple(_row(text, i, tables, beside[i]) for i, text in enumerate(slices))
     return rows, _spreads(policy, slices, rates)
 
@@ -355,12 +365,27 @@ class _Beside:
     agreement: ShownAgreement | None = None
 
 
-def _beside(policy: Policy, rolled: Rolled, opened: Opened, *, decides: bool) -> list[_Beside]:
-    """Calibration, completeness and agreement of every row, of labels that may be shown."""
+def _numbers(rates: Mapping[Metric, _Rate]) -> Bools:
+    """Rows whose TPR and FPR are both shown as numbers: no count that they are of is below k."""
+    values = [rates[metric].shown.value for metric in (Metric.TPR, Metric.FPR) if metric in rates]
+    return np.asarray(~np.isnan(values).any(axis=0), bool)
+
+
+def _beside(
+    policy: Policy, rolled: Rolled, opened: Opened, numbers: Bools, *, decides: bool
+) -> list[_Beside]:
+    """Calibration, completeness and agreement of every row, of labels that may be shown.
+
+    Where a score band is a route, its calibration is one more ratio of the table that TPR and FPR
+    are of: a row has it only if both are numbers.
+    """
     size = len(rolled.decisions.slices)
     if rolled.labelled is None or not opened.labels.any():
         return [_Beside()] * size
-    bands = [_calibration(policy, rolled.labelled, opened, b) for b in range(policy.coding.bands)]
+    bands = [
+        _calibration(policy, rolled.labelled, opened, numbers, band)
+        for band in range(policy.coding.bands)
+    ]
     cells = [
         tuple(map(CalibrationCell, policy.coding.band_names, row)) if show_it else ()
         for row, show_it in zip(zip(*bands, strict=True), opened.labels.tolist(), strict=True)
@@ -374,7 +399,7 @@ def _beside(policy: Policy, rolled: Rolled, opened: Opened, *, decides: bool) ->
 
 
 def _calibration(
-    policy: Policy, labelled: SliceCounts, opened: Opened, band: int
+    policy: Policy, labelled: SliceCounts, opened: Opened, numbers: Bools, band: int
 ) -> list[ShownRate | None]:
     """P(ready | score band) of every row; a band is hidden in all if one has 1 to k - 1 labels."""
     counts = in_band(labelled, band)
@@ -384,6 +409,8 @@ def _calibration(
     if not may.any() or np.any((labels != 0) & (labels < k)):
         return [None] * len(labelled.slices)
     exact = measure(counts, policy.coding, Metric.READY)
+    if not policy.precision.exact:
+        may &= numbers
     return shown_rates(show(exact, may, policy.precision, routes), policy.precision)
 
 

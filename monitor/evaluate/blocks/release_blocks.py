@@ -335,10 +335,23 @@ class ReleaseBlocks:
         published, published_labels = (self._published(labels) for labels in (False, True))
         for state in self.families.values():
             state.remember()
+        self._abandon_remains(published)
         return ReleaseStep(
             Stretch(begins, until, False, until - FINE, published, anew=True),
             Stretch(begins, labels_until, True, labels_until, published_labels, anew=True),
         )
+
+    def _abandon_remains(self, published: Mapping[str, Sequence[Collection[int]]]) -> None:
+        """Never publish what is left of a block whose first counts were deleted.
+
+        Its sum is known: what is left would tell what was deleted, which nobody has looked at. Nor
+        of decisions beside labels, which end their blocks where blocks of decisions do.
+        """
+        begins = self.begins or 0
+        for name, known in published.items():
+            firsts = {min((at for at in edges if at >= begins), default=begins) for edges in known}
+            for labels in (False, True):
+                self.families[name].of(labels)[1].update(firsts - {begins})
 
     def _published(self, labels: bool) -> dict[str, list[set[int]]]:
         """For each family that hides something, edges that its new blocks may not go between.

@@ -1,37 +1,82 @@
-"""An attacker who is told the exact sum of labels of every row in everything that was published.
+"""An attacker who is told the exact sum of every row in everything that was published.
 
-That is more than any reader is shown: of every block of every group-by, and of the rest that is in
-a week's Release, each time that one looked. What was never published by itself is bounded by linear
-programs over all of these sums.
+That is more than any reader is shown: labels by route (or decisions, or corrected labels) of every
+block of every group-by, and of the rest that is in a week's Release, each time that one looked.
+What was never published by itself is bounded by linear programs over all of these sums.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 from adversary.model import tighter_than_k
-from adversary.worlds import AUTO, HOUR, REVIEW, Ints
-from releasing import K, Releasing, released, row_of
+from adversary.worlds import AUTO, BLOCKED, HOUR, REVIEW, Ints
+from releasing import K, Kept, Releasing, Row, released, row_of
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from monitor.core.time import WEEK
 
 ROUTES = (AUTO, REVIEW)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is counted.
+
+    Attributes:
+        count: of a row of the store.
+        routes: counted apart; else the first of them stands for all.
+        apart: whether each route is.
+    """
+
+    count: Callable[[Row], int]
+    routes: tuple[int, ...] = ROUTES
+    apart: bool = True
+
+    @property
+    def columns(self) -> int:
+        return len(self.routes) if self.apart else 1
+
+    def column(self, route: int) -> int:
+        return self.routes.index(route) if self.apart else 0
+
+
+LABELS = Kind(lambda row: row.labels)
+CORRECTED = Kind(lambda row: row.revised)
+DECISIONS = Kind(lambda row: row.decisions, (AUTO, REVIEW, BLOCKED), apart=False)
 Atom = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Sum:
-    """A published sum: labels of one row and route in some places, as they were at a look."""
+    """A published sum: of one row and route in some places, as they were at a look."""
 
     atoms: tuple[int, ...]
     route: int
     places: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Spans of event time that a table of a family is made of, of decisions or of labels."""
+
+    family: str
+    labels: bool
+    spans: tuple[tuple[int, int], ...]
+
+
+def hourly_blocks(kept: Kept, family: str, *, labels: bool) -> list[tuple[int, int]]:
+    """Blocks that may be published; those that end off the hour are taken together."""
+    edges = kept.edges.get((family, labels), {})
+    hours = [at for at in sorted(edges) if at % HOUR == 0]
+    burned = [at for at, lost in edges.items() if lost]
+    return [(a, b) for a, b in pairwise(hours) if not any(a < at <= b for at in burned)]
 
 
 @dataclass(frozen=True)
@@ -46,60 +91,96 @@ class Rows:
 class Known:
     """What the attacker has seen.
 
-    A place is a number of labels that came into the release at one time: those of one hour, or of
-    the rest of one week.
+    A place is what came into the release at one time: of one hour, or of the rest of one week.
 
     Attributes:
         atoms: all values of decisions.
+        kind: what is counted.
         rows: every group-by, by every map that it had.
     """
 
     atoms: list[Atom]
+    kind: Kind = LABELS
     rows: set[Rows] = field(default_factory=set)
     _counts: list[Ints] = field(default_factory=list)
     _of: dict[tuple[int, int], list[int]] = field(default_factory=lambda: defaultdict(list))
     _told: set[int] = field(default_factory=set)
     _sums: set[Sum] = field(default_factory=set)
+    _late: list[int] = field(default_factory=list)
+    _gone: set[tuple[int, ...]] = field(default_factory=set)
 
-    def look(self, site: Releasing, resting: Mapping[int, Collection[str]]) -> None:
+    def look(
+        self,
+        site: Releasing,
+        resting: Mapping[int, Collection[str]],
+        windows: Collection[Window] = (),
+    ) -> None:
         """See everything that is published now.
 
         Args:
             site: the store.
             resting: by the pane of a week, the families whose tables have its rest.
+            windows: what tables were made of since the last look.
         """
         kept = site.kept()
         for grain in (HOUR, WEEK):
             self._read(site, grain)
-        for family, names in kept.label_maps.items():
-            one = Rows(family, tuple(sorted(names.items())))
-            self.rows.add(one)
-            for start, end in kept.blocks(family, labels=True):
-                hours = [(HOUR, at) for at in range(start, end, HOUR)]
-                self._tell(one, [place for key in hours for place in self._of.get(key, ())])
-            for pane, families in resting.items():
-                if family in families:
-                    self._tell(one, self._of[WEEK, pane * WEEK])
+        for labels, maps in ((True, kept.label_maps), (False, kept.maps)):
+            if labels is (self.kind is DECISIONS):
+                continue
+            for family, names in maps.items():
+                one = Rows(family, tuple(sorted(names.items())))
+                self.rows.add(one)
+                self._tell_spans(one, hourly_blocks(kept, family, labels=labels))
+                for window in windows:
+                    if (window.family, window.labels) == (family, labels):
+                        self._tell_window(one, window.spans)
+                for pane, families in resting.items():
+                    if family in families:
+                        self._tell(one, self._of[WEEK, pane * WEEK])
+
+    def _tell_spans(self, rows: Rows, spans: Collection[tuple[int, int]]) -> None:
+        for start, end in spans:
+            self._tell(rows, self._places(start, end))
+
+    def _tell_window(self, rows: Rows, spans: Collection[tuple[int, int]]) -> None:
+        if all(at % HOUR == 0 for span in spans for at in span):
+            self._tell(rows, [place for span in spans for place in self._places(*span)])
+
+    def _places(self, start: int, end: int) -> list[int]:
+        hours = ((HOUR, at) for at in range(start, end, HOUR))
+        return [place for key in hours for place in self._of.get(key, ())]
 
     def _read(self, site: Releasing, grain: int) -> None:
-        now: dict[int, Ints] = defaultdict(lambda: np.zeros((len(self.atoms), 2), np.int64))
+        shape = len(self.atoms), self.kind.columns
+        now: dict[int, Ints] = defaultdict(lambda: np.zeros(shape, np.int64))
         for row in released(site.engine, grain):
-            if row.route in ROUTES:
+            if row.route in self.kind.routes:
                 at = self.atoms.index(tuple(sorted(row.atom.items())))
-                now[row.start][at, ROUTES.index(row.route)] += row.labels
+                now[row.start][at, self.kind.column(row.route)] += self.kind.count(row)
+        self._forget({key for key in self._of if key[0] == grain and key[1] not in now})
         for start, counts in now.items():
             places = self._of[grain, start]
             if places and places[-1] not in self._told:
                 self._counts[places.pop()] *= 0  # nobody has seen it as it was
             before = sum((self._counts[place] for place in places), np.zeros_like(counts))
             if not places or (counts != before).any():
+                self._late += [len(self._counts)] * bool(places)
                 places.append(len(self._counts))
                 self._counts.append(counts - before)
+
+    def _forget(self, deleted: set[tuple[int, int]]) -> None:
+        """What is left of a sum that was told, and its difference, could be told next."""
+        gone = {place for key in deleted for place in self._of.pop(key)}
+        for one in self._sums:
+            away = tuple(place for place in one.places if place in gone)
+            if away and len(away) < len(one.places):
+                self._gone.add(away)
 
     def _tell(self, rows: Rows, places: list[int]) -> None:
         self._told.update(places)
         for atoms in self._atoms_of(rows):
-            for route in range(len(ROUTES)):
+            for route in range(self.kind.columns):
                 self._sums.add(Sum(atoms, route, tuple(places)))
 
     def _atoms_of(self, rows: Rows) -> Iterator[tuple[int, ...]]:
@@ -109,7 +190,7 @@ class Known:
         yield from (tuple(some) for some in found.values())
 
     def hidden(self) -> int:
-        """How many sums of 1 to k - 1 labels came late, or with a rest."""
+        """How many sums of 1 to k - 1 came late, or with a rest."""
         return len(self._targets())
 
     def leaks(self, most: int = 10) -> list[str]:
@@ -130,17 +211,16 @@ class Known:
             Sum(atoms, route, places)
             for rows in self.rows
             for atoms in self._atoms_of(rows)
-            for route in range(len(ROUTES))
+            for route in range(self.kind.columns)
             for places in self._apart()
         )
         return {one for one in every if 0 < self._sum(one) < K}
 
     def _apart(self) -> Iterator[tuple[int, ...]]:
-        """Rests, and labels that joined an hour after it was published."""
-        for (grain, _), places in self._of.items():
-            if grain == WEEK:
-                yield tuple(places)
-            yield from ((place,) for place in places[1:])
+        """Rests, what joined an hour after it was published, what was deleted of a sum."""
+        yield from (tuple(places) for (grain, _), places in self._of.items() if grain == WEEK)
+        yield from ((place,) for place in self._late)
+        yield from self._gone
 
     def _sum(self, one: Sum) -> int:
         places = (self._counts[place] for place in one.places)
@@ -153,6 +233,7 @@ class _Program:
 
     unknowns: dict[int, int]
     atoms: int
+    routes: int
     matrix: csr_array
     truth: npt.NDArray[np.float64]
 
@@ -166,11 +247,12 @@ class _Program:
                 told_in[place].append(number)
         alike: dict[tuple[int, ...], int] = {}
         unknowns = {p: alike.setdefault(tuple(told), len(alike)) for p, told in told_in.items()}
-        made = cls(unknowns, len(counts[0]), csr_array((0, 0)), np.zeros(0))
+        atoms, routes = counts[0].shape
+        made = cls(unknowns, atoms, routes, csr_array((0, 0)), np.zeros(0))
         rows = [made.columns(one) for one in sums]
         indices = np.concatenate(rows)
         starts = np.append(0, np.cumsum([len(row) for row in rows]))
-        width = len(alike) * made.atoms * len(ROUTES)
+        width = len(alike) * made.atoms * made.routes
         made.matrix = csr_array((np.ones(len(indices)), indices, starts), shape=(len(sums), width))
         made.truth = np.array(
             [sum(counts[p][list(s.atoms), s.route].sum() for p in s.places) for s in sums], float
@@ -181,7 +263,7 @@ class _Program:
         """Unknowns that a sum is of."""
         parts = sorted({self.unknowns[place] for place in one.places if place in self.unknowns})
         at = np.array(parts, np.int64)[:, None] * self.atoms + np.array(one.atoms)
-        return np.asarray(at.ravel() * len(ROUTES) + one.route, np.int64)
+        return np.asarray(at.ravel() * self.routes + one.route, np.int64)
 
     def interval(self, target: Sum) -> tuple[float, float]:
         """Smallest and largest value that agrees with every sum; unbounded where none is of it."""

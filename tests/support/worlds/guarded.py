@@ -82,12 +82,12 @@ class Guarded:
     """A store, and the evaluator that releases what is counted in it."""
 
     def __init__(self, world: World, settings: Settings) -> None:
-        self._engine = composition.open_store(settings, StillClock())
+        self.engine = composition.open_store(settings, StillClock())
         self._world = world
-        self._feed = Feed(world, self._engine)
+        self._feed = Feed(world, self.engine)
         self._seen = 0
         self._newest: Snapshot | None = None
-        self.evaluator = composition.build_evaluator(settings, self._engine, StillClock())
+        self.evaluator = composition.build_evaluator(settings, self.engine, StillClock())
 
     def feed(self, now: int) -> None:
         """Count all that is read by the time at which the watermark is ``now``."""
@@ -96,7 +96,7 @@ class Guarded:
     def publish(self) -> Snapshot:
         """What is published after a cycle."""
         assert self.evaluator.cycle()
-        newest = RecordStore(self._engine).newest_snapshot(self._seen)
+        newest = RecordStore(self.engine).newest_snapshot(self._seen)
         if newest is not None:
             self._seen, self._newest = newest[0], decode(newest[1])
         assert self._newest is not None
@@ -110,7 +110,7 @@ class Guarded:
 
     def close(self) -> None:
         """Let go of the database."""
-        self._engine.dispose()
+        self.engine.dispose()
 
 
 def new_store(folder: Path) -> str:

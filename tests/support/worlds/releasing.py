@@ -189,20 +189,22 @@ class Row:
     route: int
     decisions: int
     labels: int
+    revised: int = 0
 
 
 def released(engine: sa.Engine, grain: int) -> list[Row]:
     """All closed panes of one grain; probes and what evidence failed are not in these worlds."""
     query = (
-        "SELECT pane, text, stratum, SUM(n), SUM(labelled) FROM released"
+        "SELECT pane, text, stratum, SUM(n), SUM(labelled), SUM(revised)"
+        " FROM released"
         " JOIN cell ON cell.id = released.cell JOIN atom ON atom.id = cell.atom"
         f" WHERE grain = {grain} GROUP BY pane, text, stratum"
     )
     with engine.connect() as connection:
         rows = connection.exec_driver_sql(query).all()
     return [
-        Row(pane * grain, dict(p.split("=") for p in text.split(",")), (code >> 11) & 3, n, labels)
-        for pane, text, code, n, labels in rows
+        Row(pane * grain, dict(p.split("=") for p in text.split(",")), (code >> 11) & 3, *counts)
+        for pane, text, code, *counts in rows
     ]
 
 

@@ -1,0 +1,210 @@
+"""Attacks on what changes with time, by an attacker who knows the exact sum of every row.
+
+Late decisions and labels, corrections, retention, exclusions that are taken back, restarts: each
+changes what is published of a time that was published before, so each could be subtracted.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from adversary.week_sums import CORRECTED, DECISIONS, LABELS, Kind, Known, Window
+from adversary.worlds import AUTO, DAY, HOUR, MINUTE, START, Shape, World, make_world
+from guarded import Given, world_of
+from releasing import Releasing
+
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.privacy import release_blocks as rules
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.time import Grain
+from monitor.evaluate import evaluator
+from monitor.evaluate.blocks.family_state import FamilyState
+from monitor.evaluate.blocks.late_counts import LateCounts
+from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
+from monitor.evaluate.blocks.windows import split_panes
+from monitor.evaluate.publish.publisher import Publisher, TableInputs
+from monitor.ports import PaneCounts, PaneUnits
+from monitor.store.exclusions import Declaration, add_exclusion, lift_exclusion
+
+KINDS = {"decisions": DECISIONS, "labels": LABELS, "corrections": CORRECTED}
+EVERY = 12 * HOUR
+SPAN = Span(START + DAY + 7 * HOUR, START + DAY + 9 * HOUR + 20 * MINUTE)
+"""Cuts blocks at both ends."""
+
+EXCLUSIONS: Mapping[int, Callable[[Releasing], object]] = {
+    3: lambda site: add_exclusion(site.engine, Declaration(SPAN, None, "bad", "tests"), START),
+    5: lambda site: lift_exclusion(site.engine, 1, START),
+    6: lambda site: add_exclusion(site.engine, Declaration(SPAN, None, "bad", "tests"), START),
+}
+"""What is declared before a look, and taken back."""
+
+
+@dataclass
+class Followed:
+    """What attackers learned of each kind, and every table that was made."""
+
+    known: dict[str, Known]
+    windows: list[tuple[Window, set[int]]] = field(default_factory=list)
+
+    def leaks(self, kind: str, most: int = 10) -> list[str]:
+        return self.known[kind].leaks(most)
+
+
+def world(seed: int = 4) -> World:
+    """Two attributes; some of everything comes late, a tenth of the labels is corrected."""
+    made = make_world(seed, Shape((3, 2), days=6, busy=150, delay=14, late=0.02, audit=0))
+    assert (made.labelled == 0).sum() > 20
+    return made
+
+
+def looks(end: int) -> list[int]:
+    return [*range(START + DAY + 2 * MINUTE, end + DAY, EVERY)]
+
+
+@contextmanager
+def tables_seen(found: Followed) -> Iterator[None]:
+    """Note of what every table is made, and the edges that its family has then."""
+    plain = Publisher._inputs
+
+    def inputs(
+        self: Publisher, state: FamilyState, decided: Span | None, labelled: Span | None
+    ) -> TableInputs:
+        made = plain(self, state, decided, labelled)
+        for labels, spans in ((False, made.decided_in), (True, made.labelled_in)):
+            told = tuple((span.start, span.end) for span in spans)
+            edges = {*state.shown_edges(labels=labels)}
+            found.windows.append((Window(state.family.name, labels, told), edges))
+        return made
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Publisher, "_inputs", inputs)
+        yield
+
+
+@contextmanager
+def followed(made: World, kinds: dict[str, Kind], *, clean: bool = False) -> Iterator[Followed]:
+    """A store through days of restarts, exclusions and retention, and who looks each time."""
+    atoms = [tuple(sorted(zip(made.names, atom, strict=True))) for atom in made.atoms]
+    found = Followed({name: Known(atoms, kind) for name, kind in kinds.items()})
+    with (
+        tempfile.TemporaryDirectory() as name,
+        Releasing(made, Path(name)) as site,
+        tables_seen(found),
+    ):
+        told = 0
+        for number, now in enumerate(looks(made.end)):
+            if number % 2:
+                site.restart()
+            if clean:
+                site.clean(now)
+            if number in EXCLUSIONS:
+                EXCLUSIONS[number](site)
+            site.until(now)
+            new = {window for window, _ in found.windows[told:]}
+            told = len(found.windows)
+            for known in found.known.values():
+                known.look(site, {}, new)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Followed]:
+    with followed(world(), KINDS) as found:
+        yield found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_comes_late_gives_no_small_count_away(guarded: Followed, kind: str) -> None:
+    """Through restarts, and while data are excluded and are not any more."""
+    assert guarded.leaks(kind) == []
+
+
+def test_something_did_come_late(guarded: Followed) -> None:
+    assert any(known.hidden() for known in guarded.known.values())
+
+
+def test_what_is_excluded_and_taken_back_is_whole_blocks(guarded: Followed) -> None:
+    """Of each table by itself: so no sum appears that blocks did not give before."""
+    cut = [window for window, _ in guarded.windows if len(window.spans) > 1]
+    assert cut, "nothing was excluded"
+    for window, edges in guarded.windows:
+        assert {at for span in window.spans for at in span} <= edges, window
+
+
+def released_at_once(
+    release: ReleaseBlocks, index: CellIndex, held: LateCounts, units: PaneUnits
+) -> tuple[list[PaneCounts], PaneUnits]:
+    """All that is held back, however little it is."""
+    freed = np.ones(len(units.panes), bool)
+    return split_panes(Grain.HOUR, held.hours, held.cells, held.values), units.take(freed)
+
+
+def test_late_counts_that_join_at_once_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluator, "release_late_counts", released_at_once)
+    with followed(world(), KINDS) as found:
+        assert [kind for kind in KINDS if found.leaks(kind, 6)] == [*KINDS]
+
+
+# Retention deletes old hours: whatever is left of a block could be subtracted from all of it.
+
+
+@pytest.fixture
+def soon_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closed panes are kept for three days."""
+    monkeypatch.setattr(rules, "_WINDOWS_KEPT", -4 * DAY)
+    monkeypatch.setattr(rules, "_LEAST_KEPT", 0)
+
+
+@pytest.mark.usefixtures("soon_deleted")
+def test_retention_gives_no_small_count_away() -> None:
+    with followed(world(), {"decisions": DECISIONS, "labels": LABELS}, clean=True) as found:
+        assert any(known.hidden() for known in found.known.values()), "it cut no block"
+        assert [found.leaks(kind, 3) for kind in found.known] == [[], []]
+
+
+@pytest.mark.usefixtures("soon_deleted")
+def test_what_is_left_of_a_block_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReleaseBlocks, "_abandon_remains", lambda *_, **__: None)
+    with followed(world(), {"decisions": DECISIONS, "labels": LABELS}, clean=True) as found:
+        assert any(found.leaks(kind, 3) for kind in found.known)
+
+
+# Sizes and times of answers: whatever is hidden, the same bytes are made of the same Snapshots.
+
+ATOMS = (("x", "p"), ("x", "q"), ("y", "p"), ("y", "q"))
+CALM = [[3] * 4] * 25 + [[22] * 4]
+
+
+def quiet_world(last: Sequence[int]) -> World:
+    """A calm day, an hour that ends every block, and one that ends the total's alone."""
+    rng = np.random.default_rng(5)
+    counts = np.array([*CALM, last])
+    hour, atom = (np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape))
+    at = START + hour * HOUR + np.sort(rng.integers(MINUTE, HOUR - MINUTE, len(hour)))
+    order = np.argsort(at, kind="stable")
+    none, nobody = np.zeros(len(at), np.int64), np.empty(0, np.int64)
+    cells = (at[order], atom[order], np.full(len(at), AUTO), none, none)
+    values = {"a": ("x", "y"), "b": ("p", "q")}
+    return world_of(values, ATOMS, 2, cells, Given(nobody, nobody, nobody, nobody))
+
+
+def published(last: Sequence[int], folder: Path) -> list[bytes]:
+    """Every Snapshot, in order."""
+    folder.mkdir()
+    with Releasing(quiet_world(last), folder) as site:
+        for hour in range(1, len(CALM) + 2):
+            site.until(START + hour * HOUR + MINUTE)
+        return site.snapshots()
+
+
+def test_what_waits_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
+    """Metrics, pages, API and tables are made of Snapshots alone, so sizes tell nothing either."""
+    found = published((4, 2, 3, 3), tmp_path / "one")
+    assert published((2, 4, 4, 2), tmp_path / "other") == found
+    assert published((10, 2, 3, 9), tmp_path / "more") != found, "what ends a block does"
