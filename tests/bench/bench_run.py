@@ -1,0 +1,312 @@
+"""``slicewatch run`` as a user starts it, beside what else reads the same events, in one run.
+
+Every row is a process of its own, measured from its start: the service until everything that it
+read is published, the others until they end. Ratios are of CPU seconds, of all threads, so that a
+second core or a busy machine flatters nobody. Rounds are interleaved, and the cheapest of each
+reader counts. ``make bench FOR=run`` measures all and keeps it in results/run.json;
+``ARGS="--small --check"`` is what the gate runs: fewer events, compared with results/small.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from common import Report
+from confluent_kafka import Producer
+from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
+from measured import Usage, run_measured
+from results import keep, kept
+from run_service import Service, Watched
+from run_traffic import PARTITIONS, RunTraffic, Topic, Truth, run_traffic, settings_text
+
+READERS = Path(__file__).with_name("run_readers.py")
+CLIENTS = ("kafka-python", "librdkafka")
+DECISIONS, SMALL = 500_000, 120_000
+ROUNDS = 2
+TRIES = 3
+"""A reader that is below what the docs say is measured so often before that is believed."""
+TOLERANCE = 0.20
+
+
+@dataclass(frozen=True)
+class Load:
+    """Topics, and what is in them."""
+
+    name: str
+    topics: tuple[str, str]
+    events: int
+    truth: Truth
+
+
+@dataclass(frozen=True)
+class Row:
+    """One reader on one load.
+
+    Attributes:
+        reader: ``raw`` (the bare client), ``slicewatch``, or another program.
+        client: Kafka client; empty where files are read.
+        load: ``decisions`` or ``both``, topics or files.
+        events: read, copies included.
+        usage: of the process.
+        stored: seconds by the clock until the last event was stored (slicewatch).
+    """
+
+    reader: str
+    client: str
+    load: str
+    events: int
+    usage: Usage
+    stored: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What is measured again in every round."""
+        return self.reader, self.client, self.load
+
+    @property
+    def rate(self) -> float:
+        """Events per CPU second, start included."""
+        return self.events / self.usage.cpu
+
+    @property
+    def running(self) -> float:
+        """Events per CPU second after the start."""
+        return self.events / (self.usage.cpu - self.usage.starting)
+
+
+class Bench:
+    """Topics on one broker, and everything that reads them."""
+
+    def __init__(self, broker: KafkaBroker, folder: Path, traffic: RunTraffic) -> None:
+        self._broker = broker
+        self._folder = folder
+        self._runs = 0
+        _produce(broker, "decisions", traffic.decisions)
+        _produce(broker, "labels", traffic.labels)
+        _produce(broker, "no-labels", Topic([], [], []))
+        n, both = len(traffic.decisions), len(traffic.decisions) + len(traffic.labels)
+        truth = traffic.truth
+        alone = Truth(truth.decisions, truth.copies, 0)
+        self.loads = {
+            "decisions": Load("decisions", ("decisions", "no-labels"), n, alone),
+            "both": Load("both", ("decisions", "labels"), both, truth),
+        }
+        self._files = [folder / "decisions.jsonl", folder / "labels.jsonl"]
+        for path, topic in zip(self._files, (traffic.decisions, traffic.labels), strict=True):
+            path.write_bytes(b"\n".join(topic.values) + b"\n")
+
+    def raw(self, client: str, load: Load) -> Row:
+        """The bare client."""
+        found, usage = self._read(client, load)
+        assert found["messages"] == load.events, found
+        return Row("raw", client, load.name, load.events, usage)
+
+    def script(self) -> Row:
+        """What a team writes first."""
+        load = self.loads["both"]
+        found, usage = self._read("script", load)
+        assert found == {"decisions": load.truth.decisions, "labels": load.truth.labels}, found
+        return Row("script", "librdkafka", load.name, load.events, usage)
+
+    def batch(self, library: str) -> Row:
+        """A library that has everything in files."""
+        load = self.loads["both"]
+        found, usage = run_measured([str(READERS), library, *map(str, self._files)])
+        assert found == {"decisions": load.truth.decisions, "labels": load.truth.labels}, found
+        return Row(library, "", load.name, load.events, usage)
+
+    def slicewatch(self, client: str, load: Load) -> Row:
+        """The service, until everything is published."""
+        self._runs += 1
+        folder = self._folder / f"run-{self._runs}"
+        folder.mkdir()
+        url = f"sqlite:///{folder}/slicewatch.db"
+        settings = folder / "settings.toml"
+        settings.write_text(settings_text(self._broker.bootstrap, load.topics, url))
+        # The group is new, and librdkafka is no default; all else is.
+        more = {"STREAM__CLIENT": client, "STREAM__GROUP_ID": f"bench-{self._runs}"}
+        with Service(folder, settings, **more) as service:
+            watched = service.watch(url, load.events)
+        _check(watched, load)
+        return Row("slicewatch", client, load.name, load.events, watched.usage, watched.stored)
+
+    def _read(self, reader: str, load: Load) -> tuple[dict[str, int], Usage]:
+        topics = load.topics if load.truth.labels else load.topics[:1]
+        arguments = (self._broker.bootstrap, ",".join(topics), str(load.events))
+        return run_measured([str(READERS), reader, *arguments])
+
+
+def _check(watched: Watched, load: Load) -> None:
+    """Nothing but exact counts is a measurement."""
+    counted = {"decisions": 0, "labels": 0}
+    for status in watched.statuses:
+        assert status.tallies.balance == 0, status
+        assert not status.tallies.dead_letters, status
+        topic = "decisions" if status.shard.topic == load.topics[0] else "labels"
+        counted[topic] += status.tallies.counted
+    expected = {"decisions": load.truth.decisions, "labels": load.truth.labels}
+    assert counted == expected, f"{counted} instead of {expected}"
+
+
+def _produce(broker: KafkaBroker, name: str, topic: Topic) -> None:
+    broker.create_topic(name, PARTITIONS)
+    producer = Producer(
+        {"bootstrap.servers": broker.bootstrap, "linger.ms": 20, "compression.type": "none",
+         "queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1 << 20}
+    )  # fmt: skip
+    for value, stamp, partition in zip(topic.values, topic.stamps, topic.partitions, strict=True):
+        producer.produce(name, value, partition=partition, timestamp=stamp)
+    assert producer.flush(60) == 0
+
+
+class Table:
+    """The cheapest row of every reader, and its ratio to the bare client's."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._best: dict[tuple[str, str, str], Row] = {}
+
+    def add(self, row: Row) -> None:
+        """One more row; shown at once."""
+        best = self._best.get(row.key)
+        if best is None or row.usage.cpu < best.usage.cpu:
+            self._best[row.key] = row
+        use = row.usage
+        self._report.add(
+            *(row.reader, row.client, row.load, f"{row.events:,}", f"{use.cpu:.2f}"),
+            *(f"{use.starting:.2f}", f"{use.wall:.1f}", f"{use.megabytes:.0f}"),
+            *(f"{row.rate:,.0f}", f"{row.running:,.0f}", *_texts(self.ratios(row))),
+        )
+
+    def ratios(self, row: Row) -> tuple[float, float] | None:
+        """Of the bare client on the same load, from the start and after it; None: not measured."""
+        raw = self._best.get(("raw", row.client, row.load))
+        return (row.rate / raw.rate, row.running / raw.running) if raw else None
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """What is kept."""
+        for row in self._best.values():
+            ratios = self.ratios(row)
+            yield {
+                **{"reader": row.reader, "client": row.client, "load": row.load},
+                **{"events": row.events, "stored": round(row.stored, 2)},
+                **{name: round(value, 2) for name, value in asdict(row.usage).items()},
+                **{"per_cpu_second": round(row.rate), "running": round(row.running)},
+                "ratio": round(ratios[0], 3) if ratios else None,
+                "ratio_running": round(ratios[1], 3) if ratios else None,
+            }
+
+
+def _texts(ratios: tuple[float, float] | None) -> tuple[str, str]:
+    return (f"{ratios[0]:.2f}", f"{ratios[1]:.2f}") if ratios else ("", "")
+
+
+def measure(bench: Bench, table: Table, clients: Sequence[str], rounds: int, beside: bool) -> None:
+    """All readers in turn, round by round."""
+    for _ in range(rounds):
+        for client in clients:
+            for load in bench.loads.values():
+                table.add(bench.raw(client, load))
+                table.add(bench.slicewatch(client, load))
+        if beside:
+            table.add(bench.script())
+            for library in ("polars", "duckdb"):
+                if importlib.util.find_spec(library):
+                    table.add(bench.batch(library))
+
+
+def check(bench: Bench, table: Table) -> list[str]:
+    """What is more than :data:`TOLERANCE` below what the docs say, measured several times."""
+    said = {
+        (row["client"], row["load"]): row["ratio_running"]
+        for row in kept("small")["rows"]
+        if row["reader"] == "slicewatch"
+    }
+    return [
+        f"{client}, {load}: {found:.2f} of the bare client's rate, and the docs say {limit:.2f}"
+        for (client, load), limit in said.items()
+        if (found := _found(bench, table, client, load, limit)) < (1 - TOLERANCE) * limit
+    ]
+
+
+def _found(bench: Bench, table: Table, client: str, load: str, limit: float) -> float:
+    """The ratio after the start, by the best of a few tries."""
+    best = _running(table, client, load)
+    for _ in range(TRIES - 1):
+        if best >= (1 - TOLERANCE) * limit:
+            break
+        table.add(bench.raw(client, bench.loads[load]))
+        table.add(bench.slicewatch(client, bench.loads[load]))
+        best = _running(table, client, load)
+    return best
+
+
+def _running(table: Table, client: str, load: str) -> float:
+    return max(
+        row["ratio_running"]
+        for row in table.rows()
+        if (row["reader"], row["client"], row["load"]) == ("slicewatch", client, load)
+    )
+
+
+@contextmanager
+def opened(n: int) -> Iterator[Bench]:
+    """A broker with so many decisions and their labels."""
+    with tempfile.TemporaryDirectory() as name:
+        broker = KafkaBroker(kafka_libraries())
+        try:
+            yield Bench(broker, Path(name), run_traffic(n))
+        finally:
+            broker.close()
+
+
+def options() -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--decisions", type=int, help=f"{DECISIONS:,} unless small")
+    parser.add_argument("--small", action="store_true", help="what the gate measures")
+    parser.add_argument("--check", action="store_true", help="compare with results/small.json")
+    parser.add_argument("--client", choices=CLIENTS, action="append", help="only this one")
+    parser.add_argument("--load", choices=("decisions", "both"), help="only this one")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--keep", action="store_true", help="write results/run.json or small.json")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print and compare."""
+    chosen = options()
+    if missing_tools():
+        print(f"skipped: {', '.join(missing_tools())} is not installed")  # noqa: T201
+        return 0
+    n = chosen.decisions or (SMALL if chosen.small else DECISIONS)
+    rounds = chosen.rounds or (1 if chosen.small else ROUNDS)
+    report = Report(
+        f"From the start to everything published, {n:,} decisions",
+        *("reader", "client", "load", "events", "CPU s", "start", "wall s", "peak MB"),
+        *("per CPU-s", "after start", "of raw", "after start"),
+    )
+    with opened(n) as bench:
+        if chosen.load:
+            bench.loads = {chosen.load: bench.loads[chosen.load]}
+        table = Table(report)
+        measure(bench, table, chosen.client or CLIENTS, rounds, not (chosen.small or chosen.load))
+        missed = check(bench, table) if chosen.check else []
+    report.close()
+    if chosen.keep:
+        keep("small" if chosen.small else "run", decisions=n, rounds=rounds, rows=[*table.rows()])
+    for line in missed:
+        print(f"slower than the docs say: {line}", file=sys.stderr)  # noqa: T201
+    return int(bool(missed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
