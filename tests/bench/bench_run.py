@@ -3,14 +3,16 @@
 Every row is a process of its own, measured from its start: the service until everything that it
 read is published, the others until they end. Ratios are of CPU seconds, of all threads, so that a
 second core or a busy machine flatters nobody. Rounds are interleaved, and the cheapest of each
-reader counts. ``make bench FOR=run`` measures all and keeps it in results/run.json;
+reader counts. ``make bench FOR=run`` measures all and keeps it in results/;
 ``ARGS="--small --check"`` is what the gate runs: fewer events, compared with results/small.json.
+``ARGS=--profile`` says where the CPU of the service goes.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,11 +23,17 @@ from typing import Any
 
 from common import Report
 from confluent_kafka import Producer
+from cpu_parts import Sampling
+from id_keys import WITH_KEY
 from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
-from measured import Usage, run_measured
+from measured import Usage, run_measured, run_watched
 from results import keep, kept
-from run_service import Service, Watched
+from run_service import Service
 from run_traffic import PARTITIONS, RunTraffic, Topic, Truth, run_traffic, settings_text
+
+from monitor.ports import ShardStatus
+from monitor.store import database as db
+from monitor.store.shard_rows import read_statuses
 
 READERS = Path(__file__).with_name("run_readers.py")
 CLIENTS = ("kafka-python", "librdkafka")
@@ -123,20 +131,54 @@ class Bench:
         assert found == {"decisions": load.truth.decisions, "labels": load.truth.labels}, found
         return Row(library, "", load.name, load.events, usage)
 
+    def replay(self) -> Row:
+        """The same files by ``slicewatch replay``: counted, stored and published as from Kafka."""
+        load = self.loads["both"]
+        settings, url = self._settings(load)
+        command = [sys.executable, "-m", "monitor", "replay", "--settings", str(settings)]
+        files = [f"{topic}={path}" for topic, path in zip(load.topics, self._files, strict=True)]
+        environment = {**os.environ, **WITH_KEY}
+        usage = run_watched([*command, *files], environment, settings.with_name("log"))
+        engine = db.create_engine(url)
+        _check(read_statuses(engine), load)
+        engine.dispose()
+        return Row("slicewatch replay", "", load.name, load.events, usage)
+
     def slicewatch(self, client: str, load: Load) -> Row:
         """The service, until everything is published."""
+        with self._started(client, load) as (service, url):
+            watched = service.watch(url, load.events)
+        _check(watched.statuses, load)
+        return Row("slicewatch", client, load.name, load.events, watched.usage, watched.stored)
+
+    def sampled(self, client: str, load: Load) -> dict[str, Any]:
+        """Where its CPU goes: microseconds an event by part, the start included."""
+        with self._started(client, load) as (service, url):
+            sampling = Sampling(service.process.pid, self._folder)
+            watched = service.watch(url, load.events)
+            parts = sampling.parts(watched.usage.cpu)
+        micros = {name: round(1e6 * cpu / load.events, 2) for name, cpu in parts.items()}
+        about = {"client": client, "load": load.name, "events": load.events}
+        return {**about, "cpu": round(watched.usage.cpu, 2), "parts": micros}
+
+    @contextmanager
+    def _started(self, client: str, load: Load) -> Iterator[tuple[Service, str]]:
+        """A service on a store of its own, and the URL of that."""
+        settings, url = self._settings(load)
+        # The group is new, and librdkafka is no default; all else is.
+        more = {"STREAM__CLIENT": client, "STREAM__GROUP_ID": f"bench-{self._runs}"}
+        with Service(settings.parent, settings, **more) as service:
+            yield service, url
+
+    def _settings(self, load: Load) -> tuple[Path, str]:
+        """Settings with a new store, and the URL of that."""
         self._runs += 1
         folder = self._folder / f"run-{self._runs}"
         folder.mkdir()
         url = f"sqlite:///{folder}/slicewatch.db"
-        settings = folder / "settings.toml"
-        settings.write_text(settings_text(self._broker.bootstrap, load.topics, url))
-        # The group is new, and librdkafka is no default; all else is.
-        more = {"STREAM__CLIENT": client, "STREAM__GROUP_ID": f"bench-{self._runs}"}
-        with Service(folder, settings, **more) as service:
-            watched = service.watch(url, load.events)
-        _check(watched, load)
-        return Row("slicewatch", client, load.name, load.events, watched.usage, watched.stored)
+        path = folder / "settings.toml"
+        path.write_text(settings_text(self._broker.bootstrap, load.topics, url))
+        return path, url
 
     def _read(self, reader: str, load: Load) -> tuple[dict[str, int], Usage]:
         topics = load.topics if load.truth.labels else load.topics[:1]
@@ -144,10 +186,10 @@ class Bench:
         return run_measured([str(READERS), reader, *arguments])
 
 
-def _check(watched: Watched, load: Load) -> None:
+def _check(statuses: Sequence[ShardStatus], load: Load) -> None:
     """Nothing but exact counts is a measurement."""
     counted = {"decisions": 0, "labels": 0}
-    for status in watched.statuses:
+    for status in statuses:
         assert status.tallies.balance == 0, status
         assert not status.tallies.dead_letters, status
         topic = "decisions" if status.shard.topic == load.topics[0] else "labels"
@@ -209,15 +251,28 @@ def _texts(ratios: tuple[float, float] | None) -> tuple[str, str]:
     return (f"{ratios[0]:.2f}", f"{ratios[1]:.2f}") if ratios else ("", "")
 
 
-def measure(bench: Bench, table: Table, clients: Sequence[str], rounds: int, beside: bool) -> None:
+@dataclass(frozen=True)
+class Scope:
+    """How much is measured, and the name it is kept under; without a name it is only printed."""
+
+    decisions: int
+    rounds: int
+    kept_as: str = ""
+    clients: Sequence[str] = CLIENTS
+    load: str | None = None
+    beside: bool = True
+
+
+def measure(bench: Bench, table: Table, scope: Scope) -> None:
     """All readers in turn, round by round."""
-    for _ in range(rounds):
-        for client in clients:
+    for _ in range(scope.rounds):
+        for client in scope.clients:
             for load in bench.loads.values():
                 table.add(bench.raw(client, load))
                 table.add(bench.slicewatch(client, load))
-        if beside:
+        if scope.beside:
             table.add(bench.script())
+            table.add(bench.replay())
             for library in ("polars", "duckdb"):
                 if importlib.util.find_spec(library):
                     table.add(bench.batch(library))
@@ -250,20 +305,24 @@ def _found(bench: Bench, table: Table, client: str, load: str, limit: float) -> 
 
 
 def _running(table: Table, client: str, load: str) -> float:
-    return max(
-        row["ratio_running"]
+    (found,) = (
+        float(row["ratio_running"])
         for row in table.rows()
         if (row["reader"], row["client"], row["load"]) == ("slicewatch", client, load)
     )
+    return found
 
 
 @contextmanager
-def opened(n: int) -> Iterator[Bench]:
+def opened(scope: Scope) -> Iterator[Bench]:
     """A broker with so many decisions and their labels."""
     with tempfile.TemporaryDirectory() as name:
         broker = KafkaBroker(kafka_libraries())
         try:
-            yield Bench(broker, Path(name), run_traffic(n))
+            bench = Bench(broker, Path(name), run_traffic(scope.decisions))
+            if scope.load:
+                bench.loads = {scope.load: bench.loads[scope.load]}
+            yield bench
         finally:
             broker.close()
 
@@ -271,38 +330,74 @@ def opened(n: int) -> Iterator[Bench]:
 def options() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--decisions", type=int, help=f"{DECISIONS:,} unless small")
-    parser.add_argument("--small", action="store_true", help="what the gate measures")
-    parser.add_argument("--check", action="store_true", help="compare with results/small.json")
+    parser.add_argument("--decisions", type=int, help=f"{DECISIONS:,}, or {SMALL:,} if small")
+    parser.add_argument("--rounds", type=int, help=f"{ROUNDS}, or 1 if small")
     parser.add_argument("--client", choices=CLIENTS, action="append", help="only this one")
     parser.add_argument("--load", choices=("decisions", "both"), help="only this one")
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--keep", action="store_true", help="write results/run.json or small.json")
+    parser.add_argument("--small", action="store_true", help="what the gate measures")
+    parser.add_argument("--check", action="store_true", help="compare with results/small.json")
+    parser.add_argument("--profile", action="store_true", help="where the CPU goes, by py-spy")
     return parser.parse_args()
+
+
+def compare(scope: Scope, *, checked: bool = False) -> list[str]:
+    """Print, and keep, what all readers cost; returns what is slower than the docs say."""
+    report = Report(
+        f"From the start to everything published, {scope.decisions:,} decisions",
+        *("reader", "client", "load", "events", "CPU s", "start", "wall s", "peak MB"),
+        *("per CPU-s", "after start", "of raw", "after start of raw"),
+    )
+    with opened(scope) as bench:
+        table = Table(report)
+        measure(bench, table, scope)
+        missed = check(bench, table) if checked else []
+    report.close()
+    if scope.kept_as:
+        about = {"decisions": scope.decisions, "rounds": scope.rounds}
+        keep(scope.kept_as, **about, rows=[*table.rows()])
+    return missed
+
+
+def profile(scope: Scope) -> None:
+    """Print, and keep, microseconds an event by part of the service."""
+    with opened(scope) as bench:
+        loads = bench.loads.values()
+        found = [bench.sampled(client, load) for client in scope.clients for load in loads]
+    for one in found:
+        report = Report(
+            f"{one['client']}, {one['load']}: {one['cpu']} CPU-s", "part", "us an event"
+        )
+        for name, micros in one["parts"].items():
+            report.add(name, f"{micros:.2f}")
+        report.close()
+    if scope.kept_as:
+        keep(scope.kept_as, decisions=scope.decisions, rows=found)
+
+
+def everything() -> None:
+    """All that the docs say, measured again."""
+    compare(Scope(DECISIONS, ROUNDS, "run"))
+    compare(Scope(SMALL, ROUNDS, "small", beside=False))
+    profile(Scope(DECISIONS, 1, "profile"))
 
 
 def main() -> int:
     """Measure, print and compare."""
-    chosen = options()
     if missing_tools():
         print(f"skipped: {', '.join(missing_tools())} is not installed")  # noqa: T201
         return 0
+    if len(sys.argv) == 1:
+        everything()
+        return 0
+    chosen = options()
     n = chosen.decisions or (SMALL if chosen.small else DECISIONS)
     rounds = chosen.rounds or (1 if chosen.small else ROUNDS)
-    report = Report(
-        f"From the start to everything published, {n:,} decisions",
-        *("reader", "client", "load", "events", "CPU s", "start", "wall s", "peak MB"),
-        *("per CPU-s", "after start", "of raw", "after start"),
-    )
-    with opened(n) as bench:
-        if chosen.load:
-            bench.loads = {chosen.load: bench.loads[chosen.load]}
-        table = Table(report)
-        measure(bench, table, chosen.client or CLIENTS, rounds, not (chosen.small or chosen.load))
-        missed = check(bench, table) if chosen.check else []
-    report.close()
-    if chosen.keep:
-        keep("small" if chosen.small else "run", decisions=n, rounds=rounds, rows=[*table.rows()])
+    beside = not (chosen.small or chosen.load)
+    scope = Scope(n, rounds, "", chosen.client or CLIENTS, chosen.load, beside)
+    if chosen.profile:
+        profile(scope)
+        return 0
+    missed = compare(scope, checked=chosen.check)
     for line in missed:
         print(f"slower than the docs say: {line}", file=sys.stderr)  # noqa: T201
     return int(bool(missed))

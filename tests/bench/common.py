@@ -245,6 +245,11 @@ class Report:
         self._rows.append(row)
         self._console.print("  " + " | ".join(row), highlight=False, markup=False)
 
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """All of them, as they are kept."""
+        return [dict(zip(self._columns, row, strict=True)) for row in self._rows]
+
     def close(self) -> None:
         """Print the whole table."""
         table = Table(title=self._title)

@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+LOOK_SECONDS = 0.05
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -20,7 +21,7 @@ class Usage:
 
     Attributes:
         cpu: seconds of CPU, in all threads, of user and system.
-        starting: those until its libraries were imported and it could begin.
+        starting: those until its libraries were imported and it could begin; 0 if not known.
         wall: seconds by the clock.
         megabytes: most that were resident.
     """
@@ -31,8 +32,11 @@ class Usage:
     megabytes: float
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU seconds that a running process took so far, in all threads, of user and system."""
+def cpu_seconds(pid: int | str) -> float:
+    """CPU seconds that a running process took so far, in all threads, of user and system.
+
+    Of one thread: ``PID/task/THREAD``.
+    """
     # Behind the name of the program, which may have spaces and brackets.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
@@ -64,3 +68,19 @@ def run_measured(arguments: Sequence[str]) -> tuple[dict[str, int], Usage]:
     wall = time.perf_counter() - began
     starting, megabytes = found.pop("starting_ms") / 1000, found.pop("peak_kb") / 1024
     return found, Usage(used.ru_utime + used.ru_stime, starting, wall, megabytes)
+
+
+def run_watched(command: Sequence[str], environment: Mapping[str, str], output: Path) -> Usage:
+    """Run any program, and look at its memory while it runs; its start is not told apart."""
+    began, megabytes = time.perf_counter(), 0.0
+    with output.open("ab") as file:
+        child = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
+    ended, status, used = os.wait4(child.pid, os.WNOHANG)
+    while not ended:
+        megabytes = max(megabytes, peak_megabytes_of(child.pid))
+        time.sleep(LOOK_SECONDS)
+        ended, status, used = os.wait4(child.pid, os.WNOHANG)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0, f"{command} ended with {child.returncode}: {output.read_text()}"
+    wall = time.perf_counter() - began
+    return Usage(used.ru_utime + used.ru_stime, 0.0, wall, megabytes)

@@ -8,13 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from common import ROOT, machine
-
+ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
 
 
 def keep(name: str, **content: object) -> Path:
     """Write what one benchmark has found, and where and when it did."""
+    from common import machine
+
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     about = {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "machine": machine()}

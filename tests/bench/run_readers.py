@@ -79,7 +79,7 @@ def _payloads(bootstrap: str, topics: str, messages: int) -> Iterator[tuple[str,
         assert batch or seen, "no message came"
         for message in batch:
             assert message.error() is None, message.error()
-            yield message.topic(), message.value()
+            yield message.topic() or "", message.value() or b""
         seen += len(batch)
     consumer.close()
 
@@ -118,8 +118,7 @@ def _cell(event: dict[str, Any]) -> tuple[str, ...]:
 
 def with_polars(decisions: str, labels: str) -> dict[str, int]:
     """The same counts by polars' lazy frames."""
-    import polars as pl
-
+    pl: Any = importlib.import_module("polars")  # may not be there, and is then not measured
     read = pl.scan_ndjson(decisions).unique("decision_id", keep="any")
     said = pl.scan_ndjson(labels).unique("decision_id", keep="any").select("decision_id", "ready")
     counts = (
@@ -138,8 +137,7 @@ def with_polars(decisions: str, labels: str) -> dict[str, int]:
 
 def with_duckdb(decisions: str, labels: str) -> dict[str, int]:
     """The same counts by one query of DuckDB."""
-    import duckdb
-
+    duckdb: Any = importlib.import_module("duckdb")
     rows = duckdb.sql(
         f"""
         SELECT d.attributes, d.versions, d.route, d.traffic,

@@ -25,7 +25,7 @@ from monitor.store.schema import fold_cursor
 from monitor.store.shard_rows import read_statuses
 
 WAIT_SECONDS = 280.0
-LOOK_SECONDS = 0.1
+LOOK_SECONDS, SCRAPE_SECONDS = 0.1, 0.5
 EVALUATED = "slicewatch_evaluation_timestamp_seconds "
 
 
@@ -84,7 +84,7 @@ class Service:
             stored = time.perf_counter() - self._began
             self._until(lambda: _folded(engine), "all events are counted")
             folded = time.time()
-            self._until(lambda: self._evaluated() > folded, "all is published")
+            self._until(lambda: self._evaluated() > folded, "all is published", SCRAPE_SECONDS)
             cpu = cpu_seconds(self.process.pid)
             wall = time.perf_counter() - self._began
             usage = Usage(cpu, starting, wall, peak_megabytes_of(self.process.pid))
@@ -92,14 +92,13 @@ class Service:
         finally:
             engine.dispose()
 
-    def _until(self, good: Callable[[], bool], what: str) -> None:
+    def _until(self, good: Callable[[], bool], what: str, every: float = LOOK_SECONDS) -> None:
         while not good():
-            words = f"{what}: not within {WAIT_SECONDS:.0f} s, or it has ended"
+            log = self._log.read_text()[-2000:]
+            assert self.process.poll() is None, f"it has ended before {what}\n{log}"
             late = time.perf_counter() - self._began > WAIT_SECONDS
-            assert not late and self.process.poll() is None, (
-                f"{words}\n{self._log.read_text()[-2000:]}"
-            )
-            time.sleep(LOOK_SECONDS)
+            assert not late, f"not within {WAIT_SECONDS:.0f} s: {what}\n{log}"
+            time.sleep(every)
 
     def _answers(self) -> bool:
         with suppress(OSError), socket.create_connection(("127.0.0.1", self._port), 1):

@@ -1,4 +1,4 @@
-"""Traffic as a router sends it, over the last three hours: what ``make bench FOR=run`` measures with.
+"""Traffic as a router sends it in three hours: what ``make bench FOR=run`` measures with.
 
 60 atoms and 5 version tuples of uneven size, a unit for each decision, probes, records that come
 out of order within the lateness, and one in a hundred sent twice. Labels come minutes to an hour
