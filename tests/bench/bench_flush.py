@@ -108,7 +108,7 @@ class Site:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pending", type=int, default=10_000_000, help="rows pending before")
+    parser.add_argument("--pending", type=int, default=2_000_000, help="rows pending before")
     rows_pending = parser.parse_args().pending
     report = Report(
         f"A flush of {ROWS:,} decisions, {rows_pending:,} pending (medians of {REPEATS})",
@@ -130,6 +130,7 @@ def main() -> None:
             )
             site.close()
     report.close()
+    report.keep_as("flush")
 
 
 if __name__ == "__main__":

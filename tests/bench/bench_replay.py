@@ -1,7 +1,7 @@
 """Replaying files against the batch libraries on the same rows, which they have in memory already.
 
 The libraries read no events, join no labels and keep no history; they show what one look at the
-finished table costs. ``pip install 'slicewatch[bench]'`` adds aequitas. Run it by
+finished table costs. Aequitas is one of them where it is installed. Run it by
 ``make bench FOR=replay``.
 """
 
@@ -129,6 +129,7 @@ def main() -> None:
             add(f"slicewatch replay, {kind}: read, join and store events", both, counting)
             add(f"slicewatch, {kind}: then fold, evaluate and publish", both, evaluating)
     report.close()
+    report.keep_as("replay")
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ class Bench:
     """Topics on one broker, and everything that reads them."""
 
     def __init__(self, broker: KafkaBroker, folder: Path, traffic: RunTraffic) -> None:
-        self._broker = broker
+        self.broker = broker
         self._folder = folder
         self._runs = 0
         _produce(broker, "decisions", traffic.decisions)
@@ -177,12 +177,12 @@ class Bench:
         folder.mkdir()
         url = f"sqlite:///{folder}/slicewatch.db"
         path = folder / "settings.toml"
-        path.write_text(settings_text(self._broker.bootstrap, load.topics, url))
+        path.write_text(settings_text(self.broker.bootstrap, load.topics, url))
         return path, url
 
     def _read(self, reader: str, load: Load) -> tuple[dict[str, int], Usage]:
         topics = load.topics if load.truth.labels else load.topics[:1]
-        arguments = (self._broker.bootstrap, ",".join(topics), str(load.events))
+        arguments = (self.broker.bootstrap, ",".join(topics), str(load.events))
         return run_measured([str(READERS), reader, *arguments])
 
 
