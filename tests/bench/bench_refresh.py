@@ -275,33 +275,38 @@ def rendering(snapshot: Snapshot, copies: int) -> tuple[int, float]:
     return series, 1e6 * min(took) / series
 
 
+def measure(slices: int, cycles: Report, pages: Report) -> None:
+    """The rows of one grid."""
+    with tempfile.TemporaryDirectory() as name:
+        site = Site(GRIDS[slices], Path(name))
+        for what, took in refreshes(site).items():
+            cycles.add(f"{slices:,}", what, len(took), f"{median(took):.1f}", f"{max(took):.1f}")
+        snapshot = site.service.snapshot
+        assert snapshot is not None
+        for copies in COPIES if slices == min(GRIDS) else (1,):
+            series, micros = rendering(snapshot, copies)
+            pages.add(f"{slices:,}", copies, f"{series:,}", f"{micros:.1f}")
+        site.stop()
+
+
+def reports() -> tuple[Report, Report]:
+    """Tables of cycles and of pages."""
+    title = f"A cycle's CPU, {PER_HOUR:,} decisions an hour with their labels"
+    cycles = Report(title, "slices", "what closes", "cycles", "median ms", "longest ms")
+    return cycles, Report("Rendering of a new page", "slices", "contracts", "series", "us each")
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slices", type=int, choices=GRIDS, action="append")
     chosen = parser.parse_args()
-    keeping = len(sys.argv) == 1
-    cycles = Report(
-        f"A cycle's CPU, {PER_HOUR:,} decisions an hour with their labels",
-        *("slices", "what closes", "cycles", "median ms", "longest ms"),
-    )
-    pages = Report("Rendering of a new page", "slices", "contracts", "series", "us each")
+    cycles, pages = reports()
     for slices in chosen.slices or GRIDS:
-        with tempfile.TemporaryDirectory() as name:
-            site = Site(GRIDS[slices], Path(name))
-            for what, took in refreshes(site).items():
-                cycles.add(
-                    f"{slices:,}", what, len(took), f"{median(took):.1f}", f"{max(took):.1f}"
-                )
-            snapshot = site.service.snapshot
-            assert snapshot is not None
-            for copies in COPIES if slices == 209 else (1,):
-                series, micros = rendering(snapshot, copies)
-                pages.add(f"{slices:,}", copies, f"{series:,}", f"{micros:.1f}")
-            site.stop()
+        measure(slices, cycles, pages)
     cycles.close()
     pages.close()
-    if keeping:
+    if len(sys.argv) == 1:
         keep("refresh", cycles=cycles.rows, pages=pages.rows)
 
 

@@ -39,6 +39,8 @@ READERS = Path(__file__).with_name("run_readers.py")
 CLIENTS = ("kafka-python", "librdkafka")
 DECISIONS, SMALL = 500_000, 120_000
 ROUNDS = 2
+RAW_TIMES = 3
+"""The bare client is done in a moment, and what all ratios are of is to be steady."""
 TRIES = 3
 """A reader that is below what the docs say is measured so often before that is believed."""
 TOLERANCE = 0.20
@@ -65,6 +67,7 @@ class Row:
         events: read, copies included.
         usage: of the process.
         stored: seconds by the clock until the last event was stored (slicewatch).
+        waited: seconds that its threads waited for a core (slicewatch).
     """
 
     reader: str
@@ -73,11 +76,17 @@ class Row:
     events: int
     usage: Usage
     stored: float = 0.0
+    waited: float = 0.0
 
     @property
     def key(self) -> tuple[str, str, str]:
         """What is measured again in every round."""
         return self.reader, self.client, self.load
+
+    @property
+    def starved(self) -> bool:
+        """Whether others had the cores most of the time."""
+        return self.waited > self.usage.cpu
 
     @property
     def rate(self) -> float:
@@ -149,7 +158,8 @@ class Bench:
         with self._started(client, load) as (service, url):
             watched = service.watch(url, load.events)
         _check(watched.statuses, load)
-        return Row("slicewatch", client, load.name, load.events, watched.usage, watched.stored)
+        times = watched.stored, watched.waited
+        return Row("slicewatch", client, load.name, load.events, watched.usage, *times)
 
     def sampled(self, client: str, load: Load) -> dict[str, Any]:
         """Where its CPU goes: microseconds an event by part, the start included."""
@@ -214,41 +224,42 @@ class Table:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._best: dict[tuple[str, str, str], Row] = {}
+        self.best: dict[tuple[str, str, str], Row] = {}
 
     def add(self, row: Row) -> None:
         """One more row; shown at once."""
-        best = self._best.get(row.key)
+        best = self.best.get(row.key)
         if best is None or row.usage.cpu < best.usage.cpu:
-            self._best[row.key] = row
+            self.best[row.key] = row
         use = row.usage
         self._report.add(
             *(row.reader, row.client, row.load, f"{row.events:,}", f"{use.cpu:.2f}"),
             *(f"{use.starting:.2f}", f"{use.wall:.1f}", f"{use.megabytes:.0f}"),
-            *(f"{row.rate:,.0f}", f"{row.running:,.0f}", *_texts(self.ratios(row))),
+            *(
+                f"{row.rate:,.0f}",
+                f"{row.running:,.0f}",
+                *(f"{one:.3f}" for one in self.ratios(row)),
+            ),
         )
 
-    def ratios(self, row: Row) -> tuple[float, float] | None:
-        """Of the bare client on the same load, from the start and after it; None: not measured."""
-        raw = self._best.get(("raw", row.client, row.load))
-        return (row.rate / raw.rate, row.running / raw.running) if raw else None
+    def ratios(self, row: Row) -> tuple[float, float]:
+        """Of the bare client on the same load, from the start and after it; 0: not measured."""
+        raw = self.best.get(("raw", row.client, row.load))
+        return (row.rate / raw.rate, row.running / raw.running) if raw else (0.0, 0.0)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What is kept."""
-        for row in self._best.values():
+        for row in self.best.values():
             ratios = self.ratios(row)
             yield {
                 **{"reader": row.reader, "client": row.client, "load": row.load},
                 **{"events": row.events, "stored": round(row.stored, 2)},
+                "waited": round(row.waited, 2),
                 **{name: round(value, 2) for name, value in asdict(row.usage).items()},
                 **{"per_cpu_second": round(row.rate), "running": round(row.running)},
-                "ratio": round(ratios[0], 3) if ratios else None,
-                "ratio_running": round(ratios[1], 3) if ratios else None,
+                "ratio": round(ratios[0], 3),
+                "ratio_running": round(ratios[1], 3),
             }
-
-
-def _texts(ratios: tuple[float, float] | None) -> tuple[str, str]:
-    return (f"{ratios[0]:.2f}", f"{ratios[1]:.2f}") if ratios else ("", "")
 
 
 @dataclass(frozen=True)
@@ -268,7 +279,8 @@ def measure(bench: Bench, table: Table, scope: Scope) -> None:
     for _ in range(scope.rounds):
         for client in scope.clients:
             for load in bench.loads.values():
-                table.add(bench.raw(client, load))
+                for _ in range(RAW_TIMES):
+                    table.add(bench.raw(client, load))
                 table.add(bench.slicewatch(client, load))
         if scope.beside:
             table.add(bench.script())
@@ -279,38 +291,38 @@ def measure(bench: Bench, table: Table, scope: Scope) -> None:
 
 
 def check(bench: Bench, table: Table) -> list[str]:
-    """What is more than :data:`TOLERANCE` below what the docs say, measured several times."""
+    """What is more than :data:`TOLERANCE` below what the docs say, measured several times.
+
+    A service that waited for a core longer than it ran is no witness: meanwhile its idle threads
+    and its cycles went on, which is CPU that the bare client does not have.
+    """
     said = {
-        (row["client"], row["load"]): row["ratio_running"]
+        (row["client"], row["load"]): float(row["ratio_running"])
         for row in kept("small")["rows"]
-        if row["reader"] == "slicewatch"
+        if row["reader"] == "slicewatch" and row["load"] in bench.loads
     }
-    return [
-        f"{client}, {load}: {found:.2f} of the bare client's rate, and the docs say {limit:.2f}"
-        for (client, load), limit in said.items()
-        if (found := _found(bench, table, client, load, limit)) < (1 - TOLERANCE) * limit
-    ]
+    missed = []
+    for (client, load), limit in said.items():
+        found, quiet = _found(bench, table, client, load, (1 - TOLERANCE) * limit)
+        words = f"{client}, {load}: {found:.3f} of the bare client's rate; the docs say {limit:.3f}"
+        if found < (1 - TOLERANCE) * limit:
+            missed += [words] if quiet else []
+            print(words if quiet else f"not judged, the machine is busy: {words}")  # noqa: T201
+    return missed
 
 
-def _found(bench: Bench, table: Table, client: str, load: str, limit: float) -> float:
-    """The ratio after the start, by the best of a few tries."""
-    best = _running(table, client, load)
+def _found(bench: Bench, table: Table, client: str, load: str, limit: float) -> tuple[float, bool]:
+    """The best ratio after the start of a few tries, and whether any of them had the machine."""
+    row = table.best[("slicewatch", client, load)]
+    quiet = not row.starved
     for _ in range(TRIES - 1):
-        if best >= (1 - TOLERANCE) * limit:
+        if table.ratios(row)[1] >= limit:
             break
-        table.add(bench.raw(client, bench.loads[load]))
-        table.add(bench.slicewatch(client, bench.loads[load]))
-        best = _running(table, client, load)
-    return best
-
-
-def _running(table: Table, client: str, load: str) -> float:
-    (found,) = (
-        float(row["ratio_running"])
-        for row in table.rows()
-        if (row["reader"], row["client"], row["load"]) == ("slicewatch", client, load)
-    )
-    return found
+        another = bench.slicewatch(client, bench.loads[load])
+        table.add(another)
+        quiet |= not another.starved
+        row = table.best[row.key]
+    return table.ratios(row)[1], quiet
 
 
 @contextmanager

@@ -42,6 +42,12 @@ def cpu_seconds(pid: int | str) -> float:
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def waited_seconds(pid: int) -> float:
+    """Seconds that the threads of a process could have run while others had the cores."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[1]) for task in tasks) / 1e9
+
+
 def peak_megabytes_of(pid: int) -> float:
     """Most memory that a running process had resident."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -58,9 +58,9 @@ def table(columns: str, rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines).replace("|  |", "| |")
 
 
-def ratio(value: float | None) -> str:
-    """``.45``; empty where nothing is to be compared with."""
-    return "" if value is None else f"{value:.2f}".removeprefix("0")
+def ratio(value: float) -> str:
+    """As ``.45``."""
+    return f"{value:.2f}".removeprefix("0")
 
 
 def provenance(name: str) -> str:
@@ -210,7 +210,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "scale": scale_table,
     "million": million_table,
     "flush": plain_table("flush"),
-    "replay": plain_table("replay"),
 }
 
 

@@ -73,14 +73,15 @@ def _payloads(bootstrap: str, topics: str, messages: int) -> Iterator[tuple[str,
     consumer.assign(
         [TopicPartition(t, part, 0) for t in topics.split(",") for part in known[t].partitions]
     )
-    seen = 0
+    seen, deadline = 0, time.monotonic() + PATIENCE
     while seen < messages:
-        batch = consumer.consume(5_000, PATIENCE if not seen else 1.0)
-        assert batch or seen, "no message came"
+        assert time.monotonic() < deadline, f"{seen} of {messages} messages came"
+        batch = consumer.consume(5_000, 0.1)
         for message in batch:
             assert message.error() is None, message.error()
             yield message.topic() or "", message.value() or b""
         seen += len(batch)
+        deadline = time.monotonic() + PATIENCE if batch else deadline
     consumer.close()
 
 

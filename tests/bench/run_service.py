@@ -16,7 +16,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 from id_keys import WITH_KEY
-from measured import Usage, cpu_seconds, peak_megabytes_of
+from measured import Usage, cpu_seconds, peak_megabytes_of, waited_seconds
 
 from monitor.demo.broker import free_port
 from monitor.ports import ShardStatus
@@ -36,11 +36,13 @@ class Watched:
     Attributes:
         usage: of everything; it has started when its port answers.
         stored: wall seconds until the last event was stored.
+        waited: seconds its threads waited for a core, together.
         statuses: what it says it has read, by shard.
     """
 
     usage: Usage
     stored: float
+    waited: float
     statuses: list[ShardStatus]
 
 
@@ -88,7 +90,8 @@ class Service:
             cpu = cpu_seconds(self.process.pid)
             wall = time.perf_counter() - self._began
             usage = Usage(cpu, starting, wall, peak_megabytes_of(self.process.pid))
-            return Watched(usage, stored, read_statuses(engine))
+            waited = waited_seconds(self.process.pid)
+            return Watched(usage, stored, waited, read_statuses(engine))
         finally:
             engine.dispose()
 
