@@ -75,7 +75,7 @@ class Site:
         """Seconds to flush a label for each decision remembered by the last flush."""
         ids, ts = self._newest
         rows = [
-            (key, at, 0, 0, 1, at + int(HOUR), key, 1, 0)
+            (key, at, 0, 0, 1, at + int(HOUR), key, 1, 0, 0)
             for key, at in zip(ids.tolist(), ts.tolist(), strict=True)
         ]
         return self._flush("labels", labels=LabelColumns.of_rows(rows)) / max(len(rows), 1)
@@ -130,7 +130,6 @@ def main() -> None:
             )
             site.close()
     report.close()
-    report.keep_as("flush")
 
 
 if __name__ == "__main__":

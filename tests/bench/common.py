@@ -20,7 +20,6 @@ import sqlalchemy as sa  # noqa: E402
 from id_keys import WITH_KEY  # noqa: E402
 from postgres import PostgresServer, has_postgres  # noqa: E402
 from psycopg import sql  # noqa: E402
-from results import keep  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
 
@@ -162,11 +161,6 @@ class Report:
     def rows(self) -> list[dict[str, str]]:
         """All of them, as they are kept."""
         return [dict(zip(self._columns, row, strict=True)) for row in self._rows]
-
-    def keep_as(self, name: str) -> None:
-        """Keep the rows for the docs, unless options have made them others."""
-        if len(sys.argv) == 1:
-            keep(name, rows=self.rows)
 
     def close(self) -> None:
         """Print the whole table."""

@@ -189,18 +189,6 @@ def _million(row: Row, measured: float, labels: float) -> Sequence[object]:
     )
 
 
-def plain_table(name: str) -> Callable[[], str]:
-    """The rows of a report as they were printed."""
-
-    def render() -> str:
-        rows = kept(name)["rows"]
-        return f"{table(' | '.join(rows[0]), [list(one.values()) for one in rows])}\n\n" + (
-            provenance(name)
-        )
-
-    return render
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "run": lambda: run_table("run"),
     "small": lambda: run_table("small"),
@@ -209,7 +197,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "rendering": rendering_table,
     "scale": scale_table,
     "million": million_table,
-    "flush": plain_table("flush"),
 }
 
 
