@@ -21,13 +21,13 @@ from typing import Any
 
 import psutil
 import sqlalchemy as sa
-from bench_run import Bench, Load, Scope, opened
 from common import Report
 from id_keys import WITH_KEY
 from kafka_broker import missing_tools
 from measured import cpu_seconds, peak_megabytes_of
 from postgres import PostgresServer, has_postgres
 from results import keep
+from run_topics import CLIENTS, Bench, Load, Scope, opened
 from run_traffic import settings_text
 
 from monitor.store import database as db
@@ -35,7 +35,6 @@ from monitor.store.shard_rows import read_statuses
 
 DECISIONS = 500_000
 WORKERS = (1, 2, 4)
-CLIENTS = ("kafka-python", "librdkafka")
 WAIT_SECONDS = 300.0
 LOOK_SECONDS = 0.1
 ROWS = """

@@ -59,8 +59,8 @@ def table(columns: str, rows: Iterable[Sequence[object]]) -> str:
 
 
 def ratio(value: float) -> str:
-    """As ``.45``."""
-    return f"{value:.2f}".removeprefix("0")
+    """As ``.45``, and ``.045``."""
+    return f"{value:.2f}".removeprefix("0") if value >= 0.1 else f"{value:.3f}".removeprefix("0")
 
 
 def provenance(name: str) -> str:
