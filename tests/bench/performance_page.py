@@ -16,7 +16,7 @@ from results import ROOT, kept
 
 DOCS = ROOT / "deploy" / "docs"
 PAGES = (DOCS / "performance.md", DOCS / "sizing.md")
-BLOCK = re.compile(r"(<!-- measured: ([\w ]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- measured: ([\w ]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 AIMS = {
     ("kafka-python", "decisions"): ".60 of the client",
@@ -55,7 +55,11 @@ def table(columns: str, rows: Iterable[Sequence[object]]) -> str:
     """Of columns written as ``one | two``."""
     names = columns.split(" | ")
     lines = (names, ["---"] * len(names), *rows)
-    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines).replace("|  |", "| |")
+    return (
+        "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+        .replace("|  |", "| |")
+        .replace("|  |", "| |")
+    )
 
 
 def ratio(value: float) -> str:
@@ -66,8 +70,7 @@ def ratio(value: float) -> str:
 def provenance(name: str) -> str:
     """Commit, day and machine of a measurement."""
     found = kept(name)
-    machine = found["machine"].partition(", load")[0]
-    return f"Measured at commit {found['commit']} on {found['date']}; {machine}."
+    return f"Measured at commit {found['commit']} on {found['date']}; {found['machine']}."
 
 
 def run_table(name: str) -> str:
@@ -91,7 +94,11 @@ def _run_cells(row: Row) -> Sequence[object]:
         *(LOADS[row["load"]], NAMES[row["reader"]], row["client"] or "files"),
         *(f"{row['per_cpu_second']:,}", ratios[0], running, ratios[1]),
         AIMS[row["client"], row["load"]] if own else "",
-        *(f"{row['cpu']:.1f}", f"{row['stored']:.1f}" if own else "", f"{row['megabytes']:.0f}"),
+        *(
+            f"{row['cpu']:.1f}",
+            f"{row['stored']:.1f}" if row["stored"] else "",
+            f"{row['megabytes']:.0f}",
+        ),
     )
 
 
@@ -183,26 +190,32 @@ def _million(row: Row, measured: float, labels: float) -> Sequence[object]:
     database = micros(row, "database") * TARGET * (1 + measured) * of_labels / 1e6
     return (
         *(f"{labels:.2f}", f"{events / 1e6:.2f} million", f"{cores:,.0f}"),
-        *(f"{cores / BUSY:,.0f}", f"{database:,.0f}", f"{inserted / 1e3:,.0f} thousand"),
+        *(f"{cores / BUSY:,.0f}", f"{database:,.1f}", f"{inserted / 1e3:,.0f} thousand"),
         *(f"{log / 1e6:,.0f} MB", f"{inserted * DAY_SECONDS / 1e9:,.1f} thousand million"),
         f"{log * DAY_SECONDS / 1e12:,.1f} TB",
     )
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "run": lambda: run_table("run"),
-    "small": lambda: run_table("small"),
-    "profile": profile_table,
-    "cycles": cycles_table,
-    "rendering": rendering_table,
-    "scale": scale_table,
-    "million": million_table,
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "run": ("run", lambda: run_table("run")),
+    "small": ("small", lambda: run_table("small")),
+    "profile": ("profile", profile_table),
+    "cycles": ("refresh", cycles_table),
+    "rendering": ("refresh", rendering_table),
+    "scale": ("scale", scale_table),
+    "million": ("scale", million_table),
 }
+"""Each table: the result that it is of, and how it is rendered."""
 
 
 def rendered(page: str) -> str:
     """A page with all its tables; an unknown name: KeyError."""
-    return BLOCK.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
+    return BLOCK.sub(lambda found: f"{found[1]}\n{_table(found[2])}\n\n{found[3]}", page)
+
+
+def _table(name: str) -> str:
+    result, render = TABLES[name]
+    return render() if kept(result) else f"Not measured yet: `make bench FOR={result}`."
 
 
 def main() -> int:

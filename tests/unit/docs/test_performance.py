@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 BENCH = ROOT / "tests" / "bench"
 RESULTS = sorted((BENCH / "results").glob("*.json"))
-MEASURED = re.compile(r"<!-- measured: ([\w ]+) -->\n(.*?)\n<!-- end -->", re.DOTALL)
+MEASURED = re.compile(r"<!-- measured: ([\w ]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def test_the_pages_are_what_the_results_render_to() -> None:
@@ -29,13 +29,15 @@ def test_all_tables_of_measurements_are_rendered(page: str, rendered: int, typed
     """A table that somebody typed would stay when the program has changed."""
     text = (ROOT / "deploy" / "docs" / f"{page}.md").read_text()
     tables = MEASURED.findall(text)
-    assert all("| --- |" in table for _, table in tables)
+    assert all("| --- |" in table or "Not measured yet" in table for _, table in tables)
     heads = re.findall(r"^\|[ |-]+\|$", MEASURED.sub("", text), re.MULTILINE)
     assert (len(tables), len(heads)) == (rendered, typed)
 
 
-def test_every_table_has_a_result() -> None:
-    assert {"profile", "refresh", "run", "scale", "small"} == {path.stem for path in RESULTS}
+def test_every_result_is_shown_and_the_gate_has_its_own() -> None:
+    names = {path.stem for path in RESULTS}
+    assert "small" in names
+    assert names <= {"profile", "refresh", "run", "scale", "small"}
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
