@@ -23,7 +23,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: help demo test lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-detection bench-incidents clean
+.PHONY: help demo test lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-check bench-detection bench-incidents clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,9 +80,14 @@ adversary: $(VENV)/.installed-test  ## attack the published numbers as an outsid
 	@cd tests/support && PYTHONPATH=drivers:worlds exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
 
-bench: $(VENV)/.installed-test  ## measure speed, as ratios within one run [FOR=ingest]
-	@for one in $(or $(FOR),replay flush evaluate refresh ingest scale guard cohort scrape pages); do \
-	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS); done
+# Results are kept with commit and day, and the tables of the docs are rendered from them.
+bench: $(VENV)/.installed-bench  ## measure speed, as ratios within one run [FOR=run ARGS=--small]
+	@for one in $(or $(FOR),run refresh scale flush guard cohort scrape pages); do \
+	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS) || exit 1; done
+	@$(BIN)/python tests/bench/performance_page.py
+
+bench-check: $(VENV)/.installed-test  ## measure a small version, and fail 20 % below what the docs say
+	@$(BIN)/python tests/bench/bench_run.py --small --check $(ARGS)
 
 bench-detection: $(VENV)/.installed-test  ## compare false pages and delays with other rules (ten minutes)
 	@$(BIN)/python tests/bench/bench_detection.py $(if $(SEED),--seed $(SEED)) $(ARGS)
@@ -105,6 +110,11 @@ $(VENV)/.installed-test: pyproject.toml $(BIN)/python
 	@echo "== installing slicewatch and what the tests need into $(VENV) (once; a minute or two)"
 	@$(PIP) install --editable '.[demo,test]'
 	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-bench: $(VENV)/.installed-test
+	@echo "== installing what slicewatch is measured beside into $(VENV) (once)"
+	@$(PIP) install --editable '.[bench]'
+	@touch $@
 
 # Versioned names first: a plain python3 may be older. Each candidate is run, since a version
 # manager's shim may exist for a version that does not.

@@ -75,7 +75,7 @@ class Site:
         """Seconds to flush a label for each decision remembered by the last flush."""
         ids, ts = self._newest
         rows = [
-            (key, at, 0, 0, 1, at + int(HOUR), key, 1, 0)
+            (key, at, 0, 0, 1, at + int(HOUR), key, 1, 0, 0)
             for key, at in zip(ids.tolist(), ts.tolist(), strict=True)
         ]
         return self._flush("labels", labels=LabelColumns.of_rows(rows)) / max(len(rows), 1)
@@ -108,7 +108,7 @@ class Site:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pending", type=int, default=10_000_000, help="rows pending before")
+    parser.add_argument("--pending", type=int, default=2_000_000, help="rows pending before")
     rows_pending = parser.parse_args().pending
     report = Report(
         f"A flush of {ROWS:,} decisions, {rows_pending:,} pending (medians of {REPEATS})",

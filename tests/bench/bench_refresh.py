@@ -1,247 +1,313 @@
-"""What a refresh of a live evaluator costs, by what has happened since the one before (CPU).
+"""What one cycle of the service costs: a refresh by what closes in it, and rendering by series.
 
-Every 10 seconds of event time, from the evening of the fourth day to the next night. The deltas are
-written as an ingest process writes them, the rest is the service's own. Run it by
-``make bench FOR=refresh``; ``ARGS="--grids 209 --profile hour"`` shows where the time goes.
+The service's own parts are turned by hand, in one thread, on a broker in memory and with clocks
+that are moved: its ``evaluate_once`` is what ``slicewatch run`` calls every ten seconds. CPU of
+this thread. Run it by ``make bench FOR=refresh``,
+which keeps it in results/refresh.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import gc
-import pstats
-import shutil
+import json
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from common import VERSIONS, Report, settings_at
+
+# isort: split
+import msgspec
 import numpy as np
-from bench_evaluate import Grid
-from common import START, Report, settings_at
+from results import keep
+from soak import SoakClock
 
-from monitor import composition
+from alerts.exposition.exporter import Exporter
+from alerts.exposition.service_metrics import ServiceMetrics
+from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.clock import SystemClock
-from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum, atom_text, content_id
-from monitor.core.time import HOUR, SECOND, Grain, pane_of, to_micros
-from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
-from monitor.store.database import writing
-from monitor.store.deltas import Payload, summed, write_delta
-from monitor.store.dictionary_rows import write_dictionary
-from monitor.store.schema import ownership
+from monitor.core.publish.snapshot import Snapshot
+from monitor.core.time import DAY, HOUR, MINUTE, to_micros
+from monitor.service import Service
+from monitor.settings import Settings
+from monitor.store.database import reading
+from monitor.store.shard_rows import read_statuses, read_watermark
 
-GRIDS = {12: Grid(2, 3), 209: Grid(10, 18), 2_254: Grid(45, 48)}
-HOURLY = {12: 600, 209: 60, 2_254: 30}
-"""Decisions of each pair of values in an hour."""
-
-MINUTE = 60 * SECOND
-LATENESS = 10 * MINUTE
-DELAY = 20 * MINUTE  # of labels
-WARM = 71  # hours before the measurement: it begins at 23:00 of the third day
-END = 74 * HOUR + 30 * MINUTE
-FRESH = "router=t1", "router=t2"
+BEGINS = to_micros(datetime(2026, 6, 3, 20, tzinfo=UTC))
+"""A Wednesday evening: its midnight is the first day's, the next one is a new day as any other."""
+FROM, UNTIL = BEGINS + 27 * HOUR, BEGINS + 29 * HOUR + 20 * MINUTE
+"""What is measured, in steps; before it, hours are caught up several at a time."""
+CAUGHT_UP = 9 * HOUR
+PER_HOUR = 6_000
+AUDITED = 0.3
+ATTRIBUTE = """
+[[attribute]]
+name = "{name}"
+values = {values}
+definition = "bench"
+purpose = "bench"
+"""
+USE_CASE = """
+[[use_case]]
+name = "bench"
+owner = "bench"
+group_bys = [{ attributes = ["a"] }, { attributes = ["b"] }, { attributes = ["a", "b"] }]
+[use_case.contract]
+version = "1"
+effective = 2026-01-01
+reason = "bench"
+max_tpr_gap = 0.10
+max_fpr_gap = 0.10
+min_positives = 50
+min_negatives = 30
+window = "7d"
+"""
+COPIES = (1, 2, 4, 8)
+"""Contracts with the same content that are rendered: the number of series grows, and no row."""
 
 
 @dataclass(frozen=True)
-class Traffic:
-    """The cells of a grid, and how many decisions each has in an hour.
+class Grid:
+    """Two attributes: as many slices as values, pairs of them, and the total.
 
-    Attributes:
-        ids: of the cells.
-        hourly: mean number of decisions.
-        asked: share of which a label is requested.
-        ready: share of the labels that say so.
+    ``step`` is the event time between two cycles (microseconds).
     """
 
-    ids: np.ndarray[tuple[int], np.dtype[np.int64]]
-    hourly: np.ndarray[tuple[int], np.dtype[np.float64]]
-    asked: np.ndarray[tuple[int], np.dtype[np.float64]]
-    ready: np.ndarray[tuple[int], np.dtype[np.float64]]
-    meaning: Dictionary
+    a: int
+    b: int
+    step: int
 
-    @classmethod
-    def of(cls, grid: Grid, hourly: float, audit: int, rate: float) -> Traffic:
-        """Two thirds are served and audited, one third is reviewed; two versions decide."""
-        strata = [
-            (Stratum(Route.AUTO_SERVE, 1, audit).code, 0.4, rate, 0.8),
-            (Stratum(Route.AUTO_SERVE, 2, audit).code, 0.25, rate, 0.9),
-            (Stratum(Route.HUMAN_REVIEW, 0, 0).code, 0.35, 1.0, 0.3),
-        ]
-        atoms, cells, rows = {}, {}, []
-        for pair in range(grid.a * grid.b):
-            text = atom_text({"a": f"a{pair % grid.a}", "b": f"b{pair // grid.a}"})
-            atoms[content_id(text)] = text
-            for version in FRESH:
-                for code, share, asked, ready in strata:
-                    ids = content_id(text), content_id(version)
-                    cell = content_id(f"{ids[0]}/{ids[1]}/{code}")
-                    cells[cell] = (*ids, code)
-                    rows.append((cell, hourly * share / len(FRESH), asked, ready))
-        versions = {content_id(one): one for one in FRESH}
-        ids_, hourly_, asked_, ready_ = zip(*rows, strict=True)
-        meaning = Dictionary(atoms=atoms, versions=versions, cells=cells)
-        return cls(np.array(ids_), np.array(hourly_), np.array(asked_), np.array(ready_), meaning)
+    @property
+    def slices(self) -> int:
+        return self.a + self.b + self.a * self.b + 1
+
+    def settings(self, folder: Path) -> Settings:
+        path = folder / f"grid-{self.slices}.toml"
+        lists = {"a": [f"a{i}" for i in range(self.a)], "b": [f"b{i}" for i in range(self.b)]}
+        parts = [ATTRIBUTE.format(name=n, values=json.dumps(v)) for n, v in lists.items()]
+        path.write_text("".join(parts) + USE_CASE)
+        url = f"sqlite:///{folder}/grid-{self.slices}.db"
+        return settings_at(
+            url, path, STREAM__CLOCK="live", SERVER__PORT="0", SERVER__MAX_SERIES="1000000"
+        )
+
+
+GRIDS = {209: Grid(10, 18, 2 * MINUTE), 2_254: Grid(45, 48, 5 * MINUTE)}
+
+
+class Traffic:
+    """Decisions at an even pace and their labels, handed out up to a time."""
+
+    def __init__(self, grid: Grid, seed: int = 3) -> None:
+        rng = np.random.default_rng(seed)
+        n = int(PER_HOUR * (UNTIL - BEGINS) / HOUR)
+        at = BEGINS + np.sort(rng.integers(UNTIL - BEGINS, size=n))
+        score, pair = rng.random(n).round(3), rng.integers(grid.a * grid.b, size=n)
+        asked = (score < 0.4) | (rng.random(n) < AUDITED)
+        ready = rng.random(n) < 0.2 + 0.7 * score
+        said = at + MINUTE + (rng.exponential(10, n).clip(max=45) * MINUTE).astype(np.int64)
+        columns = (score.tolist(), pair.tolist(), asked.tolist())
+        rows = enumerate(zip(at.tolist(), *columns, strict=True))
+        decisions = [_decision(grid, i, row) for i, row in rows]
+        order = np.flatnonzero(asked)[np.argsort(said[asked])].tolist()
+        labels = [_label(i, int(at[i]), bool(ready[i]), int(said[i])) for i in order]
+        self._left = {
+            "decisions": (at, decisions),
+            "labels": (said[order], labels),
+        }
+
+    def until(self, now: int) -> Iterator[tuple[str, list[bytes], list[int]]]:
+        """Topic, messages and timestamps of what happened since the last call."""
+        for topic, (at, messages) in self._left.items():
+            end = int(np.searchsorted(at, now))
+            self._left[topic] = at[end:], messages[end:]
+            yield topic, messages[:end], (at[:end] // 1000).tolist()
+
+
+def _decision(grid: Grid, i: int, row: tuple[int, float, int, bool]) -> bytes:
+    at, score, pair, asked = row
+    served = score >= 0.4
+    event = {
+        "decision_id": f"decision-{i:012d}",
+        "decided_at": at // 1000,
+        "route": "auto_serve" if served else "human_review",
+        "judge_score": score,
+        "threshold": 0.4,
+        "evidence_passed": True,
+        "attributes": {"a": f"a{pair % grid.a}", "b": f"b{pair // grid.a}"},
+        "versions": VERSIONS,
+        "audit_p": AUDITED if served else 1.0,
+        "label_requested": asked,
+    }
+    return msgspec.json.encode(event)
+
+
+def _label(i: int, at: int, ready: bool, said: int) -> bytes:
+    event = {
+        "label_id": f"label-{i:012d}",
+        "decision_id": f"decision-{i:012d}",
+        "decided_at": at // 1000,
+        "version": 1,
+        "ready": ready,
+        "kind": "initial",
+        "reason": "review",
+        "reviewer": "h1",
+        "labelled_at": said // 1000,
+    }
+    return msgspec.json.encode(event)
 
 
 class Site:
-    """A store that is fed with deltas, and its evaluator."""
+    """The service's parts, turned by hand."""
 
-    def __init__(self, slices: int, path: Path) -> None:
-        folder, grid = path.parent, GRIDS[slices]
-        settings = settings_at(f"sqlite:///{path}", grid.settings(folder), STREAM__CLOCK="live")
-        self.engine = composition.open_store(settings, SystemClock())
-        coding = settings.coding
-        audit = coding.rate_index(0.3)
-        self.traffic = Traffic.of(grid, HOURLY[slices], audit, coding.audit_rates[audit])
-        self.evaluator = composition.build_evaluator(settings, self.engine, SystemClock())
+    def __init__(self, grid: Grid, folder: Path) -> None:
+        self.step = grid.step
+        self._settings = grid.settings(folder)
+        self._broker = MemoryBroker({"decisions": 1, "labels": 1})
+        self._traffic = Traffic(grid)
+        self.clock = SoakClock(BEGINS)
+        self._start()
 
-    def begin(self) -> None:
-        """Write what an ingest process writes before its first flush."""
-        with writing(self.engine) as connection:
-            write_dictionary(connection, self.traffic.meaning)
-            for topic in ("decisions", "labels"):
-                row = {"topic": topic, "part": 0, "epoch": 1, "seq": 0, "next_offset": 0}
-                row |= {"tallies": "{}", "holds_back": True}
-                connection.execute(ownership.insert().values(row))
+    def _start(self) -> None:
+        topics = ("decisions", "labels")
+        self.service = Service(
+            self._settings,
+            clock=self.clock,
+            source=lambda _: MemorySource(self._broker, topics, max_records=5_000),
+        )
+        assert self.service.ingest is not None
+        self.service.ingest.register()
 
-    def feed(self, start: int, end: int) -> None:
-        """Deltas of the decisions of an interval of event time, and of the labels that are due."""
-        decided = self._rows(start, end, labels=False)
-        late = self._rows(start - DELAY, end - DELAY, labels=True)
-        with writing(self.engine) as connection:
-            for topic, body in (("decisions", decided), ("labels", late)):
-                shard = Shard(topic, 0)
-                mark = end - LATENESS if topic == "decisions" else end
-                flush = ShardFlush(shard, 1, start, end, end, mark, True, Tallies())
-                update = ownership.update().where(ownership.c.topic == topic)
-                connection.execute(update.values(watermark=mark, max_decided_at=end))
-                write_delta(connection, flush, body)
+    def feed(self, now: int) -> None:
+        """Count what happened until then."""
+        self.clock.micros = now
+        ingest = self.service.ingest
+        assert ingest is not None
+        for topic, messages, stamps in self._traffic.until(now):
+            self._broker.produce(topic, messages, timestamps_ms=stamps)
+        while self._behind():
+            self.clock.seconds += 3.0  # longer than the interval of flushes
+            ingest.step(0)
+        self.clock.seconds += 30.0  # caught up: the shards take the newest time over
+        ingest.step(0)
 
-    def _rows(self, start: int, end: int, *, labels: bool) -> Payload:
-        panes = range(pane_of(start, Grain.MINUTES5), pane_of(end - 1, Grain.MINUTES5) + 1)
-        parts = [self._pane(pane, start, end, labels=labels) for pane in panes]
-        cells = np.concatenate([self.traffic.ids] * len(parts))
-        at = np.repeat(list(panes), len(self.traffic.ids))
-        none = np.empty(0, np.int64)
-        return summed(Payload(at, cells, np.concatenate(parts), none, none))
+    def _behind(self) -> bool:
+        statuses = read_statuses(self.service.engine)
+        return any(s.next_offset != self._broker.log(s.shard).high for s in statuses)
 
-    def _pane(
-        self, pane: int, start: int, end: int, *, labels: bool
-    ) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
-        """Counters by cell, the same whenever decisions and their labels are asked for."""
-        first, width, one = pane * int(Grain.MINUTES5), int(Grain.MINUTES5), self.traffic
-        values = np.zeros((len(one.ids), COUNTERS), np.int64)
-        if first < int(START.timestamp() * SECOND):
-            return values
-        for at in range(max(start, first), min(end, first + width), 10 * SECOND):
-            rng = np.random.default_rng(at // SECOND)
-            n = rng.poisson(one.hourly * 10 * SECOND / HOUR)
-            asked = rng.binomial(n, one.asked)
-            if not labels:
-                values[:, Counter.N] += n
-                values[:, Counter.Q] += asked
-                continue
-            values[:, Counter.LABELLED] += asked
-            values[:, Counter.READY] += rng.binomial(asked, one.ready)
-            values[:, Counter.DELAY_0] += asked
-        return values
+    @property
+    def watermark(self) -> int:
+        """Event time up to which the next cycle closes panes; 0 while there is none."""
+        with reading(self.service.engine) as connection:
+            return read_watermark(connection, "decisions") or 0
 
-    def close(self) -> None:
-        self.evaluator.release_lease()
-        self.engine.dispose()
-
-
-def prepared(slices: int, kept: Path) -> Path:
-    """A store at 23:00 of the third day."""
-    path = kept / f"refresh-{slices}.db"
-    if not path.exists():
-        site, start = Site(slices, path), to_micros(START)
-        site.begin()
-        for hour in range(WARM):
-            site.feed(start + hour * HOUR, start + (hour + 1) * HOUR)
-            site.evaluator.cycle()
-        site.close()
-    return path
-
-
-def moments() -> Iterator[int]:
-    """Ends of steps, since the start: 10 seconds wide around full hours, else a minute."""
-    at = WARM * HOUR
-    while at < END:
-        near = (at - LATENESS + MINUTE) % HOUR
-        at += 10 * SECOND if near < 2 * MINUTE else MINUTE
-        yield at
-
-
-def reached(site: Site) -> dict[str, int]:
-    """How far the evaluator is: its watermark, and the last cohort, in panes."""
-    memory = site.evaluator._memory
-    if memory is None:
-        return {}
-    decided, cohort = memory.release.decisions or 0, memory.detection.consumed or 0
-    return {
-        "first cohort of a day": cohort // 24,
-        "cohort": cohort,
-        "hour": decided // HOUR,
-        "5 minutes": decided // (5 * MINUTE),
-    }
-
-
-def measure(slices: int, kept: Path, folder: Path, profiled: str) -> dict[str, list[float]]:
-    """CPU milliseconds of cycles by kind."""
-    path = folder / f"{slices}.db"
-    shutil.copy(prepared(slices, kept), path)
-    site, start = Site(slices, path), to_micros(START)
-    took: dict[str, list[float]] = defaultdict(list)
-    last, found = WARM * HOUR, None
-    for at in (last, *moments()):
-        if at > last:
-            site.feed(start + last, start + at)
-        last, before, profile = at, reached(site), cProfile.Profile()
+    def refresh(self) -> float:
+        """CPU milliseconds of one cycle with all it publishes."""
         gc.collect()
-        if profiled:
-            profile.enable()
-        began = time.process_time()
-        site.evaluator.cycle()
-        took_now = 1e3 * (time.process_time() - began)
-        profile.disable()
-        now = reached(site)
-        kinds = (name for name, pane in now.items() if pane != before[name])
-        kind = next(kinds, "no pane") if before else "first after a start"
-        took[kind].append(took_now)
-        if kind == profiled:
-            found = found or pstats.Stats(stream=sys.stdout)
-            found.add(profile)
-    site.close()
-    if found is not None:
-        found.sort_stats("cumulative").print_stats(90)
-        found.sort_stats("tottime").print_stats(45)
-    return took
+        return 1e3 * cpu(self.service.evaluate_once)
+
+    def restart(self) -> None:
+        """A new process on the same database."""
+        self.stop()
+        self._start()
+
+    def stop(self) -> None:
+        """Give the lease back, and close."""
+        self.service.evaluator.release_lease()
+        assert self.service.ingest is not None
+        self.service.ingest.source.close()
+        self.service.stop()
+
+
+def cpu(call: Callable[[], object]) -> float:
+    """CPU seconds of a call in this thread."""
+    began = time.thread_time()
+    call()
+    return time.thread_time() - began
+
+
+CLOSING = {DAY: "a new day", HOUR: "an hour closes", 5 * MINUTE: "five minutes close"}
+
+
+def closing(now: int, before: int) -> str:
+    """What the watermark has passed since the cycle before."""
+    passed = (name for unit, name in CLOSING.items() if now // unit > before // unit)
+    return next(passed, "nothing closes")
+
+
+def refreshes(site: Site) -> dict[str, list[float]]:
+    """CPU milliseconds of cycles, by what closed in them."""
+    for now in range(BEGINS + HOUR, FROM + 1, HOUR):
+        site.feed(now)
+        if (FROM - now) % CAUGHT_UP == 0:
+            site.refresh()
+    found, before = defaultdict(list), site.watermark
+    for now in range(FROM + site.step, UNTIL, site.step):
+        site.feed(now)
+        reached = site.watermark
+        found[closing(reached, before)].append(site.refresh())
+        before = reached
+    for _ in range(2):
+        site.restart()
+        found["the first after a start"].append(site.refresh())
+    return found
+
+
+def rendering(snapshot: Snapshot, copies: int) -> tuple[int, float]:
+    """Series, and CPU microseconds each, of a page that was never rendered before."""
+    (contract,) = snapshot.contracts
+    many = [replace(contract, contract=f"bench-{i}") for i in range(copies)]
+    page = replace(snapshot, contracts=tuple(many))
+    took = []
+    for _ in range(3):
+        exporter = Exporter(ServiceMetrics(), max_series=10_000_000, clock=SystemClock())
+        gc.collect()
+        took.append(cpu(lambda: exporter.publish(page)))  # noqa: B023 - called at once
+    lines = exporter.body("", False)[0].splitlines()
+    series = sum(1 for line in lines if not line.startswith(b"#"))
+    return series, 1e6 * min(took) / series
+
+
+def measure(slices: int, cycles: Report, pages: Report) -> None:
+    """The rows of one grid."""
+    with tempfile.TemporaryDirectory() as name:
+        site = Site(GRIDS[slices], Path(name))
+        for what, took in refreshes(site).items():
+            cycles.add(f"{slices:,}", what, len(took), f"{median(took):.1f}", f"{max(took):.1f}")
+        snapshot = site.service.snapshot
+        assert snapshot is not None
+        for copies in COPIES if slices == min(GRIDS) else (1,):
+            series, micros = rendering(snapshot, copies)
+            pages.add(f"{slices:,}", copies, f"{series:,}", f"{micros:.1f}")
+        site.stop()
+
+
+def reports() -> tuple[Report, Report]:
+    """Tables of cycles and of pages."""
+    title = f"A cycle's CPU, {PER_HOUR:,} decisions an hour with their labels"
+    cycles = Report(title, "slices", "what closes", "cycles", "median ms", "longest ms")
+    return cycles, Report("Rendering of a new page", "slices", "contracts", "series", "us each")
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--grids", type=int, nargs="+", default=[12, 209], choices=[*GRIDS])
-    parser.add_argument("--kept", type=Path, help="folder of stores to begin with")
-    parser.add_argument("--profile", default="", help="kind of refresh to look into")
-    given = parser.parse_args()
-    report = Report(
-        "CPU of a refresh, ms: median, and longest",
-        *("slices", "since the last", "refreshes", "median", "longest"),
-    )
-    with tempfile.TemporaryDirectory() as name:
-        for slices in given.grids:
-            took = measure(slices, given.kept or Path(name), Path(name), given.profile)
-            for kind, all_of in took.items():
-                cells = f"{median(all_of):.1f}", f"{max(all_of):.1f}"
-                report.add(f"{slices:,}", kind, len(all_of), *cells)
-    report.close()
+    parser.add_argument("--slices", type=int, choices=GRIDS, action="append")
+    chosen = parser.parse_args()
+    cycles, pages = reports()
+    for slices in chosen.slices or GRIDS:
+        measure(slices, cycles, pages)
+    cycles.close()
+    pages.close()
+    if len(sys.argv) == 1:
+        keep("refresh", cycles=cycles.rows, pages=pages.rows)
 
 
 if __name__ == "__main__":

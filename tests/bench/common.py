@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import resource
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests/support" / room) for room in ("", "drivers", "worlds", "oracles")]
 
 import numpy as np  # noqa: E402
-import pandas as pd  # noqa: E402
 import sqlalchemy as sa  # noqa: E402
 from id_keys import WITH_KEY  # noqa: E402
 from postgres import PostgresServer, has_postgres  # noqa: E402
@@ -34,88 +30,9 @@ from monitor.store import database as db  # noqa: E402
 from monitor.store.schema import pending  # noqa: E402
 
 VERSIONS = {"judge": "j1", "rubric": "r1", "policy": "p1", "router": "t1"}
-LANGUAGES = ("en", "de", "es")
-CHANNELS = ("chat", "email")
 START = datetime(2026, 6, 1, tzinfo=UTC)
-SHARE_REVIEWED = 0.40  # with 5 % audits of the rest, 43 % of decisions are requested
 QUICKSTART = ROOT / "deploy" / "examples" / "quickstart.toml"
 PORTION = 500_000
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Decisions and the labels of the requested ones, as messages and as a table."""
-
-    decisions: list[bytes]
-    labels: list[bytes]
-    frame: pd.DataFrame
-
-
-def traffic(n: int, hours: float = 2.0, seed: int = 7) -> Traffic:
-    """``n`` decisions over some hours of event time, and a label for each requested one."""
-    rng = np.random.default_rng(seed)
-    score = rng.random(n).round(3)
-    served = score >= SHARE_REVIEWED
-    requested = ~served | (rng.random(n) < 0.05)
-    ready = rng.random(n) < 0.2 + 0.7 * score
-    frame = pd.DataFrame(
-        {
-            "language": np.array(LANGUAGES)[rng.integers(len(LANGUAGES), size=n)],
-            "channel": np.array(CHANNELS)[rng.integers(len(CHANNELS), size=n)],
-            "served": served,
-            "ready": ready,
-        }
-    )
-    step = timedelta(hours=hours) / n
-    moments = [(START + i * step).isoformat() for i in range(n)]
-    columns = zip(frame["language"], frame["channel"], score.tolist(), requested, strict=True)
-    decisions = [
-        _decision(i, moments[i], {"language": language, "channel": channel}, at, bool(asked))
-        for i, (language, channel, at, asked) in enumerate(columns)
-    ]
-    labels = [
-        json.dumps(label(i, moments[i], bool(ready[i]))).encode()
-        for i in np.flatnonzero(requested).tolist()
-    ]
-    return Traffic(decisions, labels, frame)
-
-
-def _decision(i: int, at: str, values: dict[str, str], score: float, asked: bool) -> bytes:
-    served = score >= SHARE_REVIEWED
-    event = {
-        "decision_id": f"decision-{i:012d}",
-        "decided_at": at,
-        "route": "auto_serve" if served else "human_review",
-        "judge_score": score,
-        "threshold": SHARE_REVIEWED,
-        "evidence_passed": True,
-        "attributes": values,
-        "versions": VERSIONS,
-        "audit_p": 0.05 if served else 1.0,
-        "label_requested": asked,
-    }
-    return json.dumps(event).encode()
-
-
-def label(i: int, at: str, ready: bool) -> dict[str, object]:
-    """The label of decision ``i``."""
-    return {
-        "label_id": f"label-{i:012d}",
-        "decision_id": f"decision-{i:012d}",
-        "decided_at": at,
-        "version": 1,
-        "ready": ready,
-        "kind": "initial",
-        "reason": "review",
-        "reviewer": "h1",
-        "labelled_at": at,
-    }
-
-
-def arrays(messages: Sequence[bytes], size: int) -> list[bytes]:
-    """The same events, ``size`` of them in each message."""
-    runs = (messages[i : i + size] for i in range(0, len(messages), size))
-    return [b"[" + b",".join(run) + b"]" for run in runs]
 
 
 def timed(call: Callable[[], object]) -> float:
@@ -208,11 +125,6 @@ def databases(folder: Path) -> Iterator[Databases]:
         made.close()
 
 
-def peak_megabytes() -> float:
-    """Most memory this process ever had resident."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
 def machine() -> str:
     """What the figures were measured on, in one line."""
     model = platform.processor() or platform.machine()
@@ -244,6 +156,11 @@ class Report:
         row = tuple(str(cell) for cell in cells)
         self._rows.append(row)
         self._console.print("  " + " | ".join(row), highlight=False, markup=False)
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """All of them, as they are kept."""
+        return [dict(zip(self._columns, row, strict=True)) for row in self._rows]
 
     def close(self) -> None:
         """Print the whole table."""
