@@ -463,9 +463,8 @@ weekly_release = Table(
     *_ids("number"),
     *_columns(BigInteger, "as_of", "stored_at"),
     Column("body", LargeBinary, nullable=False),
-    Column("rests", Text),
-    comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week; rests,"
-    " the families that have had the rest of the week, as JSON.",
+    Column("rests", Text),  # names of the families that have had the rest of the week, as JSON
+    comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
 )
 
 bias_score = Table(
