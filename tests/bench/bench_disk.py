@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy as sa
-from common import Databases, Report, Traffic, databases, settings_at, traffic
+from common import Databases, Report, databases, settings_at
+from disk_traffic import Traffic, traffic
 
 from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.sources.file_source import FileSource
