@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "1015"
-down_revision = "1010"
+down_revision = "1014"
 branch_labels = None
 depends_on = None
 
