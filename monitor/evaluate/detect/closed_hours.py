@@ -146,5 +146,5 @@ def _fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
     try:
         return PageTests.start(settings, parts, ROUTES)
     except ValueError:
-        log.warning("the tests of routes begin anew: their stored state is of another version")
+        log.warning("the detectors begin anew: their stored state is of another version")
         return PageTests.start(settings, turn=ROUTES)
