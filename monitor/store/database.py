@@ -24,6 +24,12 @@ from monitor.store import bulk
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _UNRELEASED = frozenset(f"{number:04}" for number in range(1, 12))  # schemas of the development
+PAGE_CACHE_KILOBYTES = 32_000
+"""Memory of a connection to SQLite at most, which any decisions fill with time.
+
+Ids are hashes: a flush of 10,000 changes pages all over its tables. In SQLite's own 2 MB most are
+written and read again meanwhile, which doubles the time of a row.
+"""
 _BUSY_SECONDS = 20
 _BUSY_RETRY_SECONDS = 0.02
 _SERVER = "postgresql"
@@ -130,9 +136,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
     for pragma in (
         # In WAL a power cut may undo the last commits, offsets and effects alike: still exact.
         "synchronous = NORMAL",
-        # Ids are hashes: a flush of 10,000 changes pages all over its tables. In the default of
-        # 2 MB most are written and read again meanwhile, which doubles the time of a row.
-        "cache_size = -32000",
+        f"cache_size = -{PAGE_CACHE_KILOBYTES}",
         "foreign_keys = ON",
     ):
         connection.execute(f"PRAGMA {pragma}")
