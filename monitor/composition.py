@@ -484,11 +484,16 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
     )
 
 
-def health_policy(settings: Settings) -> HealthPolicy:
-    """Expectations of the whole service, against which its health is judged."""
+def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
+    """Expectations of the whole service, against which its health is judged.
+
+    Args:
+        settings: of the service.
+        pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
+    """
     stream = settings.stream
     topics = stream.decisions_topic, stream.labels_topic
-    return HealthPolicy(stream.clock == "live", stream.lateness, topics)
+    return HealthPolicy(stream.clock == "live", stream.lateness, topics, pace)
 
 
 def build_servers(

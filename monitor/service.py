@@ -63,6 +63,7 @@ class Service:
     """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`.
 
     Without threads a caller turns its parts itself: ``ingest.step`` and :meth:`evaluate_once`.
+    With a simulated ``clock``, ``pace`` is the seconds of event time that pass in a second.
 
     Attributes:
         settings: of the whole service.
@@ -81,10 +82,12 @@ class Service:
         parts: Parts = Parts(),
         *,
         clock: Clock | None = None,
+        pace: float = 1.0,
         source: Callable[[Settings], RecordSource] = composition.kafka_source,
     ) -> None:
         self.settings = settings
         self._clock = clock or SystemClock()
+        self._health_policy = composition.health_policy(settings, pace)
         self.metrics = ServiceMetrics(
             REASONS,
             k=max(use_case.k or settings.privacy.k for use_case in settings.use_case),
@@ -331,9 +334,10 @@ class Service:
         if now < self._next_judged:
             return
         self._next_judged = now + JUDGE_SECONDS
-        policy = composition.health_policy(self.settings)
         behind = self.ingest is not None and self.ingest.health.behind
-        found = read_blindness(self.engine, policy, self._clock.now(), ingest_behind=behind)
+        found = read_blindness(
+            self.engine, self._health_policy, self._clock.now(), ingest_behind=behind
+        )
         for reason in found:
             if reason not in self._blind:
                 log.error("the service is blind: %s", reason.text)

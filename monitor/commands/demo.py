@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from monitor import logs
-from monitor.demo.demo_run import Demo, Options
+from monitor.demo.demo_run import SPEED, Demo, Options
 from monitor.demo.table import screen_for, svg
 from monitor.demo.view import document
 from monitor.service import Service
@@ -59,7 +59,12 @@ def command(
     logs.configure("ERROR")
     options, screen = Options(seconds, seed, port), screen_for(silent=as_json)
     with stopping() as stop:
-        demo = Demo(options, lambda settings, clock: Service(settings, clock=clock), screen, stop)
+        demo = Demo(
+            options,
+            lambda settings, clock: Service(settings, clock=clock, pace=SPEED),
+            screen,
+            stop,
+        )
         last = demo.run()
     if as_json:
         click.echo(json.dumps(document(last, demo.produced, seed), indent=2))

@@ -97,6 +97,7 @@ class Facts:
         labels_silent_since: beginning of the hour in which labels last came (microseconds), if
             labels have been silent for too long since; None: they have not.
         ingest_behind: a worker is known not to have read all that there is.
+        pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
     """
 
     now: int
@@ -105,6 +106,7 @@ class Facts:
     missed: float | None = None
     labels_silent_since: int | None = None
     ingest_behind: bool = False
+    pace: float = 1.0
 
     @property
     def newest(self) -> int | None:
@@ -150,7 +152,7 @@ def _behind(facts: Facts) -> Iterator[Reason]:
     newest = facts.newest
     if newest is None:
         return
-    limit = newest - facts.lateness - BEHIND
+    limit = newest - facts.lateness - BEHIND * facts.pace
     late = [
         s.name
         for s in facts.shards
@@ -167,7 +169,7 @@ def _behind(facts: Facts) -> Iterator[Reason]:
 
 def _decisions_silent(facts: Facts) -> Iterator[Reason]:
     newest = facts.newest
-    if newest is None or facts.missed is None or facts.now - newest < SILENT:
+    if newest is None or facts.missed is None or facts.now - newest < SILENT * facts.pace:
         return
     if facts.missed >= MISSED:
         yield Reason(

@@ -33,6 +33,7 @@ WEEK = 7 * DAY
 _WEEK_SHIFT = 3 * DAY
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UTC_ZONE = "UTC"
+_LAST_MONDAY = date(9999, 12, 27)
 _MONTHS = [(year, month) for year in range(2020, 2038) for month in range(1, 13)]
 """Of them a time zone is asked for its offset: later rules are in no table."""
 
@@ -76,6 +77,11 @@ def to_micros(at: datetime) -> int:
 def to_datetime(micros: int) -> datetime:
     """The aware UTC datetime of an instant in microseconds."""
     return _EPOCH + timedelta(microseconds=micros)
+
+
+_FIRST = to_micros(datetime(1, 1, 2, tzinfo=UTC))
+_LAST = to_micros(datetime(9999, 12, 31, tzinfo=UTC))
+"""Instants that have a date in every time zone, in the first and the last week with a name."""
 
 
 def in_zone(micros: int, zone: str) -> datetime:
@@ -127,7 +133,7 @@ class IsoWeek:
     @classmethod
     def of(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
         """The week that holds an instant (microseconds)."""
-        found = in_zone(at, zone).isocalendar()
+        found = in_zone(min(max(at, _FIRST), _LAST), zone).isocalendar()
         return cls(found.year, found.week, zone)
 
     @classmethod
@@ -160,8 +166,12 @@ class IsoWeek:
         return self._monday(1)
 
     def _monday(self, weeks: int) -> int:
-        monday = date.fromisocalendar(self.year, self.week, 1) + timedelta(weeks=weeks)
-        return to_micros(datetime.combine(monday, time(), _zone(self.zone)))
+        monday = date.fromisocalendar(self.year, self.week, 1)
+        if monday > _LAST_MONDAY - timedelta(weeks=weeks):  # no calendar has what comes after it
+            return to_micros(datetime.combine(monday, time(), UTC)) + weeks * 7 * DAY
+        return to_micros(
+            datetime.combine(monday + timedelta(weeks=weeks), time(), _zone(self.zone))
+        )
 
     @property
     def before(self) -> IsoWeek:

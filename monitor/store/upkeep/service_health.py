@@ -37,11 +37,13 @@ class HealthPolicy:
         live: it reads the present; else nothing is expected of it.
         lateness: how far watermarks are behind the newest event (microseconds).
         topics: decisions first, labels second.
+        pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
     """
 
     live: bool
     lateness: int
     topics: tuple[str, str]
+    pace: float = 1.0
 
 
 def read_blindness(
@@ -60,7 +62,7 @@ def read_blindness(
     with reading(engine) as connection:
         facts = _facts(connection, policy, now)
         newest = facts.newest
-        if newest is not None and now - newest >= SILENT:
+        if newest is not None and now - newest >= SILENT * policy.pace:
             facts = replace(facts, missed=missed_since(connection, newest, now))
     return blindness(replace(facts, ingest_behind=ingest_behind))
 
@@ -74,6 +76,7 @@ def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:
         policy.lateness,
         _shards(connection, policy.topics, here),
         labels_silent_since=None if silent is None else pane_start(silent, Grain.HOUR),
+        pace=policy.pace,
     )
 
 

@@ -122,6 +122,16 @@ def test_labels_come_weeks_after_their_decisions() -> None:
     assert reasons(SEES, replace(LABELS, newest=None, watermark=None)) == []
 
 
+def test_in_a_simulation_minutes_are_those_of_who_watches() -> None:
+    """A day in ten seconds: a thread that waits a moment for a core is an hour behind."""
+    pace = 8_640.0
+    hours = replace(facts(SEES, late(6 * HOUR)), pace=pace)
+    assert blindness(hours) == []
+    (reason,) = blindness(replace(hours, shards=(SEES, late(int(BEHIND * pace) + 1))))
+    assert reason.why is Blind.BEHIND
+    assert blindness(replace(facts(silent(DAY), missed=1e9), pace=pace)) == []
+
+
 def test_all_that_are_behind_the_clock_alike_are_not_behind_each_other() -> None:
     old = replace(SEES, newest=NOW - 30 * DAY, watermark=NOW - 30 * DAY - LATENESS)
     assert reasons(old, replace(old, name="decisions/1")) == []
