@@ -178,7 +178,8 @@ def test_what_advises_is_kept_in_the_same_table_and_finds_the_slice_too(
     """So whatever is compared above holds for it too."""
     parts = {str(name): body for name, body in alone["detector"]}
     kinds = {name.partition("/")[0] for name in parts if name.startswith("~")}
-    assert kinds == {"~found", "~drift", "~delays", "~labels", "~requests", "~river"}
+    advice = {"~found", "~drift", "~delays", "~labels", "~requests", "~river"}
+    assert kinds == {*advice, "~routes"}, "and the tests of limits that need no labels"
     found = parts["~found"]
     assert isinstance(found, bytes)
     tallies = Ledger.from_bytes(found).tallies
