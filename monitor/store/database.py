@@ -84,7 +84,7 @@ def create_engine(url: str) -> sa.Engine:
             parsed,
             pool_pre_ping=on_server,
             hide_parameters=True,  # rows must not appear in error texts
-            connect_args=_connect_arguments() if on_server else {},
+            connect_args=_connect_arguments(parsed) if on_server else {},
         )
     except ModuleNotFoundError as error:
         raise StoreError(
@@ -112,9 +112,12 @@ def _with_driver(url: sa.URL) -> sa.URL:
     return url.set(drivername=_DRIVER) if plain else url
 
 
-def _connect_arguments() -> dict[str, Any]:
-    options = " ".join(f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items())
-    return {**_CONNECT_ARGUMENTS, "options": options}
+def _connect_arguments(url: sa.URL) -> dict[str, Any]:
+    """Ours; of the options of the server those of the URL come last, and so prevail."""
+    options = [f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items()]
+    given = url.query.get("options", ())
+    options += [given] if isinstance(given, str) else given
+    return {**_CONNECT_ARGUMENTS, "options": " ".join(options)}
 
 
 def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: object) -> None:
