@@ -24,7 +24,7 @@ def test_the_pages_are_what_the_results_render_to() -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-@pytest.mark.parametrize(("page", "rendered", "typed"), [("performance", 6, 0), ("sizing", 1, 2)])
+@pytest.mark.parametrize(("page", "rendered", "typed"), [("performance", 6, 0), ("sizing", 1, 4)])
 def test_all_tables_of_measurements_are_rendered(page: str, rendered: int, typed: int) -> None:
     """A table that somebody typed would stay when the program has changed."""
     text = (ROOT / "deploy" / "docs" / f"{page}.md").read_text()

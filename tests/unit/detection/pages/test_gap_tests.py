@@ -73,7 +73,7 @@ def tally(one: SliceCohort, metric: Metric, rows: list[int]) -> tuple[int, int]:
 def expected(
     hours: list[SliceCohort], metric: Metric, row: int, others: list[int], direction: Direction
 ) -> Floats:
-    """Hour by hour; arm a has the higher rate if the breach is as the direction says."""
+    """Hour by hour of a day; arm a has the higher rate if the breach is as the direction says."""
     trials, hits, total = 20.0, 20.0 * USUAL[metric], np.zeros(ALTERNATIVES)
     for one in hours:
         mine, theirs = tally(one, metric, [row]), tally(one, metric, others)
@@ -83,6 +83,8 @@ def expected(
         a, b = (mine, theirs) if slice_is_higher else (theirs, mine)
         counts = PairCounts(*(np.array([x]) for x in (*a, *b)))
         total += gap_log_e(counts, np.array([hits / trials]), LIMIT)[0]
+        if not metric.labelled:
+            continue  # of one level a day
         new = mine[0] + theirs[0]
         old = 0.5 ** (new / 1000)
         trials, hits = trials * old + new, hits * old + mine[1] + theirs[1]
