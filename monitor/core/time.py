@@ -79,9 +79,9 @@ def to_datetime(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
+# Instants that have a date in every time zone, in the first and in the last week with a name.
 _FIRST = to_micros(datetime(1, 1, 2, tzinfo=UTC))
 _LAST = to_micros(datetime(9999, 12, 31, tzinfo=UTC))
-"""Instants that have a date in every time zone, in the first and the last week with a name."""
 
 
 def in_zone(micros: int, zone: str) -> datetime:

@@ -2,7 +2,7 @@
 
 Never the truth: what is not here is looked up in ``pending``. A row of ``pending`` is never
 changed, so one that was stored stays right until it is deleted. Who deletes rows fences the worker,
-as a change of codings does, or is seen by :func:`monitor.store.erasure.deletions`.
+as a change of codings does, or is seen by :func:`monitor.store.erasure.read_deletions`.
 """
 
 from __future__ import annotations
