@@ -335,10 +335,14 @@ def test_the_readers_login_reads_what_is_published(
     """Grafana's: only after the second run of roles.sql may it read the tables."""
     password = variables[0]["READER_PASSWORD"]
     engine = create_engine(around.server.url("slicewatch", "slicewatch_reader", password))
-    with engine.connect() as connection:
-        found = connection.execute(sa.text("SELECT count(*) FROM published_rate")).scalar_one()
+
+    def published() -> bool:
+        with engine.connect() as connection:
+            found = connection.execute(sa.text("SELECT count(*) FROM published_rate"))
+            return bool(found.scalar_one())
+
+    eventually(published, "rates are published")
     engine.dispose()
-    assert found > 0
     assert played.running
 
 

@@ -9,6 +9,7 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from alerts.exposition.exporter import Exporter
 from alerts.exposition.service_metrics import ServiceMetrics
@@ -22,6 +23,7 @@ FAR = 20.0
 GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
 Start = Callable[..., Servers]
+LISTENING = "0A"  # in /proc/net/tcp
 
 
 class StillClock:
@@ -75,6 +77,18 @@ def starter(exporter: Exporter, switches: Switches) -> Iterator[Start]:
 
 def connect(server: Servers) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=FAR)
+
+
+def open_connections(server: Servers) -> int:
+    """Accepted connections that the server still holds a descriptor of, as the system says.
+
+    Neither those that wait in the backlog nor those it has let go of, whose rest the system sends.
+    """
+    held = 0
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, _, state, *_, inode = line.split()[:10]
+        held += int(local[-4:], 16) == server.port and state != LISTENING and inode != "0"
+    return held
 
 
 def fetch(
