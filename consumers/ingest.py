@@ -273,6 +273,7 @@ class Ingest:
             self._lost_store(error)
             return
         for state in claimed:
+            self._paused.discard(state.shard)  # a claim resumes what it takes
             self._set_back(state)
             self._report(state)
         self._wall.require_right()

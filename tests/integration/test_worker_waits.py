@@ -184,3 +184,22 @@ def test_a_quiet_shard_takes_over_the_time_of_others_unless_it_is_paused(
         idle = worker._reconciler.review(now, paused, wall=pipeline.clock.now()) or []
         assert (D1 in [state.shard for state in idle]) is not (D1 in paused)
         now += REVIEW_SECONDS
+
+
+def test_a_shard_that_waits_for_others_still_waits_when_it_was_claimed_back(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(pipeline, D0, "a")
+    worker = pipeline.worker()
+    monkeypatch.setattr("consumers.ingest.paused_shards", lambda *_: {D1})
+    run(pipeline, worker, 3)
+    before = worker.states[D1].claim.epoch
+    worker.store.claim([D1], "another", {DECISIONS: None})
+    run(pipeline, worker, REVIEW_SECONDS + 5)
+    assert worker.states[D1].claim.epoch > before + 1, "claimed back"
+    send(pipeline, D1, "b")
+    run(pipeline, worker, 5)
+    assert [s.next_offset for s in pipeline.statuses()] == [1, 0, 0]
+    monkeypatch.undo()
+    run(pipeline, worker, 5)
+    assert pipeline.drained()
