@@ -1,4 +1,4 @@
-"""Why an event is not counted, as reason and field, and in words; never what the event said.
+"""Reasons why an event is not counted, with the field, and in words; never what the event said.
 
 Producers use it before they send (:mod:`consumers.producing`), so it imports nothing heavy.
 """

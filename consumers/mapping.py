@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a field of an event comes from.
+    """Origin of a field of an event.
 
     Attributes:
         path: of names and indices; None when the log has no place for it.
@@ -183,7 +183,7 @@ def _path(key: str, pointer: str) -> tuple[str, ...]:
 
 
 def _texts(key: str, values: Mapping[str, str], named: list[str]) -> dict[str, dict[str, Any]]:
-    """What texts mean, by field."""
+    """Meanings of texts, by field."""
     found: dict[str, dict[str, Any]] = {}
     for one, meaning in values.items():
         field, equals, text = one.partition("=")

@@ -67,7 +67,7 @@ def _number(value: float | None) -> float | None:
 
 
 def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
-    """What a nested part says: null is absent, and numbers are as above."""
+    """Content of a nested part: null is absent, and numbers are as above."""
     if isinstance(part, msgspec.Raw):
         read: Mapping[str, object] = _OBJECT.decode(part) or {}
     elif isinstance(part, msgspec.Struct):

@@ -461,7 +461,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
 def backtest_policy(
     settings: Settings, engine: sa.Engine, since: int | None, until: int | None
 ) -> BacktestPolicy:
-    """What a trial of these settings' contracts on the stored cohorts takes."""
+    """Policy for a trial of these settings' contracts on the stored cohorts."""
     return BacktestPolicy(
         contracts=settings.contracts,
         eras=Codings(engine).eras(settings.coding),
@@ -530,7 +530,7 @@ def build_servers(
 
 
 def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> Receiver | None:
-    """What takes events over HTTP; None where nobody may send any."""
+    """Receiver of events over HTTP; None where nobody may send any."""
     if not settings.server.producers:
         return None
     stream = settings.stream
@@ -582,7 +582,7 @@ def _dashboard(settings: Settings, one: Dashboard) -> str | None:
 
 
 def report_facts(settings: Settings) -> ReportFacts:
-    """What the settings say of a weekly report."""
+    """Facts of a weekly report that the settings have."""
     return ReportFacts(
         program=f"slicewatch {program_version()}",
         use_cases=tuple(map(_use_case_facts, settings.use_case)),
@@ -601,7 +601,7 @@ def report_facts(settings: Settings) -> ReportFacts:
 
 
 def _status_url(url: str) -> str:
-    """Where others reach the status page; empty where only this machine does."""
+    """Address at which others reach the status page; empty where only this machine does."""
     return "" if is_loopback(urlsplit(url).hostname or "") else url.rstrip("/")
 
 

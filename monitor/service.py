@@ -355,7 +355,7 @@ class Service:
         )
 
     def _blind_texts(self) -> list[str]:
-        """Why nothing new can be seen; the evaluator first, since it judges all else."""
+        """Reasons why nothing new can be seen; the evaluator first, since it judges all else."""
         return [*self._evaluator_behind(), *(reason.text for reason in self._blind)]
 
     def _evaluator_behind(self) -> Iterator[str]:

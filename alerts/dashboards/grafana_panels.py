@@ -20,7 +20,7 @@ _NO_THRESHOLDS = {"mode": "absolute", "steps": [{"color": "text", "value": None}
 
 
 def reference(source: Source) -> Json:
-    """How a query names its data source: by the variable in which it is chosen."""
+    """Name of a query's data source: the variable in which it is chosen."""
     return {"type": source.value, "uid": f"${{{source.variable}}}"}
 
 

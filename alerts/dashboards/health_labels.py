@@ -23,7 +23,7 @@ _QUANTILES = {"0.5": "half", "0.9": "nine of ten", "0.99": "99 of 100"}
 
 
 def labels(complete: float) -> tuple[Panel, ...]:
-    """Whether labels come, how late, and whether they are sampled as stated.
+    """Panels on labels: do they come, how late, and are they sampled as stated.
 
     Args:
         complete: the completeness at which a cohort is mature, by the settings.

@@ -120,7 +120,7 @@ def gaps_by_day(number: int) -> Panel:
 
 
 def days_in_states(number: int) -> Panel:
-    """How many slices were in which state, by day."""
+    """Number of slices in each state, by day."""
     return Panel(
         number,
         "states_by_day",

@@ -1,4 +1,4 @@
-"""What a dashboard consists of, in slicewatch's words; :mod:`alerts.dashboards.grafana` writes it.
+"""Parts of a dashboard, in slicewatch's words; :mod:`alerts.dashboards.grafana` writes them.
 
 Panels are data. Everything that Grafana wants to be told and that is the same everywhere (no joined
 gaps, no coloured default thresholds, the data sources as variables) is added when they are written.
@@ -13,7 +13,7 @@ from typing import Any
 
 
 class Source(enum.StrEnum):
-    """Where a query goes: the type of the data source, as Grafana names its plugins."""
+    """Type of the data source that a query goes to, as Grafana names its plugins."""
 
     PROMETHEUS = "prometheus"
     POSTGRESQL = "grafana-postgresql-datasource"
@@ -67,7 +67,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How some lines or columns differ from the others.
+    """Difference in looks of some lines or columns from the others.
 
     Attributes:
         name: their name, or a pattern between slashes.
@@ -163,7 +163,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """What a reader chooses at the top of a dashboard.
+    """Choice of a reader at the top of a dashboard.
 
     Attributes:
         name: as queries name it.

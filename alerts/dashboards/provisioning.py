@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def providers() -> Document:
-    """Which folder Grafana reads dashboards from."""
+    """Folder that Grafana reads dashboards from."""
     return {
         "apiVersion": 1,
         "providers": [

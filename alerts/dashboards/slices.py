@@ -72,7 +72,7 @@ def _of_metrics(*, by_less: bool) -> str:
 
 
 def _reference_rate() -> str:
-    """What a slice is compared with: its rate and the gap as they are shown, put together.
+    """Rate of the reference: the slice's rate and its gap as they are shown, put together.
 
     A gap is positive where the slice is worse off, so its sign depends on the metric.
     """

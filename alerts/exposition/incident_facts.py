@@ -27,7 +27,7 @@ _SLACK = 1e-9
 
 
 class WindowSays(enum.StrEnum):
-    """What the published window of an incident says of it."""
+    """Finding of the published window on its incident."""
 
     NOTHING_YET = "nothing_yet"  # it ends before the breach was found
     WITHIN_LIMIT = "within_limit"  # it also holds days from before the breach, which outweigh it
@@ -52,7 +52,7 @@ class SideRate:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFacts:
-    """What the contract's window shows of an incident's slice.
+    """Figures of an incident's slice in the contract's window.
 
     Attributes:
         sides: the rate of the slice, then that of its reference; empty where it is not shown.
@@ -101,7 +101,7 @@ _LONGEST_VERSION = 40
 
 
 def _versions(incident: ShownIncident) -> str:
-    """What changed, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``."""
+    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``."""
     return ", ".join(
         f"{one.component} {_version(one.before)} -> {_version(one.after)}"
         for one in incident.versions_changed

@@ -401,7 +401,7 @@ class ServiceMetrics:
                 self._set(family, None if ratio is None else round(ratio, 2))
 
     def set_clusters(self, setting: int, measured: int | None, *, repeats: bool | None) -> None:
-        """How many decisions depend on each other.
+        """Number of decisions that depend on each other.
 
         Args:
             setting: as the settings say.

@@ -55,7 +55,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What decides on requests, and keeps account of them.
+    """Admission of requests, and the account of them.
 
     Attributes:
         guard: who is let in.
@@ -165,7 +165,7 @@ class Received(Guarded):
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What a port answers with, by path, to admitted readers; on threads.
+    """Answers of a port by path, to admitted readers; made on threads.
 
     Attributes:
         scraped: read by scrapers, in turns of their own: no page delays a scrape.

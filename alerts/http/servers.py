@@ -27,7 +27,7 @@ from monitor.ports import Clock
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """What others put on the fairness port.
+    """Pages of others on the fairness port.
 
     Attributes:
         read: by path, for admitted readers.

@@ -33,7 +33,7 @@ Placeholder = Annotated[str, Meta(pattern=r"^[A-Z_]+$", description="To be fille
 
 
 class Severity(enum.StrEnum):
-    """How urgent an alert is; Alertmanager routes by it."""
+    """Urgency of an alert; Alertmanager routes by it."""
 
     PAGE = "page"  # somebody is woken
     TICKET = "ticket"  # somebody looks at it in office hours
@@ -42,7 +42,7 @@ class Severity(enum.StrEnum):
 
 
 class About(enum.StrEnum):
-    """What an alert is about; inhibition goes by it."""
+    """Subject of an alert; inhibition goes by it."""
 
     FAIRNESS = "fairness"  # contracts, by the published Snapshot
     LABELS = "labels"  # what the rates rest on
@@ -117,7 +117,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Muted(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which alerts are not sent: those about some subjects, or those of some names."""
+    """Alerts that are not sent: those about some subjects, or those of some names."""
 
     about: tuple[About, ...] = ()
     alerts: tuple[AlertName, ...] = ()
@@ -131,7 +131,7 @@ class Muted(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inhibition(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is not sent while something else fires.
+    """Alerts that are not sent while something else fires.
 
     Attributes:
         while_: the alerts that mute.

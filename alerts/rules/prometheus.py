@@ -95,7 +95,7 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def runbook_url(alert: Alert, settings: Settings) -> str:
-    """Where people read its runbook."""
+    """Address of its runbook."""
     return f"{settings.alerting.runbooks.rstrip('/')}/{alert.name}.md"
 
 

@@ -15,7 +15,7 @@ unanswered for longer than the last verdict is worth anything."""
 
 
 class Shown(enum.StrEnum):
-    """What an alert reads from the published Snapshot, named by the label that identifies it."""
+    """Object of the Snapshot that an alert reads, named by the label that identifies it."""
 
     CONTRACT = "contract"
     PROBE_SET = "probe_set"

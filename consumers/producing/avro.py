@@ -42,7 +42,7 @@ def avro(
     register: bool = True,
     timeout: float = 10.0,
 ) -> Encode:
-    """What makes Avro of events: ``kafka_python(servers, topics, encode=avro(url, topics))``.
+    """Encoder of events as Avro: ``kafka_python(servers, topics, encode=avro(url, topics))``.
 
     The schemas are those of deploy/schemas, under the subjects ``TOPIC-value``.
 

@@ -11,7 +11,7 @@ from consumers.producing.making import Message
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What became of all events; they sum to the calls of a producer.
+    """Events by what became of them; they sum to the calls of a producer.
 
     Attributes:
         sent: written to the topic, or taken by the service over HTTP.

@@ -32,7 +32,7 @@ _log = logging.getLogger("slicewatch.producing")
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What became of a decision.
+    """Outcome of a decision: whether it is being sent, and how its label was drawn.
 
     Attributes:
         audit_p: probability with which its label is requested; None when it is not being sent.
@@ -100,7 +100,7 @@ class Producer:
 
     @property
     def counts(self) -> Counts:
-        """What became of all events of this process."""
+        """Events of this process by what became of them."""
         return self._buffer.counts
 
     @property

@@ -1,4 +1,4 @@
-"""How messages leave a router: by kafka-python, by confluent-kafka, or over HTTP.
+"""Ways of messages out of a router: by kafka-python, by confluent-kafka, or over HTTP.
 
 All of them run on the producer's own thread and may block there. Each is given as a function that
 connects, so that a router starts also while the broker is away.

@@ -30,7 +30,7 @@ class Good(NamedTuple):
 
 
 class _Names(msgspec.Struct):
-    """What tells a label from a decision."""
+    """Names of fields, by which a label is told from a decision."""
 
     label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -55,7 +55,7 @@ class Judge:
         self._turn = threading.Lock()
 
     def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[Refusal]]:
-        """What may be written, in the order of its lines, and what is wrong with the others.
+        """Events that may be written, in the order of their lines, and refusals of the others.
 
         Args:
             events: of one batch.

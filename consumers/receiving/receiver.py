@@ -47,7 +47,7 @@ Count = Callable[[Mapping[tuple[str, str], int]], None]
 
 @dataclass(frozen=True, slots=True)
 class RefusedEvent:
-    """What an answer says of an event that was not written; never what the event said.
+    """Answer about an event that was not written; never what the event said.
 
     Attributes:
         line: its line, or its place in the array, counted from 1.

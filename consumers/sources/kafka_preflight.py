@@ -35,7 +35,7 @@ KEY = "stream.security"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What this worker must be allowed: topics to be read, the group to join, topics to be written.
+    """Rights that this worker needs: topics to be read, the group to join, topics to be written.
 
     Topics to be written are among those that are read.
     """

@@ -220,7 +220,7 @@ def _answer(body: bytes) -> _Answer | None:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a connection; never a word of what came over it."""
+    """Fault of a connection in words; never a word of what came over it."""
     if isinstance(error, urllib3.exceptions.SSLError):
         return f"its certificate is not trusted, or it speaks no TLS: check {KEY}.ca_file"
     if isinstance(error, urllib3.exceptions.NewConnectionError):

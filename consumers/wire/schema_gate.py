@@ -59,7 +59,7 @@ class SchemaGate:
         return self._source.is_member(shards)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Where a shard without a stored position begins."""
+        """First offset of a shard without a stored position."""
         return self._source.first_offset(shard, start)
 
     def begin(self, shard: Shard, offset: int) -> None:

@@ -75,7 +75,7 @@ class WriterSchemas:
 
     @property
     def trouble(self) -> str | None:
-        """Why messages have been waiting for a while; None when none have."""
+        """Reason why messages have been waiting for a while; None when none have."""
         if self._away is None or self._monotonic() - self._away[0] < TROUBLE_SECONDS:
             return None
         return self._away[1]

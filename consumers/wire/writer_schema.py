@@ -62,7 +62,7 @@ class WriterSchema:
             return cls(None, "it is not valid Avro")
 
     def to_json(self, payload: bytes) -> bytes:
-        """What a message says, as JSON.
+        """Content of a message, as JSON.
 
         Args:
             payload: the message after its number.
@@ -122,7 +122,7 @@ def _plain(schema: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """What a value of a type takes at least, and how many parts it has at most, lists apart."""
+    """Least size of a value of a type, and its largest number of parts, lists apart."""
 
     least: int
     parts: int = 1

@@ -58,7 +58,7 @@ class DatasetCell:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What one cell needs.
+    """Weight of one cell.
 
     Attributes:
         slice: slice text.
@@ -76,7 +76,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Balancing:
-    """What balancing a training set would do.
+    """Effect of balancing a training set.
 
     Attributes:
         weights: by cell, in the order given.

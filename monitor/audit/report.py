@@ -305,7 +305,7 @@ class Comparison:
 
 
 class Requirement(enum.StrEnum):
-    """What a release needs."""
+    """Requirement of a release."""
 
     PAIRS = "synthetic_regression_pairs_pass"
     REVIEWED_SET = "representative_reviewed_slice_set"

@@ -140,7 +140,7 @@ def command(
 
 
 def _echo_labels(settings: Settings, assumed: Assumed) -> None:
-    """What the labels can decide, and which of them the grid discards."""
+    """Lines on what the labels can decide, and which of them the grid discards."""
     if settings.contracts:
         for line in traffic_lines(settings, assumed):
             click.echo(line)
@@ -264,7 +264,7 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 
 def _registry(settings: Settings) -> Iterator[str]:
-    """Whether the schema registry lets us in, and whether its newest schemas make events."""
+    """Test of the schema registry: that it lets us in, and that its newest schemas make events."""
     registry = composition.schema_registry(settings)
     if registry is None:
         return
@@ -329,7 +329,7 @@ def _store(settings: Settings) -> Iterator[str]:
 
 
 def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
-    """Whether the stored decisions name their unit; nothing is said of an empty store."""
+    """Line on whether the stored decisions name their unit; nothing is said of an empty store."""
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
         known = ClusterDays(read_cluster_days(connection))

@@ -67,7 +67,7 @@ class EventCheck:
         self.bad = 0
 
     def lines(self, name: str) -> Iterator[str]:
-        """What to print about one file.
+        """Lines to print about one file.
 
         Raises:
             SourceError: it cannot be read, or what it has cannot be known.
@@ -80,7 +80,7 @@ class EventCheck:
         self.bad += check.bad
 
     def joined(self) -> Iterator[str]:
-        """How many labels have their decision in the files; nothing without both kinds."""
+        """Number of labels that have their decision in the files; nothing without both kinds."""
         if self._decided and self._labelled:
             found = sum(one in self._decided for one in self._labelled)
             yield (
@@ -166,7 +166,7 @@ class _FileCheck:
                     yield from self._findings.add(line + 1, text)
 
     def _notes(self, event: Mapping[str, Any]) -> Iterator[str]:
-        """Whatever is counted otherwise than its producer may have meant."""
+        """Notes on what is counted otherwise than its producer may have meant."""
         self.ids.append(str(event["decision_id"]))
         if not self._of_decisions:
             return
@@ -207,7 +207,7 @@ class _FileCheck:
             yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._meant(field)}"
 
     def _meant(self, field: str) -> str:
-        """What a producer may have meant by a field that is dropped; empty where nobody knows."""
+        """Field that a producer may have meant by one that is dropped; empty where nobody knows."""
         for attribute in self._attributes:
             if attribute.version_of and field == f"attributes.{attribute.name}":
                 return f"; the value is taken from versions.{attribute.version_of}"

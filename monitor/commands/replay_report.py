@@ -1,4 +1,4 @@
-"""What ``slicewatch replay`` reports of a run beside its numbers: what was wrong with the files."""
+"""Report of ``slicewatch replay`` beside its numbers: what was wrong with the files."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ class _NotYetError(SlicewatchError):
 
 
 def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float) -> StoredReport:
-    """What is stored of a week, as soon as it is there; after so long the reason why it is not."""
+    """Stored report of a week, as soon as it is there; after so long the reason why it is not."""
     end = time.monotonic() + seconds
     with working(f"waiting for the Release of week {week.name}"):
         while True:
@@ -230,7 +230,7 @@ def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: floa
 
 
 def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
-    """What is stored of a week.
+    """Stored report of a week.
 
     Raises:
         SlicewatchError: there is no such revision; why is said.

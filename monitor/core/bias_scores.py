@@ -28,7 +28,7 @@ class BiasDimension:
     owner: str
 
     def worse_by(self, score: float, than: float) -> float:
-        """How much worse a score is than another one; below 0: better."""
+        """Amount by which a score is worse than another one; below 0: better."""
         return than - score if self.at_least else score - than
 
 

@@ -195,7 +195,7 @@ _LABELS_SENDER = "what sends the reviewers' labels"
 
 
 def _silent(facts: Facts, sender: str) -> str:
-    """What is behind, and where to look first.
+    """Part that is behind, and where to look first.
 
     The store does not know what is still in the broker: without a word of a worker a silence has
     two possible causes.

@@ -63,7 +63,7 @@ class State(enum.StrEnum):
 
 
 class PrimaryMetric(enum.StrEnum):
-    """What a contract can be about first of all; every other limited metric is a guardrail.
+    """Metric that a contract is about first of all; every other limited metric is a guardrail.
 
     TPR (equal opportunity): delayed help is the harm. FPR: a wrong answer is. Both gaps are always
     limited, so every contract bounds equalized odds.

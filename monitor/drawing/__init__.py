@@ -1,1 +1,1 @@
-"""What pages and reports are drawn with: SVG, charts, tables, their style, CSV."""
+"""Drawing of pages and reports: SVG, charts, tables, their style, CSV."""

@@ -127,7 +127,7 @@ def rate_strip(cell: Cell) -> Markup:
 
 
 def _level(cell: Cell, x: Axis) -> Iterator[str]:
-    """What the contract allows, and the ends of the axis."""
+    """Limit of the contract, and the ends of the axis."""
     if cell.min_level is not None or cell.max_level is not None:
         first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
         yield svg.rect("allowed", (x(first), x(last)), _STRIP)
@@ -194,7 +194,7 @@ class _Drawn:
 
 
 def _when(point: HistoryPoint) -> float:
-    """Where a point is drawn: at the end of what it is of, not on the day it was published."""
+    """Time at which a point is drawn: the end of what it is of, not the day it was published."""
     if point.ends_at is not None:
         return point.ends_at.timestamp()
     return datetime.combine(point.day, time(), UTC).timestamp()

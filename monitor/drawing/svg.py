@@ -62,7 +62,7 @@ def text(x: float, y: float, anchor: str, said: str) -> str:
 
 
 def titled(body: str, title: str) -> str:
-    """What a pointer shows of a part."""
+    """Tooltip of a part."""
     return f"<g>{body}<title>{escape(title)}</title></g>"
 
 

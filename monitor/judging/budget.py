@@ -1,4 +1,4 @@
-"""What a judge may cost: requests a minute, and requests and tokens a day (UTC).
+"""Budget of a judge: requests a minute, and requests and tokens a day (UTC).
 
 A request is put on record before it is sent, so that no restart, and no kill, spends twice. The
 tokens of an answer are known after it; the last requests of a day may exceed their budget by their

@@ -1,4 +1,4 @@
-"""What a judge looks for: categories of people, and kinds of bias.
+"""Categories of people and kinds of bias that a judge looks for.
 
 Sources: Charter of Fundamental Rights of the European Union, Article 21 (grounds on which
 discrimination is prohibited); Parrish et al. (2022), BBQ; Nadeem et al. (2021), StereoSet; Nangia

@@ -46,7 +46,7 @@ def chunks(text: str, longest: int) -> list[Chunk]:
 
 
 def _cut(text: str, start: int, longest: int) -> int:
-    """Where the piece that begins at ``start`` ends: the last good place that is not too far."""
+    """End of the piece that begins at ``start``: the last good place that is not too far."""
     end = start + longest
     if end >= len(text):
         return len(text)

@@ -1,4 +1,4 @@
-"""What is judged, and what comes of it, on the wire.
+"""Model outputs and their judgements on the wire.
 
 null and absent mean the same. Fields that are not declared here are dropped unread.
 """
@@ -40,7 +40,7 @@ class ModelOutput(Struct, kw_only=True, frozen=True):
 
 
 class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """What came of one output: never a part of its text.
+    """Judgement of one output: never a part of its text.
 
     Attributes:
         output_id: of the output; None where it could not be read.

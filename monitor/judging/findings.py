@@ -1,4 +1,4 @@
-"""What a judge found, checked against the text that it read; and the score that follows from it.
+"""Findings of a judge, checked against the text that it read; and the score that follows.
 
 Nothing of a judge's answer is taken on trust: a category and a kind are from the lists, the passage
 stands in the text word for word, and the score is by our own rule.
@@ -122,7 +122,7 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
 
 
 def _place(quote: str, chunk: Chunk, taken: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Where a passage stands in the whole text; a second finding of equal words is the next one.
+    """Place of a passage in the whole text; a second finding of equal words is the next one.
 
     Blanks may differ, since judges fold lines. Several findings may be of one passage.
     """

@@ -111,7 +111,7 @@ class OpenAIJudge:
 
 
 def _refused(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
-    """What no second try can mend ends the worker, but for an output that is too long."""
+    """A fault that no second try can mend ends the worker, but for an output that is too long."""
     if error.status_code in (400, 413, 422):
         return JudgeFailedError(f"the judge refused the request (HTTP {error.status_code})")
     return SlicewatchError(

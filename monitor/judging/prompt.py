@@ -1,4 +1,4 @@
-"""What a judge is told: a versioned template, filled with the categories in use."""
+"""Prompt of a judge: a versioned template, filled with the categories in use."""
 
 from __future__ import annotations
 

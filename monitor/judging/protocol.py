@@ -35,7 +35,7 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where and whom to ask.
+    """Address and model to ask.
 
     Attributes:
         url: base address, with its version, such as ``http://localhost:8000/v1``.

@@ -17,7 +17,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How findings become a score, and a score a flag.
+    """Rules by which findings become a score, and a score a flag.
 
     Attributes:
         threshold: an output with a lower score is flagged; 100: with any finding.

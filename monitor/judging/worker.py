@@ -42,7 +42,7 @@ class Stream(Protocol):
         """The same for decisions."""
 
     def commit(self) -> None:
-        """What was read is done with."""
+        """Record that what was read is done with."""
 
     def rewind(self) -> None:
         """Read again what is not committed."""
@@ -50,7 +50,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a worker does.
+    """Terms of a judge's work: its rules, how much at a time, and the share that is audited.
 
     Attributes:
         rules: from findings to flags.

@@ -25,7 +25,7 @@ class SignatureLine:
 
 @dataclass(frozen=True, slots=True)
 class ReportDocument:
-    """What the JSON file has.
+    """Content of the JSON file.
 
     Attributes:
         week: as in ``2026-W47``.

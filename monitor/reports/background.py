@@ -1,4 +1,4 @@
-"""What has to be known to read the numbers: use cases, labels, incidents, privacy, method."""
+"""Background to the numbers: use cases, labels, incidents, privacy, method."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def attributes(report: WeeklyReport) -> Section:
 
 
 def sampling(report: WeeklyReport) -> Section:
-    """How labels were sampled, and how many came."""
+    """Sampling of labels, and how many came."""
     rates = ", ".join(percent(rate) for rate in report.facts.audit_rates)
     sentences = (
         "The router says with each decision how likely its label was to be requested. That"
@@ -282,7 +282,7 @@ def decision(report: WeeklyReport) -> Section:
 
 
 def signatures(report: WeeklyReport) -> Section:
-    """Who signed, and whether it was this revision; lines for those who are to sign."""
+    """Signatures, and whether they are of this revision; lines for those who are to sign."""
     rows = [
         (
             one.by,

@@ -47,7 +47,7 @@ class ReleasedRevision:
 
 @dataclass(frozen=True, slots=True)
 class HiddenCells:
-    """How much of a contract's week is hidden.
+    """Cells of a contract's week, and those of them that are hidden.
 
     Attributes:
         contract: name.
@@ -87,7 +87,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What was published of the week, and what was held back or left out.
+    """Account of what was published of the week, and what was held back or left out.
 
     Attributes:
         week: as in ``2026-W47``.
@@ -104,7 +104,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What identifies a report: who has the same four values can write the same bytes.
+    """Identity of a report: who has the same four values can write the same bytes.
 
     Attributes:
         week: as in ``2026-W47``.
@@ -125,7 +125,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What a bundle has beside the report.
+    """Content of a bundle beside the report.
 
     Attributes:
         revisions: of the week, ascending.

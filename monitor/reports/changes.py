@@ -1,4 +1,4 @@
-"""What has changed since an earlier revision: labels came, data were left out, incidents ended.
+"""Changes since an earlier revision: labels came, data were left out, incidents ended.
 
 Both revisions are published, so their difference says nothing that they do not: labels are
 published anew in whole blocks in which every cell has changed by none of them, or by at least k.
@@ -28,7 +28,7 @@ _LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a revision shows of a slice and metric; absent numbers are withheld."""
+    """Figures of a slice and metric in a revision; absent numbers are withheld."""
 
     state: State
     rate: ShownRate | None
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a revision says otherwise than an earlier one.
+    """Differences of a revision from an earlier one.
 
     Attributes:
         since: number of the earlier revision.

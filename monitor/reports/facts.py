@@ -1,4 +1,4 @@
-"""What the settings say of a report: no number of it is counted."""
+"""Facts of a report that the settings have: no number of it is counted."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def in_short(report: WeeklyReport) -> Section:
 
 
 def what_was_tested(report: WeeklyReport) -> Section:
-    """Which rates of which slices, over which time."""
+    """Rates that were tested, of which slices and over which time."""
     said = tuple(s for one, window in report.windows() for s in _tested(report, one, window))
     return Section(said or ("The Release has no contract, so nothing was tested.",))
 
@@ -97,7 +97,7 @@ def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell]]:
 
 
 def what_failed(report: WeeklyReport) -> Section:
-    """Who is worse off, by how much, and the limit."""
+    """Slices that are worse off, by how much, and the limit."""
     found = [(place, one) for place, one in checked_cells(report) if one.state in BAD]
     if not found:
         return Section(("No limit is broken by what could be measured.",))
@@ -145,7 +145,7 @@ def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:
 
 
 def what_is_not_known(report: WeeklyReport) -> Section:
-    """What could not be measured or decided, and why."""
+    """Rates that could not be measured or decided, and why."""
     found = _undecided(report)
     if not found:
         return Section(("Every limited rate of every slice could be measured and decided.",))

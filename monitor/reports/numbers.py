@@ -212,7 +212,7 @@ def _periods(report: WeeklyReport, part: WindowTable | GroupTable) -> tuple[str,
 
 
 def _covered(report: WeeklyReport, period: Period | None) -> str:
-    """What a table is of, and where the rest of the week is."""
+    """Period of a table, and where the rest of the week is."""
     if period is None:
         return OPEN_BLOCK
     span = f"{report.moment(period.start)} to {report.moment(period.end)}."

@@ -22,7 +22,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What follows from the Release, and is not in it.
+    """Plans that follow from the Release, and are not in it.
 
     Attributes:
         label_budget: audits of next week.

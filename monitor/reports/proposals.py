@@ -27,7 +27,7 @@ _LONGER, _WEEK = "28d", "7d"
 
 @dataclass(frozen=True, slots=True)
 class SliceReach:
-    """What a slice's labels could tell in the baseline.
+    """Reach of a slice's labels in the baseline: the differences that they could tell.
 
     Attributes:
         group_by: attribute names joined by ``+``.

@@ -1,4 +1,4 @@
-"""What ends the lack of a decision: more audits, more time, or other slices.
+"""Ways to a decision where there is none: more audits, more time, or other slices.
 
 By what is published alone: the support that is shown and the class of weeks until a verdict.
 """
@@ -80,7 +80,7 @@ def _straddles(place: Place, metric: Metric) -> bool:
 
 
 def _factor(place: Place, metric: Metric) -> str:
-    """How many times the shown support the contract asks for, in coarse steps; empty if hidden."""
+    """Multiple of the shown support that is asked for, in coarse steps; empty if hidden."""
     rate, needed = place.row.rates.get(metric), place.contract.min_supports.get(metric)
     if rate is None or not rate.support or not needed:
         return ""

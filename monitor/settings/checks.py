@@ -489,7 +489,7 @@ def _check_tokens(server: Server) -> None:
 
 
 def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
-    """Whoever has a right of its own is known by name, but on this machine's own address."""
+    """Require names for those who have rights of their own, but on this machine's own address."""
     for i, name in enumerate(names):
         where = join(key, i)
         if name == ANYBODY:

@@ -1,4 +1,4 @@
-"""Where the files that settings name are: each path made absolute, by who wrote it.
+"""Paths of the files that settings name, each made absolute by who wrote it.
 
 A relative path in a settings file is relative to the folder of that file, and one in an environment
 variable to the working directory. A relative path of an SQLite database is such a path too.

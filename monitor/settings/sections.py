@@ -143,7 +143,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
-    """Where an existing log has what an event says; empty when its messages are events."""
+    """Places in an existing log of what an event says; empty when its messages are events."""
 
     fields: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -415,7 +415,7 @@ class Links(SettingsSection, frozen=True, kw_only=True):
 
 
 class ReportSettings(SettingsSection, frozen=True, kw_only=True):
-    """What the weekly report plans for, and when its weeks begin."""
+    """Settings of the weekly report: its time zone, interval width and present threshold."""
 
     timezone: TimeZone = "UTC"
     interval_width: Share = Fraction("0.10")

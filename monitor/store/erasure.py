@@ -85,7 +85,7 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
 
 
 def read_deletions(connection: sa.Connection) -> Deletions:
-    """What was deleted, as a flush sees it that has passed its fence."""
+    """Deletions, as a flush sees them that has passed its fence."""
     known = (_FORGOTTEN_COUNT, _DROPPED_BEFORE)
     found = {
         row.name: int(row.value)

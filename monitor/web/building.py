@@ -52,7 +52,7 @@ from monitor.web.links import LinkError, View
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
-    """What a Snapshot is of; ``now`` is the wall clock."""
+    """Time of a Snapshot; ``now`` is the wall clock."""
     at, labels = snapshot.watermark, snapshot.frontier
     return Moment(
         snapshot=number,
@@ -194,7 +194,7 @@ def _window(table: ContractTable, view: View) -> WindowTable:
 
 
 def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
-    """What has to be known to read the numbers of a window."""
+    """Notes that a reader of a window's numbers needs."""
     yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} is hidden."
     if window.window != table.window:
         yield f"The contract is decided on its window of {table.window}, not on this one."

@@ -62,7 +62,7 @@ class ContractContent:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a view is of.
+    """Time of a view.
 
     Attributes:
         snapshot: number of the stored Snapshot.
@@ -262,7 +262,7 @@ class ReportList:
 
 @dataclass(frozen=True, slots=True)
 class HistoryContent:
-    """What was published of one slice and metric, by day."""
+    """Published figures of one slice and metric, by day."""
 
     contract: str
     window: str

@@ -25,12 +25,12 @@ class LinkError(SlicewatchError):
 
 
 class NothingThereError(SlicewatchError):
-    """What a link names is not there."""
+    """A link names something that is not there."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a view is of.
+    """Subject of a view.
 
     Attributes:
         contract: name; empty: the first one, or all.
@@ -126,7 +126,7 @@ def _whole(name: str, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """Which weekly report is shown.
+    """Choice of a weekly report.
 
     Attributes:
         week: None: the newest.

@@ -53,7 +53,7 @@ _VERDICT_TONES = {
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """What the settings say of the pages.
+    """Facts of the pages that the settings have.
 
     Attributes:
         version: of slicewatch.

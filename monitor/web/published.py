@@ -1,4 +1,4 @@
-"""What pages and API read; the store has the implementation."""
+"""Reader of what pages and API show; the store has the implementation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Published(Protocol):
         ...
 
     def history(self, key: SliceKey) -> Sequence[HistoryPoint]:
-        """What was published of a slice and metric, by day."""
+        """Published figures of a slice and metric, by day."""
         ...
 
     def incidents(self, now: int, limit: int) -> Sequence[IncidentReport]:

@@ -103,7 +103,7 @@ class ReportViews:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What a line says of a revision: kept, since its tables are large."""
+    """Line about a revision: kept, since its tables are large."""
 
     as_of: int
     digest: str
@@ -115,7 +115,7 @@ class _Decided:
 
 
 def policy(page: str) -> str:
-    """What a browser may load for a report: its own style, and nothing else."""
+    """Content that a browser may load for a report: its own style, and nothing else."""
     styles = " ".join(f"'sha256-{_hashed(one)}'" for one in _STYLE.findall(page))
     return f"default-src 'none'; style-src {styles}; base-uri 'none'; frame-ancestors 'none'"
 

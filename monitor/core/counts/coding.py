@@ -210,7 +210,7 @@ class Coding:
 
 
 def _plain(attribute: Attribute) -> list[object]:
-    """What tells attributes apart, for JSON; aliases and edges where there are some."""
+    """Description of attributes for JSON; aliases and edges where there are some."""
     parts: list[object] = [attribute.name, sorted(attribute.values), attribute.version_of]
     more = [sorted(attribute.aliases), list(attribute.edges)]
     return parts + more if any(more) else parts

@@ -45,7 +45,7 @@ class FlipCause(enum.StrEnum):
 
 
 class Expected(enum.StrEnum):
-    """What a set expects of the replies of a pair, and so the kind of error that a flip is."""
+    """Expectation of a set about the replies of a pair, and so the kind of error of a flip."""
 
     READY = "ready"  # a ready reply is delayed
     NOT_READY = "not_ready"  # an unready reply is served
@@ -53,7 +53,7 @@ class Expected(enum.StrEnum):
 
     @classmethod
     def of(cls, *ready: bool | None) -> Expected:
-        """What several variants are expected to be: what all of them are.
+        """Expectation of several variants: the one that all of them share.
 
         Example:
             >>> Expected.of(True, True).value, Expected.of(True, None).value

@@ -1,4 +1,4 @@
-"""What people type when they acknowledge or close an incident, checked."""
+"""Input of people who acknowledge or close an incident, checked."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _end_of(text: str, now: int, named: Named) -> int:
 
 
 def sentence(closing: Closing) -> str:
-    """What a close means, to follow "incident 3 is"."""
+    """Meaning of a close, to follow "incident 3 is"."""
     if closing.until is None:
         return f"closed as {closing.outcome.value}: a gap that still exists will page again."
     day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"

@@ -54,7 +54,7 @@ class IncidentKind(enum.StrEnum):
 
 
 class Behind(enum.StrEnum):
-    """Who is worse off in an incident, by the sign that every gap has."""
+    """Side that is worse off in an incident, by the sign that every gap has."""
 
     SLICE = "slice"  # the slice, compared with its reference
     REFERENCE = "reference"  # the reference: the slice is better off

@@ -1,4 +1,4 @@
-"""What a contract would have done over stored cohorts: for its owner, never for a page."""
+"""Result of a contract over stored cohorts: for its owner, never for a page."""
 
 from __future__ import annotations
 

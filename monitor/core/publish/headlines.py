@@ -71,7 +71,7 @@ def beyond_limit(metric: Metric, slice_: str, gap: ShownGap | None, limit: float
 
 
 def incident_sentence(metric: Metric, slice_: str, behind: Behind | None) -> str:
-    """What happened to whom, without a number."""
+    """Sentence of what happened to whom, without a number."""
     name = slice_name(slice_)
     if slice_ == WITHHELD:
         return f"{RATED[metric].removeprefix('its ')}: details are withheld to protect few people"

@@ -1,4 +1,4 @@
-"""What was published of one slice and metric, a UTC day a point."""
+"""Published figures of one slice and metric, a UTC day a point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.core.contract import Metric, State, Verdict
 
 @dataclass(frozen=True, slots=True)
 class SliceKey:
-    """What a history is about.
+    """Subject of a history.
 
     Attributes:
         contract: name.

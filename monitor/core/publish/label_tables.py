@@ -1,4 +1,4 @@
-"""Whether the rates of a row, all together, leave a small count of labels enough numbers.
+"""Test of whether the rates of a row together leave a small count of labels enough numbers.
 
 Where everything is labelled, TPR, FPR, ready rate and selection rate are four ratios of one table
 of four counts: served or not, ready or not. A rate whose hits or misses are fewer than k is coded,
@@ -106,7 +106,7 @@ class LabelTables:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What one rate of a row says of its hits.
+    """Statement of one rate of a row about its hits.
 
     Attributes:
         least: smallest support.

@@ -1,4 +1,4 @@
-"""Why a cell is not decided, and until when: as much as the guards allow to say.
+"""Reasons why a cell is not decided, and until when: as much as the guards allow to say.
 
 What hides a slice is never told apart (too few decisions, too few labels of a kind, or that another
 slice could be worked out from it): which of them it is would say something of its few.
@@ -49,7 +49,7 @@ class Place:
 
 
 def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
-    """Why a metric is not decided, and what ends that; both empty where it is decided."""
+    """Reason why a metric is not decided, and what ends that; both empty where it is decided."""
     state = place.row.states[metric]
     explain = _EXPLAINED.get(state)
     return explain(place, metric) if explain else ("", "")

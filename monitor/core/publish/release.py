@@ -340,7 +340,7 @@ def _has_lost(was: ContractTable, now: ContractTable) -> bool:
 
 
 def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
-    """Where each period begins; those of which blocks are left out do not count."""
+    """Starts of the periods; those of which blocks are left out do not count."""
     for window in table.windows:
         for part in tables_of(window):
             name = "" if isinstance(part, WindowTable) else part.group_by

@@ -264,7 +264,7 @@ def _gaps(  # noqa: PLR0917 - both sides, and what decides
 def _tolerances(
     policy: Policy, rate: _Rate, slices: Sequence[str]
 ) -> Iterator[tuple[Tolerance, Bools]]:
-    """What is allowed of the gap of a metric, and of its ratio, and in which slices."""
+    """Tolerances of the gap of a metric, and of its ratio, and in which slices."""
     metric = rate.measured.metric
     for limit, its in policy.by_limit(slices, lambda limits: limits.max_gap(metric)):
         yield Tolerance.of_gap(limit), its

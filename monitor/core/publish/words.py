@@ -99,18 +99,18 @@ _SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.S
 
 
 def kind_text(kind: str) -> str:
-    """What an incident does to people, by its kind."""
+    """Effect of an incident on people, by its kind."""
     return _KINDS[IncidentKind(kind)]
 
 
 def stage_text(stage: ShownStage) -> str:
-    """Where in the router a difference arises."""
+    """Stage of the router at which a difference arises."""
     share = "" if stage.share is None else _SHARES[stage.share]
     return f"{share}{_STAGES[stage.stage]}"
 
 
 def sampling_text(served: Sequence[float], reviewed: Sequence[float]) -> str:
-    """How labels are sampled, by route; empty where nothing is known.
+    """Sampling of labels by route, in words; empty where nothing is known.
 
     Args:
         served: audit rates of what is served automatically, in (0, 1].
@@ -157,7 +157,7 @@ def gap_text(gap: ShownGap | None) -> str:
 
 
 def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
-    """Who is worse off by a shown gap, in words; empty where that is not shown."""
+    """Slice that is worse off by a shown gap, in words; empty where that is not shown."""
     if gap is None or gap.value is None or gap.lower is None or gap.upper is None:
         return ""
     name, other = slice_name(slice_), slice_name(gap.reference)

@@ -195,7 +195,7 @@ class Evidence:
         return divide(bound * odds, bound * odds + 1 - bound)
 
     def _skewness(self, route: int, scale: float | Floats) -> Floats:
-        """What sampling adds to the third cumulant of a route's hits, over their variance.
+        """Part of sampling in the third cumulant of a route's hits, over their variance.
 
         w (1 - 2 p) - 1 in a stratum of hit rate p, at so many times that; 0 if it is less.
         """

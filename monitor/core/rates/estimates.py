@@ -222,7 +222,7 @@ class Measured:
 def measure(
     counts: SliceCounts, coding: Coding, metric: Metric, strata: PostStrata | None = None
 ) -> Measured:
-    """What :func:`estimate` computes its bounds from, for several z; the same arguments."""
+    """Inputs from which :func:`estimate` computes bounds, for several z; the same arguments."""
     if not metric.labelled:
         return _plain(counts, metric)
     strata = post_strata(counts, coding) if strata is None else strata
@@ -266,14 +266,14 @@ def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
 
 
 def _extremes(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
-    """What lower and upper bounds rest on where something is not identified: the extreme cases."""
+    """Extreme cases that bounds rest on where something is not identified."""
     cases = ((0, 0), (1, 1)) if metric in _SHARES_READY else ((0, 1), (1, 0))
     worst, best = (_evidence(trials.filled(case), metric) for case in cases)
     return worst, best
 
 
 def _evidence(trials: Trials, metric: Metric) -> Evidence:
-    """What a point rests on; none where there is no trial or something is not identified."""
+    """Evidence of a point; none where there is no trial or something is not identified."""
     found = (ready_share if metric in _SHARES_READY else served_share)(trials)
     return found.unless(np.isnan(found.value) | trials.unlabelled.any(axis=(0, 1)))
 

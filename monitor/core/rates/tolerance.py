@@ -29,7 +29,7 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What a contract allows of a comparison, both ends inclusive.
+    """Range that a contract allows of a comparison, both ends inclusive.
 
     Attributes:
         low: smallest gap or ratio: minus the limit, or the limit.

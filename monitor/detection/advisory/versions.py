@@ -49,7 +49,7 @@ def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int
 def changed_components(
     before: Mapping[str, int], after: Mapping[str, int], k: int
 ) -> tuple[ComponentChange, ...]:
-    """Which parts of the router have another version after a change than before, by component.
+    """Parts of the router with another version after a change than before, by component.
 
     A part has changed when the shares of its versions differ, at 95 % over all its versions; the
     version that lost the largest share then gave way to the one that gained the largest. Told is

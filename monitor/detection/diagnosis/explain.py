@@ -152,7 +152,7 @@ class _Gap:
 
     @property
     def slope(self) -> float:
-        """How much the harm on the better side allows on the worse: 1 in a gap, 0 in a level."""
+        """Harm that one on the better side allows on the worse: 1 in a gap, 0 in a level."""
         slopes = {StreamKind.LEVEL: 0.0, StreamKind.RATIO: float(self.stream.limit)}
         return slopes.get(self.stream.kind, 1.0)
 
@@ -263,7 +263,7 @@ def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
 
 
 def _limit_on_gap(contract: Contract, streams: Sequence[Stream], trials: AtomTrials) -> float:
-    """What is no news between atoms; of a ratio the gap that it allows at the rate of all."""
+    """Gap between atoms that is no news; of a ratio the gap that it allows at the rate of all."""
     limits = (contract.limits_of(s.group_by, s.slice).max_gap(s.metric) for s in streams)
     limit = min((one for one in limits if one is not None), default=None)
     if limit is None and streams[0].kind is StreamKind.RATIO:

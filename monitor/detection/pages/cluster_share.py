@@ -39,7 +39,7 @@ class ClusterShare:
     spent: float = 0.0
 
     def enter(self, day: int, expected: int, counted: int) -> float:
-        """What log e of the next hour is divided by.
+        """Divisor of log e of the next hour.
 
         Args:
             day: of the hour; not before the last one.

@@ -119,7 +119,7 @@ def _has_reference(group: GroupBy, slices: Sequence[str]) -> bool:
 
 
 def of_references(values: npt.NDArray[_Number], reference: int | None) -> npt.NDArray[_Number]:
-    """What each slice is compared with, as the same counts: of one slice, or of all others.
+    """Counts of the reference of each slice: of one slice, or of all others.
 
     Args:
         values: counts of every slice, shape (S, ...).

@@ -95,7 +95,7 @@ class HourlyGaps:
     def alternatives(
         self, pairs: Bools, counts: PairCounts, level: Floats
     ) -> tuple[Floats, Floats]:
-        """What is bet on: rates of both arms of some slices, in both directions, (2n, 5) each."""
+        """Alternatives that are bet on: rates of both arms, in both directions, (2n, 5) each."""
         made = ratio_alternatives if self.kind is StreamKind.RATIO else gap_alternatives
         return made(counts, level, np.tile(self.limit[pairs], DIRECTIONS))
 

@@ -233,7 +233,7 @@ class GroupTests:
 
     @property
     def _responses(self) -> Responses:
-        """Which part of the labels came lately, today included."""
+        """Share of the labels that came lately, today included."""
         known, today = self.ready, self.today
         if today is None:
             return Responses(known.requested, known.received)
@@ -241,7 +241,7 @@ class GroupTests:
 
     @property
     def _requests(self) -> Requests:
-        """How often labels were asked for lately, today included, and how often it was said."""
+        """Labels asked for lately, today included, beside those that ``audit_p`` lets expect."""
         known, today = self.ready, self.today
         decisions, labelled, asked = known.decisions, known.labelled, known.requested
         if today is not None:
@@ -377,7 +377,7 @@ def _labels_all(layout: Layout) -> bool:
 
 
 def _today(arrays: Arrays) -> SliceCohort:
-    """What was kept of a day; an earlier version knew nothing of requests."""
+    """State of a day as it was kept; an earlier version knew nothing of requests."""
     nothing = np.zeros((len(arrays["decisions"]), ROUTES), np.int64)
     known = {"requested": nothing, "received": nothing} | arrays
     return SliceCohort(**{field_.name: known[field_.name] for field_ in fields(SliceCohort)})

@@ -1,4 +1,4 @@
-"""What the published numbers of a week say about the next ones: plans, what-ifs, tipping points.
+"""Planners: from the published numbers of a week to plans, what-ifs, tipping points.
 
 Each planner is a pure function from a report to rows. It knows the Release and facts of the
 settings, so nothing that it says could not be computed by a reader. Sections show its rows, and

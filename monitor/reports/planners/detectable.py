@@ -17,7 +17,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class DetectableLine:
-    """What one comparison of this week can find.
+    """Smallest difference that one comparison of this week can find.
 
     Attributes:
         of: which slice.
@@ -45,7 +45,7 @@ def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
 
 
 def reference_of(group: GroupTable) -> str | None:
-    """What the slices of a group-by are compared with; None where no comparison is shown."""
+    """Reference of the slices of a group-by; None where no comparison is shown."""
     return next((gap.reference for row in group.rows for gap in row.gaps.values()), None)
 
 

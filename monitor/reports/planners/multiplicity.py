@@ -1,4 +1,4 @@
-"""How many comparisons the bounds of each group-by hold together for."""
+"""Number of comparisons that the bounds of each group-by hold together for."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from monitor.core.time import WEEK
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Which slice of which contract a row of a planner is about.
+    """Slice and contract that a row of a planner is about.
 
     Attributes:
         contract: name.

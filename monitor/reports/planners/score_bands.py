@@ -1,4 +1,4 @@
-"""What calibration says of a slice: shares of its replies by score band, and how they are bounded.
+"""Calibration of a slice: shares of its replies by score band, and their bounds.
 
 Of every band b let x_b and y_b be the shares of ready and other replies, of all that are not
 blocked. What is published bounds them by linear constraints, homogeneous in the total:

@@ -164,7 +164,7 @@ def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
 
 
 def _weights(bands: int, metric: Metric) -> Floats:
-    """Which of (x, y) are in the denominator of a rate."""
+    """Weight of each (x, y) in the denominator of a rate: 1 or 0."""
     ready, other = metric is not Metric.FPR, metric is not Metric.TPR
     return np.repeat([float(ready), float(other)], bands)
 

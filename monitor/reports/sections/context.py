@@ -1,4 +1,4 @@
-"""What helps to judge the gaps: other criteria, alike requests, multiplicity, representation."""
+"""Context of the gaps: other criteria, alike requests, multiplicity, representation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def criteria(report: WeeklyReport) -> Section:
-    """Which criteria cannot hold together at these ready rates, and what its owner accepts."""
+    """Criteria that cannot hold together at these ready rates, and what the owner accepts."""
     lines = planned(report).criteria
     accepted = [
         f"{one.name}: the accepted trade-off is: {one.accepted_trade_off}"
@@ -129,7 +129,7 @@ def _represented(report: WeeklyReport, one: RepresentationLine) -> tuple[str | T
 
 
 def blocked(report: WeeklyReport) -> Section:
-    """Whether requests of some slices are blocked more often than those of others."""
+    """Comparison of how often requests of slices are blocked."""
     rows = [
         row
         for contract, window in report.windows()

@@ -15,7 +15,7 @@ _HIDDEN = "a number that it needs is hidden"
 
 
 def budget(report: WeeklyReport) -> Section:
-    """How many auto-served replies to audit next week, slice by slice."""
+    """Number of auto-served replies to audit next week, slice by slice."""
     lines = planned(report).label_budget
     if not lines:
         why = "No slice has all the numbers that a budget needs: TPR, FPR, ready and blocked rate."

@@ -18,7 +18,7 @@ def name_of(report: WeeklyReport, of: Named) -> str:
 
 
 def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
-    """How many slices a section says nothing about, and why; nothing where it has all of them."""
+    """Number of slices a section says nothing about, and why; nothing where it has all of them."""
     missing = sum(1 for _ in report.places()) - shown
     if missing <= 0:
         return ()

@@ -1,4 +1,4 @@
-"""How labels fared, what was changed, and what a Release does not have and where it is instead."""
+"""Sections on labels, on changes, and on what a Release does not have and where that is instead."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def reference(report: WeeklyReport) -> Section:
 
 
 def by_version(report: WeeklyReport) -> Section:
-    """Where rates by version are, or how to get them."""
+    """Rates by version: where they are, or how to get them."""
     names = [one.name for one in report.facts.attributes if one.source == "version"]
     if names:
         said = ", ".join(names)

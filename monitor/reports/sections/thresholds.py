@@ -1,4 +1,4 @@
-"""What would be served at other thresholds, between bounds."""
+"""Share that would be served at other thresholds, between bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many labels have to be missing, or wrong, for verdicts to be other ones."""
+"""Number of labels that have to be missing, or wrong, for verdicts to be other ones."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def _differences(kept: Mapping[str, str], values: Mapping[str, str]) -> list[str
 
 
 def _parts(key: str, now: str, before: str) -> Iterator[tuple[str, str, str]]:
-    """What differs: the text itself, or of a table each entry that does."""
+    """Differences: the text itself, or of a table each entry that differs."""
     if not (now.startswith("{") and before.startswith("{")):
         yield key, now, before
         return

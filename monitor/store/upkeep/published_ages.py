@@ -1,4 +1,4 @@
-"""How far what is published has come, and what it waits for, from the newest stored Snapshot.
+"""Progress of what is published, and what it waits for, from the newest stored Snapshot.
 
 It says nothing that the Snapshot does not: which slice of a group-by is the slow one is withheld.
 """
@@ -80,7 +80,7 @@ def _report(
 
 
 def _waits(period: Period | None, known: int | None, first: str, more: str) -> str:
-    """What a period waits for; ``known`` is how far its data have come."""
+    """Data that a period waits for; ``known`` is how far its data have come."""
     if period is None:
         return first
     return more if known is not None and known - period.end > USUAL else ""

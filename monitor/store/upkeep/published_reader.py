@@ -1,4 +1,4 @@
-"""What pages are made of, read from the store: only what was published, and what people said."""
+"""Reader of what pages are made of: only what was published, and what people said."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class PublishedReader:
         return None if row is None else (row.id, numbered(decode(bytes(row.body)), row.id))
 
     def history(self, key: SliceKey) -> list[HistoryPoint]:
-        """What was published of a slice and metric, by day; empty where nothing was."""
+        """Published figures of a slice and metric, by day; empty where nothing was."""
         with self._one_at_a_time(), reading(self._engine) as connection:
             rows = connection.execute(_history(key)).all()
         return [_point(row) for row in rows]

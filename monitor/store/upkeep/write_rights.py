@@ -1,4 +1,4 @@
-"""Whether this login may write what the service writes, found out without leaving a trace."""
+"""Test of whether this login may write what the service writes, without leaving a trace."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _counters() -> Columns:
 
 
 def _make_reading() -> None:
-    """What workers write: where they stand and what they count."""
+    """Tables that workers write: where they stand and what they count."""
     _table(
         "ownership",
         _shard(),
@@ -145,7 +145,7 @@ def _make_reading() -> None:
 
 
 def _make_joining() -> None:
-    """What labels are joined from, and how they come."""
+    """Tables that labels are joined from, and how they come."""
     _table(
         "pending",
         _keys(_BIG, "hour", "id"),
@@ -205,7 +205,7 @@ def _make_joining() -> None:
 
 
 def _make_release() -> None:
-    """What every published number is a sum of, and where its blocks end."""
+    """Tables that every published number is a sum of, and where its blocks end."""
     _table(
         "released",
         _keys(_BIG, "grain", "pane", "cell"),

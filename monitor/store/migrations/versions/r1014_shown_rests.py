@@ -1,4 +1,4 @@
-"""Which tables of a week have had its rest; NULL where that was not kept yet."""
+"""Record of the tables of a week that have had its rest; NULL where that was not kept yet."""
 
 from __future__ import annotations
 
