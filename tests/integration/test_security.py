@@ -347,6 +347,11 @@ def said(service: Running, state: str) -> list[str]:
     return [x.get("why", "") for x in lines if x["event"] == f"consumer is {state}"]
 
 
+def refusals(service: Running) -> list[str]:
+    """Of rights; a broker on a busy machine may have been too slow to answer besides."""
+    return [why for why in said(service, "stuck") if "may not be read" in why]
+
+
 def assert_lost(service: Running, reason: str) -> None:
     """Not ready and stuck, within the promised time, for a reason; the process lives on."""
 
@@ -382,11 +387,11 @@ def test_rights_on_topics_are_lost_and_given_back(site: Site, reading: Running) 
     site.broker.forbid(f"User:{site.name}", ResourceType.TOPIC)
     site.broker.produce(site.decisions, lesson.encode(iter([lesson.tick()])))
     assert_lost(reading, f"topic {site.decisions} may not be read")
-    (why,) = said(reading, "stuck")
+    (why,) = refusals(reading)
     assert f"--operation Read --topic {site.decisions}" in why
     site.broker.allow("\n".join(site.acls[:2]))
     assert_back(reading)
-    assert len(said(reading, "stuck")) == 1
+    assert len(refusals(reading)) == 1
 
 
 def test_the_right_on_the_group_is_lost_and_given_back(site: Site, reading: Running) -> None:
@@ -395,7 +400,7 @@ def test_the_right_on_the_group_is_lost_and_given_back(site: Site, reading: Runn
     site.broker.allow(site.acls[2])
     site.broker.produce(site.decisions, lesson.encode(iter([lesson.tick()])))
     assert_back(reading)
-    assert len(said(reading, "stuck")) == 1
+    assert len(refusals(reading)) == 1
 
 
 def test_a_changed_password_and_a_broker_that_is_away(site: Site, reading: Running) -> None:
