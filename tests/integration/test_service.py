@@ -59,7 +59,9 @@ def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
         waits = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'lease'"
         with Running(tmp_path, ["serve", "--settings", str(SETTINGS)], environment) as service:
             service.until(lambda: bool(looking.execute(waits).fetchall()), "a cycle that waits")
-            assert service.stop(seconds=10) == 0
+            # The lock is held until then: what waits for it must be abandoned, after 8 s. How long
+            # the rest takes is the machine's.
+            assert service.stop() == 0
 
 
 def test_events_are_taken_where_they_are_ingested_and_nowhere_else(tmp_path: Path) -> None:

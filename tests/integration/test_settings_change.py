@@ -7,7 +7,7 @@ import random
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 from histories import START, Event, Histories, shuffled
+from monitoring import eventually
 from pipeline import (
     DECISIONS,
     ID_KEY,
@@ -250,9 +251,9 @@ def test_a_service_with_older_settings_ends_with_the_error(parts: Parts, tmp_pat
         thread = threading.Thread(target=run)
         thread.start()
         if parts.ingest:
-            wait_until(lambda: all(status.epoch > 1 for status in site.statuses()))
+            eventually(lambda: all(s.epoch > 1 for s in site.statuses()), "a claim")
         else:
-            wait_until(lambda: site.snapshot() is not None)
+            eventually(lambda: site.snapshot() is not None, "a Snapshot")
         site.change(NEW)
         site.produce([lesson.decision("next", START + timedelta(hours=70), 0.8)])
         thread.join(60)
@@ -311,7 +312,7 @@ def test_a_claim_waits_for_a_change_that_is_under_way(tmp_path: Path, postgres_u
             lock_eras(connection)
             connection.execute(sa.text("UPDATE coding SET hash = 'another'"))
             thread.start()
-            wait_until(lambda: is_waiting(site.engine))
+            eventually(lambda: is_waiting(site.engine), "a claim that waits")
         thread.join()
         assert len(refused) == 1
 
@@ -320,15 +321,6 @@ def is_waiting(engine: sa.Engine) -> bool:
     query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'coding'::regclass"
     with engine.connect() as connection:
         return bool(connection.execute(sa.text(query)).scalar())
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(600):
-        if holds():
-            return
-        pause.wait(0.05)
-    raise AssertionError("did not happen within 30 s")
 
 
 def count(site: Site, decisions: Sequence[Event], labels: Sequence[Event] = ()) -> None:

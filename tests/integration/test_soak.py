@@ -23,7 +23,7 @@ def soak(hours: int, *more: str) -> subprocess.CompletedProcess[str]:
         "--per-poll=40",
     ]
     return subprocess.run(
-        [*command, *more], check=False, capture_output=True, text=True, timeout=300
+        [*command, *more], check=False, capture_output=True, text=True, timeout=580
     )
 
 

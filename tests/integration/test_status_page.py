@@ -22,8 +22,8 @@ from playwright.sync_api import Browser, Page
 
 from monitor.demo.view import REGRESSED_SLICE
 
-PAGED_WITHIN = 180.0
-"""Seconds until the regression is paged, at most; it takes about forty."""
+PAGED_WITHIN = 400.0
+"""Seconds until the regression is paged, at most; it takes about forty on a machine of its own."""
 PICTURES = os.environ.get("SLICEWATCH_PICTURES")
 """Where to keep pictures of the pages: those of the documentation are made by this test."""
 
@@ -46,7 +46,7 @@ def running_demo(folder: Path) -> Iterator[str]:
 
 
 def answer(base: str, path: str) -> Any:
-    with urllib.request.urlopen(base + path, timeout=10) as found:
+    with urllib.request.urlopen(base + path, timeout=60) as found:
         return json.load(found)
 
 
@@ -121,7 +121,7 @@ def test_what_is_suppressed_has_no_number_anywhere(demo: str, chromium: Browser)
     for cell in content["line"]["cells"]:
         assert (cell["rate"], cell["gap"], cell["evidence"]) == (None, None, None)
     assert all(point["value"] is None for point in content["history"])
-    with urllib.request.urlopen(f"{demo}/slice.csv?{query}", timeout=10) as found:
+    with urllib.request.urlopen(f"{demo}/slice.csv?{query}", timeout=60) as found:
         lines = found.read().decode().splitlines()[1:]
     assert lines
     for line in lines:

@@ -20,6 +20,7 @@ from kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from kafka_broker import KafkaBroker
+from monitoring import eventually
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -61,6 +62,7 @@ class SecuredKafka(KafkaBroker):
         """Do what ``kafka-acls --add`` commands say, one a line."""
         acls = [acl for line in commands.splitlines() for acl in _acls(line)]
         assert not self.admin.create_acls(acls)["failed"]
+        eventually(lambda: {*acls} <= self._granted(), "the broker knows what is allowed")
         return acls
 
     def forbid(self, principal: str, kind: ResourceType = ResourceType.ANY) -> None:
@@ -69,6 +71,14 @@ class SecuredKafka(KafkaBroker):
         chosen = ACLFilter(principal, None, ACLOperation.ANY, ACLPermissionType.ANY, everything)
         ((_, gone, _),) = self.admin.delete_acls([chosen])
         assert gone, f"{principal} had no ACL to take away"
+        eventually(lambda: not {*gone} & self._granted(), "the broker knows what is forbidden")
+
+    def _granted(self) -> set[ACL]:
+        """What the broker goes by: it learns of a change after the controller has confirmed it."""
+        everything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+        anybody = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, everything)
+        found, _ = self.admin.describe_acls(anybody)
+        return set(found)
 
 
 def _settings(certificates: Certificates, folder: Path) -> dict[str, str]:
