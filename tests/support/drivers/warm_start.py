@@ -9,6 +9,7 @@ its own, and so do the tests of start-up, memory and packaging.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import select
@@ -58,7 +59,8 @@ class WarmProcess:
     def send_signal(self, number: int) -> None:
         """Send a signal; nothing when it has ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has, and we are about to be told
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(15)

@@ -70,6 +70,16 @@ def test_it_is_waited_for_and_gets_signals(tmp_path: Path) -> None:
         process.kill()  # of what has ended: nothing
 
 
+def test_a_signal_may_come_between_its_end_and_the_word_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "log").open("wb") as out:
+        process = start(("-c", "pass"), [], cwd=tmp_path, env=os.environ, stdout=out, stderr=out)
+    assert process.wait(60) == 0
+    monkeypatch.setattr(process, "poll", lambda: None)
+    process.terminate()
+
+
 @pytest.mark.parametrize("command", ["check", "db", "judge", "report"])
 def test_an_interpreter_of_its_own_says_the_same(tmp_path: Path, command: str) -> None:
     """Those of the commands that other tests start only without one."""

@@ -23,6 +23,8 @@ from monitor.errors import AccessError
 Talk = Callable[[socket.socket], None]
 Serve = Callable[..., tuple[str, int]]
 NEED = Need(("decisions", "labels"), "slicewatch")
+PATIENT = 60.0
+"""Seconds for what is answered at once, if the machine has the time for it."""
 SASL = {
     "security_protocol": "SASL_PLAINTEXT",
     "sasl_mechanism": "SCRAM-SHA-256",
@@ -88,7 +90,7 @@ def hang_up(connected: socket.socket) -> None:
 
 def refusal(address: tuple[str, int], security: dict[str, Any] | None = None) -> str:
     with pytest.raises(AccessError) as raised:
-        check_access(address, security or {}, NEED, 5.0)
+        check_access(address, security or {}, NEED, PATIENT)
     said = str(raised.value)
     assert "\n" not in said
     assert "a-secret" not in said
@@ -129,7 +131,7 @@ def test_noise_in_the_place_of_answers(serve: Serve, security: dict[str, str]) -
 
 def test_silence_ends_in_time(serve: Serve) -> None:
     release = threading.Event()
-    address = serve(lambda connected: release.wait(20) and None)
+    address = serve(lambda connected: release.wait(PATIENT) and None)
     began = time.monotonic()
     try:
         for protocol in ("PLAINTEXT", "SSL"):
@@ -140,7 +142,7 @@ def test_silence_ends_in_time(serve: Serve) -> None:
                 connection.check_access(NEED)
     finally:
         release.set()
-    assert time.monotonic() - began < 10.0
+    assert time.monotonic() - began < PATIENT / 2
 
 
 def test_an_answer_in_drops_ends_in_time(serve: Serve) -> None:
@@ -148,7 +150,7 @@ def test_an_answer_in_drops_ends_in_time(serve: Serve) -> None:
 
     def drip(connected: socket.socket) -> None:
         request_of(connected)
-        connected.sendall(struct.pack(">i", 1000))
+        connected.sendall(struct.pack(">i", 1_000_000))
         while True:
             connected.sendall(b"\0")
             time.sleep(0.001)
@@ -156,7 +158,7 @@ def test_an_answer_in_drops_ends_in_time(serve: Serve) -> None:
     began = time.monotonic()
     with pytest.raises(TimeoutError):
         check_access(serve(drip), {}, NEED, 0.5)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < PATIENT / 2
 
 
 def test_a_certificate_for_another_name(serve: Serve, certificates: Certificates) -> None:
@@ -195,8 +197,8 @@ def test_what_one_broker_refuses_another_may_allow(serve: Serve) -> None:
         answer(connected, request_of(connected), struct.pack(">h", 25))
 
     strict, open_ = (f"127.0.0.1:{serve(talk)[1]}" for talk in (hang_up, friendly))
-    KafkaConnection((dead, strict, open_)).check_access(NEED)
+    KafkaConnection((dead, strict, open_), timeout=PATIENT).check_access(NEED)
     with pytest.raises(AccessError, match=f"{strict} does not speak Kafka in plain text"):
-        KafkaConnection((dead, strict)).check_access(NEED)
+        KafkaConnection((dead, strict), timeout=PATIENT).check_access(NEED)
     with pytest.raises(AccessError, match=f"reached .{dead}: Connection refused"):
         KafkaConnection((dead,)).check_access(NEED)
