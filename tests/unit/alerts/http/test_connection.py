@@ -250,7 +250,9 @@ def test_a_client_that_says_no_more_is_still_answered(start: Start, exporter: Ex
 
 @given(data=st.binary(max_size=300))
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_any_bytes_are_refused_or_answered(lasting: Servers, data: bytes) -> None:
     for request in (data, b"GET " + data + b" HTTP/1.1\r\n" + HOST + b"\r\n", ROOT + data):
