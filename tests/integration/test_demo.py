@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC
 
-SECONDS = 180  # to page the regression, at most; it takes about forty
+SECONDS = 300  # to page the regression, at most; it takes about forty, on a busy machine 190
 STOP_SECONDS = 60.0  # it must not hang; how long a stop takes is the machine's
 EARLY = 3.0
 
@@ -54,7 +54,7 @@ class Demo:
         self.children: list[psutil.Process] = []
 
     def wait_for_port(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while not _accepts(self.port):
             assert self.process.poll() is None, self.process.communicate()
             assert time.monotonic() < deadline
@@ -73,7 +73,7 @@ class Demo:
         return out
 
     def page(self) -> str:
-        with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
             return str(answer.read().decode())
 
 
@@ -99,7 +99,7 @@ def assert_nothing_is_left(demo: Demo, folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(SECONDS + 60)
+@pytest.mark.timeout(2 * SECONDS + 240)
 def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Path) -> None:
     demo = start("--json", "--seed", "7", "--for", str(SECONDS))
     demo.wait_for_port()
@@ -195,7 +195,7 @@ def test_a_port_that_is_taken_is_one_line(start: Any, folder: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         demo = start("--port", str(port), "--for", "5")
-        _, err = demo.process.communicate(timeout=60)
+        _, err = demo.process.communicate(timeout=120)
     assert demo.process.returncode == 2
     assert err.startswith("slicewatch: ")
     assert str(port) in err

@@ -38,7 +38,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
 SECONDS = float(os.environ.get("SLICEWATCH_DEPLOYMENT_SECONDS", "0"))
 """How long traffic goes on at least; the wait for every condition comes on top."""
-LAST = (datetime.now(UTC) - timedelta(weeks=1)).strftime("%G-W%V")
 HISTORY_SENT = "the history is sent"
 """The line with which the traffic generator begins to go on in real time."""
 TOPICS = {"compose": ("decisions", "labels"), "kubernetes": ("router-decisions", "router-labels")}
@@ -50,6 +49,7 @@ class Played:
     Attributes:
         folder: files of all processes are below it.
         running: the long-lived ones, by name.
+        reported: the week that had ended when its report was written.
         sent: what the traffic generator says that it sent.
     """
 
@@ -60,6 +60,7 @@ class Played:
         self.running: dict[str, Local] = {}
         self._made: list[Local] = []
         self.sent: dict[str, int] = {}
+        self.reported = ""
 
     def local(self, container: Container, **more: str) -> Local:
         """It on an address of its own, by whose name the others find it."""
@@ -428,6 +429,7 @@ def reported(made: Played, manifests: Manifests) -> bool:
     """Whether the CronJob's command has written the report; it fails until the week is stored."""
     found = manifests.container("CronJob", "slicewatch-report", f"report-{time.monotonic_ns()}")
     tried = made.local(found)
+    made.reported = (datetime.now(UTC) - timedelta(weeks=1)).strftime("%G-W%V")
     tried.start()
     written = tried.finish() == 0
     if written:
@@ -471,5 +473,5 @@ def test_the_report_of_last_week_is_written_by_the_cron_job(namespace: Played) -
     assert {file.suffix for file in files} == {".html", ".json", ".csv", ".md"}
     for file in files:
         assert file.is_relative_to(namespace.folder)
-        assert LAST in file.name
+        assert namespace.reported in file.name
         assert file.stat().st_size > 0

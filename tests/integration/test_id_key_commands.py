@@ -77,7 +77,7 @@ def test_real_decisions_need_a_key(command: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=120,
         cwd=tmp_path,
     )
     assert done.returncode == 2

@@ -115,8 +115,12 @@ class Site:
         act()
         self.service.until(lambda: self.failures() > before, "a failed write")
 
-    def recover(self) -> None:
+    def clear(self) -> None:
+        """Take the obstacle away from all flushes to come: the next try must not meet it again."""
         self.sql("DELETE FROM obstacle")
+
+    def recover(self) -> None:
+        self.clear()
         self.send()
         self.settle()
         self.service.until(lambda: self.service.get("/readyz")[0] == 200, "ready")
@@ -143,14 +147,15 @@ def test_postgresql_fails_in_the_middle_of_a_commit(
 
     def terminate() -> None:
         site.until_committing()
+        site.clear()
         site.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {COMMITTING}")
-        site.sql("DELETE FROM obstacle")
 
     site.suffer("slow", terminate)
     site.recover()
 
     def crash() -> None:
         site.until_committing()
+        site.clear()
         own_postgres.stop("immediate")
 
     site.suffer("slow", crash)

@@ -188,10 +188,12 @@ def send_large(broker: Broker, topic: str, value: bytes) -> None:
     with_room = KafkaProducer(
         bootstrap_servers=broker.bootstrap,
         max_request_size=len(value) + (1 << 20),
+        request_timeout_ms=240_000,
+        delivery_timeout_ms=300_000,
         metrics_enabled=False,
     )
     with_room.send(topic, value, partition=0)
-    with_room.flush(timeout=60)
+    with_room.flush(timeout=300)
     with_room.close(timeout=5)
 
 
@@ -233,17 +235,28 @@ def test_the_largest_usual_message_just_works(
 
 def delete_by_retention(broker: Broker, topic: str, partition: int, low: int) -> None:
     """Let the broker delete what is older than a moment, until its log begins at ``low``."""
-    resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "1"})
-    broker.admin.alter_configs([resource])
+    set_retention(broker, topic, "1")
     where = TopicPartition(topic, partition)
     with KafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as reader:
         deadline = time.monotonic() + 60
         while reader.beginning_offsets([where])[where] < low:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-    broker.admin.alter_configs(
-        [ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "-1"})]
-    )
+    set_retention(broker, topic, "-1")
+
+
+def set_retention(broker: Broker, topic: str, milliseconds: str) -> None:
+    """Change it, and wait until the broker knows: what is written next it might delete, too."""
+    changed = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": milliseconds})
+    broker.admin.alter_configs([changed])
+    asked = ConfigResource(ConfigResourceType.TOPIC, topic)
+    deadline = time.monotonic() + 60
+    while True:
+        found = broker.admin.describe_configs([asked], config_filter="all")["topic"][topic]
+        if found["retention.ms"]["value"] == milliseconds:
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_retention_that_passes_a_stopped_worker(

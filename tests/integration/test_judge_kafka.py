@@ -180,7 +180,7 @@ def check_flags(
 
 def reported(folder: Path, environment: Mapping[str, str]) -> dict[str, float]:
     """Selection rates of the week's report, which waits until its Release is stored."""
-    week = ["--week", "2026-W23", "--wait", "60", "--format", "json", "--out", str(folder)]
+    week = ["--week", "2026-W23", "--wait", "120", "--format", "json", "--out", str(folder)]
     arguments = ["report", "--settings", str(SETTINGS), *week]
     done = CliRunner(env=environment).invoke(cli, arguments)
     assert done.exit_code == 0, done.output

@@ -17,7 +17,7 @@ from consumers.sources.kafka_source import KafkaSource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import RecordBatch, Shard, Start
 
-SECONDS = 40.0
+SECONDS = 90.0
 Opener = Callable[..., KafkaSource]
 
 
@@ -139,13 +139,14 @@ def test_asking_for_a_topic_of_a_broker_that_is_gone_fails_in_time(
     own_kafka: KafkaBroker, topic_name: str
 ) -> None:
     own_kafka.create_topic(topic_name)
-    connection = KafkaConnection((own_kafka.bootstrap,), timeout=2.0)
+    # While it is there it has to answer within this time, too, on whatever machine.
+    connection = KafkaConnection((own_kafka.bootstrap,), timeout=8.0)
     source = KafkaSource(connection, [topic_name], topic_name)
     own_kafka.kill()
     started = time.monotonic()
     with pytest.raises(SourceError, match=own_kafka.bootstrap):
         source.topic_id(topic_name)
-    assert time.monotonic() - started < 10.0
+    assert time.monotonic() - started < 25.0
     source.close()
 
 
@@ -347,7 +348,7 @@ def test_no_broker_is_one_line_that_names_every_address() -> None:
 def test_refused_access_is_one_line_without_the_secret(
     apache: KafkaBroker, security: dict[str, object], reason: str
 ) -> None:
-    connection = KafkaConnection((apache.bootstrap,), security=security, timeout=1.0)
+    connection = KafkaConnection((apache.bootstrap,), security=security)
     with pytest.raises(SourceError, match=reason) as raised:
         KafkaSource(connection, ["decisions"], "group")
     said = str(raised.value)

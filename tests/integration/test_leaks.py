@@ -34,6 +34,7 @@ from warm_start import run
 
 from monitor.store.database import create_engine
 from monitor.store.schema import PUBLISHED, metadata
+from monitor.store.shard_rows import read_statuses
 
 pytestmark = pytest.mark.slow
 
@@ -137,6 +138,7 @@ class Site:
     service: Loud
     operations: int
     secrets: list[str]
+    sent: int = 0
     read: dict[str, bytes] = field(default_factory=dict)
 
     def fetch(self, port: int, path: str = "/metrics", token: str = "") -> str:
@@ -208,32 +210,43 @@ def site(
     if password is not None:
         secrets.append(password)
     with Loud(tmp_path, ["run", "--settings", "settings.toml"], environment) as service:
-        one = Site(tmp_path, url, service, operations, secrets)
-        produce(kafka, topic_name)
-        yield one
+        sent = produce(kafka, topic_name)
+        yield Site(tmp_path, url, service, operations, secrets, sent)
 
 
 def _key_in(text: str) -> str:
     return text.partition('id_key = "')[2].partition('"')[0]
 
 
-def produce(kafka: Broker, name: str) -> None:
-    """Three days up to now, labels for all that was asked for, and what is refused in between."""
+def produce(kafka: Broker, name: str) -> int:
+    """Three days up to now, labels for all that was asked for, and what is refused in between.
+
+    Returns the number of messages.
+    """
     pick, now = random.Random(1), datetime.now(UTC)
     begin = now - timedelta(days=3)
     decisions = [good(n, begin + timedelta(minutes=3 * n), pick) for n in range(1_440)]
     labels = [good_label(d, n, pick) for n, d in enumerate(decisions) if d["label_requested"]]
     twice = [good_label(d, 2_000 + n, pick) for n, d in enumerate(decisions[::5])
              if d["label_requested"]]  # fmt: skip
+    sent = 0
     for part in range(4):
         some = slice(part * 360, part * 360 + 360)
-        kafka.produce(f"{name}-d", write(decisions[some]))
+        sent += len(kafka.produce(f"{name}-d", write(decisions[some])))
         for topic in (f"{name}-d", f"{name}-l"):
-            kafka.produce(topic, list(hostile(now - timedelta(hours=1))))
-    kafka.produce(f"{name}-l", write([*labels, *twice]))
+            sent += len(kafka.produce(topic, list(hostile(now - timedelta(hours=1)))))
+    sent += len(kafka.produce(f"{name}-l", write([*labels, *twice])))
     strays = [good_label({**d, "decision_id": planted("nobody", n)}, n, pick)
               for n, d in enumerate(decisions[-20:])]  # fmt: skip
-    kafka.produce(f"{name}-l", write(strays))
+    return sent + len(kafka.produce(f"{name}-l", write(strays)))
+
+
+def all_is_stored(site: Site) -> bool:
+    engine = create_engine(site.store_url)
+    try:
+        return sum(one.tallies.messages for one in read_statuses(engine)) == site.sent
+    finally:
+        engine.dispose()
 
 
 def everything_read(site: Site) -> None:
@@ -246,6 +259,7 @@ def everything_read(site: Site) -> None:
         return 'slice="channel=chat"' in page and "slicewatch_slice_rate_ratio{" in page
 
     site.service.until(shown, "the slices", 120)
+    site.service.until(lambda: all_is_stored(site), "all dead letters", 120)
     assert list(broken(read_page(site.slices()), K)) == []
     assert list(broken(read_page(site.fetch(site.operations)), K)) == []
     assert site.fetch(site.service.port, "/snapshot/1", TOKEN)

@@ -31,7 +31,7 @@ from monitor.probing.probe_events import KafkaPublisher
 from monitor.probing.protocol import router_key
 
 SET = EXAMPLES / "set.jsonl"
-SECONDS = 60.0
+SECONDS = 120.0
 PASSWORD = "correct-horse-battery"
 
 

@@ -75,7 +75,7 @@ class Site:
         """Change what the router does, while it runs."""
         body = json.dumps(values).encode()
         request = urllib.request.Request(self.target, body, method="PUT")
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.status == 200
 
     def probe(self) -> None:

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "deploy" / "docs" / "producers.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 ROUTER = ROOT / "deploy" / "examples" / "judge_router"
-WAIT = 60.0
+WAIT = 120.0
 DECISION: dict[str, Any] = {
     "decided_at": "2026-06-01T10:00:00Z",
     "route": "auto_serve",
@@ -189,14 +189,20 @@ def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(
         service.until(lambda: service.get("/livez")[0] == 200, "the service answers")
         service.until(lambda: _counted(url) == sent, "all events counted")
         service.until(lambda: _shown(service) is not None, "a TPR on the page")
-        shown = _shown(service)
-        assert shown is not None
-        # Of replies that are good, those that score 0.70 or more, or about 88.5 of 100.
-        assert abs(shown - 0.885) < 0.06
-        status, page = service.get("/")
-        assert status == 200
-        assert "toy-replies" in page
-        assert f"{shown:.0%}".replace("%", "") in page
+
+        def told() -> bool:
+            """Not at once: the first Snapshot may have some of the events, and be replaced."""
+            shown = _shown(service)
+            status, page = service.get("/")
+            # Of replies that are good, those that score 0.70 or more, or about 88.5 of 100.
+            return (
+                shown is not None
+                and abs(shown - 0.885) < 0.06
+                and (status, "toy-replies" in page) == (200, True)
+                and f"{shown:.0%}".replace("%", "") in page
+            )
+
+        service.until(told, "the page tells the same TPR of all of them")
 
         # Over HTTP it comes to the same partition as by a Kafka client, and is no second decision.
         answer = json.loads(_posted(service))

@@ -23,7 +23,7 @@ import pytest
 import yaml
 from kafka_broker import KafkaBroker
 from monitoring import eventually
-from notified import Watch, watching
+from notified import PATIENT, Watch, watching
 from running import Running, Series
 
 pytestmark = pytest.mark.slow
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 WATCHDOG, DEADMAN, CHAT = "SlicewatchWatchdog", "/deadman", "/chat"
+EVALUATED = "slicewatch_evaluation_timestamp_seconds"
 SECONDS = 12.0
 """Two hours of the rules' time, in which a minute is a tenth of a second: an hour is the longest
 that an alert about a new service waits before it fires, but for one that waits a day."""
@@ -108,10 +109,11 @@ def quickstart(broker: KafkaBroker, name: str, folder: Path) -> Iterator[Site]:
     step("sed ", folder)
     step("slicewatch db new-key", folder)
     step("slicewatch check --connect", folder, **environment)
-    settings, evaluated = folder / "slicewatch.toml", "slicewatch_evaluation_timestamp_seconds"
+    settings = folder / "slicewatch.toml"
     with Running(folder, ["run"], environment) as service:
-        service.until(lambda: service.value(evaluated) is not None, "an evaluation")
-        with watching(folder / "watch", settings, environment, service.port) as watch:
+        service.until(lambda: service.value(EVALUATED) is not None, "an evaluation")
+        watched = watching(folder / "watch", settings, environment, service.port, haste=PATIENT)
+        with watched as watch:
             watch.wait_for("up == 1")
             yield Site(broker, topics, service, watch)
 
@@ -156,7 +158,8 @@ def hours_of(site: Site, folder: Path) -> str:
     again. All instants are moved, as promtool's time begins at 0.
     """
     before, at = site.service.metrics(), time.time()
-    time.sleep(2)
+    evaluated = before[EVALUATED, frozenset()]
+    site.service.until(lambda: (site.service.value(EVALUATED) or 0.0) > evaluated + 2, "cycles")
     after = site.service.metrics()
     folder.mkdir()
     shutil.copy(ROOT / "deploy" / "prometheus" / "rules.yml", folder / "rules.yml")

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,18 @@ def opened(topic_name: str) -> Iterator[Opener]:
     """Open sources of one group that are closed at the end."""
     sources: list[RdkafkaSource] = []
 
-    def open_one(broker: KafkaBroker, *topics: str, instance: str | None = None) -> RdkafkaSource:
+    def open_one(
+        broker: KafkaBroker,
+        *topics: str,
+        instance: str | None = None,
+        session: float = SESSION,
+    ) -> RdkafkaSource:
         source = RdkafkaSource(
             KafkaConnection((broker.bootstrap,)),
             topics,
             topic_name,
             group_instance_id=instance,
-            session_timeout=SESSION,
+            session_timeout=session,
         )
         sources.append(source)
         return source
@@ -382,7 +388,8 @@ def test_a_named_member_that_is_back_in_time_moves_nothing(
     apache: KafkaBroker, opened: Opener, topic_name: str
 ) -> None:
     apache.create_topic(topic_name, 2)
-    stays, goes = (opened(apache, topic_name, instance=name) for name in ("stays", "goes"))
+    patient = partial(opened, apache, topic_name, session=SECONDS)
+    stays, goes = (patient(instance=name) for name in ("stays", "goes"))
     owned: dict[RdkafkaSource, set[Shard]] = {stays: set(), goes: set()}
 
     def follow(*sources: RdkafkaSource) -> list[Shard]:
@@ -399,7 +406,7 @@ def test_a_named_member_that_is_back_in_time_moves_nothing(
         follow(stays, goes)
     before = owned[goes]
     goes.close()
-    back = opened(apache, topic_name, instance="goes")
+    back = patient(instance="goes")
     owned[back] = set()
     moved: list[Shard] = []
     while not owned[back]:

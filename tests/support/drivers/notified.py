@@ -34,6 +34,25 @@ EXTERNAL = {"SLICEWATCH__ALERTING__EXTERNAL_URL": "https://monitor.example"}
 HURRIED_ROUTE = {"group_wait": "1s", "group_interval": "1s", "repeat_interval": "4h"}
 
 
+@dataclass(frozen=True)
+class Haste:
+    """What is left of the rendered times.
+
+    Attributes:
+        scrape: interval and time-out of scrapes.
+        days: whether alerts that wait for days are in a hurry, too.
+    """
+
+    scrape: str
+    days: bool
+
+
+HURRIED = Haste("500ms", days=True)
+PATIENT = Haste("5s", days=False)
+"""For who looks whether all is quiet: on a busy machine a scrape may take longer than half a
+second, and what happens in hours of the rules longer than a day of them."""
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = True
@@ -191,13 +210,14 @@ def watching(
     environment: dict[str, str],
     *targets: int,
     office_days: str = EVERY_DAY,
+    haste: Haste = HURRIED,
 ) -> Iterator[Watch]:
     """Prometheus, Alertmanager and a receiver for what listens on ports of this machine."""
     told, receiver, port = Told(), free_port(), free_port()
     folder.mkdir(exist_ok=True)
     (folder / "chat").write_text(f"http://127.0.0.1:{receiver}/chat")
     loaded = api.load(settings, environment | _everybody(folder, receiver, office_days))
-    _write(folder, rendered(loaded), targets, port)
+    _write(folder, rendered(loaded), targets, port, haste)
     with ExitStack() as stack:
         stack.enter_context(serving(told.handler(), receiver))
         manager = alertmanager(folder, folder / "alertmanager" / "alertmanager.yml", port)
@@ -230,10 +250,12 @@ def _everybody(folder: Path, receiver: int, office_days: str) -> dict[str, str]:
     }
 
 
-def _write(folder: Path, files: dict[str, str], targets: Sequence[int], manager: int) -> None:
+def _write(
+    folder: Path, files: dict[str, str], targets: Sequence[int], manager: int, haste: Haste
+) -> None:
     hurry = {
-        "prometheus/rules.yml": hurried_rules,
-        "prometheus/prometheus.yml": lambda document: _pointed(document, targets, manager),
+        "prometheus/rules.yml": hurried_rules if haste.days else _with_real_days,
+        "prometheus/prometheus.yml": lambda one: _pointed(one, targets, manager, haste.scrape),
         "alertmanager/alertmanager.yml": _hurried_routes,
     }
     for name, text in files.items():
@@ -253,14 +275,26 @@ def hurried_rules(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def _with_real_days(document: dict[str, Any]) -> dict[str, Any]:
+    rules = [rule for group in document["groups"] for rule in group["rules"]]
+    of_days = [rule for rule in rules if rule.get("for", "").endswith("d")]
+    waits = [rule.pop("for") for rule in of_days]
+    hurried = hurried_rules(document)
+    for rule, wait in zip(of_days, waits, strict=True):
+        rule["for"] = wait
+    return hurried
+
+
 def _hurried_routes(document: dict[str, Any]) -> dict[str, Any]:
     for route in (document["route"], *document["route"]["routes"]):
         route.update(HURRIED_ROUTE)
     return document
 
 
-def _pointed(document: dict[str, Any], targets: Sequence[int], manager: int) -> dict[str, Any]:
-    document["global"] = {"scrape_interval": "500ms", "scrape_timeout": "500ms"}
+def _pointed(
+    document: dict[str, Any], targets: Sequence[int], manager: int, scrape: str
+) -> dict[str, Any]:
+    document["global"] = {"scrape_interval": scrape, "scrape_timeout": scrape}
     (job,), (told,) = document["scrape_configs"], document["alerting"]["alertmanagers"]
     job["static_configs"] = [{"targets": [f"127.0.0.1:{target}" for target in targets]}]
     told["static_configs"] = [{"targets": [f"127.0.0.1:{manager}"]}]

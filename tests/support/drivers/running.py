@@ -17,7 +17,7 @@ from free_ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 from warm_start import MONITOR, Process, start
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 

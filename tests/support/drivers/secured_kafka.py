@@ -57,6 +57,12 @@ class SecuredKafka(KafkaBroker):
         changes = [UserScramCredentialUpsertion(user, one, password) for one in MECHANISMS]
         for change in changes:  # a request may name a user once only
             assert self.admin.alter_user_scram_credentials([change]) == {user: None}
+        eventually(lambda: self._passwords(user) == len(MECHANISMS), "the broker knows the user")
+
+    def _passwords(self, user: str) -> int:
+        """How many the broker goes by: it learns of a change after the controller."""
+        found = self.admin.describe_user_scram_credentials([user])[user]
+        return len(found["credential_infos"])
 
     def allow(self, commands: str) -> list[ACL]:
         """Do what ``kafka-acls --add`` commands say, one a line."""

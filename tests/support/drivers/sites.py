@@ -25,7 +25,7 @@ from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.shard_rows import read_statuses
 
 RULES = oracle.Rules(attributes_in(), pipeline.ID_KEY.encode())
-SECONDS = 60.0
+SECONDS = 120.0
 
 
 @dataclass
