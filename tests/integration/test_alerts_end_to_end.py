@@ -272,7 +272,7 @@ def assert_links(alert: Body, folder: Path) -> None:
     runbook = folder / said["runbook_url"].removeprefix("deploy/")
     assert PAGE in runbook.read_text()
     assert re.fullmatch(rf"http://127\.0\.0\.1:\d+/incidents/{number}", said["status_url"])
-    with urllib.request.urlopen(said["status_url"], timeout=10) as answer:
+    with urllib.request.urlopen(said["status_url"], timeout=60) as answer:
         shown = answer.read().decode()
     assert f"<h1>Incident {number} (pages on call): " in shown
     assert f"slicewatch incident ack {number} --by NAME" in shown

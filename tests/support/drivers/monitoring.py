@@ -19,6 +19,8 @@ import pytest
 from free_ports import free_port
 
 WAIT_SECONDS = 90.0
+ANSWER_SECONDS = 20.0
+"""A busy Prometheus takes a while; one that is not there refuses at once."""
 ALERTMANAGER = ("prometheus-alertmanager", "alertmanager")
 
 
@@ -90,7 +92,7 @@ def alertmanager(folder: Path, config: Path, port: int) -> Iterator[str]:
 def get(address: str) -> Any:
     """JSON from an address; None while nobody answers."""
     try:
-        with urllib.request.urlopen(address, timeout=5) as response:
+        with urllib.request.urlopen(address, timeout=ANSWER_SECONDS) as response:
             return json.load(response)
     except (urllib.error.URLError, ConnectionError, TimeoutError):
         return None
