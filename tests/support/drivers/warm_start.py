@@ -9,6 +9,7 @@ its own, and so do the tests of start-up, memory and packaging.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import select
@@ -56,9 +57,10 @@ class WarmProcess:
         return found
 
     def send_signal(self, number: int) -> None:
-        """Send a signal; nothing when it has ended."""
+        """Send a signal; nothing when it has ended, of which we may not have heard yet."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(15)
