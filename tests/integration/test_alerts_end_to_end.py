@@ -32,6 +32,7 @@ BREACHES = (
     *(PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach"),
     *("SlicewatchSelectionBreach", "SlicewatchPrecisionBreach"),
 )
+MATURES = 240.0  # two days are evaluated, on a busy machine too
 Body = dict[str, Any]
 
 
@@ -52,7 +53,7 @@ class Site:
         """Let it happen, and be evaluated."""
         self.router.live_until(until)
         labelled = (until - timedelta(hours=2)).timestamp()
-        self.service.until(lambda: self._frontier() >= labelled, f"labels until {until}")
+        self.service.until(lambda: self._frontier() >= labelled, f"labels until {until}", MATURES)
 
     def _frontier(self) -> float:
         return self.service.value("slicewatch_label_frontier_timestamp_seconds") or 0.0
