@@ -17,6 +17,8 @@ from monitor.store.evaluator.records import RecordStore
 SHARDS = 12
 DATABASES = ["sqlite", "postgresql"]
 CYCLE_SECONDS = 0.5
+PATIENT = {"SLICEWATCH__STREAM__SESSION_TIMEOUT": "30s"}
+"""For workers that nobody kills: a busy machine must not take their shards from them."""
 
 
 @contextmanager
@@ -48,11 +50,11 @@ def exact_after_the_rest(site: Site, *processes: ChaosProcess) -> None:
 def test_a_worker_added_takes_a_part_and_the_others_keep_theirs(
     site: Site, server: ChaosProcess
 ) -> None:
-    with started(site, "ingest", "first", "second") as (first, second):
+    with started(site, "ingest", "first", "second", **PATIENT) as (first, second):
         until(lambda: all_owned(site, first, second), "two share", [first, second])
         epochs, shares = site.epochs(), [first.owned(site), second.owned(site)]
         site.produce(0.3)
-        with started(site, "ingest", "third") as (third,):
+        with started(site, "ingest", "third", **PATIENT) as (third,):
             until(lambda: all_owned(site, first, second, third), "three share", [third])
             kept = (shares[0] & first.owned(site)) | (shares[1] & second.owned(site))
             assert kept == first.owned(site) | second.owned(site)  # none moved between the two
@@ -62,7 +64,8 @@ def test_a_worker_added_takes_a_part_and_the_others_keep_theirs(
 
 @pytest.mark.slow
 def test_a_worker_removed_leaves_its_part_to_the_others(site: Site, server: ChaosProcess) -> None:
-    with started(site, "ingest", "first", "second", "third") as (first, second, third):
+    workers = started(site, "ingest", "first", "second", "third", **PATIENT)
+    with workers as (first, second, third):
         until(lambda: all_owned(site, first, second, third), "three share", [first, second])
         epochs, kept = site.epochs(), first.owned(site) | second.owned(site)
         site.produce(0.3)
@@ -81,13 +84,7 @@ def test_a_named_worker_that_is_back_in_time_keeps_its_shards(
     with ExitStack() as stack:
         first, second, third = workers = [
             stack.enter_context(
-                ChaosProcess(
-                    site,
-                    "ingest",
-                    name,
-                    SLICEWATCH__STREAM__INSTANCE=name,
-                    SLICEWATCH__STREAM__SESSION_TIMEOUT="30s",
-                )
+                ChaosProcess(site, "ingest", name, SLICEWATCH__STREAM__INSTANCE=name, **PATIENT)
             )
             for name in ("first", "second", "third")
         ]
@@ -136,10 +133,10 @@ def test_all_servers_show_the_same_snapshot(site: Site) -> None:
         assert worker.stop() == 0
 
         def same() -> bool:
-            return snapshot_lines(one) == snapshot_lines(two)
+            lines = snapshot_lines(one)
+            return len(lines) > 100 and lines == snapshot_lines(two)
 
         until(lambda: newest_snapshot_stays(site) and same(), "one page", [one, two])
-        assert len(snapshot_lines(one)) > 100
         assert [one.stop(), two.stop()] == [0, 0]
     site.assert_exact()
 

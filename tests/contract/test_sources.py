@@ -22,8 +22,10 @@ from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 
-SECONDS = 30.0
+SECONDS = 60.0
 QUIET_POLLS = 4
+SESSION = 6.0
+"""Whoever is silent for so long loses its shards: a busy machine must not take as long."""
 
 
 class World(Protocol):
@@ -137,8 +139,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, topic_name: str) -> Wo
     if kind in ("file", "gzip"):
         return FileWorld(tmp_path, ".gz" if kind == "gzip" else "")
     if kind == "librdkafka":
-        return RdkafkaWorld(request.getfixturevalue("apache"), topic_name, 3.0)
-    session = {"kafka": 3.0, "tansu": 1.0}[kind]
+        return RdkafkaWorld(request.getfixturevalue("apache"), topic_name, SESSION)
+    session = {"kafka": SESSION, "tansu": 1.0}[kind]
     return KafkaWorld(request.getfixturevalue(kind), topic_name, session)
 
 

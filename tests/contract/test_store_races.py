@@ -343,7 +343,7 @@ def take_over(worker: Worker) -> None:
 def test_a_worker_frozen_in_a_copy_does_not_keep_its_shards(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(db._SERVER_OPTIONS, "lock_timeout", "500ms")
+    monkeypatch.setitem(db._SERVER_OPTIONS, "lock_timeout", "2s")
     monkeypatch.setattr(db, "_FROZEN_SECONDS", 0.1)
     bring_to_head(postgres_url)
     next_owner = Worker(postgres_url, "two", [D0])

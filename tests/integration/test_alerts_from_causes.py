@@ -90,7 +90,7 @@ def present(
             site.decide(now - AWAY + timedelta(hours=hour))
         decided = now - timedelta(minutes=1)
         keys = site.decide(decided)
-        site.decide(now + timedelta(minutes=5))
+        site.decide(datetime.now(UTC) + timedelta(minutes=5))  # told in minutes, rounded up
         site.label(keys, decided)
         ingest.until(lambda: all_is_read(site, decided), "all is read")
         let_labels_be_silent(site)

@@ -44,8 +44,8 @@ GROUPS: dict[str, list[str]] = {
 METRICS = ("selection", "tpr", "fpr")
 
 
-def _consume(broker: Broker, folder: Path, history: History, **overrides: str) -> Consumed:
-    run = consume(broker, history, f"census-{uuid.uuid4().hex[:8]}", folder, **overrides)
+def _consume(broker: Broker, folder: Path, history: History, *, apart: bool = False) -> Consumed:
+    run = consume(broker, history, f"census-{uuid.uuid4().hex[:8]}", folder, apart=apart)
     rows = len(history.decisions) + len(history.labels)
     parts = ", ".join(
         f"{what} {seconds:.1f} s ({rows / seconds:,.0f}/s)" for what, seconds in run.seconds.items()
@@ -61,9 +61,7 @@ def month(kafka: Broker, tmp_path_factory: pytest.TempPathFactory) -> Consumed:
     How much of a month is shown depends on where evaluations fall while it is loaded. That is so
     in ``years``, with the default cycle.
     """
-    folder = tmp_path_factory.mktemp("month")
-    seldom = {"SLICEWATCH__EVALUATE__CYCLE": "45s", "SLICEWATCH__EVALUATE__LEASE": "3m"}
-    return _consume(kafka, folder, History("28d", 1.0), **seldom)
+    return _consume(kafka, tmp_path_factory.mktemp("month"), History("28d", 1.0), apart=True)
 
 
 @pytest.fixture(scope="module")

@@ -41,12 +41,14 @@ from running import Running
 
 from alerts.exposition.catalogue import PAGE
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 DOCUMENTS = documents()
 GRAFANA = "https://grafana.example"
 FIRST, LAST = "2025-01-01T00:00:00Z", "2027-01-01T00:00:00Z"
 FIVE_MINUTES = 300
+MATURES = 240.0
+"""Also on a busy machine, where a process that was stopped amid an evaluation keeps its lease."""
 Result = list[dict[str, Any]]
 
 EMPTY: Mapping[str, str] = {
@@ -176,6 +178,7 @@ def site(
         )
         broker.produce(topics[1], evaluations())
         live(Eventful(broker, *topics), processes[1:], settings)
+        eventually(lambda: _agree(lived, time.time()), "both are read since their new start")
         yield lived
 
 
@@ -197,7 +200,7 @@ def live(router: Eventful, serving: list[Running], settings: Path) -> None:
             at = serving[0].value("slicewatch_label_frontier_timestamp_seconds")
             return (at or 0.0) >= wanted
 
-        serving[0].until(mature, f"labels until {end}", 120)
+        serving[0].until(mature, f"labels until {end}", MATURES)
 
     until(day(2))
     router.versions = LATER
@@ -216,10 +219,10 @@ def live(router: Eventful, serving: list[Running], settings: Path) -> None:
         one.until(
             lambda one=one: one.value("slicewatch_contract_info", version="2") == 1,  # type: ignore[misc]
             "the new contract",
+            MATURES,
         )
 
 
-@pytest.mark.timeout(900)
 def test_every_query_is_answered(site: Site) -> None:
     eventually(lambda: bool(site.instant('slicewatch_contract_info{version="2"}')), "it is read")
     # Who evaluates says so first when it takes the lease, then every ten minutes.
@@ -245,8 +248,14 @@ def test_a_second_process_doubles_nothing(site: Site) -> None:
     """What both export alike, asked of one of them alone, has the same answer."""
     page = {family.name for family in PAGE}
     port = site.ports[0]
-    eventually(lambda: _agree(site), "both publish the same")
-    now, compared = time.time(), 0
+    now, compared = 0.0, 0
+
+    def agree() -> bool:
+        nonlocal now
+        now = time.time()
+        return _agree(site, now)
+
+    eventually(agree, "both publish the same")
     for uid, document in DOCUMENTS.items():
         for one in queries(document):
             names = set(re.findall(r"slicewatch_\w+|\bup\b|scrape_\w+|ALERTS", one.text))
@@ -263,9 +272,24 @@ def test_a_second_process_doubles_nothing(site: Site) -> None:
     assert compared > 50
 
 
-def _agree(site: Site) -> bool:
-    name = "slicewatch_watermark_timestamp_seconds"
-    return len({row["value"][1] for row in site.instant(name)}) == 1
+def _agree(site: Site, at: float) -> bool:
+    """Whether Prometheus has read the same page from both processes, of the newest contract."""
+    first, second = (_page(site, port, at) for port in site.ports)
+    return first == second and any(("version", "2") in labels for labels, _ in first)
+
+
+def _page(site: Site, port: int, at: float) -> set[tuple[tuple[tuple[str, str], ...], str]]:
+    """What Prometheus has read of the Snapshot on one process's page: labels and values."""
+    names = {family.name for family in PAGE}
+    rows = site.instant(f'{{instance="127.0.0.1:{port}"}}', at)
+    return {
+        (
+            tuple(sorted((k, v) for k, v in row["metric"].items() if k != "instance")),
+            row["value"][1],
+        )
+        for row in rows
+        if row["metric"]["__name__"] in names
+    }
 
 
 def _values(rows: Result) -> dict[tuple[tuple[str, str], ...], float]:

@@ -13,7 +13,7 @@ from monitor.demo.broker import EmbeddedBroker
 
 # The tests send a 10 MB message on purpose; a producer's default refuses above 1 MB.
 MAX_MESSAGE_BYTES = 32 << 20
-SECONDS = 30.0
+SECONDS = 60.0
 
 
 class Broker:

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from monitor.store.evaluator.store import EvaluatorStore
 
 SETTINGS = EXAMPLES / "census.toml"
 DECISION_SHARDS, LABEL_SHARDS = 4, 2
-CONSUME_SECONDS = 180.0
+CONSUME_SECONDS = 400.0
 Cells = dict[tuple[str, bool, int, bool], tuple[int, ...]]
 
 
@@ -60,9 +61,18 @@ def produce(broker: Broker, history: History, topics: tuple[str, str]) -> None:
 
 
 def consume(
-    broker: Broker, history: History, name: str, folder: Path, **overrides: str
+    broker: Broker,
+    history: History,
+    name: str,
+    folder: Path,
+    *,
+    apart: bool = False,
 ) -> Consumed:
-    """Through Kafka, by ``slicewatch run``; returns when the last event is on the page."""
+    """Through Kafka, by ``slicewatch run``; returns when the last event is on the page.
+
+    With ``apart`` one process ingests, and another one serves once all is read: so no evaluation
+    sees a part, however slow the machine is.
+    """
     topics = (f"{name}-decisions", f"{name}-labels")
     _ = history.decisions, history.labels  # made before the clock starts
     began = time.monotonic()
@@ -78,10 +88,17 @@ def consume(
         "SLICEWATCH__STORE__URL": url,
         **WITH_KEY,
         **signed_probes.WITH_KEY,
-        **overrides,
     }
-    with Running(folder, ["run", "--settings", str(SETTINGS)], environment) as service:
-        store = folder / "kafka.db"
+    store = folder / "kafka.db"
+    with ExitStack() as stack:
+
+        def started(part: str) -> Running:
+            arguments = [part, "--settings", str(SETTINGS)]
+            return stack.enter_context(Running(folder, arguments, environment))
+
+        if apart:
+            started("ingest").until(lambda: _read(store, history), "all is read", CONSUME_SECONDS)
+        service = started("serve" if apart else "run")
         service.until(lambda: _folded(store, history), "all is counted", CONSUME_SECONDS)
         consumed = time.monotonic()
         shown_at = time.time()
@@ -149,6 +166,16 @@ def tallies(url: str) -> dict[str, dict[str, object]]:
         rows = connection.execute("SELECT topic, part, tallies FROM ownership").fetchall()
     connection.close()
     return {f"{topic}/{part}": json.loads(text) for topic, part, text in rows}
+
+
+def _read(store: Path, history: History) -> bool:
+    """Whether every event has been counted, and every label with its decision."""
+    try:
+        shards = tallies(f"sqlite:///{store}").values()
+    except sqlite3.OperationalError:  # no tables yet
+        return False
+    counted = sum(int(str(shard.get("counted", 0))) for shard in shards)
+    return counted == len(history.decisions) + DECISION_SHARDS + len(history.labels)
 
 
 def _folded(store: Path, history: History) -> bool:

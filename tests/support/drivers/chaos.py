@@ -95,7 +95,10 @@ class ChaosProcess(Running):
     @property
     def stopped(self) -> bool:
         """Whether SIGSTOP holds it, sent by anybody."""
-        return self.alive and psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        try:
+            return self.alive and psutil.Process(self.process.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:  # it ended since the look before
+            return False
 
     def pause(self) -> None:
         self.process.send_signal(signal.SIGSTOP)
@@ -118,7 +121,10 @@ class ChaosProcess(Running):
 
     def terminate_connection(self, site: Site) -> None:
         """Have PostgreSQL end a connection of this process."""
-        connections = psutil.Process(self.process.pid).net_connections("tcp")
+        try:
+            connections = psutil.Process(self.process.pid).net_connections("tcp")
+        except psutil.NoSuchProcess:  # it ended since it was chosen, with its connections
+            return
         ports = [one.laddr.port for one in connections]
         with site.engine.begin() as connection:
             connection.execute(

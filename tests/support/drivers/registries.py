@@ -20,7 +20,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.error import HTTPError
 
-from monitor.demo.broker import free_port, port_accepts, start_child, stop_child, wait_until
+from free_ports import free_port
+
+from monitor.demo.broker import port_accepts, start_child, stop_child, wait_until
 
 APICURIO_VERSION = "3.0.9"  # later ones need Java 21
 GET = "org.apache.maven.plugins:maven-dependency-plugin:2.8:get"

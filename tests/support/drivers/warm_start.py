@@ -57,7 +57,7 @@ class WarmProcess:
         return found
 
     def send_signal(self, number: int) -> None:
-        """Send a signal; nothing when it has ended."""
+        """Send a signal; nothing when it has ended, of which we may not have heard yet."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it has, and we are about to be told
                 os.kill(self.pid, number)
