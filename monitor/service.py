@@ -296,12 +296,20 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - began)
 
     def _publish(self, age: float) -> None:
-        newest = self._records.newest_snapshot(self._seen)
+        newest = self._newest()
         if newest is not None:
-            self._seen, body = newest
-            self._snapshot = numbered(decode(body), self._seen)
+            self._seen, snapshot = newest
+            self._snapshot = numbered(snapshot, self._seen)
         if self._snapshot is not None:
             self.exporter.publish(self._snapshot, age=age)
+
+    def _newest(self) -> tuple[int, Snapshot] | None:
+        """The newest Snapshot, unless it is shown; read where another process has stored it."""
+        ours = self.evaluator.published
+        stored = self._records.newest_snapshot(self._seen if ours is None else ours[0])
+        if stored is not None:
+            return stored[0], decode(stored[1])
+        return ours if ours is not None and ours[0] != self._seen else None
 
     def _report_health(self) -> None:
         """Label health and watermark lag of the whole stream, whoever reads it."""

@@ -16,18 +16,18 @@ from itertools import product
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family, Kind
 from alerts.exposition.incident_facts import IncidentFacts
-from alerts.exposition.row_samples import Place, row_blocks
+from alerts.exposition.row_samples import row_blocks
 from alerts.exposition.samples import Block, Blocks, Samples, label_text
 from monitor.core.contract import role_of
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.each_row import Made, each_row
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     ShownFlips,
     ShownIncident,
     ShownProbeSet,
-    SliceRow,
     Snapshot,
     WindowTable,
 )
@@ -106,7 +106,7 @@ class Renderer:
 
     def __init__(self, max_series: int) -> None:
         self._max_series = max_series
-        self._rows: dict[Place, tuple[SliceRow, Blocks]] = {}
+        self._rows: Made[Blocks] = {}
 
     def render(self, snapshot: Snapshot) -> Page:
         """The page of a Snapshot, within the series budget.
@@ -131,32 +131,12 @@ class Renderer:
     def _lines(self, snapshot: Snapshot) -> _Page:
         """What is to be written, in the order of the catalogue; no family is without lines."""
         lines = {family: _Lines() for family in catalogue.PAGE}
-        for blocks in (_around_rows(snapshot), *self._row_blocks(snapshot)):
+        self._rows = each_row(snapshot, row_blocks, self._rows)
+        of_rows = (blocks for _, blocks in self._rows.values())
+        for blocks in (_around_rows(snapshot), *of_rows):
             for family, block in blocks.items():
                 lines[family].add(block)
         return {family: some for family, some in lines.items() if some.series}
-
-    def _row_blocks(self, snapshot: Snapshot) -> list[Blocks]:
-        """The lines of every row; kept until the next page."""
-        before, self._rows = self._rows, {}
-        for place, row in _rows(snapshot):
-            known = before.get(place)
-            if known is None or known[0] != row:
-                known = row, row_blocks(place, row)
-            self._rows[place] = known
-        return [blocks for _, blocks in self._rows.values()]
-
-
-def _rows(snapshot: Snapshot) -> Iterator[tuple[Place, SliceRow]]:
-    """Every row, the total of a window before its groups."""
-    for table in snapshot.contracts:
-        for window in table.windows:
-            name, decides = window.window, window.window == table.window
-            total = window.total
-            yield Place(table.contract, "", total.slice, name, decides), total
-            for group in window.groups:
-                for row in group.rows:
-                    yield Place(table.contract, group.group_by, row.slice, name, decides), row
 
 
 def _around_rows(snapshot: Snapshot) -> Blocks:

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family
 from alerts.exposition.samples import Blocks, Samples, label_text
 from monitor.core.contract import State, Verdict
+from monitor.core.publish.each_row import Place
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.time import SECOND, WEEK
-
-
-class Place(NamedTuple):
-    """Where a row stands; ``decides``: whether its window is the one that decides."""
-
-    contract: str
-    group_by: str
-    slice: str
-    window: str
-    decides: bool
-
-    @property
-    def cell(self) -> tuple[str, str, str, str]:
-        """Values of the labels of a row."""
-        return self[:4]
-
-    @property
-    def where(self) -> tuple[str, str, str]:
-        """The same without the contract: a metric may stand between."""
-        return self[1:4]
 
 
 def row_blocks(place: Place, row: SliceRow) -> Blocks:

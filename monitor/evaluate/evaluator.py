@@ -22,8 +22,9 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.families import of_contracts
 from monitor.core.privacy.release_blocks import Span, blocks_kept
 from monitor.core.probes.rounds import DeclaredSet
+from monitor.core.publish.encoding import Encoded, encode_after
 from monitor.core.publish.release import ReleasedIncident, released_incidents
-from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode, encode
+from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode
 from monitor.core.time import (
     DAY,
     SECOND,
@@ -144,7 +145,8 @@ class _Memory:
     probes: ProbeSets
     clusters: ClusterDays
     weeks: Weeks
-    snapshot: bytes | None = None
+    encoded: Encoded | None = None
+    stored: tuple[int, Snapshot] | None = None
     shown: _Beside | None = None
     moved: bool = False
     horizon: int = 0
@@ -219,6 +221,11 @@ class Evaluator:
         bands = Precision(k, exact=k == 1).support(total[[Counter.LABELLED, Counter.N]])
         labelled, decisions = bands.tolist()
         return labelled / decisions if decisions else None
+
+    @property
+    def published(self) -> tuple[int, Snapshot] | None:
+        """Number and content of the newest Snapshot; None while this process evaluates nothing."""
+        return self._memory.stored if self._memory else None
 
     @property
     def cluster_size(self) -> int | None:
@@ -376,18 +383,19 @@ class Evaluator:
         snapshot = replace(
             publisher.snapshot(self._store.closed, memory.release, index), probes=probes
         )
-        body = encode(snapshot)
+        before, encoded = memory.encoded, encode_after(snapshot, memory.encoded)
         cycle = Cycle(
             folded=memory.cursors,
             release=memory.release.taken(),
             incidents=memory.incidents.taken(),
-            snapshot=snapshot if body != memory.snapshot else None,
-            body=body,
+            snapshot=snapshot if before is None or encoded.body != before.body else None,
+            body=encoded.body,
         )
         number = self._store.commit(epoch, cycle, self._clock.now())
         if number is not None:
             memory.incidents.stored(number)
-        memory.snapshot, memory.shown, memory.moved = body, shown, False
+            memory.stored = number, snapshot
+        memory.encoded, memory.shown, memory.moved = encoded, shown, False
         if memory.weeks.due(memory.release):
             self._release_weeks(epoch, memory, snapshot)
 
@@ -497,8 +505,8 @@ class Evaluator:
         kept = blocks_kept(policy.horizon)
         read = self._store.read
         detection = DetectionState.load(read(read_detection), policy.detection)
-        snapshot = read(newest_snapshot)
-        shown = decode(snapshot) if snapshot else None
+        stored = read(newest_snapshot)
+        shown = decode(stored[1]) if stored else None
         found = PublishedFindings.start(detection, shown)
         requests = RequestFaults.start(detection, shown)
         labels_of_slices = LabelFaults.start(detection, shown)
@@ -522,7 +530,8 @@ class Evaluator:
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             clusters=ClusterDays(read(read_cluster_days)),
             weeks=Weeks(publisher, policy.horizon, policy.timezone),
-            snapshot=snapshot,
+            encoded=Encoded(stored[1]) if stored else None,
+            stored=(stored[0], shown) if stored and shown else None,
         )
         watermark = self._store.deltas.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)
