@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from alerts.exposition import catalogue
@@ -86,19 +86,7 @@ def gzipped(page: Page, tail: bytes) -> bytes:
     return b"".join((_GZIP_HEAD, page.deflated, last, checks))
 
 
-@dataclass(slots=True)
-class _Lines:
-    """Lines of a page, block by block, and the number of their series."""
-
-    texts: list[str] = field(default_factory=list)
-    series: int = 0
-
-    def add(self, block: Block) -> None:
-        self.texts.append(block.text)
-        self.series += block.series
-
-
-_Page = Mapping[Family, _Lines]
+_Lines = Mapping[Family, Sequence[Block]]
 
 
 class Renderer:
@@ -128,15 +116,15 @@ class Renderer:
             openmetrics_counters=_written(counters, "counter", stems=True),
         )
 
-    def _lines(self, snapshot: Snapshot) -> _Page:
+    def _lines(self, snapshot: Snapshot) -> _Lines:
         """What is to be written, in the order of the catalogue; no family is without lines."""
-        lines = {family: _Lines() for family in catalogue.PAGE}
+        lines: dict[Family, list[Block]] = {family: [] for family in catalogue.PAGE}
         self._rows = each_row(snapshot, row_blocks, self._rows)
         of_rows = (blocks for _, blocks in self._rows.values())
         for blocks in (_around_rows(snapshot), *of_rows):
             for family, block in blocks.items():
-                lines[family].add(block)
-        return {family: some for family, some in lines.items() if some.series}
+                lines[family].append(block)
+        return {family: some for family, some in lines.items() if some}
 
 
 def _around_rows(snapshot: Snapshot) -> Blocks:
@@ -274,11 +262,11 @@ def _seconds(micros: int | None) -> float | None:
     return None if micros is None else micros / SECOND
 
 
-def _size(lines: _Page) -> int:
-    return sum(some.series for some in lines.values())
+def _size(lines: _Lines) -> int:
+    return sum(block.series for some in lines.values() for block in some)
 
 
-def _within(lines: _Page, max_series: int) -> _Page:
+def _within(lines: _Lines, max_series: int) -> _Lines:
     kept = lines
     for tier in sorted({family.tier for family in lines if family.tier}):
         if _size(kept) <= max_series:
@@ -287,20 +275,20 @@ def _within(lines: _Page, max_series: int) -> _Page:
     return kept
 
 
-def _counters(lines: _Page) -> _Page:
+def _counters(lines: _Lines) -> _Lines:
     return {family: some for family, some in lines.items() if family.kind is Kind.COUNTER}
 
 
-def _written(lines: _Page, kind: str, *, stems: bool = False) -> bytes:
+def _written(lines: _Lines, kind: str, *, stems: bool = False) -> bytes:
     """Families of one type; OpenMetrics declares a counter by its stem."""
     return "".join(_texts(lines, kind, stems)).encode()
 
 
-def _texts(lines: _Page, kind: str, stems: bool) -> Iterator[str]:
+def _texts(lines: _Lines, kind: str, stems: bool) -> Iterator[str]:
     for family, some in lines.items():
         declared = family.stem if stems else family.name
         yield f"# HELP {declared} {family.help}\n# TYPE {declared} {kind}\n"
-        yield from some.texts
+        yield from (block.text for block in some)
 
 
 def _deflated(plain: bytes) -> bytes:
