@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+import sqlalchemy as sa
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s
@@ -62,14 +63,14 @@ from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.evaluate.publish.weeks import Sources, Weeks, open_weeks
-from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
+from monitor.ports import Clock, Loss, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
 from monitor.store.evaluator.release_blocks import ReleaseChange, read_release
 from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
-from monitor.store.evaluator.stored_incidents import read_acts, read_standing
+from monitor.store.evaluator.stored_incidents import Acts, read_acts, read_standing
 from monitor.store.evaluator.weekly_releases import find_revision
 from monitor.store.exclusions import excluded_spans
 from monitor.store.upkeep.reported_incidents import reports_between
@@ -275,9 +276,9 @@ class Evaluator:
 
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
         """One cycle over a bounded number of deltas; returns whether more may wait."""
-        watermark, losses = self._store.deltas.progress(memory.cursors)
-        memory.horizon = self._horizon(watermark)  # before the deltas, which may have more
-        deltas = self._store.deltas.after(memory.cursors, MAX_DELTAS)
+        news = self._store.deltas.news(memory.cursors, MAX_DELTAS)
+        watermark, deltas = news.watermark, news.deltas
+        memory.horizon = self._horizon(watermark, news.labels_read_to)
         if deltas:
             self._fold(epoch, memory, deltas, watermark)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
@@ -285,29 +286,35 @@ class Evaluator:
         if not behind:
             policy = self._policy
             topic = self._store.decisions_topic
-            memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
-            memory.publisher.excluded = self._store.read(excluded_spans)
-            self._apply_acts(epoch, memory)
+            memory.publisher.lost = LostSpans.of(
+                news.losses, topic, policy.lateness, policy.horizon
+            )
+            memory.publisher.excluded, acts = self._store.read(_read_declared)
+            self._apply_acts(epoch, memory, acts)
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark, caught_up=not behind)
         return behind
 
-    def _horizon(self, watermark: int | None) -> int:
+    def _lost(self, losses: Sequence[Loss]) -> LostSpans:
+        policy, topic = self._policy, self._store.decisions_topic
+        return LostSpans.of(losses, topic, policy.lateness, policy.horizon)
+
+    def _horizon(self, watermark: int | None, read_to: int | None) -> int:
         """Microseconds that a label is waited for: more while a label shard lags by half of that.
 
         Else decisions that are read first, in a back-fill, would have their labels passed over.
         """
-        horizon, read_to = self._policy.horizon, self._store.deltas.labels_read_to()
+        horizon = self._policy.horizon
         if watermark is None or read_to is None:
             return horizon
         lag = watermark - read_to
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
-    def _apply_acts(self, epoch: int, memory: _Memory) -> None:
+    def _apply_acts(self, epoch: int, memory: _Memory, acts: Acts) -> None:
         """Carry out what people decided on incidents."""
         memory.incidents.now = self._clock.now()
-        memory.incidents.book.set_acts(self._store.read(read_acts))
+        memory.incidents.book.set_acts(acts)
         ended = memory.incidents.apply_acts()
         if ended is None:
             return
@@ -636,6 +643,11 @@ class _Rows:
         """Only panes that begin then or later."""
         kept = self.at >= first
         return _Rows(self.at[kept], self.cells[kept], self.values[kept])
+
+
+def _read_declared(connection: sa.Connection) -> tuple[tuple[Span, ...], Acts]:
+    """What people have said meanwhile: of bad data, and of incidents."""
+    return excluded_spans(connection), read_acts(connection)
 
 
 def _nonzero(hours: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
