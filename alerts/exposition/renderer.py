@@ -86,7 +86,21 @@ def gzipped(page: Page, tail: bytes) -> bytes:
     return b"".join((_GZIP_HEAD, page.deflated, last, checks))
 
 
-_Lines = Mapping[Family, Sequence[Block]]
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """All lines of a family, and the number of their series."""
+
+    texts: Sequence[str]
+    series: int
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> _Lines:
+        """Block after block."""
+        numbers, texts = zip(*blocks, strict=True)
+        return cls(texts, sum(numbers))
+
+
+_Families = Mapping[Family, _Lines]
 
 
 class Renderer:
@@ -116,7 +130,7 @@ class Renderer:
             openmetrics_counters=_written(counters, "counter", stems=True),
         )
 
-    def _lines(self, snapshot: Snapshot) -> _Lines:
+    def _lines(self, snapshot: Snapshot) -> _Families:
         """What is to be written, in the order of the catalogue; no family is without lines."""
         lines: dict[Family, list[Block]] = {family: [] for family in catalogue.PAGE}
         self._rows = each_row(snapshot, row_blocks, self._rows)
@@ -124,7 +138,7 @@ class Renderer:
         for blocks in (_around_rows(snapshot), *of_rows):
             for family, block in blocks.items():
                 lines[family].append(block)
-        return {family: some for family, some in lines.items() if some}
+        return {family: _Lines.of(some) for family, some in lines.items() if some}
 
 
 def _around_rows(snapshot: Snapshot) -> Blocks:
@@ -262,11 +276,11 @@ def _seconds(micros: int | None) -> float | None:
     return None if micros is None else micros / SECOND
 
 
-def _size(lines: _Lines) -> int:
-    return sum(block.series for some in lines.values() for block in some)
+def _size(lines: _Families) -> int:
+    return sum(some.series for some in lines.values())
 
 
-def _within(lines: _Lines, max_series: int) -> _Lines:
+def _within(lines: _Families, max_series: int) -> _Families:
     kept = lines
     for tier in sorted({family.tier for family in lines if family.tier}):
         if _size(kept) <= max_series:
@@ -275,20 +289,20 @@ def _within(lines: _Lines, max_series: int) -> _Lines:
     return kept
 
 
-def _counters(lines: _Lines) -> _Lines:
+def _counters(lines: _Families) -> _Families:
     return {family: some for family, some in lines.items() if family.kind is Kind.COUNTER}
 
 
-def _written(lines: _Lines, kind: str, *, stems: bool = False) -> bytes:
+def _written(lines: _Families, kind: str, *, stems: bool = False) -> bytes:
     """Families of one type; OpenMetrics declares a counter by its stem."""
     return "".join(_texts(lines, kind, stems)).encode()
 
 
-def _texts(lines: _Lines, kind: str, stems: bool) -> Iterator[str]:
+def _texts(lines: _Families, kind: str, stems: bool) -> Iterator[str]:
     for family, some in lines.items():
         declared = family.stem if stems else family.name
         yield f"# HELP {declared} {family.help}\n# TYPE {declared} {kind}\n"
-        yield from (block.text for block in some)
+        yield from some.texts
 
 
 def _deflated(plain: bytes) -> bytes:
