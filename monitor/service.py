@@ -30,7 +30,7 @@ from monitor.store.bias_score_rows import read_bias_scores
 from monitor.store.database import reading
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.weekly_releases import newest_stored
-from monitor.store.shard_rows import read_statuses
+from monitor.store.shard_rows import read_newest
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.service_health import read_blindness
 from monitor.watchdog import Watchdog
@@ -276,8 +276,7 @@ class Service:
         try:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
-            self._report_health()
-            self._report_week()
+            self._report()
             self._judge()
             self._show_bias_scores()
             if working:
@@ -296,15 +295,30 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - began)
 
     def _publish(self, age: float) -> None:
-        newest = self._records.newest_snapshot(self._seen)
+        newest = self._newest()
         if newest is not None:
-            self._seen, body = newest
-            self._snapshot = numbered(decode(body), self._seen)
+            self._seen, snapshot = newest
+            self._snapshot = numbered(snapshot, self._seen)
         if self._snapshot is not None:
             self.exporter.publish(self._snapshot, age=age)
 
-    def _report_health(self) -> None:
-        """Label health and watermark lag of the whole stream, whoever reads it."""
+    def _newest(self) -> tuple[int, Snapshot] | None:
+        """The newest Snapshot, unless it is shown; read where another process has stored it."""
+        ours = self.evaluator.published
+        stored = self._records.newest_snapshot(self._seen if ours is None else ours[0])
+        if stored is not None:
+            return stored[0], decode(stored[1])
+        return ours if ours is not None and ours[0] != self._seen else None
+
+    def _report(self) -> None:
+        """How far the stream and the weekly reports are, whoever reads and stores them."""
+        with reading(self.engine) as connection:
+            newest = read_newest(connection, self.settings.stream.decisions_topic)
+            self.metrics.set_report(newest_stored(connection))
+        self._report_health(newest or 0)
+
+    def _report_health(self, newest: int) -> None:
+        """Label health of the whole stream, and how far the watermark is behind the newest."""
         if self._snapshot is None:
             return
         tables = self._snapshot.contracts
@@ -315,18 +329,11 @@ class Service:
         self.metrics.set_clusters(
             evaluator.policy.cluster_size, evaluator.cluster_size, repeats=evaluator.repeats
         )
-        topic, watermark = self.settings.stream.decisions_topic, self._snapshot.watermark
-        statuses = [s for s in read_statuses(self.engine) if s.shard.topic == topic]
+        watermark = self._snapshot.watermark
         # To five minutes, as the watermark: the very instant is that of one decision.
-        newest = max((s.max_decided_at or 0 for s in statuses), default=0)
         newest -= newest % Grain.MINUTES5
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
-
-    def _report_week(self) -> None:
-        """The newest week whose report is there, whoever has stored it."""
-        with reading(self.engine) as connection:
-            self.metrics.set_report(newest_stored(connection))
 
     def _judge(self) -> None:
         """Look whether the whole service sees, whoever reads and whoever evaluates."""

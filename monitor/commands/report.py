@@ -240,12 +240,12 @@ def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredRepor
         if found is not None:
             return found
         newest = find_revision(connection, week.name)
-        weeks, body = stored_weeks(connection), newest_snapshot(connection)
+        weeks, shown = stored_weeks(connection), newest_snapshot(connection)
     if newest is not None:
         raise SlicewatchError(
             f"--revision: week {week.name} has no such revision; the newest is {newest.number}"
         )
-    reached = decode(body).watermark if body else None
+    reached = decode(shown[1]).watermark if shown else None
     if reached is None or reached < week.end:
         until = "nothing is counted yet" if reached is None else moment_text(reached, week.zone)
         raise _NotYetError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+import sqlalchemy as sa
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s
@@ -22,8 +23,9 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.families import of_contracts
 from monitor.core.privacy.release_blocks import Span, blocks_kept
 from monitor.core.probes.rounds import DeclaredSet
+from monitor.core.publish.encoding import Encoded, encode_after
 from monitor.core.publish.release import ReleasedIncident, released_incidents
-from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode, encode
+from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode
 from monitor.core.time import (
     DAY,
     SECOND,
@@ -61,14 +63,14 @@ from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.evaluate.publish.weeks import Sources, Weeks, open_weeks
-from monitor.ports import Clock, PaneCounts, PaneUnits, Shard, StoredDelta
+from monitor.ports import Clock, Loss, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
 from monitor.store.evaluator.release_blocks import ReleaseChange, read_release
 from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
-from monitor.store.evaluator.stored_incidents import read_acts, read_standing
+from monitor.store.evaluator.stored_incidents import Acts, read_acts, read_standing
 from monitor.store.evaluator.weekly_releases import find_revision
 from monitor.store.exclusions import excluded_spans
 from monitor.store.upkeep.reported_incidents import reports_between
@@ -144,7 +146,8 @@ class _Memory:
     probes: ProbeSets
     clusters: ClusterDays
     weeks: Weeks
-    snapshot: bytes | None = None
+    encoded: Encoded | None = None
+    stored: tuple[int, Snapshot] | None = None
     shown: _Beside | None = None
     moved: bool = False
     horizon: int = 0
@@ -221,6 +224,11 @@ class Evaluator:
         return labelled / decisions if decisions else None
 
     @property
+    def published(self) -> tuple[int, Snapshot] | None:
+        """Number and content of the newest Snapshot; None while this process evaluates nothing."""
+        return self._memory.stored if self._memory else None
+
+    @property
     def cluster_size(self) -> int | None:
         """Size that the bets on the newest cohort are divided by, rounded up to a power of two.
 
@@ -268,9 +276,9 @@ class Evaluator:
 
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
         """One cycle over a bounded number of deltas; returns whether more may wait."""
-        watermark, losses = self._store.deltas.progress(memory.cursors)
-        memory.horizon = self._horizon(watermark)  # before the deltas, which may have more
-        deltas = self._store.deltas.after(memory.cursors, MAX_DELTAS)
+        news = self._store.deltas.news(memory.cursors, MAX_DELTAS)
+        watermark, deltas = news.watermark, news.deltas
+        memory.horizon = self._horizon(watermark, news.labels_read_to)
         if deltas:
             self._fold(epoch, memory, deltas, watermark)
         # The watermark promises more than was folded while deltas are left: show nothing yet.
@@ -278,29 +286,35 @@ class Evaluator:
         if not behind:
             policy = self._policy
             topic = self._store.decisions_topic
-            memory.publisher.lost = LostSpans.of(losses, topic, policy.lateness, policy.horizon)
-            memory.publisher.excluded = self._store.read(excluded_spans)
-            self._apply_acts(epoch, memory)
+            memory.publisher.lost = LostSpans.of(
+                news.losses, topic, policy.lateness, policy.horizon
+            )
+            memory.publisher.excluded, acts = self._store.read(_read_declared)
+            self._apply_acts(epoch, memory, acts)
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             self._publish(epoch, memory, watermark, caught_up=not behind)
         return behind
 
-    def _horizon(self, watermark: int | None) -> int:
+    def _lost(self, losses: Sequence[Loss]) -> LostSpans:
+        policy, topic = self._policy, self._store.decisions_topic
+        return LostSpans.of(losses, topic, policy.lateness, policy.horizon)
+
+    def _horizon(self, watermark: int | None, read_to: int | None) -> int:
         """Microseconds that a label is waited for: more while a label shard lags by half of that.
 
         Else decisions that are read first, in a back-fill, would have their labels passed over.
         """
-        horizon, read_to = self._policy.horizon, self._store.deltas.labels_read_to()
+        horizon = self._policy.horizon
         if watermark is None or read_to is None:
             return horizon
         lag = watermark - read_to
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
-    def _apply_acts(self, epoch: int, memory: _Memory) -> None:
+    def _apply_acts(self, epoch: int, memory: _Memory, acts: Acts) -> None:
         """Carry out what people decided on incidents."""
         memory.incidents.now = self._clock.now()
-        memory.incidents.book.set_acts(self._store.read(read_acts))
+        memory.incidents.book.set_acts(acts)
         ended = memory.incidents.apply_acts()
         if ended is None:
             return
@@ -376,18 +390,19 @@ class Evaluator:
         snapshot = replace(
             publisher.snapshot(self._store.closed, memory.release, index), probes=probes
         )
-        body = encode(snapshot)
+        before, encoded = memory.encoded, encode_after(snapshot, memory.encoded)
         cycle = Cycle(
             folded=memory.cursors,
             release=memory.release.taken(),
             incidents=memory.incidents.taken(),
-            snapshot=snapshot if body != memory.snapshot else None,
-            body=body,
+            snapshot=snapshot if before is None or encoded.body != before.body else None,
+            body=encoded.body,
         )
         number = self._store.commit(epoch, cycle, self._clock.now())
         if number is not None:
             memory.incidents.stored(number)
-        memory.snapshot, memory.shown, memory.moved = body, shown, False
+            memory.stored = number, snapshot
+        memory.encoded, memory.shown, memory.moved = encoded, shown, False
         if memory.weeks.due(memory.release):
             self._release_weeks(epoch, memory, snapshot)
 
@@ -497,8 +512,8 @@ class Evaluator:
         kept = blocks_kept(policy.horizon)
         read = self._store.read
         detection = DetectionState.load(read(read_detection), policy.detection)
-        snapshot = read(newest_snapshot)
-        shown = decode(snapshot) if snapshot else None
+        stored = read(newest_snapshot)
+        shown = decode(stored[1]) if stored else None
         found = PublishedFindings.start(detection, shown)
         requests = RequestFaults.start(detection, shown)
         labels_of_slices = LabelFaults.start(detection, shown)
@@ -522,7 +537,8 @@ class Evaluator:
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             clusters=ClusterDays(read(read_cluster_days)),
             weeks=Weeks(publisher, policy.horizon, policy.timezone),
-            snapshot=snapshot,
+            encoded=Encoded(stored[1]) if stored else None,
+            stored=(stored[0], shown) if stored and shown else None,
         )
         watermark = self._store.deltas.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)
@@ -627,6 +643,11 @@ class _Rows:
         """Only panes that begin then or later."""
         kept = self.at >= first
         return _Rows(self.at[kept], self.cells[kept], self.values[kept])
+
+
+def _read_declared(connection: sa.Connection) -> tuple[tuple[Span, ...], Acts]:
+    """What people have said meanwhile: of bad data, and of incidents."""
+    return excluded_spans(connection), read_acts(connection)
 
 
 def _nonzero(hours: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:

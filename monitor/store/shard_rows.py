@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from monitor.ports import CREATED_AGAIN, Shard, ShardStatus, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
 
+_ALL = sa.select(ownership).order_by(ownership.c.topic, ownership.c.part)
 _IN_USE = ownership.c.retired_at.is_(None)
 """Condition for shards of a topic in the settings: of a retired one nothing is awaited."""
 
@@ -44,7 +46,7 @@ def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
 
 def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
     """As :func:`read_statuses`, within a transaction."""
-    rows = connection.execute(sa.select(ownership).order_by(ownership.c.topic, ownership.c.part))
+    rows = connection.execute(_ALL)
     return [
         ShardStatus(
             shard=Shard(row.topic, row.part),
@@ -74,10 +76,22 @@ def read_watermark(connection: sa.Connection, topic: str) -> int | None:
     """
     query = sa.select(ownership.c.watermark, ownership.c.holds_back)
     rows = connection.execute(query.where(ownership.c.topic == topic, _IN_USE)).all()
-    awaited = [row.watermark for row in rows if row.holds_back]
+    return _slowest([(row.watermark, row.holds_back) for row in rows])
+
+
+def watermark_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
+    """As :func:`read_watermark`, of what was read already."""
+    shards = (one for one in _in_use(statuses) if one.shard.topic == topic)
+    return _slowest([(one.watermark, one.holds_back) for one in shards])
+
+
+def _slowest(marks: Sequence[tuple[int | None, bool]]) -> int | None:
+    """Of watermarks, and whether they hold back."""
+    awaited = [mark for mark, holds_back in marks if holds_back]
+    known = [mark for mark in awaited if mark is not None]
     if awaited:
-        return None if None in awaited else min(awaited)
-    return max((row.watermark for row in rows if row.watermark is not None), default=None)
+        return min(known) if len(known) == len(awaited) else None
+    return max((mark for mark, _ in marks if mark is not None), default=None)
 
 
 def read_newest(connection: sa.Connection, topic: str) -> int | None:
@@ -99,14 +113,19 @@ def read_slowest(connection: sa.Connection) -> int | None:
     return min(known) if len(known) == len(marks) > 1 else None
 
 
-def read_behind(connection: sa.Connection, topic: str) -> int | None:
+def behind_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
     """Event time that the slowest awaited shard of the other topics has reached.
 
     None if nobody is awaited; far in the past while one of them has not begun.
     """
-    query = sa.select(ownership.c.watermark).where(ownership.c.topic != topic)
-    awaited = connection.execute(query.where(ownership.c.holds_back, _IN_USE)).scalars().all()
-    return min((_NEVER if mark is None else mark for mark in awaited), default=None)
+    others = [one for one in _in_use(statuses) if one.shard.topic != topic]
+    marks = (one.watermark for one in others if one.holds_back)
+    return min((_NEVER if mark is None else mark for mark in marks), default=None)
+
+
+def _in_use(statuses: Iterable[ShardStatus]) -> Iterator[ShardStatus]:
+    """Those whose topics are in the settings."""
+    return (one for one in statuses if one.retired_at is None)
 
 
 _NEVER = -(1 << 61)

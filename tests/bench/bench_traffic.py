@@ -66,7 +66,7 @@ class Windows:
         counts = SliceCounts(tuple("abcdef"), np.array(STRATA), np.stack(drawn))
         policy = Policy(LIMITS, Coding((), (), (1.0, self.audit)), Precision(K))
         opened = Opened(np.ones(SLICES, bool), np.ones(SLICES, bool))
-        rows, _ = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT)
+        rows = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT).rows
         return [row.states[metric] for row in (rows[:1] if self.gap else rows)]
 
     def _draw(self, rng: np.random.Generator, size: float, gap: float) -> Int64s:

@@ -209,7 +209,7 @@ def test_how_far_labels_are_read_is_told_by_the_slowest_that_is_awaited(
                 sa.insert(metadata.tables["ownership"]),
                 row | {"watermark": mark, "holds_back": awaited},
             )
-    found = EvaluatorStore(engine, "decisions").deltas.labels_read_to()
+    found = EvaluatorStore(engine, "decisions").deltas.news({}, 0).labels_read_to
     if expected == "long ago":
         assert found is not None
         assert found < -(10**18)
@@ -631,10 +631,11 @@ def test_a_cycle_that_began_from_other_cursors_is_fenced(
         with pytest.raises(FencedError):
             evaluator.commit(epoch, replace(cycle, folded=folded), 0)
         with pytest.raises(FencedError):
-            evaluator.deltas.progress(folded)
+            evaluator.deltas.news(folded, 0)
     assert everything(engine) == before
     evaluator.commit(epoch, replace(cycle, folded={D0: 1}), 0)
-    assert evaluator.deltas.progress({D0: 2}) == (None, ())
+    news = evaluator.deltas.news({D0: 2}, 0)
+    assert (news.watermark, news.losses) == (None, ())
     assert counted(evaluator)["N"] == 2
 
 

@@ -98,7 +98,7 @@ def row(counts: tuple[int, int, int, int]) -> SliceRow:
     rolled = slices(cells, "channel")
     every = np.ones(1, bool)
     policy = Policy(LIMITS, CODING, RESOLUTION)
-    (made,), _ = build_rows(policy, Rolled(rolled, rolled), Opened(every, every))
+    (made,) = build_rows(policy, Rolled(rolled, rolled), Opened(every, every)).rows
     return made
 
 

@@ -134,7 +134,9 @@ def census(folder: Path) -> Iterator[str]:
     history = importlib.import_module("census").History("years", 1.0, days=36)
     for name, events in (("decisions", history.decisions), ("labels", history.labels)):
         (folder / f"{name}.jsonl").write_bytes(b"\n".join(events) + b"\n")
-    (folder / "census.toml").write_text((EXAMPLES / "census.toml").read_text())
+    lines = (EXAMPLES / "census.toml").read_text().splitlines(keepends=True)
+    own = (one for one in lines if not one.startswith("id_key_file"))  # the environment has a key
+    (folder / "census.toml").write_text("".join(own))
     files = [folder / "decisions.jsonl", folder / "labels.jsonl"]
     yield from replay(folder, "census.toml", files)
 

@@ -179,14 +179,16 @@ class _Flips:
     """All cells that an exchange with another one touches.
 
     Attributes:
-        in_run: the one that comes into the cell, and the cell itself.
+        mine: the one that comes into the cell.
+        own: the cell itself.
         there: those that gain where it loses.
         back: those that lose there.
         slots: how many cells each flip may mean, for one question.
         size: counts to be kept for one question.
     """
 
-    in_run: tuple[Flip, Flip]
+    mine: Flip
+    own: Flip
     there: tuple[Flip, ...]
     back: tuple[Flip, ...]
     slots: Mapping[Flip, int]
@@ -202,7 +204,8 @@ class _Flips:
         if table.kinds == 1:
             del slots[rest[-1]]  # each of these has one turn: nobody asks what is left
         return cls(
-            in_run=(mine, own),
+            mine=mine,
+            own=own,
             there=tuple(flip for flip in beside if sum(flip) % 2),
             back=tuple(flip for flip in beside if not sum(flip) % 2),
             slots=slots,
@@ -220,7 +223,7 @@ class _Round:
     def __init__(self, asked: Exchanges, flips: _Flips, cells: Int64s, runs: Int64s) -> None:
         table = asked.table
         self._table, self._axis, self._lose, self._flips = table, asked.axis, asked.lose, flips
-        self._values = table.values[:, cells]
+        self._cells, self._values = cells, table.values[:, cells]
         self._first, self._end = table.groups.bounds(runs)
         self._whole_groups = table.groups.has(runs)
         self._partners = _Partners(table, asked.axis, cells)
@@ -229,6 +232,7 @@ class _Round:
             flip: np.zeros((kinds, len(cells), slots, groups), np.int64)
             for flip, slots in flips.slots.items()
         }
+        self._leaving = self._counted(self._own(np.arange(len(cells))), outside=not self._lose)
 
     def up_to(self, wanted: Int64s) -> Int64s:
         """See :meth:`Exchanges.up_to`."""
@@ -256,7 +260,7 @@ class _Round:
         """
         other = self._values[:, still]
         other[self._axis] = turn + (other[self._axis] <= turn)
-        mine, own = (self._touched(flip, other, still) for flip in self._flips.in_run)
+        mine, own = self._touched(self._flips.mine, other, still), self._own(still)
         made = np.minimum(self._come(mine), self._go(own))
         self._use(mine, made)
         self._use(own, made)
@@ -269,7 +273,7 @@ class _Round:
         comes ``shift`` later.
         """
         other = self._table.values[:, self._partners.of(turn, still)]
-        mine, own = (self._touched(flip, other, still) for flip in self._flips.in_run)
+        mine, own = self._touched(self._flips.mine, other, still), self._own(still)
         there = [self._touched(flip, other, still) for flip in self._flips.there]
         back = [self._touched(flip, other, still) for flip in self._flips.back]
         come = reduce(np.minimum, (_later(self._anywhere(one), shift) for one in there))
@@ -294,19 +298,26 @@ class _Round:
             slot = slot * size + value if one else slot
         return _Touched(flip, self._table.strides @ values, slot, still)
 
+    def _own(self, still: Int64s) -> _Touched:
+        """The cells that are asked about."""
+        return _Touched(self._flips.own, self._cells[still], np.zeros_like(still), still)
+
     def _come(self, one: _Touched) -> Int64s:
         """Those with another value that could come into the cell where it is to have more."""
-        return self._in_run(one, outside=self._lose)
+        return self._left(one, self._counted(one, outside=self._lose))
 
-    def _go(self, one: _Touched) -> Int64s:
+    def _go(self, own: _Touched) -> Int64s:
         """Those of the cell that could leave it where it is to have fewer."""
-        return self._in_run(one, outside=not self._lose)
+        return self._left(own, self._leaving[:, own.still])
 
-    def _in_run(self, one: _Touched, *, outside: bool) -> Int64s:
-        """What is left of the counts inside the runs, or outside, (Z, R, B)."""
+    def _counted(self, one: _Touched, *, outside: bool) -> Int64s:
+        """The counts inside the runs, or outside, (Z, R, B)."""
         running, rows = self._table.running, one.cells[:, None]
         inside = running[:, rows, self._end[one.still]] - running[:, rows, self._first[one.still]]
-        counts = self._table.cells[:, one.cells] - inside if outside else inside
+        return np.asarray(self._table.cells[:, one.cells] - inside if outside else inside)
+
+    def _left(self, one: _Touched, counts: Int64s) -> Int64s:
+        """What is left of some counts."""
         return np.asarray(counts - self._used[one.flip][:, one.still, one.slot])
 
     def _anywhere(self, one: _Touched) -> Int64s:

@@ -39,7 +39,7 @@ from monitor.core.counts.rollup import (
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import opened
 from monitor.core.privacy.pooling import MergeMap, aligned, merge_map
-from monitor.core.publish.rows import Policy, Rolled, build_rows
+from monitor.core.publish.rows import LabelledRows, Policy, Rolled, build_rows
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -81,6 +81,13 @@ class BlockCounts:
     def begins(self) -> int | None:
         """The first instant of anything in it; None where there is nothing."""
         return min((p.start for p in (self.decided, self.labelled_in) if p), default=None)
+
+
+@dataclass(slots=True)
+class KeptLabels:
+    """What the last table of the same labels has of them; whoever keeps it knows that they are."""
+
+    rows: LabelledRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +162,20 @@ class Builder:
             own_limits=tuple(own_limits(contract)),
         )
 
-    def window(self, name: str, total: BlockCounts, groups: Sequence[GroupTable]) -> WindowTable:
+    def window(
+        self,
+        name: str,
+        total: BlockCounts,
+        groups: Sequence[GroupTable],
+        labels: KeptLabels | None = None,
+    ) -> WindowTable:
         """One window: its total, and its group-bys as :meth:`group` made them.
+
+        Args:
+            name: of the window.
+            total: counts of all its cells.
+            groups: its group-bys.
+            labels: what was made of the same labels.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -167,7 +186,10 @@ class Builder:
         guard = opened(rolled.decisions, rolled.labelled, self.contract.k)
         guard = guard.unless(hidden_until is not None)
         decides = self.of_week or name == self.contract.window
-        (row,), _ = build_rows(self._policy, rolled, guard, decides=decides)
+        labels = labels or KeptLabels()
+        built = build_rows(self._policy, rolled, guard, decides=decides, before=labels.rows)
+        labels.rows = built.labelled
+        (row,) = built.rows
         return WindowTable(
             window=name,
             total=row,
@@ -206,6 +228,7 @@ class Builder:
         findings: GroupFindings | None = None,
         *,
         compared: int | None = None,
+        labels: KeptLabels | None = None,
     ) -> GroupTable:
         """The table of one group-by in one window.
 
@@ -215,6 +238,7 @@ class Builder:
             findings: of the sequential tests; None where the window does not decide.
             compared: comparisons whose bounds hold together, where the table is a part of another;
                 None where it is its own.
+            labels: what was made of the same labels.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
@@ -233,8 +257,15 @@ class Builder:
         policy = self._policy
         if contract_limits := _own(self.contract, group, rolled.decisions.slices):
             policy = replace(policy, own=contract_limits)
-        rows, spreads = build_rows(
-            policy, rolled, guard, group.reference, decides=decides, compared=compared
+        labels = labels or KeptLabels()
+        rows, spreads, labels.rows = build_rows(
+            policy,
+            rolled,
+            guard,
+            group.reference,
+            decides=decides,
+            compared=compared,
+            before=labels.rows,
         )
         if findings is not None:
             rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)

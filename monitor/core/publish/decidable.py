@@ -156,12 +156,11 @@ def _with_limits(design: Design, **limits: Fraction | None) -> Design:
 class _Arms(Rolled):
     """Rows that are each compared with a row of their own, in place of a complement."""
 
-    rest: SliceCounts
+    others: SliceCounts
 
-    @property
-    def complements(self) -> Rolled:
+    def rest(self, counts: SliceCounts) -> SliceCounts:
         """Row i: what row i is compared with."""
-        return Rolled(self.rest, self.rest, listed=self.listed)
+        return self.others
 
 
 @cache
@@ -185,7 +184,7 @@ def _verdicts(
     arms = _Arms(slices, slices, rest, listed=contract.metrics)
     shown = np.ones(len(volume), bool)
     compared = comparisons(design.slices, design.reference)
-    rows, _ = build_rows(policy, arms, Opened(shown, shown), COMPLEMENT, compared=compared)
+    rows = build_rows(policy, arms, Opened(shown, shown), COMPLEMENT, compared=compared).rows
     return {
         metric: [row.gaps[metric].verdict if metric in row.gaps else None for row in rows]
         for metric in Metric

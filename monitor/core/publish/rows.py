@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -119,11 +119,9 @@ class Rolled:
         """The metrics the window has."""
         return tuple(m for m in self.listed if self.labelled is not None or not m.labelled)
 
-    @property
-    def complements(self) -> Rolled:
-        """Row i: everything in the group-by but slice i."""
-        labelled = self.labelled.complements if self.labelled else None
-        return Rolled(self.decisions.complements, labelled, listed=self.listed)
+    def rest(self, counts: SliceCounts) -> SliceCounts:
+        """Row i: everything in some of these counts but slice i."""
+        return counts.complements
 
     def counts(self, metric: Metric) -> SliceCounts:
         """The counts a metric rests on."""
@@ -159,27 +157,35 @@ class _MetricRows:
     as_labelled: list[float | None]
 
 
-def _rates_of(policy: Policy, rolled: Rolled, opened: Opened) -> dict[Metric, _Rate]:
-    """Every metric of all rows, exact (with plain 95 % bounds) and as shown."""
-    routes = route_labels(rolled.labelled) if rolled.labelled else None
-    strata = post_strata(rolled.labelled, policy.coding) if rolled.labelled else None
-    mature = _mature(rolled.labelled) if rolled.labelled else None
-    always = np.ones(len(rolled.decisions.slices), bool)
+_Rates = Mapping[Metric, _Rate]
+
+
+def _decided_rates(policy: Policy, counts: SliceCounts, may: Bools) -> _Rates:
+    """Selection and blocked rates of all rows, exact (with plain 95 % bounds) and as shown."""
+    whole = np.ones(len(counts.slices), bool)
     rates = {}
-    for metric in rolled.metrics:
-        measured = measure(rolled.counts(metric), policy.coding, metric, strata)
-        may = opened.labels if metric.labelled else opened.cells
-        shown = show(measured, may, policy.precision, routes if metric.labelled else None)
-        whole = mature if metric.labelled and mature is not None else always
-        rates[metric] = _Rate(measured, shown, whole)
+    for metric in (Metric.SELECTION, Metric.BLOCKED):
+        measured = measure(counts, policy.coding, metric)
+        rates[metric] = _Rate(measured, show(measured, may, policy.precision), whole)
     selection, blocked = rates[Metric.SELECTION], rates[Metric.BLOCKED]
     third = selection.measured.misses - blocked.measured.hits
     coded = code_third_route(selection.shown, blocked.shown, third, policy.precision)
-    rates[Metric.BLOCKED] = replace(blocked, shown=coded)
-    if rolled.labelled:
-        known = {metric: rate.shown for metric, rate in rates.items()}
-        away = pinned(rolled.labelled, policy.coding, known, policy.precision)
-        rates |= {m: rate.hidden(away) for m, rate in rates.items() if m.labelled and away.any()}
+    return {**rates, Metric.BLOCKED: replace(blocked, shown=coded)}
+
+
+def _labelled_rates(
+    policy: Policy, counts: SliceCounts, may: Bools, metrics: Sequence[Metric]
+) -> _Rates:
+    """The rates that rest on labels, in the same way."""
+    routes, strata = route_labels(counts), post_strata(counts, policy.coding)
+    whole, rates = _mature(counts), {}
+    for metric in metrics:
+        measured = measure(counts, policy.coding, metric, strata)
+        rates[metric] = _Rate(measured, show(measured, may, policy.precision, routes), whole)
+    known = {metric: rate.shown for metric, rate in rates.items()}
+    away = pinned(counts, policy.coding, known, policy.precision)
+    if away.any():
+        rates = {metric: rate.hidden(away) for metric, rate in rates.items()}
     if (found := rates.get(Metric.PRECISION)) is not None and not policy.precision.exact:
         tpr, fpr, ready = (rates[m].shown for m in (Metric.TPR, Metric.FPR, Metric.READY))
         derived = shown_precision(tpr, fpr, ready, policy.precision)
@@ -187,34 +193,17 @@ def _rates_of(policy: Policy, rolled: Rolled, opened: Opened) -> dict[Metric, _R
     return rates
 
 
-def _references_of(
-    policy: Policy, rolled: Rolled, reference: str | None, rates: dict[Metric, _Rate]
-) -> dict[Metric, _Rate]:
-    """Reference rates of the rows; empty where there is no such slice (any more)."""
-    if reference == COMPLEMENT:
-        rest = rolled.complements
-        cells = decisions_of(rest.decisions) >= policy.precision.k
-        labels = cells
-        if rest.labelled:
-            labels = cells & each_labelled(route_labels(rest.labelled), policy.precision.k)
-        return _rates_of(policy, rest, Opened(cells, labels))
-    if reference not in rolled.decisions.slices:
+def _named(rates: _Rates, slices: Sequence[str], reference: str | None) -> _Rates:
+    """Rates of the slice that all are compared with; empty where there is no such (any more)."""
+    if reference not in slices:
         return {}
-    index = rolled.decisions.slices.index(reference)
+    index = slices.index(reference)
     return {metric: rate.row(index) for metric, rate in rates.items()}
 
 
-def _metric_rows(
-    policy: Policy,
-    slices: Sequence[str],
-    metric: Metric,
-    rates: Mapping[Metric, _Rate],
-    references: Mapping[Metric, _Rate],
-    *,
-    reference: str | None,
-    compared: int,
-) -> _MetricRows:
+def _metric_rows(table: _Table, metric: Metric, rates: _Rates, references: _Rates) -> _MetricRows:
     """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
+    policy, slices, reference = table.policy, table.slices, table.reference
     rate, other = rates[metric], references.get(metric)
     others = np.array([reference is not None and text != reference for text in slices], bool)
     # Precision has no support of its own: it is computed from the other two.
@@ -225,7 +214,7 @@ def _metric_rows(
     gap_verdicts: list[Verdict | None] = [None] * len(slices)
     if other is not None:
         mature = mature & (other.mature | ~others)
-        shown = _gaps(policy, rate, other, slices, enough & mature & others, compared)
+        shown = _gaps(table, rate, other, enough & mature & others)
         for allowed, its in _tolerances(policy, rate, slices):
             found = _only(verdict(shown, allowed, enough & mature), its & others)
             gap_verdicts = list(map(both, gap_verdicts, found))
@@ -241,15 +230,9 @@ def _metric_rows(
     )
 
 
-def _gaps(  # noqa: PLR0917 - both sides, and what decides
-    policy: Policy,
-    rate: _Rate,
-    other: _Rate,
-    slices: Sequence[str],
-    enough: Bools,
-    compared: int,
-) -> GapColumns:
+def _gaps(table: _Table, rate: _Rate, other: _Rate, enough: Bools) -> GapColumns:
     """The gaps of one metric as they may be shown; they agree with what exact counts decide."""
+    policy, slices, compared = table.policy, table.slices, table.compared
 
     def gaps_at(z: float) -> GapColumns:
         return gap(rate.measured.columns(z), other.measured.columns(z))
@@ -321,6 +304,20 @@ def _only(items: list[_T | None], where: Bools) -> list[_T | None]:
     return [item if keep else None for item, keep in zip(items, where.tolist(), strict=True)]
 
 
+class BuiltRows(NamedTuple):
+    """The rows of a group-by in one window.
+
+    Attributes:
+        rows: one for every slice.
+        spreads: how far apart the shown slices are.
+        labelled: what of them rests on labels; None where nothing does, or nothing is shown.
+    """
+
+    rows: tuple[SliceRow, ...]
+    spreads: tuple[Spread, ...] = ()
+    labelled: LabelledRows | None = None
+
+
 def build_rows(
     policy: Policy,
     rolled: Rolled,
@@ -329,8 +326,9 @@ def build_rows(
     *,
     decides: bool = False,
     compared: int | None = None,
-) -> tuple[tuple[SliceRow, ...], tuple[Spread, ...]]:
-    """The rows of a group-by, and how far apart its shown slices are.
+    before: LabelledRows | None = None,
+) -> BuiltRows:
+    """The rows of a group-by.
 
     Args:
         policy: what decides.
@@ -339,21 +337,104 @@ def build_rows(
         reference: slice text or ``complement``; None for the total, which has no gaps.
         decides: whether it is the contract's own window.
         compared: comparisons whose bounds hold together; None where it is those of the table.
+        before: what was made of the same labels under the same policy; taken where it still fits.
     """
     slices, metrics = rolled.decisions.slices, rolled.metrics
     if not opened.cells.any():
-        return tuple(SliceRow(text, hidden(metrics)) for text in slices), ()
+        return BuiltRows(tuple(SliceRow(text, hidden(metrics)) for text in slices))
     own = comparisons(int(opened.cells.sum()), reference or COMPLEMENT)
-    together = own if compared is None else compared
-    rates = _rates_of(policy, rolled, opened)
-    others = _references_of(policy, rolled, reference, rates)
-    tables = {
-        m: _metric_rows(policy, slices, m, rates, others, reference=reference, compared=together)
-        for m in metrics
-    }
-    beside = _beside(policy, rolled, opened, _numbers(rates), decides=decides)
-    rows = tuple(_row(text, i, tables, beside[i]) for i, text in enumerate(slices))
-    return rows, _spreads(policy, slices, rates)
+    table = _Table(policy, slices, reference, own if compared is None else compared)
+    rest = rolled.rest(rolled.decisions) if reference == COMPLEMENT else None
+    cells = None if rest is None else decisions_of(rest) >= policy.precision.k
+    rates = _decided_rates(policy, rolled.decisions, opened.cells)
+    others = None if rest is None or cells is None else _decided_rates(policy, rest, cells)
+    tables, values = table.metric_rows(rates, others), _values(rates)
+    labelled, beside = None, [_Beside()] * len(slices)
+    if rolled.labelled is not None:
+        basis = _Basis.of(table, opened.labels, cells, decides=decides)
+        known = before if before is not None and before.basis == basis else None
+        labelled = known or _labelled_rows(table, rolled, basis)
+        beside = labelled.beside
+        tables, values = tables | labelled.tables, values | labelled.values
+    in_order = {metric: tables[metric] for metric in metrics}
+    rows = tuple(_row(text, i, in_order, beside[i]) for i, text in enumerate(slices))
+    shown = {metric: values[metric] for metric in metrics}
+    return BuiltRows(rows, _spreads(policy, slices, shown), labelled)
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What all metrics of a group-by are judged by; ``compared``: bounds that hold together."""
+
+    policy: Policy
+    slices: tuple[str, ...]
+    reference: str | None
+    compared: int
+
+    def metric_rows(self, rates: _Rates, rest: _Rates | None) -> dict[Metric, _MetricRows]:
+        """Metrics of all rows, against the rest of the group-by, or the named reference."""
+        others = _named(rates, self.slices, self.reference) if rest is None else rest
+        return {metric: _metric_rows(self, metric, rates, others) for metric in rates}
+
+
+@dataclass(frozen=True, slots=True)
+class _Basis:
+    """Whatever rows of labels rest on besides the labels: where it is equal, they are.
+
+    Attributes:
+        slices: the rows.
+        compared: comparisons whose bounds hold together.
+        may: rows whose labelled rates may be shown.
+        rest: rows whose complements have enough decisions; None without complements.
+        decides: whether it is the contract's own window.
+    """
+
+    slices: tuple[str, ...]
+    compared: int
+    may: tuple[bool, ...]
+    rest: tuple[bool, ...] | None
+    decides: bool
+
+    @classmethod
+    def of(cls, table: _Table, may: Bools, rest: Bools | None, *, decides: bool) -> _Basis:
+        """The basis of the rows of a table."""
+        others = None if rest is None else tuple(rest.tolist())
+        return cls(table.slices, table.compared, tuple(may.tolist()), others, decides)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRows:
+    """What rests on labels of all rows: decisions that come later do not change it.
+
+    Attributes:
+        basis: what else it was made of.
+        tables: the labelled metrics.
+        values: their shown values, shape (S,).
+        beside: label statistics of every row.
+    """
+
+    basis: _Basis
+    tables: dict[Metric, _MetricRows]
+    values: dict[Metric, Floats]
+    beside: list[_Beside]
+
+
+def _labelled_rows(table: _Table, rolled: Rolled, basis: _Basis) -> LabelledRows:
+    policy, labelled = table.policy, rolled.labelled
+    assert labelled is not None, "called where there are labels"  # noqa: S101
+    metrics, may = [m for m in rolled.metrics if m.labelled], np.array(basis.may, bool)
+    rates, others = _labelled_rates(policy, labelled, may, metrics), None
+    if basis.rest is not None:
+        rest = rolled.rest(labelled)
+        open_rest = np.array(basis.rest, bool)
+        open_rest &= each_labelled(route_labels(rest), policy.precision.k)
+        others = _labelled_rates(policy, rest, open_rest, metrics)
+    beside = _beside(policy, labelled, may, _numbers(rates), decides=basis.decides)
+    return LabelledRows(basis, table.metric_rows(rates, others), _values(rates), beside)
+
+
+def _values(rates: _Rates) -> dict[Metric, Floats]:
+    return {metric: rate.shown.value for metric, rate in rates.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,40 +453,38 @@ def _numbers(rates: Mapping[Metric, _Rate]) -> Bools:
 
 
 def _beside(
-    policy: Policy, rolled: Rolled, opened: Opened, numbers: Bools, *, decides: bool
+    policy: Policy, labelled: SliceCounts, may: Bools, numbers: Bools, *, decides: bool
 ) -> list[_Beside]:
     """Calibration, completeness and agreement of every row, of labels that may be shown.
 
     Where a score band is a route, its calibration is one more ratio of the table that TPR and FPR
     are of: a row has it only if both are numbers.
     """
-    size = len(rolled.decisions.slices)
-    if rolled.labelled is None or not opened.labels.any():
-        return [_Beside()] * size
+    if not may.any():
+        return [_Beside()] * len(labelled.slices)
     bands = [
-        _calibration(policy, rolled.labelled, opened, numbers, band)
-        for band in range(policy.coding.bands)
+        _calibration(policy, labelled, may, numbers, band) for band in range(policy.coding.bands)
     ]
     cells = [
         tuple(map(CalibrationCell, policy.coding.band_names, row)) if show_it else ()
-        for row, show_it in zip(zip(*bands, strict=True), opened.labels.tolist(), strict=True)
+        for row, show_it in zip(zip(*bands, strict=True), may.tolist(), strict=True)
     ]
-    complete = np.where(opened.labels, _completeness(policy.precision, rolled.labelled), np.nan)
+    complete = np.where(may, _completeness(policy.precision, labelled), np.nan)
     agreement = [
         shown_agreement(pairs, policy.precision) if decides and show_it else None
-        for pairs, show_it in zip(pairs_of(rolled.labelled), opened.labels.tolist(), strict=True)
+        for pairs, show_it in zip(pairs_of(labelled), may.tolist(), strict=True)
     ]
     return list(map(_Beside, cells, known(complete), agreement))
 
 
 def _calibration(
-    policy: Policy, labelled: SliceCounts, opened: Opened, numbers: Bools, band: int
+    policy: Policy, labelled: SliceCounts, may: Bools, numbers: Bools, band: int
 ) -> list[ShownRate | None]:
     """P(ready | score band) of every row; a band is hidden in all if one has 1 to k - 1 labels."""
     counts = in_band(labelled, band)
     routes, k = route_labels(counts), policy.precision.k
     labels: Int64s = routes.labels.sum(axis=0)
-    may = opened.labels & (labels >= max(MIN_CALIBRATION, k))
+    may = may & (labels >= max(MIN_CALIBRATION, k))
     if not may.any() or np.any((labels != 0) & (labels < k)):
         return [None] * len(labelled.slices)
     exact = measure(counts, policy.coding, Metric.READY)
@@ -455,10 +534,10 @@ def _row(
 
 
 def _spreads(
-    policy: Policy, slices: tuple[str, ...], rates: dict[Metric, _Rate]
+    policy: Policy, slices: tuple[str, ...], values: Mapping[Metric, Floats]
 ) -> tuple[Spread, ...]:
     """Worst to best over the values that are shown; coded and hidden slices have none."""
-    found = ((metric, spread(metric, rate.shown.value)) for metric, rate in rates.items())
+    found = ((metric, spread(metric, value)) for metric, value in values.items())
     return tuple(
         Spread(metric, slices[ends[0]], slices[ends[1]], float(policy.precision.nearest(ends[2])))
         for metric, ends in found

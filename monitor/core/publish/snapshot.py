@@ -571,7 +571,12 @@ class Snapshot:
 
 def encode(snapshot: Snapshot) -> bytes:
     """Canonical JSON: equal Snapshots have equal bytes."""
-    return msgspec.json.encode(snapshot, order="deterministic")
+    return canonical(snapshot)
+
+
+def canonical(part: Snapshot | SliceRow) -> bytes:
+    """A Snapshot, or a row as it is within one: equal ones have equal bytes."""
+    return msgspec.json.encode(part, order="deterministic")
 
 
 def decode(data: bytes) -> Snapshot:

@@ -160,6 +160,9 @@ class Evidence:
         that is judged by it selects neither high nor low estimates. At its own rate it is n_eff;
         where all is labelled it is the counted hits whatever the rate; 0 without a point.
         """
+        plain = (self.shared == 0).all(axis=0) | (self.support == 0)
+        if plain.all():
+            return self.support
         scale = np.ones_like(self.hits)
         for _ in range(_STEPS):
             effects = self.effects(scale)
@@ -169,8 +172,7 @@ class Evidence:
             parts = np.array([share, 1 - share]) * counts * effects
             scale = (scale + divide(parts, self.hits, empty=1)) / 2  # else it may go to and fro
         worth = divide(counts * odds, ((1 - rate) * odds + rate) ** 2, empty=0)
-        counted = (self.shared == 0).all(axis=0) | (self.support == 0) | np.isnan(worth)
-        return np.where(counted, self.support, worth)
+        return np.where(plain | np.isnan(worth), self.support, worth)
 
     def effects(self, scale: float | Floats) -> Floats:
         """D of each route at so many times its estimated hits, shape (2, S); never below 1."""

@@ -14,6 +14,7 @@ from monitor.core.counts.cells import COUNTERS, Counts, Int64s
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.rollup import CellIndex, production_totals
 from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.pooling import MergeMap
 from monitor.core.privacy.release_blocks import (
     Span,
     newest_span,
@@ -21,7 +22,7 @@ from monitor.core.privacy.release_blocks import (
     span_ending_in,
     without,
 )
-from monitor.core.publish.contract_tables import BlockCounts, Builder, Pooled
+from monitor.core.publish.contract_tables import BlockCounts, Builder, KeptLabels, Pooled
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
 from monitor.core.time import DAY, HOUR, WINDOWS, Grain, WindowKind
@@ -38,6 +39,8 @@ from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.store.evaluator.release_blocks import ClosedPanes
 
 _Table = TypeVar("_Table", GroupTable, WindowTable)
+_Place = tuple[str, str, str]
+_Labels = tuple[tuple[Span, ...], int, MergeMap | None]
 Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 
 
@@ -75,6 +78,8 @@ class Publisher:
         labelled: every counter of production traffic in the longest labelled window.
         tables: those of the last Snapshot, by contract, group-by and window; the total's without
             its groups.
+        kept: what rests on labels of them, with the blocks, the revision and the pooling that it
+            was made of.
     """
 
     contracts: Contracts
@@ -87,9 +92,8 @@ class Publisher:
     excluded: tuple[Span, ...] = ()
     revision: int = 0
     labelled: Int64s = field(default_factory=lambda: np.zeros(COUNTERS, np.int64))
-    tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
-        default_factory=dict
-    )
+    tables: dict[_Place, tuple[TableInputs, GroupTable | WindowTable]] = field(default_factory=dict)
+    kept: dict[_Place, tuple[_Labels, KeptLabels]] = field(default_factory=dict)
     # Apart: labels of hours that are closed to decisions may still come.
     _decided: Sums = field(default_factory=Sums)
     _labelled: Sums = field(default_factory=Sums)
@@ -233,12 +237,14 @@ class _Maker:
         contract = self.builder.contract
         state, shown, counts = self._counted(release, kind, group.attributes)
         decides = kind.name == contract.window
+        place = contract.name, group.name
         if decides:
             shown = replace(shown, findings=self.publisher.found.of(contract, group, state))
 
         def make() -> GroupTable:
             pooled = self.builder.pooled(group, counts, state.pooling, state.label_pooling)
-            table = self.builder.group(pooled, state.left_out_share, shown.findings)
+            labels = self._labels((*place, kind.name), shown, pooled.pooling)
+            table = self.builder.group(pooled, state.left_out_share, shown.findings, labels=labels)
             if not decides:
                 return table
             table = with_diagnosis(pooled, table, self.builder.coding)
@@ -249,7 +255,7 @@ class _Maker:
             table = with_version_changes(table, sides, self.builder.coding, contract.k)
             return with_label_needs(contract, group, table)
 
-        table = self._kept((contract.name, group.name), kind, shown, make)
+        table = self._kept(place, kind, shown, make)
         old = self.builder.old(table, release.decisions or 0)
         table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
         if decides:
@@ -296,10 +302,13 @@ class _Maker:
         if kind.labelled:
             self.publisher.labelled = production_totals(counts.labelled, self.index)
 
-        def make() -> WindowTable:
-            return self.builder.window(kind.name, counts, ())
+        place = self.builder.contract.name, ""
 
-        table = self._kept((self.builder.contract.name, ""), kind, shown, make)
+        def make() -> WindowTable:
+            labels = self._labels((*place, kind.name), shown)
+            return self.builder.window(kind.name, counts, (), labels)
+
+        table = self._kept(place, kind, shown, make)
         return replace(table, window=kind.name, groups=tuple(groups))
 
     def _counted(
@@ -326,6 +335,16 @@ class _Maker:
         table = make() if twin is None else cast(_Table, twin[1])
         tables[*place, kind.name] = (shown, table)
         return table
+
+    def _labels(
+        self, place: _Place, shown: TableInputs, pooling: MergeMap | None = None
+    ) -> KeptLabels:
+        """What the last table there had of its labels; nothing once they are others."""
+        of = (shown.labelled_in, shown.revision, pooling)
+        known = self.publisher.kept.get(place)
+        if known is None or known[0] != of:
+            known = self.publisher.kept[place] = of, KeptLabels()
+        return known[1]
 
     def _alike(self, kind: WindowKind) -> list[str]:
         """Other windows whose tables are the same, of the same blocks: while a store is young."""

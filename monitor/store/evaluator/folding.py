@@ -2,19 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from monitor.errors import FencedError
-from monitor.ports import Loss, Shard, StoredDelta
+from monitor.ports import Loss, Shard, ShardStatus, StoredDelta
 from monitor.store import bulk
 from monitor.store import deltas as payload
 from monitor.store.database import reading
 from monitor.store.evaluator.lease import ROLE
 from monitor.store.exclusions import read_losses
 from monitor.store.schema import delta, fold_cursor
-from monitor.store.shard_rows import read_behind, read_statuses, read_watermark
+from monitor.store.shard_rows import behind_of, list_statuses, read_watermark, watermark_of
+
+_CURSORS = sa.select(fold_cursor)
+_NEXT = (
+    sa.select(delta.c.seq, delta.c.payload)
+    .where(
+        delta.c.topic == sa.bindparam("topic"),
+        delta.c.part == sa.bindparam("part"),
+        delta.c.seq > sa.bindparam("seen"),
+    )
+    .order_by(delta.c.seq)
+    .limit(sa.bindparam("most"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What shards have stored, and how far they are.
+
+    Attributes:
+        watermark: event time the decisions are complete to; None while nothing is known.
+        labels_read_to: event time that the slowest label shard has reached; None if none is
+            waited for.
+        losses: what was lost on the way.
+        deltas: not folded yet, each shard's in order.
+    """
+
+    watermark: int | None
+    labels_read_to: int | None
+    losses: tuple[Loss, ...]
+    deltas: list[StoredDelta]
 
 
 class Deltas:
@@ -31,63 +62,64 @@ class Deltas:
 
     def after(self, cursors: Mapping[Shard, int], limit: int) -> list[StoredDelta]:
         """Deltas after the cursors, each shard's in order; at most ``limit``."""
-        found: list[StoredDelta] = []
-        for status in read_statuses(self._engine):
-            seen = cursors.get(status.shard, 0)
-            if status.seq > seen and len(found) < limit:
-                found.extend(self._of(status.shard, seen, limit - len(found)))
-        return found
-
-    def _of(self, shard: Shard, seen: int, limit: int) -> Iterable[StoredDelta]:
         with reading(self._engine) as connection:
-            rows = connection.execute(
-                sa.select(delta.c.seq, delta.c.payload)
-                .where(
-                    delta.c.topic == shard.topic,
-                    delta.c.part == shard.partition,
-                    delta.c.seq > seen,
-                )
-                .order_by(delta.c.seq)
-                .limit(limit)
-            ).all()
-        for row in rows:
-            body = payload.decode(row.payload)
-            yield StoredDelta(
-                shard,
-                row.seq,
-                body.panes,
-                body.cells,
-                body.values,
-                body.units,
-                body.probes,
-                body.sizes,
-                body.repetition,
-            )
+            return _read_after(connection, list_statuses(connection), cursors, limit)
+
+    def news(self, folded: Mapping[Shard, int], limit: int) -> News:
+        """Whatever the shards have stored beyond what was folded; at most ``limit`` deltas.
+
+        Raises:
+            FencedError: what the store says was folded is not what the evaluator knows.
+        """
+        topic = self._decisions_topic
+        with reading(self._engine) as connection:
+            require_folded(connection, folded)
+            losses, statuses = read_losses(connection), list_statuses(connection)
+            # After the watermarks: they promise no more than the deltas have.
+            deltas = _read_after(connection, statuses, folded, limit)
+        return News(watermark_of(statuses, topic), behind_of(statuses, topic), losses, deltas)
 
     def watermark(self) -> int | None:
         """Event time the decisions are complete to."""
         with reading(self._engine) as connection:
             return read_watermark(connection, self._decisions_topic)
 
-    def progress(self, folded: Mapping[Shard, int]) -> tuple[int | None, tuple[Loss, ...]]:
-        """The watermark, and what was lost on the way.
 
-        Raises:
-            FencedError: what the store says was folded is not what the evaluator knows.
-        """
-        with reading(self._engine) as connection:
-            require_folded(connection, folded)
-            watermark = read_watermark(connection, self._decisions_topic)
-            return watermark, read_losses(connection)
+def _read_after(
+    connection: sa.Connection,
+    statuses: Iterable[ShardStatus],
+    cursors: Mapping[Shard, int],
+    limit: int,
+) -> list[StoredDelta]:
+    found: list[StoredDelta] = []
+    for status in statuses:
+        seen = cursors.get(status.shard, 0)
+        if status.seq > seen and len(found) < limit:
+            found.extend(_read_deltas(connection, status.shard, seen, limit - len(found)))
+    return found
 
-    def labels_read_to(self) -> int | None:
-        """Event time that the slowest label shard has reached; None if none is waited for."""
-        with reading(self._engine) as connection:
-            return read_behind(connection, self._decisions_topic)
+
+def _read_deltas(
+    connection: sa.Connection, shard: Shard, seen: int, limit: int
+) -> Iterator[StoredDelta]:
+    one = {"topic": shard.topic, "part": shard.partition, "seen": seen, "most": limit}
+    for row in connection.execute(_NEXT, one).all():
+        body = payload.decode(row.payload)
+        yield StoredDelta(
+            shard,
+            row.seq,
+            body.panes,
+            body.cells,
+            body.values,
+            body.units,
+            body.probes,
+            body.sizes,
+            body.repetition,
+        )
 
 
 def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:
-    rows = connection.execute(sa.select(fold_cursor)).all()
+    rows = connection.execute(_CURSORS).all()
     return {Shard(row.topic, row.part): row.seq for row in rows}
 
 

@@ -10,6 +10,18 @@ from monitor.store.database import database_now, reading, writing
 ROLE = "evaluator"
 
 
+_FIRST = sa.text(
+    "INSERT INTO lease (role, epoch, owner, until) VALUES (:role, 0, NULL, 0)"
+    " ON CONFLICT DO NOTHING"
+)
+_TAKE = sa.text(
+    "UPDATE lease SET until = :until, owner = :owner,"
+    " epoch = epoch + CASE WHEN owner = :owner THEN 0 ELSE 1 END"
+    " WHERE role = :role AND (owner IS NULL OR owner = :owner OR until < :now)"
+    " RETURNING epoch"
+)
+
+
 class Lease:
     """Held by one evaluator of several, on the database's clock."""
 
@@ -25,22 +37,10 @@ class Lease:
         """
         with writing(self._engine) as connection:
             now = database_now(connection)
-            connection.execute(
-                sa.text(
-                    "INSERT INTO lease (role, epoch, owner, until) VALUES (:role, 0, NULL, 0)"
-                    " ON CONFLICT DO NOTHING"
-                ),
-                {"role": ROLE},
-            )
-            epoch: int | None = connection.execute(
-                sa.text(
-                    "UPDATE lease SET until = :until, owner = :owner,"
-                    " epoch = epoch + CASE WHEN owner = :owner THEN 0 ELSE 1 END"
-                    " WHERE role = :role AND (owner IS NULL OR owner = :owner OR until < :now)"
-                    " RETURNING epoch"
-                ),
-                {"role": ROLE, "owner": owner, "until": now + lease, "now": now},
-            ).scalar()
+            mine = {"role": ROLE, "owner": owner, "until": now + lease, "now": now}
+            epoch: int | None = connection.execute(_TAKE, mine).scalar()
+            if epoch is None and connection.execute(_FIRST, {"role": ROLE}).rowcount:
+                epoch = connection.execute(_TAKE, mine).scalar()
         return epoch
 
     def renewed_ago(self, lease: int) -> int:

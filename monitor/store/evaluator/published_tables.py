@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -180,9 +181,15 @@ def _keys(table: sa.Table) -> list[str]:
 
 
 def _by_key(table: sa.Table, rows: Iterable[_Row]) -> _Rows:
-    keys = _keys(table)
     names = [column.name for column in table.columns if column.name != "day"]
-    return {tuple(row[key] for key in keys): tuple(row[name] for name in names) for row in rows}
+    key, values = _taker(_keys(table)), _taker(names)
+    return {key(row): values(row) for row in rows}
+
+
+def _taker(names: Sequence[str]) -> Callable[[_Row], tuple[Any, ...]]:
+    """Takes these values of a row."""
+    take = itemgetter(*names)
+    return take if len(names) > 1 else lambda row: (take(row),)
 
 
 def _replace(
@@ -284,7 +291,16 @@ def _metric(row: SliceRow, metric: Metric) -> _Row:
 
 
 def _shown_rate(rate: ShownRate | None) -> _Row:
-    return {name: getattr(rate, name, None) for name in _RATE}
+    if rate is None:
+        return dict.fromkeys(_RATE)
+    return {
+        "value": rate.value,
+        "lower": rate.lower,
+        "upper": rate.upper,
+        "at_least": rate.at_least,
+        "at_most": rate.at_most,
+        "support": rate.support,
+    }
 
 
 def _shown_gap(gap: ShownGap | None) -> _Row:

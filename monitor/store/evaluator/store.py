@@ -144,12 +144,12 @@ class EvaluatorStore:
         return shown if (ours, newest) == (epoch, number) else None
 
 
-def newest_snapshot(connection: sa.Connection) -> bytes | None:
-    """The newest stored Snapshot."""
-    body: bytes | None = connection.execute(
-        sa.text("SELECT body FROM snapshot ORDER BY id DESC LIMIT 1")
-    ).scalar()
-    return body
+def newest_snapshot(connection: sa.Connection) -> tuple[int, bytes] | None:
+    """Number and bytes of the newest stored Snapshot."""
+    row = connection.execute(
+        sa.text("SELECT id, body FROM snapshot ORDER BY id DESC LIMIT 1")
+    ).one_or_none()
+    return None if row is None else (row.id, bytes(row.body))
 
 
 def _store_snapshot(

@@ -31,7 +31,7 @@ def rows_of(
     policy = Policy(LIMITS, coding, Precision(1 if exact else k, exact))
     everything = np.ones(len(counts.slices), bool)
     opened = Opened(everything, everything)
-    rows, _ = build_rows(policy, Rolled(counts, counts), opened, reference or None)
+    rows = build_rows(policy, Rolled(counts, counts), opened, reference or None).rows
     return rows
 
 

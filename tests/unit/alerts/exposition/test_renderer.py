@@ -21,7 +21,8 @@ from alerts.exposition.exporter import (
     accepts_gzip,
     wants_openmetrics,
 )
-from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped, label_text
+from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
+from alerts.exposition.samples import label_text
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route

@@ -49,7 +49,7 @@ def shares(design: Design, metric: Metric, daily: float, gap: float, times: int)
         values = np.stack([draw(rng, design, daily, gap if i == 0 else 0.0) for i in range(4)])
         counts = SliceCounts(names, np.array(strata)[order], values[:, order])
         opened = Opened(np.ones(4, bool), np.ones(4, bool))
-        rows, _ = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT)
+        rows = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT).rows
         verdicts.append(rows[0].gaps[metric].verdict)
     return [verdicts.count(one) / times for one in (Verdict.PASS, Verdict.FAIL)]
 
@@ -193,7 +193,7 @@ def test_a_ratio_pass_is_what_the_published_rows_say() -> None:
         order = np.argsort(strata)
         counts = SliceCounts(names, np.array(strata)[order], values[:, order])
         opened = Opened(np.ones(4, bool), np.ones(4, bool))
-        rows, _ = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT)
+        rows = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT).rows
         assert rows[0].gaps[Metric.SELECTION].verdict is wanted
 
 

@@ -39,7 +39,7 @@ def row_of(strata: list[Counted]) -> SliceRow:
     counts = SliceCounts(("channel=chat",), np.array(STRATA)[order], values[:, order])
     opened = Opened(np.ones(1, bool), np.ones(1, bool))
     policy = Policy(LIMITS, CODING, Precision(1, exact=True))
-    (row,), _ = build_rows(policy, Rolled(counts, counts), opened)
+    (row,) = build_rows(policy, Rolled(counts, counts), opened).rows
     return row
 
 

@@ -1,0 +1,92 @@
+"""What the page says of one row: a slice of a group-by, or the total, in one window."""
+
+from __future__ import annotations
+
+from alerts.exposition import catalogue
+from alerts.exposition.catalogue import Family
+from alerts.exposition.samples import Blocks, Samples, label_text
+from monitor.core.contract import State, Verdict
+from monitor.core.publish.each_row import Place
+from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
+from monitor.core.time import SECOND, WEEK
+
+
+def row_blocks(place: Place, row: SliceRow) -> Blocks:
+    """The lines of a row."""
+    samples = Samples()
+    samples.put(catalogue.COMPLETENESS, row.completeness, *place.cell)
+    if place.decides:
+        for metric, state in sorted(row.states.items()):
+            labels = (place.contract, metric.value, *place.where)
+            _put_one_of(samples, catalogue.STATE, labels, state)
+        _put_findings(samples, place, row)
+        _put_diagnosis(samples, place, row)
+    _put_rates(samples, place, row)
+    return samples.blocks()
+
+
+def _put_rates(samples: Samples, place: Place, row: SliceRow) -> None:
+    contract, *where = place.cell
+    for metric, rate in sorted(row.rates.items()):
+        text = label_text(catalogue.SLICE, (contract, metric.value, *where))
+        _add_rate(samples, text, rate)
+    for metric, gap in sorted(row.gaps.items()):
+        labels = (contract, metric.value, *where, gap.reference)
+        _add_gap(samples, label_text(catalogue.COMPARISON, labels), gap)
+        if place.decides and gap.verdict is not None:
+            _put_one_of(samples, catalogue.VERDICT, labels, gap.verdict)
+    samples.put_by_metric(catalogue.AS_LABELLED, row.as_labelled, contract, *where)
+    for band in row.calibration:
+        if band.rate is not None:
+            text = label_text(catalogue.BAND, (*place.cell, band.band))
+            samples.add_interval(catalogue.CALIBRATION, text, band.rate)
+            samples.add(catalogue.CALIBRATION_SUPPORT, text, band.rate.support)
+
+
+def _put_findings(samples: Samples, place: Place, row: SliceRow) -> None:
+    contract, *where = place.cell
+    since = {metric: at / SECOND for metric, at in row.breach_since.items()}
+    samples.put_by_metric(catalogue.BREACH_SINCE, since, contract, *where)
+    samples.put_by_metric(catalogue.EVIDENCE, row.evidence, contract, *where)
+    samples.put_by_metric(catalogue.DETECTABLE, row.detectable_gaps, contract, *where)
+    needs = {metric: weeks * WEEK / SECOND for metric, weeks in row.label_needs.items()}
+    samples.put_by_metric(catalogue.LABEL_NEED, needs, contract, *where)
+    for one in row.noted:
+        metric = one.metric.value if one.metric else ""
+        labels = (contract, metric, *where, one.annotation.value)
+        samples.put(catalogue.FINDINGS, one.count, *labels)
+        samples.put(catalogue.FOUND_AT, one.latest / SECOND, *labels)
+
+
+def _put_diagnosis(samples: Samples, place: Place, row: SliceRow) -> None:
+    contract, *where = place.cell
+    for metric, shown in sorted(row.stages.items()):
+        stage = (shown.stage.value, shown.share.value if shown.share else "")
+        samples.put(catalogue.STAGE, 1, contract, metric.value, *where, *stage)
+    samples.put(catalogue.VERSIONS_DIFFER, row.versions_differ, *place.cell)
+    if (agreement := row.agreement) is not None:
+        samples.put(catalogue.AGREEMENT.value, agreement.kappa, *place.cell)
+        samples.put(catalogue.AGREEMENT.lower, agreement.lower, *place.cell)
+        samples.put(catalogue.AGREEMENT.upper, agreement.upper, *place.cell)
+        samples.put(catalogue.AGREEMENT_AT_LEAST, agreement.at_least, *place.cell)
+
+
+def _put_one_of(
+    samples: Samples, family: Family, labels: tuple[str, ...], value: State | Verdict
+) -> None:
+    for possible in type(value):
+        samples.put(family, possible is value, *labels, possible.value)
+
+
+def _add_rate(samples: Samples, labels: str, rate: ShownRate) -> None:
+    samples.add_interval(catalogue.RATE, labels, rate)
+    samples.add(catalogue.AT_LEAST, labels, rate.at_least)
+    samples.add(catalogue.AT_MOST, labels, rate.at_most)
+    samples.add(catalogue.SUPPORT, labels, rate.support)
+
+
+def _add_gap(samples: Samples, labels: str, gap: ShownGap) -> None:
+    samples.add_interval(catalogue.GAP, labels, gap)
+    samples.add(catalogue.RELATIVE.value, labels, gap.ratio)
+    samples.add(catalogue.RELATIVE.lower, labels, gap.ratio_lower)
+    samples.add(catalogue.RELATIVE.upper, labels, gap.ratio_upper)

@@ -1,0 +1,86 @@
+"""Samples by family and label text, and the lines that a page says them with."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from alerts.exposition.catalogue import Family, Interval
+from monitor.core.contract import Metric
+from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownRate
+
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
+
+class Block(NamedTuple):
+    """Lines of one family that are written one after the other, and the number of their series."""
+
+    series: int
+    text: str
+
+
+Blocks = Mapping[Family, Block]
+
+
+class Samples:
+    """Samples of a part of a page: unique by construction."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._values: defaultdict[Family, dict[str, float]] = defaultdict(dict)
+
+    def add(self, family: Family, labels: str, value: float | None) -> None:
+        """Keep a number; what is withheld, and anything that is no number, stays absent."""
+        if value is not None and math.isfinite(value):
+            self._values[family][labels] = float(value)
+
+    def put(self, family: Family, value: float | None, *labels: str) -> None:
+        """Keep a number under the values of all labels of its family."""
+        if value is not None:
+            self.add(family, label_text(family.labels, labels), value)
+
+    def put_by_metric(
+        self, family: Family, values: Mapping[Metric, float], contract: str, *where: str
+    ) -> None:
+        """Keep a number for each metric."""
+        # Sorted, as everywhere: encoding a Snapshot forgets the order of its mappings.
+        for metric, value in sorted(values.items()):
+            self.put(family, value, contract, metric.value, *where)
+
+    def add_interval(
+        self, interval: Interval, labels: str, shown: ShownRate | ShownGap | PublishedValue
+    ) -> None:
+        """Keep a number and its bounds."""
+        self.add(interval.value, labels, shown.value)
+        self.add(interval.lower, labels, shown.lower)
+        self.add(interval.upper, labels, shown.upper)
+
+    def blocks(self) -> Blocks:
+        """All of them as lines."""
+        return {family: _block(family.name, values) for family, values in self._values.items()}
+
+
+def _block(name: str, values: Mapping[str, float]) -> Block:
+    lines = [f"{name}{labels} {value!r}\n" for labels, value in values.items()]
+    return Block(len(lines), "".join(lines))
+
+
+def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
+    r"""Labels as written, escaped.
+
+    Example:
+        >>> label_text(("slice", "window"), ('a="b"', "7d"))
+        '{slice="a=\\"b\\"",window="7d"}'
+    """
+    text = _template(names) % values
+    if text.count('"') == 2 * len(names) and "\\" not in text and "\n" not in text:
+        return text
+    return _template(names) % tuple(value.translate(_ESCAPES) for value in values)
+
+
+@cache
+def _template(names: tuple[str, ...]) -> str:
+    return "{" + ",".join(f'{name}="%s"' for name in names) + "}"
