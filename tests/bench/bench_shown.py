@@ -30,7 +30,6 @@ from adversary.worlds import OTHER, START, Ints, World
 from bench_guard import EXAMPLES
 from guarded import Guarded, new_store, settings_for, slices_world
 from releasing import Kept, kept_of
-from results import keep
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import COUNTERS, Route, Stratum
@@ -45,8 +44,8 @@ from monitor.settings import Settings
 
 SEEDS = (3, 4, 5)
 """Of the worlds of the smallest shop; the others have the first one."""
-WEEKS = 6
-LOOKS = 5
+WEEKS = 8
+LOOKS = 8
 """From the fourth week's end to the last instant, equally far apart."""
 SHARES = (0.38, 0.26, 0.18, 0.12, 0.06)
 """Of the values of each attribute of a shop."""
@@ -256,7 +255,7 @@ ROWS: dict[str, Callable[[], list[list[Look]]]] = {
 
 
 def main(*chosen: str) -> None:
-    """Print the table, and keep it if it is whole."""
+    """Print the table."""
     report = Report(
         "Labelled rates that are shown, of slices with 50 positives or 30 negatives, on average",
         *("example", "attributes", "shown", "least", "most", "plain k", "of", "labels used"),
@@ -269,8 +268,6 @@ def main(*chosen: str) -> None:
                 some = [[look for look in one if look.attributes == attributes] for one in found]
                 report.add(name, attributes, *_cells(some))
     report.close()
-    if not chosen:
-        keep("shown", rows=report.rows)
 
 
 def _cells(turns: Sequence[Sequence[Look]]) -> tuple[str, ...]:
