@@ -16,7 +16,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
@@ -84,10 +84,14 @@ def looks(world: World, settings: Settings) -> list[list[Look]]:
         snapshot = site.publish()
         (contract,) = snapshot.contracts
         (window,) = (one for one in contract.windows if one.window == WINDOW)
-        kept, one = kept_of(site.engine), []
-        for group in window.groups:
-            one += _looks(Labelled.of(world, snapshot, group), settings, group, kept)
-        found.append(one)
+        kept = kept_of(site.engine)
+        found.append(
+            [
+                look
+                for group in window.groups
+                for look in _looks(Labelled.of(world, snapshot, group), settings, group, kept)
+            ]
+        )
     site.close()
     return found
 
@@ -157,15 +161,15 @@ class Labelled:
         strata = np.array([one.code for one in codes], np.int64)
         order = np.argsort(strata)
         strata, column = strata[order], np.argsort(order)[column.ravel()]
-        row = np.array([place.get(text, -1) for text in self.text.tolist()])
+        row = np.array([place.get(text, -1) for text in self.text.tolist()], np.int64)
         values = np.zeros((len(texts), len(strata), COUNTERS), np.int64)
         mine = (row >= 0) & _inside(world.at, self.span)
-        np.add.at(values, (row[mine], column[mine], Column.N), 1)
+        np.add.at(values[:, :, Column.N], (row[mine], column[mine]), 1)
         says = world.says[self.recent & (row[world.says] >= 0)]
-        np.add.at(values, (row[says], column[says], Column.Q), 1)
-        np.add.at(values, (row[says], column[says], Column.LABELLED), 1)
+        np.add.at(values[:, :, Column.Q], (row[says], column[says]), 1)
+        np.add.at(values[:, :, Column.LABELLED], (row[says], column[says]), 1)
         ready = world.says[self.recent & (row[world.says] >= 0) & (world.ready == 1)]
-        np.add.at(values, (row[ready], column[ready], Column.READY), 1)
+        np.add.at(values[:, :, Column.READY], (row[ready], column[ready]), 1)
         return SliceCounts(tuple(texts), strata, values)
 
 
@@ -246,7 +250,7 @@ def census(example: str) -> list[list[Look]]:
         return looks(*EXAMPLES[example](new_store(Path(name))))
 
 
-ROWS: dict[str, Callable[[], list[list[Look]]]] = {
+ROWS: Mapping[str, Callable[[], list[list[Look]]]] = {
     "300 a day, shop": partial(shop, 300, pairs=False, seeds=SEEDS),
     "300 a day, shop with pairs": partial(shop, 300, pairs=True),
     "3,000 a day, shop": partial(shop, 3_000, pairs=False),

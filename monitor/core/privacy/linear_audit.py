@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import ceil, floor
+from dataclasses import dataclass, field
+from math import ceil, floor, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -141,11 +141,14 @@ class _Program:
         unknowns: positions of the counts that no published sum shows to be 0.
         matrix: a row for each sum.
         sums: what each is.
+        worlds: counts with these sums, each in one row: what was found for one question bounds the
+            answer to the others.
     """
 
     unknowns: Int64s
     matrix: csr_array
     sums: npt.NDArray[np.float64]
+    worlds: list[npt.NDArray[np.float64]] = field(default_factory=list)
 
     @classmethod
     def of(cls, counts: Int64s, families: Sequence[PublishedSums]) -> _Program:
@@ -164,18 +167,31 @@ class _Program:
             shape = len(numbers), len(unknowns)
             rows.append(csr_array((np.ones(len(columns)), (row, columns)), shape=shape))
         matrix = csr_array(vstack(rows))
-        return cls(unknowns, matrix, matrix @ counts.ravel()[unknowns])
+        truth = counts.ravel()[unknowns]
+        return cls(unknowns, matrix, matrix @ truth, [truth.astype(np.float64)])
 
     def pins(self, target: Bools, k: int, numbers: int) -> bool:
         """Return True when it can be neither k nor any of so many numbers."""
         wanted = np.asarray(target.ravel()[self.unknowns], np.float64)
-        most = floor(-self._least(-wanted) + _SLACK)
+        if self._seen(wanted, k, numbers):
+            return False
+        most = -self._least(-wanted) + _SLACK
         if most >= k:
             return False
-        return most - ceil(self._least(wanted) - _SLACK) + 1 < numbers
+        least = self._least(wanted) - _SLACK
+        return isfinite(least) and floor(most) - ceil(least) + 1 < numbers
+
+    def _seen(self, wanted: npt.NDArray[np.float64], k: int, numbers: int) -> bool:
+        """Return True when the worlds that are known show that it is not pinned."""
+        found = [float(wanted @ world) for world in self.worlds]
+        most, least = floor(max(found) + _SLACK), ceil(min(found) - _SLACK)
+        return most >= k or most - least + 1 >= numbers
 
     def _least(self, wanted: npt.NDArray[np.float64]) -> float:
         from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
 
         found = linprog(wanted, A_eq=self.matrix, b_eq=self.sums, method="highs")
-        return float(found.fun) if found.status == 0 else float("-inf")
+        if found.status != 0:
+            return float("-inf")
+        self.worlds.append(found.x)
+        return float(found.fun)
