@@ -110,9 +110,11 @@ def audited(
     program = _Program.of(counts, families)
     if len(program.unknowns) > LARGEST:
         return LpAudit.NOT_ASKED
-    some = targets[:: ceil(len(targets) / asked)]
-    pinned = (program.pins(mask, k, (k + 1) // 2 if halved else k) for mask, k in some)
-    return LpAudit.BROKEN if any(pinned) else LpAudit.HELD
+    some = [
+        _Count(mask.ravel()[program.unknowns].astype(np.float64), k, (k + 1) // 2 if halved else k)
+        for mask, k in targets[:: ceil(len(targets) / asked)]
+    ]
+    return LpAudit.BROKEN if any(map(program.pins, program.doubtful(some))) else LpAudit.HELD
 
 
 def _small_counts(counts: Int64s, families: Sequence[PublishedSums]) -> Iterator[tuple[Bools, int]]:
@@ -131,6 +133,21 @@ def _sums(cells: Int64s, counts: Int64s) -> Int64s:
     found = np.zeros(int(cells.max(initial=-1)) + 1, np.int64)
     np.add.at(found, cells[inside], counts[inside])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """A small count that is asked.
+
+    Attributes:
+        wanted: 1 for each unknown that is in it, else 0.
+        k: what it should be able to be.
+        numbers: or any of so many.
+    """
+
+    wanted: npt.NDArray[np.float64]
+    k: int
+    numbers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,22 +187,31 @@ class _Program:
         truth = counts.ravel()[unknowns]
         return cls(unknowns, matrix, matrix @ truth, [truth.astype(np.float64)])
 
-    def pins(self, target: Bools, k: int, numbers: int) -> bool:
-        """Return True when it can be neither k nor any of so many numbers."""
-        wanted = np.asarray(target.ravel()[self.unknowns], np.float64)
-        if self._seen(wanted, k, numbers):
-            return False
-        most = -self._least(-wanted) + _SLACK
-        if most >= k:
-            return False
-        least = self._least(wanted) - _SLACK
-        return isfinite(least) and floor(most) - ceil(least) + 1 < numbers
+    def doubtful(self, some: Sequence[_Count]) -> list[_Count]:
+        """The counts that are not seen to be hidden, with worlds that have many of them large."""
+        left = [one for one in some if not self._seen(one)]
+        while len(left) > 1:
+            self._least(-np.sum([one.wanted for one in left], axis=0))
+            before, left = left, [one for one in left if not self._seen(one)]
+            if len(left) == len(before):
+                break
+        return left
 
-    def _seen(self, wanted: npt.NDArray[np.float64], k: int, numbers: int) -> bool:
+    def pins(self, one: _Count) -> bool:
+        """Return True when it can be neither k nor any of so many numbers."""
+        if self._seen(one):
+            return False
+        most = -self._least(-one.wanted) + _SLACK
+        if most >= one.k:
+            return False
+        least = self._least(one.wanted) - _SLACK
+        return isfinite(least) and floor(most) - ceil(least) + 1 < one.numbers
+
+    def _seen(self, one: _Count) -> bool:
         """Return True when the worlds that are known show that it is not pinned."""
-        found = [float(wanted @ world) for world in self.worlds]
-        most, least = floor(max(found) + _SLACK), ceil(min(found) - _SLACK)
-        return most >= k or most - least + 1 >= numbers
+        sums = [float(one.wanted @ world) for world in self.worlds]
+        most, least = floor(max(sums) + _SLACK), ceil(min(sums) - _SLACK)
+        return most >= one.k or most - least + 1 >= one.numbers
 
     def _least(self, wanted: npt.NDArray[np.float64]) -> float:
         from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
