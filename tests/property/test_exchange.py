@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from monitor.core.privacy.exchange import given_away
+from monitor.core.privacy.exchange_program import Program
 
 K = 5
 """As good as any other, and quickly solved."""
@@ -89,6 +90,54 @@ def test_it_does_not_wait_where_the_marginals_end_together() -> None:
     """Then there is one part."""
     one = np.zeros(2, np.int64)
     assert may_close(LEAKS, (one, one), 11)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(blocks(), st.sampled_from([K, (K + 1) // 2]))
+def test_the_program_answers_as_the_smallest_and_the_largest_number_do(
+    block: tuple[Ints, tuple[Ints, Ints]], numbers: int
+) -> None:
+    """Whatever fractions rule out, and worlds that were found for other questions show."""
+    counts, together = block
+    attacker, rows = solver(*block)
+    program = Program.of(counts[None], together)
+    for cell in rows:
+        place = np.unravel_index(cell, counts.shape[:2])
+        for part in range(counts.shape[2]):
+            target = np.zeros((len(rows), counts.shape[2]), bool)
+            target[cell, part] = True
+            low, high = attacker.interval(target)
+            hidden = high >= K or high - low + 1 >= numbers
+            assert program.hides((int(place[0]), int(place[1])), (part, part + 1), K, numbers) == (
+                hidden
+            )
+
+
+def test_worlds_that_the_program_knows_have_the_sums_that_are_published() -> None:
+    rng = np.random.default_rng(1)
+    counts = rng.poisson(2, (1, 4, 5, 4)).astype(np.int64)
+    parts = np.arange(4)
+    program = Program.of(counts, (parts, parts))
+    for place in np.ndindex(4, 5):
+        program.hides((place[0], place[1]), (1, 2), 11, 6)
+    assert len(program.worlds) > 2
+    for world in program.worlds:
+        assert world.min() >= 0
+        assert np.array_equal(program.known.A @ world, program.known.lb)
+
+
+def test_a_program_that_takes_any_counts_for_a_world_is_found_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A control: the attacker finds what such a rule would let through."""
+    monkeypatch.setattr(Program, "_ruled_out", lambda *_: False)
+    monkeypatch.setattr(
+        Program, "_find", lambda self, _: self.worlds.append(np.full(self.counts.size, 11))
+    )
+    parts = np.arange(2)
+    attacker, rows = solver(LEAKS, (parts, parts))
+    assert may_close(LEAKS, (parts, parts), 11)
+    assert (1, 0, 1) in attacker.given_away(rows, 11, [0, 1])
 
 
 @pytest.mark.parametrize("seed", range(3))

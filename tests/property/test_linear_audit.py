@@ -9,6 +9,7 @@ import pytest
 from adversary.worlds import Ints
 from exchange_oracle import Known, Solver
 
+from monitor.core.privacy import linear_audit
 from monitor.core.privacy.linear_audit import LARGEST, LpAudit, PublishedSums, audited
 
 K = 11
@@ -126,3 +127,25 @@ def test_it_finds_what_an_integer_program_finds(seed: int) -> None:
 
 def both() -> list[PublishedSums]:
     return families((2, 2), 2, whole=True)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_worlds_of_other_questions_answer_as_programs_of_their_own_do(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    tables = [rng.poisson(mean, (6, 3)).astype(np.int64) for mean in (3, 5, 7, 9) for _ in range(4)]
+    shown = families((2, 3), 3, whole=True)
+    found = [audited(one, shown) for one in tables]
+    monkeypatch.setattr(linear_audit._Program, "_seen", lambda *_: False)
+    assert found == [audited(one, shown) for one in tables]
+    assert len({*found}) == 2
+
+
+def test_an_audit_that_takes_any_counts_for_a_world_misses_what_was_built_to_leak(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A control of the tests above."""
+    monkeypatch.setattr(linear_audit._Program, "_seen", lambda *_: True)
+    counts = BUILT.reshape(4, 2)
+    assert audited(counts, families((2, 2), 2, whole=True)) is LpAudit.HELD

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import ceil, floor
+from dataclasses import dataclass, field
+from math import ceil, floor, isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,9 +110,11 @@ def audited(
     program = _Program.of(counts, families)
     if len(program.unknowns) > LARGEST:
         return LpAudit.NOT_ASKED
-    some = targets[:: ceil(len(targets) / asked)]
-    pinned = (program.pins(mask, k, (k + 1) // 2 if halved else k) for mask, k in some)
-    return LpAudit.BROKEN if any(pinned) else LpAudit.HELD
+    some = [
+        _Count(mask.ravel()[program.unknowns].astype(np.float64), k, (k + 1) // 2 if halved else k)
+        for mask, k in targets[:: ceil(len(targets) / asked)]
+    ]
+    return LpAudit.BROKEN if any(map(program.pins, program.doubtful(some))) else LpAudit.HELD
 
 
 def _small_counts(counts: Int64s, families: Sequence[PublishedSums]) -> Iterator[tuple[Bools, int]]:
@@ -134,6 +136,21 @@ def _sums(cells: Int64s, counts: Int64s) -> Int64s:
 
 
 @dataclass(frozen=True, slots=True)
+class _Count:
+    """A small count that is asked.
+
+    Attributes:
+        wanted: 1 for each unknown that is in it, else 0.
+        k: what it should be able to be.
+        numbers: or any of so many.
+    """
+
+    wanted: npt.NDArray[np.float64]
+    k: int
+    numbers: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Program:
     """Every published sum, as the equations of a linear program.
 
@@ -141,11 +158,14 @@ class _Program:
         unknowns: positions of the counts that no published sum shows to be 0.
         matrix: a row for each sum.
         sums: what each is.
+        worlds: counts with these sums, each in one row: what was found for one question bounds the
+            answer to the others.
     """
 
     unknowns: Int64s
     matrix: csr_array
     sums: npt.NDArray[np.float64]
+    worlds: list[npt.NDArray[np.float64]] = field(default_factory=list)
 
     @classmethod
     def of(cls, counts: Int64s, families: Sequence[PublishedSums]) -> _Program:
@@ -164,18 +184,40 @@ class _Program:
             shape = len(numbers), len(unknowns)
             rows.append(csr_array((np.ones(len(columns)), (row, columns)), shape=shape))
         matrix = csr_array(vstack(rows))
-        return cls(unknowns, matrix, matrix @ counts.ravel()[unknowns])
+        truth = counts.ravel()[unknowns]
+        return cls(unknowns, matrix, matrix @ truth, [truth.astype(np.float64)])
 
-    def pins(self, target: Bools, k: int, numbers: int) -> bool:
+    def doubtful(self, some: Sequence[_Count]) -> list[_Count]:
+        """The counts that are not seen to be hidden, with worlds that have many of them large."""
+        left = [one for one in some if not self._seen(one)]
+        while len(left) > 1:
+            self._least(-np.sum([one.wanted for one in left], axis=0))
+            before, left = left, [one for one in left if not self._seen(one)]
+            if len(left) == len(before):
+                break
+        return left
+
+    def pins(self, one: _Count) -> bool:
         """Return True when it can be neither k nor any of so many numbers."""
-        wanted = np.asarray(target.ravel()[self.unknowns], np.float64)
-        most = floor(-self._least(-wanted) + _SLACK)
-        if most >= k:
+        if self._seen(one):
             return False
-        return most - ceil(self._least(wanted) - _SLACK) + 1 < numbers
+        most = -self._least(-one.wanted) + _SLACK
+        if most >= one.k:
+            return False
+        least = self._least(one.wanted) - _SLACK
+        return isfinite(least) and floor(most) - ceil(least) + 1 < one.numbers
+
+    def _seen(self, one: _Count) -> bool:
+        """Return True when the worlds that are known show that it is not pinned."""
+        sums = [float(one.wanted @ world) for world in self.worlds]
+        most, least = floor(max(sums) + _SLACK), ceil(min(sums) - _SLACK)
+        return most >= one.k or most - least + 1 >= one.numbers
 
     def _least(self, wanted: npt.NDArray[np.float64]) -> float:
         from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
 
         found = linprog(wanted, A_eq=self.matrix, b_eq=self.sums, method="highs")
-        return float(found.fun) if found.status == 0 else float("-inf")
+        if found.status != 0:
+            return float("-inf")
+        self.worlds.append(found.x)
+        return float(found.fun)
