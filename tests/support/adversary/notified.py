@@ -12,7 +12,7 @@ from adversary.worlds import HOUR, World
 from releasing import Releasing, instants
 
 from alerts.exposition import catalogue
-from alerts.exposition.renderer import label_text
+from alerts.exposition.samples import label_text
 from monitor.core.contract import State
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.publish.snapshot import (
