@@ -284,11 +284,7 @@ class Evaluator:
         # The watermark promises more than was folded while deltas are left: show nothing yet.
         behind = len(deltas) >= MAX_DELTAS
         if not behind:
-            policy = self._policy
-            topic = self._store.decisions_topic
-            memory.publisher.lost = LostSpans.of(
-                news.losses, topic, policy.lateness, policy.horizon
-            )
+            memory.publisher.lost = self._lost(news.losses)
             memory.publisher.excluded, acts = self._store.read(_read_declared)
             self._apply_acts(epoch, memory, acts)
             self._compare(epoch, memory, watermark)
