@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from adversary.worlds import REVIEW
 from unlabelled import BLURRED, Labelling, fleet, loses, skips_reviews
 
-SLICES, A_DAY, DAYS, BREAK = 8, 8_000, 30, 10
+SLICES, A_DAY, DAYS, BREAK = 8, 8_000, 24, 8
 AT_LIMIT = 0.10
 """A TPR gap of the first slice that keeps the contract, and no more than that."""
 
@@ -105,15 +105,15 @@ def _known(sizes: Sizes) -> Iterable[LabelWorld]:
         many = f"{share * sizes.a_day:,.0f} a day lose {100 * part:.0f} % of their audits"
         name = f"{many}; gap .{100 * gap:02.0f}"
         yield LabelWorld(name, lost, faulty=(0,))
-    yield LabelWorld("nothing is lost; gap .30 from day 10", opened, breached=(0,))
+    yield LabelWorld(f"nothing is lost; gap .30 from day {day}", opened, breached=(0,))
     scattered = tuple(loses(row, 0.08, 0) for row in range(sizes.slices))
     yield LabelWorld(
-        "8 % of all audits never come; gap .30 from day 10",
+        f"8 % of all audits never come; gap .30 from day {day}",
         replace(opened, lost=scattered),
         breached=(0,),
     )
     unasked = replace(make(0.075), gaps={1: 0.30}, gap_from=day, skips=(loses(0, 1, day),))
-    name = "600 a day are not audited any more; another's gap .30 from day 10"
+    name = f"600 a day are not audited any more; another's gap .30 from day {day}"
     yield LabelWorld(name, unasked, breached=(1,), faulty=(0,))
     seldom = replace(make(), skips=(loses(0, 0.4, day),))
     yield LabelWorld("audited at .03 where .05 is said", seldom, faulty=(0,))
