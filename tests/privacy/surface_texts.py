@@ -89,7 +89,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("status",),
     },
     "consumers.receiving.batches": {
-        Argument.WORD: ("Refusal(1, 'decision', 'malformed_json', '')",),
+        Argument.WORD: ("EventRefusal(1, 'decision', 'malformed_json', '')",),
     },
     "consumers.reconcile": {
         Argument.PLACE: ("status.shard.topic",),
