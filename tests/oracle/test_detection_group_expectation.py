@@ -280,7 +280,7 @@ def test_a_breach_expects_more() -> None:
 def forecast(slice_: str) -> float:
     """P(ready | auto_serve) that the day after the known one is bet on with."""
     ready = advanced(begun(), MONDAY + 24, {}).ready.forecast().ready[ROWS[slice_], 0, 1, 0]
-    return (math.floor(ready * BINS) + 0.5) / BINS
+    return (math.floor(float(ready) * BINS) + 0.5) / BINS
 
 
 def as_forecast(slice_: str, tpr: float, ready: float, lost: float) -> Slice:
