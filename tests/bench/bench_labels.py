@@ -42,8 +42,9 @@ class Run:
     played: Played
 
 
-def run(world: LabelWorld, seed: int) -> Run:
-    """Play it in a folder of its own."""
+def run(place: int, seed: int) -> Run:
+    """Play a world of the catalogue in a folder of its own; a world is code, and no argument."""
+    world = catalogue()[place]
     with tempfile.TemporaryDirectory(prefix="slicewatch-labels-") as folder:
         return Run(world.name, seed, play(world.seeded(seed), Path(folder)))
 
@@ -54,15 +55,21 @@ def kept(path: Path) -> list[Run]:
     return [msgspec.json.decode(line, type=Run) for line in lines]
 
 
-def further(worlds: Sequence[LabelWorld], seeds: int, path: Path, workers: int) -> None:
+def further(names: Sequence[str], seeds: int, path: Path, workers: int) -> None:
     """Run what is not in the file yet, each seed of all worlds before the next."""
     done = {(one.world, one.seed) for one in kept(path)}
-    jobs = [(w, s) for s in range(seeds) for w in worlds if (w.name, s) not in done]
+    places = enumerate(names)
+    jobs = [(at, s) for at, name in places for s in range(seeds) if (name, s) not in done]
+    jobs.sort(key=lambda job: job[1])
     path.parent.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor(workers) as pool, path.open("ab") as file:
-        for one in as_completed([pool.submit(run, *job) for job in jobs]):
-            file.write(msgspec.json.encode(one.result()) + b"\n")
-            file.flush()
+        try:
+            for one in as_completed([pool.submit(run, *job) for job in jobs]):
+                file.write(msgspec.json.encode(one.result()) + b"\n")
+                file.flush()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def table(worlds: Sequence[LabelWorld], runs: Sequence[Run]) -> Iterator[str]:
@@ -119,7 +126,7 @@ def main() -> int:
     chosen = parser.parse_args()
     worlds = catalogue()
     if not chosen.table:
-        further(worlds, chosen.seeds, chosen.results, chosen.workers)
+        further([one.name for one in worlds], chosen.seeds, chosen.results, chosen.workers)
     runs = kept(chosen.results)
     for line in table(worlds, runs):
         say(line)

@@ -42,14 +42,15 @@ class Played:
 
     Attributes:
         days: of event time.
-        false: crossings of streams whose contract was kept, in days since the world began.
+        false: crossings of streams whose contract was kept: days since the world began, and the
+            stream.
         found: days from the breach to the first crossing of a stream in breach; None if none did.
         told: days from the fault to the first time that labels of a faulty slice were reported.
         wrongly_told: slices that were reported though nothing was wrong with them.
     """
 
     days: int
-    false: list[float]
+    false: list[tuple[float, str]]
     found: float | None
     told: float | None
     wrongly_told: list[str]
@@ -174,7 +175,7 @@ def _judged(
     since = world.labelling.gap_from
     breached, faulty = _slices(world.breached), _slices(world.faulty)
     true = [at for one, at in crossings if at > since and _beyond(one, breached)]
-    false = [at for one, at in crossings if at <= since or not _beyond(one, breached)]
+    false = [(at, one.key) for one, at in crossings if at <= since or not _beyond(one, breached)]
     right = [day for day, one in told if one.slice in faulty]
     return Played(
         world.labelling.days,
