@@ -11,8 +11,6 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.privacy.dominance import UNIT_COUNTS
-from monitor.core.time import Grain
 from monitor.ports import PaneCounts, PaneUnits
 from monitor.store import bulk
 from monitor.store.schema import COUNTER_COLUMNS, UNIT_COLUMNS, counts, unit_share
@@ -82,18 +80,3 @@ def add_units(connection: sa.Connection, units: Iterable[PaneUnits]) -> None:
             bulk.insert(connection, unit_share, columns, ADDING_UNITS)
         if table.late:
             connection.execute(sa.text(f"DELETE FROM unit_share WHERE late AND {_EMPTY}"))
-
-
-def read_units(
-    connection: sa.Connection, grain: Grain, first: int, end: int, *, late: bool = False
-) -> PaneUnits:
-    """The panes ``first`` to ``end`` (exclusive), in their order."""
-    query = (
-        f"SELECT pane, atom, {UNIT_NAMES} FROM unit_share"
-        " WHERE late = :late AND grain = :grain AND pane >= :first AND pane < :end"
-        " ORDER BY pane, atom"
-    )
-    span = {"late": late, "grain": int(grain), "first": first, "end": end}
-    rows = connection.execute(sa.text(query), span).all()
-    table = np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), UNIT_COUNTS + 2)
-    return PaneUnits(int(grain), table[:, 0], table[:, 1], table[:, 2:], late)
