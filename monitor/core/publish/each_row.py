@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class RowPlace(NamedTuple):
-    """Where a row stands; the total has neither a group-by nor a slice.
+    """Place of a row; the total has neither a group-by nor a slice.
 
     Attributes:
         contract: its name.

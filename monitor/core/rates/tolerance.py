@@ -74,7 +74,7 @@ class Tolerance:
         return replace(gaps, lower=lower, upper=upper)
 
     def sides_within(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
-        """Whether lower bounds are not below the range, and upper ones not above it."""
+        """Lower bounds that are not below the range, and upper ones that are not above it."""
         _, lower, upper = self.interval(gaps)
         return lower >= self.low - SLACK, upper <= self.high + SLACK
 
