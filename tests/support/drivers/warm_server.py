@@ -50,7 +50,7 @@ def _load() -> None:
     commands = importlib.import_module("monitor.commands")
     for one in pkgutil.walk_packages(commands.__path__, "monitor.commands."):
         importlib.import_module(one.name)
-    for name in ("scipy.optimize", "scipy.sparse", "pandas"):
+    for name in ("scipy.optimize", "scipy.sparse", "pandas", "river.drift"):
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
