@@ -92,7 +92,9 @@ class Running:
         """The one series that has these labels among others; None when there is none."""
         lines = self.get("/metrics")[1].splitlines(keepends=True)
         # Of a page of ten thousand lines, looked at five times a second, nothing else is parsed.
-        named = series_of("".join(one for one in lines if one.startswith((f"{name}{{", f"{name} "))))
+        named = series_of(
+            "".join(one for one in lines if one.startswith((f"{name}{{", f"{name} ")))
+        )
         found = [
             value for (_, having), value in named.items() if labels.items() <= dict(having).items()
         ]
