@@ -81,8 +81,8 @@ if TYPE_CHECKING:
     from consumers.sources.kafka_admin import KafkaConnection
     from consumers.sources.kafka_preflight import Need
     from consumers.sources.librdkafka_source import RdkafkaSource
-    from monitor.web import Site, SiteFacts
     from consumers.wire import AvroMessages, SchemaRegistry
+    from monitor.web import Site, SiteFacts
 
 ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
 WRITE_SECONDS = 8.0
