@@ -12,7 +12,6 @@ import sqlalchemy as sa
 
 from consumers.dedupe import BYTES_PER_KEY
 from consumers.events import missing_fields
-from consumers.sources.kafka_admin import KafkaTopics
 from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
@@ -242,6 +241,8 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 
 def _topics(settings: Settings) -> Iterator[str]:
+    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+
     stream = settings.stream
     composition.check_access(settings, writes=True)
     topics = KafkaTopics(composition.kafka_connection(settings))
