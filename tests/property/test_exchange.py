@@ -10,10 +10,10 @@ from exchange_oracle import Ints, Known, Solver
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from monitor.core.privacy.exchange import SmallRuns, _Question, given_away
+from monitor.core.privacy.exchange import SmallRuns, _BlockQuestion, given_away
 from monitor.core.privacy.exchange_partners import Diagonals
 from monitor.core.privacy.exchange_program import Program
-from monitor.core.privacy.exchange_tables import Table
+from monitor.core.privacy.exchange_tables import ExchangeTable
 from monitor.core.privacy.exchanges import Exchanges
 
 K = 5
@@ -193,21 +193,21 @@ def test_what_is_asked_first_changes_no_answer(monkeypatch: pytest.MonkeyPatch) 
     asked = questions(3, 60)
     quick = [answer(one) for one in asked]
 
-    def each(self: _Question, small: SmallRuns) -> SmallRuns:
+    def each(self: _BlockQuestion, small: SmallRuns) -> SmallRuns:
         for axis, table in enumerate(self.tables):
             small = small.take(self._too_few(small, axis, table))
         return small
 
-    monkeypatch.setattr(_Question, "_doubtful", each)
+    monkeypatch.setattr(_BlockQuestion, "_doubtful", each)
     assert [answer(one) for one in asked] == quick
     assert 5 < sum(one is None for one in quick) < len(quick) - 5
 
 
-def runs_of(asked: Asked) -> list[tuple[Table, SmallRuns]]:
+def runs_of(asked: Asked) -> list[tuple[ExchangeTable, SmallRuns]]:
     """Small runs of a question as each marginal publishes them."""
     counts, k, together, beside, _ = asked
     beside = together if beside is None else beside
-    tables = [Table.of(*one) for one in zip(counts, together, beside, strict=True)]
+    tables = [ExchangeTable.of(*one) for one in zip(counts, together, beside, strict=True)]
     cells = np.arange(len(tables[0].full))
     return [(table, SmallRuns.of(table, cells, table.groups, k)) for table in tables]
 

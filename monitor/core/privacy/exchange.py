@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.privacy.exchange_tables import Groups, Table
+from monitor.core.privacy.exchange_tables import ExchangeTable, Groups
 from monitor.core.privacy.exchanges import Exchanges
 from monitor.core.privacy.families import SliceFamily
 
@@ -128,9 +128,9 @@ def given_away(
         True
     """
     beside = together if beside is None else beside
-    question = _Question(
+    question = _BlockQuestion(
         min(tables, key=len),
-        [Table.of(*one) for one in zip(tables, together, beside, strict=True)],
+        [ExchangeTable.of(*one) for one in zip(tables, together, beside, strict=True)],
         together,
         k,
         numbers or k,
@@ -141,7 +141,7 @@ def given_away(
 
 
 @dataclass(slots=True)
-class _Question:
+class _BlockQuestion:
     """Whether any cell of a block is given away.
 
     Attributes:
@@ -151,7 +151,7 @@ class _Question:
     """
 
     counts: Int64s
-    tables: Sequence[Table]
+    tables: Sequence[ExchangeTable]
     together: Sequence[Int64s]
     k: int
     numbers: int
@@ -183,15 +183,13 @@ class _Question:
     def _doubtful(self, small: SmallRuns) -> SmallRuns:
         """The runs for which exchanges of every one attribute are too few.
 
-        The shortest ones are asked first: in a world in which one of them holds k, each run that it
-        is part of holds k too. Cells that promise most are tried before all others, and taking away
-        is tried last.
+        Tried first are the shortest ones, and cells that promise most: in a world in which a run
+        holds k, each run that it is part of holds k too.
         """
         shortest = small.take(small.shortest)
-        could = self._could_come(shortest, self.k - shortest.total, quick=True)
+        could = self._could_come(shortest, self.k - shortest.total)
         small = small.without(shortest.take(could))
-        for quick in (True, False):
-            small = small.take(~self._could_come(small, self._wanted(small), quick=quick))
+        small = small.take(~self._could_come(small, self._wanted(small)))
         for axis, table in enumerate(self.tables):
             if len(small.total):
                 small = small.take(self._too_few(small, axis, table))
@@ -201,25 +199,28 @@ class _Question:
         """How many more would be enough."""
         return np.asarray(np.minimum(self.k - small.total, self.numbers - 1))
 
-    def _could_come(self, small: SmallRuns, wanted: Int64s, *, quick: bool) -> Bools:
-        """The runs into which so many could come by exchanges of one attribute or another."""
+    def _could_come(self, small: SmallRuns, wanted: Int64s) -> Bools:
+        """The runs into which it is quickly seen that so many could come, some of all."""
         found = np.zeros(len(wanted), bool)
         for axis, table in enumerate(self.tables):
-            if found.all():
-                break
             left = np.flatnonzero(~found)
             left = left[table.room(axis, small.cells[left], small.least[:, left]) >= wanted[left]]
-            asked = wanted[left], small.cells[left], small.least[:, left]
-            come = Exchanges(table, axis, False).up_to(*asked, quick=quick)
-            found[left] = come >= wanted[left]
+            if len(left):
+                asked = wanted[left], small.cells[left], small.least[:, left]
+                come = Exchanges(table, axis, False).up_to(*asked, quick=True)
+                found[left] = come >= wanted[left]
         return found
 
-    def _too_few(self, small: SmallRuns, axis: int, table: Table) -> Bools:
-        """The runs for which exchanges of one attribute are too few, also if some take away."""
-        more = Exchanges(table, axis, False).up_to(self._wanted(small), small.cells, small.least)
-        fewest = self.numbers - 1 - more
-        few = Exchanges(table, axis, True).up_to(fewest, small.cells, small.most)
-        return np.asarray(few < fewest)
+    def _too_few(self, small: SmallRuns, axis: int, table: ExchangeTable) -> Bools:
+        """The runs for which exchanges of one attribute are too few."""
+        wanted = self._wanted(small)
+        more = Exchanges(table, axis, False).up_to(wanted, small.cells, small.least)
+        still = more < wanted
+        if still.any():
+            some, fewest = small.take(still), self.numbers - 1 - more[still]
+            few = Exchanges(table, axis, True).up_to(fewest, some.cells, some.most)
+            still[still] = few < fewest
+        return np.asarray(still, bool)
 
     def _by_program(self, cell: int, run: tuple[int, int]) -> bool:
         from monitor.core.privacy.exchange_program import Program  # noqa: PLC0415 - slow to load
@@ -249,7 +250,7 @@ class SmallRuns:
     shortest: Bools
 
     @classmethod
-    def of(cls, table: Table, cells: Int64s, groups: Groups, k: int) -> SmallRuns:
+    def of(cls, table: ExchangeTable, cells: Int64s, groups: Groups, k: int) -> SmallRuns:
         """Those of some cells: runs of groups."""
         counts = groups.summed(np.diff(table.running[:, cells].sum(axis=0)))
         cell, there = np.nonzero(counts)

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.privacy.exchange_tables import Table
+from monitor.core.privacy.exchange_tables import ExchangeTable
 
 _FEW = 32
 """Cells to exchange with that are put in order at first: hardly ever are more needed."""
@@ -40,7 +40,7 @@ class AllPartners:
         count: how many each cell has.
     """
 
-    def __init__(self, table: Table, axis: int, cells: Int64s) -> None:
+    def __init__(self, table: ExchangeTable, axis: int, cells: Int64s) -> None:
         self.count = prod(size - 1 for size in table.sizes)
         self._table = table
         self._axis = axis
@@ -82,7 +82,7 @@ class Diagonals:
         count: how many cells there are.
     """
 
-    def __init__(self, table: Table, cells: Int64s, runs: Int64s) -> None:
+    def __init__(self, table: ExchangeTable, cells: Int64s, runs: Int64s) -> None:
         self._sizes = [size - 1 for size in table.sizes]
         self._widest = max(self._sizes)
         self.count = self._widest * min(_ROUNDS, *self._sizes)
@@ -97,7 +97,7 @@ class Diagonals:
         ]
         return np.stack([order[still, at] for order, at in zip(self._order, places, strict=True)])
 
-    def _by_count(self, table: Table, cells: Int64s, runs: Int64s, axis: int) -> Int64s:
+    def _by_count(self, table: ExchangeTable, cells: Int64s, runs: Int64s, axis: int) -> Int64s:
         """Other values of an attribute, the most frequent ones first."""
         mine = table.values[axis, cells]
         line = np.arange(table.sizes[axis]) - mine[:, None]

@@ -38,7 +38,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ExchangeBlocks:
     """Successive groups in which two kinds may exchange and exchange back.
 
     Attributes:
@@ -50,7 +50,7 @@ class Blocks:
     block: Int64s
 
     @classmethod
-    def of(cls, numbers: Int64s) -> Blocks:
+    def of(cls, numbers: Int64s) -> ExchangeBlocks:
         """From a number for each group, not decreasing."""
         new = np.append(True, np.diff(numbers) > 0)
         return cls(np.flatnonzero(new), np.cumsum(new) - 1)
@@ -73,7 +73,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExchangeTable:
     """Counts for the exchange of one attribute.
 
     Attributes:
@@ -95,8 +95,8 @@ class Table:
     cells: Int64s
     full: Int64s
     groups: Groups
-    blocks: Blocks
-    whole: Blocks
+    blocks: ExchangeBlocks
+    whole: ExchangeBlocks
 
     @property
     def kinds(self) -> int:
@@ -104,7 +104,7 @@ class Table:
         return len(self.cells) if len(self.sizes) == 2 else 1  # noqa: PLR2004
 
     @classmethod
-    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> Table:
+    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> ExchangeTable:
         """From counts of parts, shape (Z, ..., T), and the numbers of what is published as one."""
         groups = Groups.of(together)
         kinds, *sizes, parts = counts.shape
@@ -117,7 +117,7 @@ class Table:
         return cls(
             *(tuple(sizes), values, strides),
             *(running, groups.summed(flat), flat.sum(axis=(0, 2))),
-            *(groups, Blocks.of(blocks), Blocks.of(whole)),
+            *(groups, ExchangeBlocks.of(blocks), ExchangeBlocks.of(whole)),
         )
 
     def room(self, axis: int, cells: Int64s, runs: Int64s) -> Int64s:

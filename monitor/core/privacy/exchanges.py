@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.privacy.exchange_partners import AllPartners, Diagonals, Partners
-from monitor.core.privacy.exchange_tables import Table
+from monitor.core.privacy.exchange_tables import ExchangeTable
 
 Bools = npt.NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class Exchanges:
         lose: whether cells are to have fewer in the run.
     """
 
-    table: Table
+    table: ExchangeTable
     axis: int
     lose: bool
 
@@ -86,7 +86,7 @@ class _Flips:
     size: int
 
     @classmethod
-    def of(cls, table: Table, axis: int) -> _Flips:
+    def of(cls, table: ExchangeTable, axis: int) -> _Flips:
         """Those of the exchange of an attribute."""
         own, *rest = product((False, True), repeat=len(table.sizes))
         mine = tuple(i == axis for i in range(len(table.sizes)))
