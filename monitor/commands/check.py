@@ -16,6 +16,7 @@ from consumers.sources.kafka_admin import KafkaTopics
 from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
+from monitor.commands.check_guard import guard_lines
 from monitor.commands.check_labels import (
     Assumed,
     grid_lines,
@@ -145,6 +146,8 @@ def _echo_labels(settings: Settings, assumed: Assumed) -> None:
         for line in traffic_lines(settings, assumed):
             click.echo(line)
         console().print(traffic_table(settings, assumed))
+        for line in guard_lines(settings, assumed):
+            click.echo(line)
     for line in grid_lines(settings.stream.audit_rates):
         click.echo(line)
     if (table := grid_table(settings.stream.audit_rates)) is not None:
