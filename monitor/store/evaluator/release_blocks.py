@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import sqlalchemy as sa
@@ -216,4 +217,5 @@ class ClosedPanes:
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         with reading(self._engine) as connection:
             rows = connection.execute(sa.text(query), where).all()
-        return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)
+        values = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width)
+        return values.reshape(len(rows), width)
