@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 
 import numpy as np
+import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s
@@ -58,8 +59,9 @@ def add_counts(
         np.stack([grains, numbers, cells]), np.concatenate([pane.counts.values for pane in filled])
     )
     # Most counters are 0 in all rows of a cycle: a row is a third of the work without them.
-    counted = values.any(axis=0)
-    used, zeros = (list(compress(COUNTER_COLUMNS, mask)) for mask in (counted, ~counted))
+    counted: npt.NDArray[np.bool_] = values.any(axis=0)
+    used = list(compress(COUNTER_COLUMNS, counted))
+    zeros = [name for name in COUNTER_COLUMNS if name not in used]
     values, conflict = values[:, counted], adding_to(table, used)
     names = ("grain", "pane", "cell", *used)
     for start in range(0, len(values), _COUNTS_AT_ONCE):
