@@ -281,22 +281,28 @@ class _Round:
         come, go = np.minimum(come, self._come(mine)), np.minimum(go, self._go(own))
         blocks = self._table.blocks if shift else self._table.whole
         made = np.minimum(blocks.summed(come), blocks.summed(go))
-        come, go = blocks.first(come, made), blocks.first(go, made)
-        self._use(mine, come)
-        self._use(own, go)
+        total = np.asarray(made.sum(axis=(0, 2)))
+        some = np.flatnonzero(total)  # most partners have nothing for most questions
+        made = made[:, some]
+        come, go = blocks.first(come[:, some], made), blocks.first(go[:, some], made)
+        self._use(mine.take(some), come)
+        self._use(own.take(some), go)
         for one in there:
-            self._use(one, _later(come, -shift))
+            self._use(one.take(some), _later(come, -shift))
         for one in back:
-            self._use(one, _later(go, -shift))
-        return np.asarray(made.sum(axis=(0, 2)))
+            self._use(one.take(some), _later(go, -shift))
+        return total
 
     def _touched(self, flip: Flip, other: Int64s, still: Int64s) -> _Touched:
         """The cells that have some values of the other ones (C, R), and the rest of our own."""
-        values = np.where(np.array(flip)[:, None], other, self._values[:, still])
-        slot = np.zeros_like(still)
-        for size, value, one in zip(self._table.sizes, other, flip, strict=True):
-            slot = slot * size + value if one else slot
-        return _Touched(flip, self._table.strides @ values, slot, still)
+        cells, slot = self._cells[still], np.zeros_like(still)
+        table = self._table
+        for axis, (size, one) in enumerate(zip(table.sizes, flip, strict=True)):
+            if one:
+                value = other[axis]
+                slot = slot * size + value
+                cells = cells + (value - self._values[axis, still]) * table.strides[axis]
+        return _Touched(flip, cells, slot, still)
 
     def _own(self, still: Int64s) -> _Touched:
         """The cells that are asked about."""
@@ -338,6 +344,10 @@ class _Touched:
     cells: Int64s
     slot: Int64s
     still: Int64s
+
+    def take(self, some: Int64s) -> _Touched:
+        """Those of some questions."""
+        return _Touched(self.flip, self.cells[some], self.slot[some], self.still[some])
 
 
 class _Partners:
