@@ -333,6 +333,8 @@ class _Maker:
         twins = (tables.get((*place, name)) for name in self._alike(kind))
         twin = next((one for one in twins if one is not None and one[0] == shown), None)
         table = make() if twin is None else cast(_Table, twin[1])
+        if known is not None:
+            table = with_known_rows(table, cast(_Table, known[1]))
         tables[*place, kind.name] = (shown, table)
         return table
 
@@ -354,6 +356,19 @@ class _Maker:
             for one in WINDOWS.values()
             if one.labelled == kind.labelled and decides not in {one.name, kind.name}
         ]
+
+
+def with_known_rows(table: _Table, before: _Table) -> _Table:
+    """A table whose rows are those of another one where they say the same.
+
+    Whatever is made of a row is made anew where it is another one: found out here, they need not be
+    compared again by everybody who makes something of them.
+    """
+    if isinstance(table, WindowTable):
+        return replace(table, total=before.total) if table.total == before.total else table
+    known = {row.slice: row for row in before.rows}
+    found = ((row, known.get(row.slice)) for row in table.rows)
+    return replace(table, rows=tuple(old if old == row else row for row, old in found))
 
 
 def _on_the_hour(span: Span) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s
@@ -59,7 +58,7 @@ def add_counts(
         np.stack([grains, numbers, cells]), np.concatenate([pane.counts.values for pane in filled])
     )
     # Most counters are 0 in all rows of a cycle: a row is a third of the work without them.
-    counted: npt.NDArray[np.bool_] = values.any(axis=0)
+    counted = np.asarray(values.any(axis=0), bool)
     used = list(compress(COUNTER_COLUMNS, counted))
     zeros = [name for name in COUNTER_COLUMNS if name not in used]
     values, conflict = values[:, counted], adding_to(table, used)

@@ -146,9 +146,11 @@ class ClosedPanes:
 
     def sums(self, grain: Grain, first: int, end: int) -> Counts:
         """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
+        # One pane has a cell once: there is nothing to add up.
+        columns, group = (_COUNTERS, "") if end - first == 1 else (SUMS, " GROUP BY cell")
         query = (
-            f"SELECT cell, {SUMS} FROM released"
-            " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+            f"SELECT cell, {columns} FROM released"
+            f" WHERE grain = :grain AND pane >= :first AND pane < :end{group} ORDER BY cell"
         )
         table = self._table(query, COUNTERS + 1, grain=int(grain), first=first, end=end)
         return Counts(table[:, 0], table[:, 1:])
