@@ -256,8 +256,8 @@ class _Maker:
             return with_label_needs(contract, group, table)
 
         table = self._kept(place, kind, shown, make)
-        old = self.builder.old(table, release.decisions or 0)
-        table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
+        if old := self.builder.old(table, release.decisions or 0):
+            table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
         if decides:
             self.publisher.found.told(contract.name, table)
         return table
