@@ -34,7 +34,7 @@ class Piece(NamedTuple):
 
 
 _Pieces = Mapping[Family, Piece]
-Part = tuple[Hashable, Sequence[Blocks]]
+PagePart = tuple[Hashable, Sequence[Blocks]]
 """A part of a page by its name, and the lines of what is in it."""
 
 
@@ -46,7 +46,7 @@ class Press:
         self._known: dict[Hashable, tuple[Sequence[Blocks], _Pieces]] = {}
         self._heads: dict[Family, Piece] = {}
 
-    def pieces(self, parts: Iterable[Part]) -> dict[Family, list[Piece]]:
+    def pieces(self, parts: Iterable[PagePart]) -> dict[Family, list[Piece]]:
         """The pieces of every family, part after part."""
         self._known = {name: (blocks, self._of(name, blocks)) for name, blocks in parts}
         found: dict[Family, list[Piece]] = {}

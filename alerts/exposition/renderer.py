@@ -15,9 +15,9 @@ from itertools import product
 from typing import Any
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family, Kind
+from alerts.exposition.catalogue import Family, MetricKind
 from alerts.exposition.incident_facts import IncidentFacts
-from alerts.exposition.pieces import GZIP_LEVEL, Part, Piece, Press, head_text
+from alerts.exposition.pieces import GZIP_LEVEL, PagePart, Piece, Press, head_text
 from alerts.exposition.row_samples import row_blocks
 from alerts.exposition.samples import Blocks, Samples, label_text
 from monitor.core.contract import role_of
@@ -126,10 +126,10 @@ class Renderer:
         gauges = [
             piece
             for family, pieces in kept.items()
-            if family.kind is not Kind.COUNTER
+            if family.kind is not MetricKind.COUNTER
             for piece in (self._press.head(family), *pieces)
         ]
-        counters = {f: kept[f] for f in kept if f.kind is Kind.COUNTER}
+        counters = {f: kept[f] for f in kept if f.kind is MetricKind.COUNTER}
         return Page.of(
             gauges,
             series=series,
@@ -146,7 +146,7 @@ class Renderer:
         return {family: pieces[family] for family in catalogue.PAGE if family in pieces}
 
 
-def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[Part]:
+def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
     """What is around the rows, and the rows of every group-by of every window."""
     yield "", [_around_rows(snapshot)]
     parts: dict[Hashable, list[Blocks]] = {}

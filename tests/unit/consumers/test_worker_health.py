@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.backpressure import LABELS_AHEAD, PeerProgress, paused_shards
-from consumers.health import POLL_SECONDS, STUCK_SECONDS, UNASSIGNED_SECONDS, Health, Progress
+from consumers.worker_health import (
+    POLL_SECONDS,
+    STUCK_SECONDS,
+    UNASSIGNED_SECONDS,
+    Health,
+    Progress,
+)
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.ports import ConsumerState, Shard, ShardStatus, Tallies
 
