@@ -23,6 +23,7 @@ from monitor.core.privacy.release_blocks import (
     without,
 )
 from monitor.core.publish.contract_tables import BlockCounts, Builder, KeptLabels, Pooled
+from monitor.core.publish.each_row import with_known_rows
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
 from monitor.core.time import DAY, HOUR, WINDOWS, Grain, WindowKind
@@ -356,19 +357,6 @@ class _ContractMaker:
             for one in WINDOWS.values()
             if one.labelled == kind.labelled and decides not in {one.name, kind.name}
         ]
-
-
-def with_known_rows(table: _Table, before: _Table) -> _Table:
-    """A table whose rows are those of another one where they say the same.
-
-    Whatever is made of a row is made anew where it is another one: found out here, they need not be
-    compared again by everybody who makes something of them.
-    """
-    if isinstance(table, WindowTable):
-        return replace(table, total=before.total) if table.total == before.total else table
-    known = {row.slice: row for row in before.rows}
-    found = ((row, known.get(row.slice)) for row in table.rows)
-    return replace(table, rows=tuple(old if old == row else row for row, old in found))
 
 
 def _on_the_hour(span: Span) -> bool:
