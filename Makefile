@@ -23,7 +23,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: help demo test lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-check bench-detection bench-incidents clean
+.PHONY: help demo test lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-check bench-detection bench-incidents bench-labels clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ bench-detection: $(VENV)/.installed-test  ## compare false pages and delays with
 
 bench-incidents: $(VENV)/.installed-test  ## check that planted causes are found (an hour) [ARGS="--seeds 20"]
 	@$(BIN)/python tests/bench/bench_incidents.py $(ARGS)
+
+bench-labels: $(VENV)/.installed-test  ## count false pages where labels vanish or come in clusters (an hour) [ARGS="--seeds 5"]
+	@$(BIN)/python tests/bench/bench_labels.py $(ARGS)
 
 clean:  ## remove the environment and all caches
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

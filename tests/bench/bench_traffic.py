@@ -1,29 +1,29 @@
 """What a slice's traffic can decide: states of windows, and days until a page.
 
 Run it by ``make bench FOR=traffic`` (some minutes). Windows are drawn at random and built by the
-product's own :func:`build_rows`; pages come from the shipped rule in the worlds of
-``bench_detection``. It measures "What traffic can decide" in deploy/docs/statistics.md.
+product's own :func:`build_rows`; pages come from the shipped bets, in forty fleets of each kind. It
+measures "What traffic can decide" in deploy/docs/statistics.md.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 
 import common  # noqa: F401 - makes the other folders of the tests importable
 
 # isort: split
 import numpy as np
 from cubes import LIMITS
-from fleet_catalogue import Sizes, standing_gaps
-from fleet_play import Score, play
-from fleet_shipped import ShippedFleet
-from fleet_worlds import HOURS, World
+from daily_gaps import gap_delays, gap_tests
+from fleet_catalogue import BEST, Sizes, changing, standing_gaps, steady
+from fleet_worlds import GAP, HOURS, Audits, Path, World
+from gap_optimum import Arm, gap_limit_days
 
 from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
@@ -32,9 +32,12 @@ from monitor.core.counts.rollup import SliceCounts
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import Opened
 from monitor.core.publish.rows import Policy, Rolled, build_rows
+from monitor.detection.pages.streams import BUDGET_DAYS
 
 SEED, SLICES, K = 5, 6, 11
 TPR, FPR = 0.8, 0.1
+IN_FLEET, FLEET = 30, 20_000
+"""Slices of a fleet that is compared with its complements, and its decisions a day."""
 SMALL = (150, 500)
 """Decisions a day of small slices."""
 STRATA = (Stratum(Route.AUTO_SERVE, 0, 1).code, Stratum(Route.HUMAN_REVIEW, 0, 0).code)
@@ -83,24 +86,55 @@ class Windows:
 
 @dataclass(frozen=True)
 class Delay:
-    """A TPR gap over a limit of 0.10 in nine slices, 5 % of what is served audited."""
+    """A TPR gap over a limit of 0.10, 5 % of what is served audited.
+
+    Attributes:
+        gap: of the slices in breach, from the tenth day on.
+        daily: decisions a day of each of these.
+        fleet: decisions a day of all 30 slices, of which one is compared with the others; 0 is nine
+            slices that are compared with a tenth, which is as small as they are.
+        seeds: fleets.
+    """
 
     gap: float
     daily: int
-    seeds: int = 3
+    fleet: int = 0
+    seeds: int = 40
 
     def world(self, seed: int) -> World:
         """The world of the bench of detection, with other traffic."""
         made = next(w for w in standing_gaps(Sizes()) if w.name == f"gap {self.gap:.2f}")
-        return replace(made, hourly=np.full(made.size, self.daily / HOURS), seed=(seed, *made.seed))
+        sizes, path = np.full(made.size, self.daily), made.path
+        if self.fleet:
+            rest = (self.fleet - self.daily) / (IN_FLEET - 1)
+            sizes = np.array([self.daily, *[rest] * (IN_FLEET - 1)])
+            path = self._opened(made.change or 0)
+        world = replace(made, path=path, hourly=sizes / HOURS, seed=(seed, *made.seed))
+        if not self.fleet:
+            return world
+        audits = Audits.of(IN_FLEET, 0.05)
+        return replace(world, reference=None, audits=audits)
 
-    def score(self) -> Score:
-        """All seeds added up."""
-        return reduce(add, (self._play(seed) for seed in range(self.seeds)))
+    def delays(self) -> list[float]:
+        """Of all seeds, increasing."""
+        broken = {0} if self.fleet else set(range(1, Sizes().few))
+        return sorted(d for s in range(self.seeds) for d in gap_delays(self.world(s), broken))
 
-    def _play(self, seed: int) -> Score:
-        world = self.world(seed)
-        return play(world, {"shipped": ShippedFleet(world)})["shipped"]
+    @property
+    def limit(self) -> float:
+        """Days that no rule with the same false alarms can beat."""
+        world = self.world(0)
+        cells = world.path(np.array([float(world.days)])).cells(world.profile)[0]
+        worse, better = (0, 1) if self.fleet else (1, 0)
+        others = self.fleet - self.daily if self.fleet else self.daily
+        arms = Arm(cells[better], others, 0.05), Arm(cells[worse], self.daily, 0.05)
+        watch = gap_tests(world).gaps[Metric.TPR].watch
+        return gap_limit_days(*arms, float(GAP), BUDGET_DAYS / float(watch.weights[0]))
+
+    def _opened(self, change: int) -> Path:
+        calm = [BEST] * IN_FLEET
+        worse = replace(BEST, tpr=round(BEST.tpr - self.gap, 2))
+        return changing(steady(calm), steady([worse, *calm[1:]]), change)
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -132,27 +166,36 @@ def found() -> Iterable[Sequence[str]]:
 
 
 def delays() -> Iterable[Sequence[str]]:
-    """Days until the page by traffic."""
-    plays = [Delay(gap, daily) for daily in (240, 500, 1_000) for gap in (0.15, 0.20)]
+    """Days until the page by traffic, and what no rule can beat."""
+    plays = [
+        Delay(gap, daily, fleet)
+        for fleet in (0, FLEET)
+        for daily in (240, 600)
+        for gap in (0.15, 0.20, 0.30)
+    ]
     with ProcessPoolExecutor(min(os.cpu_count() or 1, 4)) as pool:
-        for one, score in zip(plays, pool.map(Delay.score, plays), strict=True):
-            median, late = (score.quantile("days", q) for q in (0.5, 0.95))
-            yield (
-                f"{one.gap:.2f}",
-                f"{one.daily:,}",
-                f"{median:.0f}",
-                f"{late:.0f}",
-                f"{score.share_found:.0%}",
-            )
+        for one, found in zip(plays, pool.map(Delay.delays, plays), strict=True):
+            middle, late = (found[math.ceil(q * len(found)) - 1] for q in (0.5, 0.95))
+            share = sum(map(math.isfinite, found)) / len(found)
+            against = f"{one.fleet - one.daily:,}" if one.fleet else f"{one.daily:,}"
+            figures = f"{middle:.0f}", f"{late:.0f}", f"{share:.0%}", f"{one.limit:.1f}"
+            yield f"{one.daily:,}", against, f"{one.gap:.2f}", *figures
 
 
 def main() -> None:
-    """Print all tables."""
+    """Print all tables; ``--delays``: that of the pages alone."""
+    if "--delays" not in sys.argv[1:]:
+        windows()
+    names = ["decisions a day", "of the reference", "gap", "median days", "p95", "found", "limit"]
+    table(names, delays())
+
+
+def windows() -> None:
+    """Print the tables of windows."""
     names = [f"{m} at {r} ready" for r in (0.5, 0.3) for m in ("TPR", "FPR")]
     table(("window", "audits", *names), undecided())
     kinds = [f"{m}, {w}" for w in ("7 d, 5 %", "7 d, 20 %", "28 d, 5 %") for m in ("TPR", "FPR")]
     table(("decisions a day", *kinds), found())
-    table(("gap", "decisions a day", "median days", "p95", "found in 60 days"), delays())
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import copy
 import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import detection_oracle as oracle
@@ -26,6 +26,7 @@ from monitor.detection.pages.cluster_share import ClusterShare
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import all_streams
 from monitor.detection.pages.group import GroupTests
+from monitor.detection.pages.outcomes import BINS
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 CODING = Coding((Attribute("channel", ("chat", "email")),), score_bands=(), audit_rates=(1.0, 0.25))
@@ -64,12 +65,16 @@ MONDAY = 480_000 - (480_000 - 96) % 168
 
 @dataclass(frozen=True)
 class Slice:
-    """How the decisions of a slice are: what the contract limits, and P(ready)."""
+    """How the decisions of a slice are: what the contract limits, and P(ready).
+
+    Of the labels that are requested of auto_serve, a share is lost.
+    """
 
     tpr: float
     fpr: float
     blocked: float
     ready: float
+    lost: float = 0.0
 
     @property
     def selection(self) -> float:
@@ -96,7 +101,7 @@ def outcomes(truth: Slice) -> Iterator[tuple[float, Decision]]:
     yield truth.blocked, Decision(None)
     shares = oracle.cell_shares(truth.tpr, truth.ready, truth.fpr)
     for auto, (share, rate) in shares.items():
-        audit = 0.25 if auto else 1.0
+        audit = 0.25 * (1 - truth.lost) if auto else 1.0
         reviewed = (1 - truth.blocked) * share
         if auto:
             yield reviewed * (1 - audit), Decision(auto)
@@ -128,10 +133,14 @@ def known_day() -> SliceCohort:
     return answered(decisions, labelled, ready, np.zeros((4, 3), np.int64))
 
 
-def begun(cluster_size: int = 1, metrics: Collection[Metric] = tuple(Metric)) -> GroupTests:
+def begun(
+    cluster_size: int = 1,
+    metrics: Collection[Metric] = tuple(Metric),
+    known: SliceCohort | None = None,
+) -> GroupTests:
     budget = Budget().declare(all_streams([CONTRACT], CODING))
     tests = GroupTests.start(CONTRACT, GROUP, CODING, budget, cluster_size, metrics=metrics)
-    tests.advance(MONDAY, known_day(), LAYOUT)
+    tests.advance(MONDAY, known or known_day(), LAYOUT)
     return tests
 
 
@@ -158,11 +167,11 @@ def advanced(tests: GroupTests, hour: int, decisions: dict[int, Decision]) -> Gr
 
 
 def expectations(
-    days: list[dict[str, Slice]], cluster_size: int = 1
+    days: list[dict[str, Slice]], cluster_size: int = 1, begin: GroupTests | None = None
 ) -> dict[Stream, tuple[float, float]]:
     """E[R + pending clock] of every stream, for pages (in days) and for tickets (in weeks)."""
     total: dict[Stream, np.ndarray] = {}
-    for chance, tests in futures(begun(cluster_size), days, MONDAY + 24):
+    for chance, tests in futures(begin or begun(cluster_size), days, MONDAY + 24):
         for watch in tests.watches.values():
             assert watch.week is not None
             for row, stream in enumerate(watch.streams):
@@ -263,6 +272,66 @@ def test_a_breach_expects_more() -> None:
     }
     assert len(worse) == 5
     assert min(worse.values()) > 4 / 24 * (1 + 1e-9)
+
+
+# Labels that are missing.
+
+
+def forecast(slice_: str) -> float:
+    """P(ready | auto_serve) that the day after the known one is bet on with."""
+    ready = advanced(begun(), MONDAY + 24, {}).ready.forecast().ready[ROWS[slice_], 0, 1, 0]
+    return (math.floor(float(ready) * BINS) + 0.5) / BINS
+
+
+def as_forecast(slice_: str, tpr: float, ready: float, lost: float) -> Slice:
+    """A slice whose served replies are ready as often as is forecast."""
+    fpr = ready * tpr * (1 / forecast(slice_) - 1) / (1 - ready)
+    return Slice(tpr, fpr, blocked=0.1, ready=ready, lost=lost)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [0.5, 1.0])
+def test_a_forecast_in_place_of_lost_labels_expects_at_most_the_clock(lost: float) -> None:
+    """What hours are consumed with that stay incomplete: at its limit a level expects the clock."""
+    day = {
+        "channel=chat": as_forecast("channel=chat", 0.70, 0.6, lost),
+        "channel=email": as_forecast("channel=email", 0.80, 0.4, lost / 2),
+    }
+    found = expectations([day])
+    checked = [one for one in found if one.metric.labelled and innocent([day], one)]
+    assert {one.metric for one in checked} == {Metric.TPR, Metric.FPR, Metric.PRECISION}
+    assert all(found[one][0] <= 3 / 24 * (1 + 1e-9) for one in checked)
+    (level,) = (
+        one
+        for one in checked
+        if (one.slice, one.metric, one.kind) == ("channel=chat", Metric.TPR, StreamKind.LEVEL)
+    )
+    assert found[level][0] == pytest.approx(3 / 24)
+
+
+def test_labels_that_do_not_come_expect_the_clock_whatever_they_would_have_said() -> None:
+    """No bet is made on chat, far beyond its limits, nor on email against it."""
+    known = known_day()
+    received = known.received.copy()
+    received[ROWS["channel=chat"], 0] = 70  # of a hundred
+    begin = begun(known=replace(known, received=received))
+    day = {
+        "channel=chat": Slice(tpr=0.1, fpr=0.9, blocked=0.15, ready=0.6),
+        "channel=email": Slice(tpr=0.8, fpr=0.2, blocked=0.05, ready=0.4),
+    }
+    found = expectations([day], begin=begin)
+    starved = [
+        one
+        for one in found
+        if one.metric.labelled
+        and one.slice in ROWS
+        and (one.kind is StreamKind.GAP or one.slice == "channel=chat")
+    ]
+    assert len(starved) == 2 * 2 * 3 + 2
+    assert all(found[one][0] == pytest.approx(3 / 24) for one in starved)
+    checked = [one for one in found if one not in starved and innocent([day], one)]
+    assert any(one.metric.labelled and one.slice == "channel=email" for one in checked)
+    assert all(found[one][0] <= 3 / 24 * (1 + 1e-9) for one in checked)
 
 
 Unit = dict[tuple[int, int], int]

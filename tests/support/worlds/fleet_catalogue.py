@@ -229,6 +229,16 @@ def nulls(sizes: Sizes) -> list[World]:
             path=shifted(at_limit, _weekly_levels),
             version_days=7,
         ),
+        replace(
+            base,
+            name=f"a slice loses all audits on day {days // 3}",
+            audits=base.audits.losing(days // 3, 1, 1.0),
+        ),
+        replace(
+            base,
+            name=f"two slices lose 40 % of theirs on day {days // 3}",
+            audits=base.audits.losing(days // 3, 1, 0.4).losing(days // 3, 2, 0.4),
+        ),
     ]
     return [
         again

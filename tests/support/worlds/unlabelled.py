@@ -14,6 +14,12 @@ Floats = npt.NDArray[np.float64]
 READY = 0.6
 TPR, FPR = 0.85, 0.10
 USUAL_RESPONSE, USUAL_DELAY = 0.985, 6.0
+LONG = {True: 0.175, False: 0.4875}
+"""P(long | ready): three requests of ten are long, and of these only 35 % are ready."""
+
+EXACT = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0))
+BLURRED = ((0.60, 0.30, 0.10), (0.15, 0.30, 0.55))
+"""P(score band | not ready) and P(score band | ready)."""
 AUDITED, FULLY = AUDIT_RATES.index(0.05), AUDIT_RATES.index(1.0)
 
 Drawn = Callable[["Draws"], npt.NDArray[np.bool_]]
@@ -30,6 +36,7 @@ class Draws:
         ready: whether it was ready.
         asked: whether its label is requested.
         luck: uniform in [0, 1), independent of all else.
+        long: whether the request is a long one, of which fewer are ready.
     """
 
     day: Floats
@@ -38,6 +45,7 @@ class Draws:
     ready: npt.NDArray[np.bool_]
     asked: npt.NDArray[np.bool_]
     luck: Floats
+    long: npt.NDArray[np.bool_]
 
 
 def loses(row: int, share: float, since: float, until: float = np.inf, route: int = AUTO) -> Drawn:
@@ -46,6 +54,17 @@ def loses(row: int, share: float, since: float, until: float = np.inf, route: in
     def lost(all_: Draws) -> npt.NDArray[np.bool_]:
         mine = (all_.row == row) & (all_.auto == (route == AUTO))
         found: npt.NDArray[np.bool_] = mine & (all_.day >= since) & (all_.day < until)
+        return found & (all_.luck < share)
+
+    return lost
+
+
+def skips_reviews(row: int, share: float, since: float, *, ready: bool) -> Drawn:
+    """Reviewers leave a share of the ready ones of a slice, or of the long ones, from a day on."""
+
+    def lost(all_: Draws) -> npt.NDArray[np.bool_]:
+        left = all_.ready if ready else all_.long
+        found: npt.NDArray[np.bool_] = (all_.row == row) & ~all_.auto & (all_.day >= since) & left
         return found & (all_.luck < share)
 
     return lost
@@ -62,6 +81,8 @@ class Labelling:
         lost: faults of the labelling.
         skips: faults of the requests: requested labels that are not requested after all.
         late: days that labels of a slice take longer.
+        scores: P(score band | not ready) and P(score band | ready).
+        alike: decisions of a cluster, which differ in nothing but their ids and label requests.
         a_day: decisions.
         days: simulated time.
         seed: of all draws.
@@ -73,6 +94,8 @@ class Labelling:
     lost: tuple[Drawn, ...] = ()
     skips: tuple[Drawn, ...] = ()
     late: dict[int, float] = field(default_factory=dict)
+    scores: tuple[tuple[float, ...], tuple[float, ...]] = EXACT
+    alike: int = 1
     a_day: int = 20_000
     days: int = 45
     seed: int = 0
@@ -80,17 +103,24 @@ class Labelling:
     def world(self) -> World:
         """All events."""
         rng = np.random.default_rng([self.seed, 18])
-        size = self.days * self.a_day
-        at = START + np.sort(rng.integers(0, self.days * DAY, size))
-        row = rng.choice(len(self.shares), size, p=self.shares / self.shares.sum())
-        ready = rng.random(size) < READY
+        further = np.random.default_rng([self.seed, 19])
+        drawn = self.days * self.a_day // self.alike
+        at = START + np.sort(rng.integers(0, self.days * DAY, drawn))
+        row = rng.choice(len(self.shares), drawn, p=self.shares / self.shares.sum())
+        ready = rng.random(drawn) < READY
         day = (at - START) / DAY
         gap = np.array([self.gaps.get(one, 0.0) for one in range(len(self.shares))])
         tpr = TPR - gap[row] * (day >= self.gap_from)
-        auto = rng.random(size) < np.where(ready, tpr, FPR)
+        auto = rng.random(drawn) < np.where(ready, tpr, FPR)
+        band = self._bands(further, ready)
+        at, row, day, ready, auto, band = (
+            np.repeat(one, self.alike) for one in (at, row, day, ready, auto, band)
+        )
+        size = len(at)
         rate = np.where(auto, AUDITED, FULLY)
         asked = rng.random(size) < np.array(AUDIT_RATES)[rate]
-        draws = Draws(day, row, auto, ready, asked, rng.random(size))
+        long = further.random(size) < np.where(ready, LONG[True], LONG[False])
+        draws = Draws(day, row, auto, ready, asked, rng.random(size), long)
         for skip in self.skips:
             asked = asked & ~skip(draws)
         come = asked & (rng.random(size) < USUAL_RESPONSE)
@@ -106,10 +136,15 @@ class Labelling:
             seed=self.seed, shape=Shape((len(names),), self.days), attributes={"a": names},
             atoms=tuple((name,) for name in names), at=at, arrives=at + 1_000_000,
             atom=row.astype(np.int64), route=np.where(auto, AUTO, REVIEW),
-            band=np.where(ready, 2, 0).astype(np.int64), rate=rate, asked=asked.astype(np.int64),
+            band=band, rate=rate, asked=asked.astype(np.int64),
             version=np.zeros(size, np.int64), says=says[order], said_at=said_at[order],
             labelled=np.ones(len(says), np.int64), ready=ready[says[order]].astype(np.int64),
         )  # fmt: skip
+
+    def _bands(self, rng: np.random.Generator, ready: npt.NDArray[np.bool_]) -> Ints:
+        """The score band of each decision."""
+        edges = np.cumsum(self.scores, axis=1)[ready.astype(np.int64), :-1]
+        return (rng.random((len(ready), 1)) >= edges).sum(axis=1).astype(np.int64)
 
 
 def fleet(first: float, slices: int = 30) -> Floats:

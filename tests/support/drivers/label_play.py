@@ -1,0 +1,196 @@
+"""Plays a world of labels to the service: raw events through decoding, ingest and evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import sqlalchemy as sa
+from adversary.service import settings_text
+from adversary.worlds import AUDIT_RATES, DAY, MINUTE, ROUTES, START, Ints, World
+from label_worlds import LabelWorld
+from pipeline import DECISIONS, LABELS, Pipeline
+
+from monitor.core.contract import Metric
+from monitor.core.publish.snapshot import LabelsAtFault, decode
+from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
+
+PARTITIONS = 4
+"""Of the labels' topic, by the number of the decision."""
+
+STEP = DAY
+SCORES = (0.5, 0.8, 0.95)
+"""One in each band."""
+
+_DECISION = (
+    '{{"decision_id":"d{id}","decided_at":"{at}Z","route":"{route}","judge_score":{score},'
+    '"threshold":0.0,"evidence_passed":true,"attributes":{{"a":"{slice}"}},"versions":{{"judge":"j",'
+    '"rubric":"r","policy":"p","router":"t"}},"audit_p":{audit},"label_requested":{asked}{unit}}}'
+)
+_LABEL = (
+    '{{"label_id":"l{id}","decision_id":"d{id}","decided_at":"{at}Z","version":1,"ready":{ready},'
+    '"kind":"initial","reason":"{reason}","reviewer":"r","labelled_at":"{said}Z"}}'
+)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What was said of a world.
+
+    Attributes:
+        days: of event time.
+        false: crossings of streams whose contract was kept: days since the world began, and the
+            stream.
+        found: days from the breach to the first crossing of a stream in breach; None if none did.
+        told: days from the fault to the first time that labels of a faulty slice were reported.
+        wrongly_told: slices that were reported though nothing was wrong with them.
+    """
+
+    days: int
+    false: list[tuple[float, str]]
+    found: float | None
+    told: float | None
+    wrongly_told: list[str]
+
+    @property
+    def bound(self) -> float:
+        """False pages that are to be expected at most."""
+        return self.days / BUDGET_DAYS
+
+
+class RawEvents:
+    """The events of a world as their producers would send them."""
+
+    def __init__(self, world: LabelWorld) -> None:
+        self.world: World = world.labelling.world()
+        self._unit = world.labelling.alike if world.units else 0
+
+    def decisions(self, rows: Ints) -> list[bytes | None]:
+        """Of these decisions."""
+        one = self.world
+        columns = (
+            rows, _iso(one.at[rows]), one.atom[rows], one.route[rows], one.band[rows],
+            one.rate[rows], one.asked[rows],
+        )  # fmt: skip
+        return [
+            _DECISION.format(
+                id=row, at=at, slice=one.atoms[atom][0], route=ROUTES[route], score=SCORES[band],
+                audit=AUDIT_RATES[rate], asked="true" if asked else "false",
+                unit=f',"unit":"u{row // self._unit}"' if self._unit else "",
+            ).encode()
+            for row, at, atom, route, band, rate, asked in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]  # fmt: skip
+
+    def labels(self, places: Ints) -> list[bytes | None]:
+        """Those at these places of all labels."""
+        one = self.world
+        says = one.says[places]
+        columns = (
+            says, _iso(one.at[says]), one.ready[places], one.route[says], _iso(one.said_at[places])
+        )  # fmt: skip
+        return [
+            _LABEL.format(
+                id=row, at=at, ready="true" if ready else "false",
+                reason="review" if ROUTES[route] == "human_review" else "audit", said=said,
+            ).encode()
+            for row, at, ready, route, said in zip(
+                *(column.tolist() for column in columns), strict=True
+            )
+        ]  # fmt: skip
+
+
+def _iso(micros: Ints) -> npt.NDArray[np.str_]:
+    return np.datetime_as_string(micros.astype("datetime64[us]"))
+
+
+class _Feed:
+    """Sends what comes until an instant; a stalled partition's labels wait at their producer."""
+
+    def __init__(self, world: LabelWorld, pipeline: Pipeline) -> None:
+        self._events, self._pipeline, self._stall = RawEvents(world), pipeline, world.stall
+        self._done = [0] * (PARTITIONS + 1)
+        says = self._events.world.says
+        self._labels = [np.flatnonzero(says % PARTITIONS == part) for part in range(PARTITIONS)]
+
+    def until(self, now: int) -> None:
+        world, broker = self._events.world, self._pipeline.broker
+        end = int(np.searchsorted(world.at, now))
+        broker.produce(DECISIONS, self._events.decisions(np.arange(self._done[-1], end)), 0)
+        self._done[-1] = end
+        self._pipeline.drain()
+        for part, mine in enumerate(self._labels):
+            end = int(np.searchsorted(world.said_at[mine], self._reaches(part, now)))
+            broker.produce(LABELS, self._events.labels(mine[self._done[part] : end]), part)
+            self._done[part] = end
+        self._pipeline.drain()
+
+    def _reaches(self, partition: int, now: int) -> int:
+        stall = self._stall
+        if stall is None or partition != stall.partition or now >= START + stall.until * DAY:
+            return now
+        return min(now, START + int(stall.since * DAY))
+
+
+def play(world: LabelWorld, folder: Path, step: int = STEP) -> Played:
+    """All days as they come, an evaluation after each step."""
+    days = world.labelling.days
+    text = _settings(world)
+    told: list[tuple[float, LabelsAtFault]] = []
+    with Pipeline(folder, (1, PARTITIONS), text=text, stream__clock="live") as pipeline:
+        pipeline.clock.seconds = START / 1e6
+        pipeline.worker()
+        feed, evaluator = _Feed(world, pipeline), pipeline.evaluator()
+        for now in range(START + step, START + days * DAY + 1, step):
+            pipeline.clock.seconds = max(pipeline.clock.seconds, (now + MINUTE) / 1e6)
+            feed.until(now)
+            assert evaluator.cycle()
+            snapshot = pipeline.snapshot()
+            faults = decode(snapshot).contracts[0].labels_at_fault if snapshot else ()
+            told += [((now - START) / DAY, one) for one in faults]
+        return _judged(world, list(_crossings(pipeline)), told)
+
+
+def _settings(world: LabelWorld) -> str:
+    """Live, and with the contract's window alone: the others would take most of the time."""
+    text = settings_text(RawEvents(world).world, exact=False).replace('clock = "history"\n', "")
+    return text.replace("group_bys =", 'windows = ["7d"]\ngroup_bys =')
+
+
+def _crossings(pipeline: Pipeline) -> Iterator[tuple[Stream, float]]:
+    with pipeline.engine.connect() as connection:
+        for key, at in connection.execute(sa.text("SELECT stream, crossed_at FROM crossing")):
+            yield Stream.parse(key), (at - START) / DAY
+
+
+def _judged(
+    world: LabelWorld,
+    crossings: list[tuple[Stream, float]],
+    told: list[tuple[float, LabelsAtFault]],
+) -> Played:
+    since = world.labelling.gap_from
+    breached, faulty = _slices(world.breached), _slices(world.faulty)
+    true = [at for one, at in crossings if at > since and _beyond(one, breached)]
+    false = [(at, one.key) for one, at in crossings if at <= since or not _beyond(one, breached)]
+    right = [day for day, one in told if one.slice in faulty]
+    return Played(
+        world.labelling.days,
+        sorted(false),
+        min(true) - since if true else None,
+        min(right) - world.since if right else None,
+        sorted({one.slice for _, one in told} - faulty),
+    )
+
+
+def _slices(rows: Iterable[int]) -> set[str]:
+    return {f"a=s{row:02d}" for row in rows}
+
+
+def _beyond(stream: Stream, breached: set[str]) -> bool:
+    """Whether a stream is of a gap that was made; others' complements hardly move."""
+    worse = stream.direction is Direction.SLICE_WORSE
+    return stream.metric is Metric.TPR and worse and stream.slice in breached
