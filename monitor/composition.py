@@ -18,7 +18,6 @@ import sqlalchemy as sa
 from alerts.dashboards import FLEET, SLICE
 from alerts.dashboards.model import Dashboard
 from alerts.exposition.exporter import Exporter
-from alerts.http import Find, HealthChecks, HttpConfig, PortViews, Servers
 from alerts.rules import breach_alerts
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
@@ -28,18 +27,12 @@ from consumers.event_time import ClockPolicy
 from consumers.ingest import Ingest
 from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
-from consumers.receiving import PATH as RECEIVING_PATH
-from consumers.receiving import EventJudge, EventReceiver
 from consumers.shard import Codecs
-from consumers.sources import kafka_admin
-from consumers.sources.kafka_admin import KafkaConnection
-from consumers.sources.kafka_preflight import Need
-from consumers.sources.kafka_source import KafkaSource
-from consumers.sources.kafka_writer import KafkaWriter
 from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
+from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.side_by_side import version_groups
 from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
@@ -79,11 +72,17 @@ from monitor.store.upkeep.published_reader import PublishedReader
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.service_health import HealthPolicy
 from monitor.version import program_version
-from monitor.web import Limitation, Site, SiteFacts
 
+# The Kafka clients and the web server are loaded by what uses them: most commands do not, and they
+# are a third of the start.
 if TYPE_CHECKING:
+    from alerts.http import Find, HealthChecks, HttpConfig, Servers
+    from consumers.receiving import EventReceiver
+    from consumers.sources.kafka_admin import KafkaConnection
+    from consumers.sources.kafka_preflight import Need
     from consumers.sources.librdkafka_source import RdkafkaSource
     from consumers.wire import AvroMessages, SchemaRegistry
+    from monitor.web import Site, SiteFacts
 
 ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
 WRITE_SECONDS = 8.0
@@ -187,6 +186,8 @@ def kafka_arguments(security: Security) -> dict[str, object]:
 
 def kafka_connection(settings: Settings) -> KafkaConnection:
     """Connection to the brokers: addresses and credentials."""
+    from consumers.sources.kafka_admin import KafkaConnection  # noqa: PLC0415 - slow to load
+
     stream = settings.stream
     return KafkaConnection(stream.bootstrap_servers, security=kafka_arguments(stream.security))
 
@@ -203,11 +204,15 @@ def check_access(settings: Settings, *, writes: bool = False) -> None:
 
 
 def _need(stream: StreamSettings) -> Need:
+    from consumers.sources.kafka_preflight import Need  # noqa: PLC0415 - slow to load
+
     return Need((stream.decisions_topic, stream.labels_topic), stream.group_id)
 
 
 def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
     """End offsets of partitions, by a client of its own; no answer within moments: SourceError."""
+    from consumers.sources import kafka_admin  # noqa: PLC0415 - slow to load
+
     connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
     connection.check_access()
     return kafka_admin.ask_ends(connection, shards)
@@ -215,6 +220,8 @@ def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
 
 def kafka_source(settings: Settings) -> RecordSource:
     """The record source of the service, by the client that the settings name."""
+    from consumers.sources.kafka_source import KafkaSource  # noqa: PLC0415 - slow to load
+
     stream, connection = settings.stream, kafka_connection(settings)
     source = _rdkafka_source() if stream.client == "librdkafka" else KafkaSource
     # The clients find out late, in many lines, or never.
@@ -507,6 +514,9 @@ def build_servers(
     receiver: EventReceiver | None = None,
 ) -> Servers:
     """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
+    from alerts.http import HttpConfig, PortViews, Servers  # noqa: PLC0415 - slow to load
+    from consumers.receiving import PATH  # noqa: PLC0415 - slow to load
+
     server = settings.server
     config = HttpConfig(
         host=server.host,
@@ -524,7 +534,7 @@ def build_servers(
     pages = PortViews(
         read=site.views() if site else {},
         forms=site.forms() if site else {},
-        events={RECEIVING_PATH: receiver.view} if receiver else {},
+        events={PATH: receiver.view} if receiver else {},
     )
     return Servers(config, operations, exporter, health, clock, snapshots=snapshots, pages=pages)
 
@@ -533,6 +543,9 @@ def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> Event
     """Receiver of events over HTTP; None where nobody may send any."""
     if not settings.server.producers:
         return None
+    from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
+    from consumers.sources.kafka_writer import KafkaWriter  # noqa: PLC0415 - slow to load
+
     stream = settings.stream
     names = stream.decisions_topic, stream.labels_topic
     connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
@@ -554,12 +567,16 @@ def build_site(
     settings: Settings, engine: sa.Engine, clock: Clock, blind: Callable[[], Sequence[str]]
 ) -> Site:
     """The status page and the API; ``blind`` says why the service does not see."""
+    from monitor.web import Site  # noqa: PLC0415 - slow to load
+
     stream = settings.stream
     published = PublishedReader(engine, (stream.decisions_topic, stream.labels_topic))
     return Site(published, _site_facts(settings), blind=blind, now=clock.now)
 
 
 def _site_facts(settings: Settings) -> SiteFacts:
+    from monitor.web import SiteFacts  # noqa: PLC0415 - slow to load
+
     alerting = settings.alerting
     base = alerting.runbooks.rstrip("/")
     reachable = base.startswith(("http://", "https://"))
@@ -644,6 +661,8 @@ def _limitation(one: LimitationSettings) -> Limitation:
 def _operations(operations: Operations) -> HttpConfig | None:
     if operations.port is None:
         return None
+    from alerts.http import HttpConfig  # noqa: PLC0415 - slow to load
+
     return HttpConfig(
         host=operations.host,
         port=operations.port,

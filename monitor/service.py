@@ -311,7 +311,7 @@ class Service:
         return ours if ours is not None and ours[0] != self._seen else None
 
     def _report(self) -> None:
-        """How far the stream and the weekly reports are, whoever reads and stores them."""
+        """Progress of the stream and of the weekly reports, whoever reads and stores them."""
         with reading(self.engine) as connection:
             newest = read_newest(connection, self.settings.stream.decisions_topic)
             self.metrics.set_report(newest_stored(connection))

@@ -22,7 +22,6 @@ AS_PUBLISHED = (
 """Prometheus can move no line by what another series says."""
 WITHHELD = "Where nothing is drawn, the number is withheld or unknown: it is not zero."
 NONE_IS_GOOD = "Empty where there is none."
-BY_REPLICA = "Each number is the maximum over processes."
 
 SLICE_PAGE = "/d/slicewatch-slice/"
 KEPT = ("datasource", "history", "job", "contract")

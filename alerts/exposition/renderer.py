@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family, MetricKind
 from alerts.exposition.incident_facts import IncidentFacts
+from alerts.exposition.pieces import GZIP_LEVEL, PagePart, Piece, Press, head_text
 from alerts.exposition.row_samples import row_blocks
-from alerts.exposition.samples import Block, Blocks, Samples, label_text
+from alerts.exposition.samples import Blocks, Samples, label_text
 from monitor.core.contract import role_of
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.annotations import IncidentKind
@@ -33,7 +35,6 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.time import SECOND
 
-_GZIP_LEVEL = 1  # a fifth of the time of level 6 for a page a tenth larger
 _GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x04\xff"  # no name, no time, fastest, any system
 
 _FLIP_STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *FlipCause)
@@ -45,9 +46,10 @@ class Page:
     """A rendered slice page, kept in the forms that scrapes ask for.
 
     Attributes:
-        plain: the gauges, without an end marker; empty when nothing is shown.
+        texts: the gauges piece by piece, without an end marker; none when nothing is shown.
         deflated: the same as open deflate blocks, to be continued by :func:`gzipped`.
-        crc: CRC-32 of ``plain``.
+        crc: CRC-32 of the texts.
+        size: their bytes.
         series: number of series on it.
         dropped: names of families that the budget left out.
         dropped_series: number of series they had.
@@ -55,14 +57,29 @@ class Page:
         openmetrics_counters: the same in OpenMetrics.
     """
 
-    plain: bytes
-    deflated: bytes
-    crc: int
+    texts: Sequence[bytes] = ()
+    deflated: bytes = b""
+    crc: int = 0
+    size: int = 0
     series: int = 0
     dropped: tuple[str, ...] = ()
     dropped_series: int = 0
     counters: bytes = b""
     openmetrics_counters: bytes = b""
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece], **more: Any) -> Page:
+        """A page whose gauges are these pieces; ``more`` are its further attributes."""
+        crc = size = 0
+        for piece in pieces:
+            crc, size = zlib.crc32(piece.text, crc), size + len(piece.text)
+        deflated = b"".join([piece.deflated for piece in pieces])
+        return cls(tuple(piece.text for piece in pieces), deflated, crc, size, **more)
+
+    @property
+    def plain(self) -> bytes:
+        """The gauges; put together where they are asked for, as most scrapes take them packed."""
+        return b"".join(self.texts)
 
     @property
     def text(self) -> bytes:
@@ -70,7 +87,7 @@ class Page:
         return self.plain + self.counters
 
 
-EMPTY = Page(b"", b"", 0)
+EMPTY = Page()
 """The page while the slice metrics are withheld."""
 
 
@@ -79,28 +96,14 @@ def gzipped(page: Page, tail: bytes) -> bytes:
 
     One member, not two: some clients read only the first.
     """
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     last = packer.compress(tail) + packer.flush()
-    size = (len(page.plain) + len(tail)) & 0xFFFFFFFF
+    size = (page.size + len(tail)) & 0xFFFFFFFF
     checks = struct.pack("<LL", zlib.crc32(tail, page.crc), size)
     return b"".join((_GZIP_HEAD, page.deflated, last, checks))
 
 
-@dataclass(frozen=True, slots=True)
-class _Lines:
-    """All lines of a family, and the number of their series."""
-
-    texts: Sequence[str]
-    series: int
-
-    @classmethod
-    def of(cls, blocks: Sequence[Block]) -> _Lines:
-        """Block after block."""
-        numbers, texts = zip(*blocks, strict=True)
-        return cls(texts, sum(numbers))
-
-
-_Families = Mapping[Family, _Lines]
+_Families = Mapping[Family, Sequence[Piece]]
 
 
 class Renderer:
@@ -109,6 +112,7 @@ class Renderer:
     def __init__(self, max_series: int) -> None:
         self._max_series = max_series
         self._rows: Made[Blocks] = {}
+        self._press = Press()
 
     def render(self, snapshot: Snapshot) -> Page:
         """The page of a Snapshot, within the series budget.
@@ -116,29 +120,39 @@ class Renderer:
         Whole tiers of families are left out, the least needed first; states, contracts and probe
         sets never are, also when they alone exceed the budget.
         """
-        lines = self._lines(snapshot)
-        kept = _within(lines, self._max_series)
+        families = self._families(snapshot)
+        kept = _within(families, self._max_series)
         series = _size(kept)
-        counters = _counters(kept)
-        # Gauge also for info, so that one body serves both formats.
-        plain = _written({f: kept[f] for f in kept if f not in counters}, "gauge")
-        dropped = tuple(family.name for family in lines if family not in kept)
-        return Page(
-            *(plain, _deflated(plain), zlib.crc32(plain)),
-            *(series, dropped, _size(lines) - series),
-            counters=_written(counters, "counter"),
-            openmetrics_counters=_written(counters, "counter", stems=True),
+        gauges = [
+            piece
+            for family, pieces in kept.items()
+            if family.kind is not MetricKind.COUNTER
+            for piece in (self._press.head(family), *pieces)
+        ]
+        counters = {f: kept[f] for f in kept if f.kind is MetricKind.COUNTER}
+        return Page.of(
+            gauges,
+            series=series,
+            dropped=tuple(family.name for family in families if family not in kept),
+            dropped_series=_size(families) - series,
+            counters=_counted(counters),
+            openmetrics_counters=_counted(counters, stems=True),
         )
 
-    def _lines(self, snapshot: Snapshot) -> _Families:
+    def _families(self, snapshot: Snapshot) -> _Families:
         """What is to be written, in the order of the catalogue; no family is without lines."""
-        lines: dict[Family, list[Block]] = {family: [] for family in catalogue.PAGE}
         self._rows = each_row(snapshot, row_blocks, self._rows)
-        of_rows = (blocks for _, blocks in self._rows.values())
-        for blocks in (_around_rows(snapshot), *of_rows):
-            for family, block in blocks.items():
-                lines[family].append(block)
-        return {family: _Lines.of(some) for family, some in lines.items() if some}
+        pieces = self._press.pieces(_parts(snapshot, self._rows))
+        return {family: pieces[family] for family in catalogue.PAGE if family in pieces}
+
+
+def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
+    """What is around the rows, and the rows of every group-by of every window."""
+    yield "", [_around_rows(snapshot)]
+    parts: dict[Hashable, list[Blocks]] = {}
+    for place, (_, blocks) in rows.items():
+        parts.setdefault((place.contract, place.window, place.group_by), []).append(blocks)
+    yield from parts.items()
 
 
 def _around_rows(snapshot: Snapshot) -> Blocks:
@@ -276,36 +290,24 @@ def _seconds(micros: int | None) -> float | None:
     return None if micros is None else micros / SECOND
 
 
-def _size(lines: _Families) -> int:
-    return sum(some.series for some in lines.values())
+def _size(families: _Families) -> int:
+    return sum(piece.series for pieces in families.values() for piece in pieces)
 
 
-def _within(lines: _Families, max_series: int) -> _Families:
-    kept = lines
-    for tier in sorted({family.tier for family in lines if family.tier}):
+def _within(families: _Families, max_series: int) -> _Families:
+    kept = families
+    for tier in sorted({family.tier for family in families if family.tier}):
         if _size(kept) <= max_series:
             break
         kept = {family: some for family, some in kept.items() if family.tier != tier}
     return kept
 
 
-def _counters(lines: _Families) -> _Families:
-    return {family: some for family, some in lines.items() if family.kind is MetricKind.COUNTER}
-
-
-def _written(lines: _Families, kind: str, *, stems: bool = False) -> bytes:
-    """Families of one type; OpenMetrics declares a counter by its stem."""
-    return "".join(_texts(lines, kind, stems)).encode()
-
-
-def _texts(lines: _Families, kind: str, stems: bool) -> Iterator[str]:
-    for family, some in lines.items():
+def _counted(families: _Families, *, stems: bool = False) -> bytes:
+    """The counters; OpenMetrics declares one by its stem."""
+    written = []
+    for family, pieces in families.items():
         declared = family.stem if stems else family.name
-        yield f"# HELP {declared} {family.help}\n# TYPE {declared} {kind}\n"
-        yield from some.texts
-
-
-def _deflated(plain: bytes) -> bytes:
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
-    # A full flush ends on a byte and forgets history: anything may follow.
-    return packer.compress(plain) + packer.flush(zlib.Z_FULL_FLUSH)
+        written.append(head_text(declared, family.help, "counter").encode())
+        written.extend(piece.text for piece in pieces)
+    return b"".join(written)

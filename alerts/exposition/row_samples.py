@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family
 from alerts.exposition.samples import Blocks, Samples, label_text
@@ -74,8 +76,15 @@ def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
 def _put_one_of(
     samples: Samples, family: Family, labels: tuple[str, ...], value: State | Verdict
 ) -> None:
-    for possible in type(value):
-        samples.put(family, possible is value, *labels, possible.value)
+    before, last = label_text(family.labels[:-1], labels)[:-1], family.labels[-1]
+    for possible, word in _words(type(value)):
+        samples.add(family, f'{before},{last}="{word}"}}', possible is value)
+
+
+@cache
+def _words(kind: type[State | Verdict]) -> tuple[tuple[State | Verdict, str], ...]:
+    """All values of a kind, and their words, which need no escapes."""
+    return tuple((possible, possible.value) for possible in kind)
 
 
 def _add_rate(samples: Samples, labels: str, rate: ShownRate) -> None:

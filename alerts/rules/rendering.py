@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jinja2
 import yaml
 
 from alerts import dashboards
@@ -17,6 +16,9 @@ from alerts.rules.alertmanager import configuration, notifications
 from alerts.rules.declarations import Alert, Severity, alerts
 from alerts.rules.prometheus import example, rules, runbook_url
 from monitor.settings import Settings
+
+if TYPE_CHECKING:
+    import jinja2
 
 REACTIONS = {
     Severity.PAGE: "somebody is woken",
@@ -38,6 +40,8 @@ def runbook(alert: Alert) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
+    import jinja2  # noqa: PLC0415 - slow to load, and few commands render
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader(str(__package__), "runbooks"),
         undefined=jinja2.StrictUndefined,

@@ -10,11 +10,13 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
-from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import Shard
+
+if TYPE_CHECKING:
+    from consumers.sources.kafka_admin import KafkaConnection
 
 
 class Delivery:
@@ -201,6 +203,8 @@ class GroupSource(ABC):
         session_timeout: float = SESSION_SECONDS,
     ) -> None:
         self._connection = connection
+        from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - not for files
+
         self._topics = KafkaTopics(connection)
         self._delivery = Delivery()
         self._changes = ShardChanges()

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 
 from consumers.dedupe import BYTES_PER_KEY
 from consumers.events import missing_fields
-from consumers.sources.kafka_admin import KafkaTopics
 from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
+from monitor.commands.check_guard import guard_lines
 from monitor.commands.check_labels import (
     Assumed,
     grid_lines,
@@ -145,6 +145,8 @@ def _echo_labels(settings: Settings, assumed: Assumed) -> None:
         for line in traffic_lines(settings, assumed):
             click.echo(line)
         console().print(traffic_table(settings, assumed))
+        for line in guard_lines(settings, assumed):
+            click.echo(line)
     for line in grid_lines(settings.stream.audit_rates):
         click.echo(line)
     if (table := grid_table(settings.stream.audit_rates)) is not None:
@@ -242,6 +244,8 @@ def _certificates(settings: Settings) -> Iterator[str]:
 
 
 def _topics(settings: Settings) -> Iterator[str]:
+    from consumers.sources.kafka_admin import KafkaTopics  # noqa: PLC0415 - slow to load
+
     stream = settings.stream
     composition.check_access(settings, writes=True)
     topics = KafkaTopics(composition.kafka_connection(settings))

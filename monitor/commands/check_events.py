@@ -46,7 +46,7 @@ class _Findings:
             yield f"{self._name}:{line}: {text}"
 
     def rest(self) -> Iterator[str]:
-        """How many more there were of each kind."""
+        """Number of further ones of each kind."""
         for text, number in self._seen.items():
             if number > SHOWN_EACH:
                 yield f"{self._name}: {number - SHOWN_EACH:,} more lines: {text}"

@@ -53,6 +53,15 @@ class Assumed:
     audit: float
     ready: float
 
+    @property
+    def labels(self) -> dict[str, float]:
+        """Labels a day and slice, by route; of human_review everything is labelled."""
+        served = self.ready * _TPR + (1 - self.ready) * _FPR
+        return {
+            "auto_serve": self.daily * served * self.audit,
+            "human_review": self.daily * (1 - served),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:

@@ -22,7 +22,7 @@ SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where the health endpoints of a process on this machine are.
+    """Address of the health endpoints of a process on this machine.
 
     Attributes:
         host: an address of this machine.
@@ -43,7 +43,7 @@ class Door:
         return cls(_reached(server.host), server.port, server.tls)
 
     def ask(self, path: str) -> tuple[bool, str]:
-        """Whether a health endpoint says yes, and what it says."""
+        """Answer of a health endpoint: True when it is yes, and its text."""
         client = self._client()
         try:
             client.request("GET", path)

@@ -81,7 +81,7 @@ def _state(one: IncidentReport) -> str:
 
 
 def _behind(one: IncidentReport) -> str:
-    """Who is, and in what, in words."""
+    """The side that is, and in what, in words."""
     if one.behind is Behind.SLICE:
         return f"the slice: {said_of_slice(one.metric, 1)} than its reference's"
     if one.behind is Behind.REFERENCE:

@@ -73,13 +73,13 @@ class CurrentScore:
 
     @property
     def beyond(self) -> bool | None:
-        """Whether it is beyond its limit; None: there is none."""
+        """True when it is beyond its limit; None without one."""
         limit = self.dimension.limit
         return None if limit is None else self.dimension.worse_by(self.score.score, limit) > _EXACT
 
     @property
     def drifted(self) -> bool | None:
-        """Whether it has drifted since the last time; None: there is nothing to compare."""
+        """True when it has drifted since the last time; None where there is nothing to compare."""
         return None if self.worse_by is None else self.worse_by >= self.dimension.drift - _EXACT
 
 

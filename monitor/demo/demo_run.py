@@ -119,7 +119,6 @@ class Demo:
         self._synthetic = Synthetic(options.seed)
         self._watch = FirstShown()
         self._lately: deque[tuple[float, int]] = deque()
-        self._consumed = CommittedTotals()
         self._url = ""
         self.produced = Produced()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -78,15 +79,16 @@ class Cohorts:
         parts = decode_strata(strata)
         inside = is_reviewed(parts)
         column = parts.route * MAX_RATES + parts.rate
-        for row in np.flatnonzero(inside & ((requested != 0) | (received != 0))).tolist():
-            table = self._hours.setdefault(int(hours[row]), np.zeros((2, 2 * MAX_RATES), np.int64))
-            table[0, column[row]] += requested[row]
-            table[1, column[row]] += received[row]
+        asked = inside & ((requested != 0) | (received != 0))
+        for hour, rows in _by_hour(hours, asked):
+            table = self._hours.setdefault(hour, np.zeros((2, 2 * MAX_RATES), np.int64))
+            np.add.at(table[0], column[rows], requested[rows])
+            np.add.at(table[1], column[rows], received[rows])
             self._judged = None
-        for row in np.flatnonzero(inside & counted.delays.any(axis=1)).tolist():
+        for hour, rows in _by_hour(hours, inside & counted.delays.any(axis=1)):
             shape = (len(REVIEWED_ROUTES), counted.delays.shape[1])
-            came = self._delays.setdefault(int(hours[row]), np.zeros(shape, np.int64))
-            came[parts.route[row]] += counted.delays[row]
+            came = self._delays.setdefault(hour, np.zeros(shape, np.int64))
+            np.add.at(came, parts.route[rows], counted.delays[rows])
 
     def forget(self, before: int) -> None:
         """Drop hours before a pane index."""
@@ -222,3 +224,12 @@ class Cohorts:
         used = table.any(axis=(0, 1))
         requested = table[:, 0, used]
         return np.minimum(table[:, 1, used], requested), requested
+
+
+def _by_hour(hours: Int64s, wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, Int64s]]:
+    """The wanted rows of each hour, an hour after the other."""
+    rows = np.flatnonzero(wanted)
+    rows = rows[np.argsort(hours[rows], kind="stable")]
+    for part in np.split(rows, np.flatnonzero(np.diff(hours[rows])) + 1):
+        if len(part):
+            yield int(hours[part[0]]), part

@@ -289,7 +289,9 @@ class Evaluator:
             self._apply_acts(epoch, memory, acts)
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
-            self._publish(epoch, memory, watermark, caught_up=not behind)
+            published = self._publish(epoch, memory, watermark, caught_up=not behind)
+            if not published and not behind and not self.hurried():
+                memory.detection.plan_ahead()
         return behind
 
     def _lost(self, losses: Sequence[Loss]) -> LostSpans:
@@ -371,8 +373,10 @@ class Evaluator:
 
     def _publish(
         self, epoch: int, memory: _Memory, watermark: int | None, *, caught_up: bool
-    ) -> None:
+    ) -> bool:
         """Close panes, and store the Snapshot where its bytes have changed.
+
+        Returns False where there was nothing to do.
 
         Also once the detectors have caught up, as they are past more blocks then: else findings of
         the last blocks would be reported with the next ones only.
@@ -381,7 +385,7 @@ class Evaluator:
         publisher, probes = memory.publisher, memory.probes.shown
         shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
         if not closed and shown == memory.shown and not (memory.moved and caught_up):
-            return
+            return False
         index = memory.dictionary.index
         snapshot = replace(
             publisher.snapshot(self._store.closed, memory.release, index), probes=probes
@@ -401,6 +405,7 @@ class Evaluator:
         memory.encoded, memory.shown, memory.moved = encoded, shown, False
         if memory.weeks.due(memory.release):
             self._release_weeks(epoch, memory, snapshot)
+        return True
 
     def _release_weeks(self, epoch: int, memory: _Memory, snapshot: Snapshot) -> None:
         """Once a day of event time: store the Releases of closed weeks that have changed."""

@@ -59,7 +59,12 @@ def register_arrays(connection: Any) -> None:
 
 
 def insert(
-    connection: sa.Connection, table: sa.Table, columns: Columns, conflict: str = "DO NOTHING"
+    connection: sa.Connection,
+    table: sa.Table,
+    columns: Columns,
+    conflict: str = "DO NOTHING",
+    *,
+    zeros: Sequence[str] = (),
 ) -> int:
     """Insert rows given as columns of equal length; returns how many the database touched.
 
@@ -69,17 +74,19 @@ def insert(
         columns: values by column name. Rows must be sorted by the primary key where two
             transactions may insert the same ones, or they could wait for each other for ever.
         conflict: what follows ``ON CONFLICT``.
+        zeros: further columns, which are 0 in every row.
     """
     length = len(next(iter(columns.values())))
     if not length:
         return 0
-    names = ", ".join(columns)
+    names, nothing = ", ".join((*columns, *zeros)), ["0"] * len(zeros)
     if connection.dialect.name == "sqlite":
-        marks = ", ".join("?" * len(columns))
+        marks = ", ".join([*("?" * len(columns)), *nothing])
         rows = list(zip(*map(_listed, columns.values()), strict=True))
         query = f"INSERT INTO {table.name} ({names}) VALUES ({marks}) ON CONFLICT {conflict}"
         return connection.exec_driver_sql(query, rows).rowcount
-    query = f"INSERT INTO {table.name} ({names}) SELECT * FROM {_unnest(table, columns)}"
+    given = ", ".join(["*", *nothing])
+    query = f"INSERT INTO {table.name} ({names}) SELECT {given} FROM {_unnest(table, columns)}"
     return connection.exec_driver_sql(
         f"{query} ON CONFLICT {conflict}", _arrays(table, columns)
     ).rowcount

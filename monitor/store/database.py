@@ -12,10 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from monitor.errors import StoreError
@@ -23,6 +19,7 @@ from monitor.settings.kinds import Url
 from monitor.store import bulk
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_VERSIONS = "alembic_version"  # Alembic's own table, of one row
 _UNRELEASED = frozenset(f"{number:04}" for number in range(1, 12))  # schemas of the development
 PAGE_CACHE_KILOBYTES = 32_000
 """Memory of a connection to SQLite at most, which any decisions fill with time.
@@ -167,7 +164,8 @@ def _prepare_server(connection: Any, _record: object) -> None:
 def _begin_sqlite(connection: sa.Connection) -> None:
     # A deferred transaction that turns into a writer can fail with "locked" half-way.
     write = connection.get_execution_options().get("write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    driver: Any = connection.connection.driver_connection  # a dozen times a cycle: no detours
+    driver.execute("BEGIN IMMEDIATE" if write else "BEGIN")
 
 
 def is_there(engine: sa.Engine) -> bool:
@@ -259,13 +257,6 @@ def database_now(connection: sa.Connection) -> int:
     return int(connection.exec_driver_sql(query).scalar_one())
 
 
-def _config(connection: sa.Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS))
-    config.attributes["connection"] = connection
-    return config
-
-
 def schema_revision(engine: sa.Engine) -> str | None:
     """The schema version the database is at; None for an empty database.
 
@@ -277,7 +268,9 @@ def schema_revision(engine: sa.Engine) -> str | None:
 
 
 def _known_revision(connection: sa.Connection) -> str | None:
-    found = MigrationContext.configure(connection).get_current_revision()
+    found: str | None = None
+    if sa.inspect(connection).has_table(_VERSIONS):
+        found = connection.exec_driver_sql(f"SELECT version_num FROM {_VERSIONS}").scalar()
     if found in _UNRELEASED:
         raise StoreError(
             f"the database has schema {found} of the development, which was never released:"
@@ -291,17 +284,21 @@ def _known_revision(connection: sa.Connection) -> str | None:
     return found
 
 
-def _revisions() -> set[str]:
-    """All schema versions this program knows."""
-    return {one.revision for one in ScriptDirectory(str(_MIGRATIONS)).walk_revisions()}
+def _revisions() -> list[str]:
+    """All schema versions this program knows, in order: the names of their files begin with them.
+
+    Alembic would say the same and takes a while to load; most starts find nothing to migrate.
+    """
+    files = (_MIGRATIONS / "versions").glob("r*_*.py")
+    return sorted((file.name[1:].partition("_")[0] for file in files), key=int)
 
 
 def head_revision() -> str:
     """The schema version this program needs."""
-    head = ScriptDirectory(str(_MIGRATIONS)).get_current_head()
-    if head is None:  # pragma: no cover - the package always ships migrations
+    known = _revisions()
+    if not known:  # pragma: no cover - the package always ships migrations
         raise StoreError("the installation has no migrations; install slicewatch again")
-    return head
+    return known[-1]
 
 
 def migrate(engine: sa.Engine) -> None:
@@ -320,7 +317,17 @@ def migrate(engine: sa.Engine) -> None:
             connection.execute(sa.text("SET LOCAL lock_timeout = 0"))  # a migration may take hours
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_MIGRATION_LOCK)))
         _known_revision(connection)  # again: a newer program may have been the one waited for
-        command.upgrade(_config(connection), "head")
+        _upgrade(connection)
+
+
+def _upgrade(connection: sa.Connection) -> None:
+    from alembic import command  # noqa: PLC0415 - slow to load, see _revisions
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def require_head(engine: sa.Engine) -> None:

@@ -24,6 +24,12 @@ from monitor.store.database import writing
 from monitor.store.schema import cell, exclusion, released, resumption, version
 
 _NAMED_VERSIONS = 10  # as many as an error can name and still be read
+_EXCLUSIONS = sa.select(exclusion).order_by(exclusion.c.id)
+_LOSSES = (
+    sa.select(resumption)
+    .where(resumption.c.from_offset.is_not(None))
+    .order_by(resumption.c.resumed_at, resumption.c.topic, resumption.c.part)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,7 @@ def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
             row.excluded_at,
             row.lifted_at,
         )
-        for row in connection.execute(sa.select(exclusion).order_by(exclusion.c.id))
+        for row in connection.execute(_EXCLUSIONS)
     ]
 
 
@@ -183,13 +189,8 @@ def _require_version(connection: sa.Connection, text: str) -> None:
 
 def read_losses(connection: sa.Connection) -> tuple[Loss, ...]:
     """Every gap, oldest first; a start that a person chose for a shard lost nothing."""
-    query = (
-        sa.select(resumption)
-        .where(resumption.c.from_offset.is_not(None))
-        .order_by(resumption.c.resumed_at, resumption.c.topic, resumption.c.part)
-    )
     return tuple(
-        Loss(row.topic, row.lost_from, row.lost_until) for row in connection.execute(query)
+        Loss(row.topic, row.lost_from, row.lost_until) for row in connection.execute(_LOSSES)
     )
 
 

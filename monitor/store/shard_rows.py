@@ -15,6 +15,9 @@ from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
 
 _ALL = sa.select(ownership).order_by(ownership.c.topic, ownership.c.part)
+_NEWEST = sa.select(sa.func.max(ownership.c.max_decided_at)).where(
+    ownership.c.topic == sa.bindparam("of")
+)
 _IN_USE = ownership.c.retired_at.is_(None)
 """Condition for shards of a topic in the settings: of a retired one nothing is awaited."""
 
@@ -96,8 +99,7 @@ def _slowest(marks: Sequence[tuple[int | None, bool]]) -> int | None:
 
 def read_newest(connection: sa.Connection, topic: str) -> int | None:
     """Newest event time that any shard of a topic has stored; None before the first."""
-    newest = sa.select(sa.func.max(ownership.c.max_decided_at)).where(ownership.c.topic == topic)
-    found: int | None = connection.execute(newest).scalar()
+    found: int | None = connection.execute(_NEWEST, {"of": topic}).scalar()
     return found
 
 

@@ -10,8 +10,11 @@ from exchange_oracle import Ints, Known, Solver
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from monitor.core.privacy.exchange import given_away
+from monitor.core.privacy.exchange import SmallRuns, _BlockQuestion, given_away
+from monitor.core.privacy.exchange_partners import Diagonals
 from monitor.core.privacy.exchange_program import Program
+from monitor.core.privacy.exchange_tables import ExchangeTable
+from monitor.core.privacy.exchanges import Exchanges
 
 K = 5
 """As good as any other, and quickly solved."""
@@ -156,6 +159,94 @@ def test_little_is_held_back_that_could_be_published(seed: int) -> None:
                 closed += may_close(*block, K)
     assert safe > 10
     assert closed >= 0.95 * safe
+
+
+Asked = tuple[list[Ints], int, list[Ints], list[Ints] | None, int | None]
+"""Arguments of a question."""
+
+
+def questions(seed: int, count: int) -> list[Asked]:
+    """Tables of two and of three crossed attributes, by one kind and by several."""
+    rng, found = np.random.default_rng(seed), list[Asked]()
+    while len(found) < count:
+        sizes = [(3, 4), (2, 6), (4, 4), (2, 3, 3)][int(rng.integers(4))]
+        parts, kinds = int(rng.integers(2, 6)), int(rng.choice([1, 1, 3]))
+        shape = (kinds, *sizes, parts)
+        counts = rng.poisson(rng.choice([0.5, 1, 3]) * rng.gamma(1, 1, (kinds, *sizes, 1)), shape)
+        counts = counts.astype(np.int64)
+        runs = [np.cumsum(np.append(0, rng.random(parts - 1) < 0.7)) for _ in sizes]
+        local = [counts.sum(axis=0, keepdims=True)] * len(sizes)
+        found.append((local, K, runs, None, None))
+        if kinds > 1:
+            beside = [one // 2 for one in runs]
+            found.append(([counts] * len(sizes), K, runs, beside, (K + 1) // 2))
+    return found
+
+
+def answer(asked: Asked) -> tuple[int, ...] | None:
+    tables, k, together, beside, numbers = asked
+    return given_away(tables, k, together, beside, numbers=numbers)
+
+
+def test_what_is_asked_first_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run by itself, and all cells to exchange with: the same cells are given away."""
+    asked = questions(3, 60)
+    quick = [answer(one) for one in asked]
+
+    def each(self: _BlockQuestion, small: SmallRuns) -> SmallRuns:
+        for axis, table in enumerate(self.tables):
+            small = small.take(self._too_few(small, axis, table))
+        return small
+
+    monkeypatch.setattr(_BlockQuestion, "_doubtful", each)
+    assert [answer(one) for one in asked] == quick
+    assert 5 < sum(one is None for one in quick) < len(quick) - 5
+
+
+def runs_of(asked: Asked) -> list[tuple[ExchangeTable, SmallRuns]]:
+    """Small runs of a question as each marginal publishes them."""
+    counts, k, together, beside, _ = asked
+    beside = together if beside is None else beside
+    tables = [ExchangeTable.of(*one) for one in zip(counts, together, beside, strict=True)]
+    cells = np.arange(len(tables[0].full))
+    return [(table, SmallRuns.of(table, cells, table.groups, k)) for table in tables]
+
+
+def test_no_more_come_than_there_is_room_for() -> None:
+    for asked in questions(5, 40):
+        for axis, (table, small) in enumerate(runs_of(asked)):
+            room = table.room(axis, small.cells, small.least)
+            every = np.full(len(room), 10**9)
+            for quick in (True, False):
+                exchanges = Exchanges(table, axis, False)
+                come = exchanges.up_to(every, small.cells, small.least, quick=quick)
+                assert (come <= room).all()
+
+
+def test_cells_that_promise_most_are_others_and_come_once() -> None:
+    for asked in questions(7, 40):
+        for table, small in runs_of(asked):
+            partners, still = (
+                Diagonals(table, small.cells, small.least),
+                np.arange(len(small.total)),
+            )
+            turns = np.array([partners.of(turn, still) for turn in range(partners.count)])
+            assert (turns != table.values[:, small.cells]).all()
+            for run in range(len(still)):
+                assert len(np.unique(turns[:, :, run], axis=0)) == partners.count
+
+
+def test_a_run_without_one_that_could_hold_k_is_still_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A control: if all were left out with the shortest ones, the attacker would find a count."""
+    monkeypatch.setattr(
+        SmallRuns, "without", lambda self, _: self.take(np.zeros(len(self.total), bool))
+    )
+    parts = np.arange(2)
+    attacker, rows = solver(LEAKS, (parts, parts))
+    assert may_close(LEAKS, (parts, parts), 11)
+    assert (1, 0, 1) in attacker.given_away(rows, 11, [0, 1])
 
 
 Joint = tuple[Ints, dict[str, Ints]]

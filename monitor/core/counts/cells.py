@@ -216,15 +216,22 @@ def parse_atom(text: str) -> dict[str, str]:
     Raises:
         ValueError: it is no such text.
     """
+    return dict(_pairs(text))
+
+
+@lru_cache(maxsize=65_536)
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """Names and values; an atom is taken apart in every publication, for every table."""
     if "\\" not in text:
-        return dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
+        plain = dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
+        return tuple(plain.items())
     values, end = {}, 0
     while end < len(text):
         pair = _PAIR.match(text, end)
         if pair is None:
             raise ValueError("not the text of an atom")
         values[pair[1]], end = _ESCAPED.sub(r"\1", pair[2]), pair.end()
-    return values
+    return tuple(values.items())
 
 
 def _escaped(value: str) -> str:

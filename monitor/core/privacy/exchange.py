@@ -35,7 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.privacy.exchanges import Exchanges, ExchangeTable, Groups
+from monitor.core.privacy.exchange_tables import ExchangeTable, Groups
+from monitor.core.privacy.exchanges import Exchanges
 from monitor.core.privacy.families import SliceFamily
 
 if TYPE_CHECKING:
@@ -180,15 +181,39 @@ class _BlockQuestion:
         return list(groups.values())
 
     def _doubtful(self, small: SmallRuns) -> SmallRuns:
-        """The runs for which exchanges of every one attribute are too few."""
+        """The runs for which exchanges of every one attribute are too few.
+
+        Tried first are the shortest ones, and cells that promise most: in a world in which a run
+        holds k, each run that it is part of holds k too.
+        """
+        shortest = small.take(small.shortest)
+        could = self._could_come(shortest, self.k - shortest.total)
+        small = small.without(shortest.take(could))
+        small = small.take(~self._could_come(small, self._wanted(small)))
         for axis, table in enumerate(self.tables):
             if len(small.total):
                 small = small.take(self._too_few(small, axis, table))
         return small
 
+    def _wanted(self, small: SmallRuns) -> Int64s:
+        """How many more would be enough."""
+        return np.asarray(np.minimum(self.k - small.total, self.numbers - 1))
+
+    def _could_come(self, small: SmallRuns, wanted: Int64s) -> Bools:
+        """The runs into which it is quickly seen that so many could come, some of all."""
+        found = np.zeros(len(wanted), bool)
+        for axis, table in enumerate(self.tables):
+            left = np.flatnonzero(~found)
+            left = left[table.room(axis, small.cells[left], small.least[:, left]) >= wanted[left]]
+            if len(left):
+                asked = wanted[left], small.cells[left], small.least[:, left]
+                come = Exchanges(table, axis, False).up_to(*asked, quick=True)
+                found[left] = come >= wanted[left]
+        return found
+
     def _too_few(self, small: SmallRuns, axis: int, table: ExchangeTable) -> Bools:
         """The runs for which exchanges of one attribute are too few."""
-        wanted = np.minimum(self.k - small.total, self.numbers - 1)
+        wanted = self._wanted(small)
         more = Exchanges(table, axis, False).up_to(wanted, small.cells, small.least)
         still = more < wanted
         if still.any():
@@ -215,12 +240,14 @@ class SmallRuns:
         least: first part and end (exclusive) of each, shape (2, R).
         most: the same with the empty parts around it.
         total: how many it holds, shape (R,).
+        shortest: whether it has one part that is not empty: as the marginal publishes them.
     """
 
     cells: Int64s
     least: Int64s
     most: Int64s
     total: Int64s
+    shortest: Bools
 
     @classmethod
     def of(cls, table: ExchangeTable, cells: Int64s, groups: Groups, k: int) -> SmallRuns:
@@ -240,9 +267,21 @@ class SmallRuns:
         first, end = groups.starts, groups.ends
         least = np.stack([first[there[i]], end[there[j]]])
         most = np.stack([first[before[i] + 1], end[after[j] - 1]])
-        return cls(cells[cell[i]], least, most, total)
+        return cls(cells[cell[i]], least, most, total, i == j)
+
+    def without(self, others: SmallRuns) -> SmallRuns:
+        """Those that hold none of some others, whose runs have no part in common."""
+        if not len(others.total):
+            return self
+        parts = int(self.least.max()) + 1
+        first = np.searchsorted(
+            others.cells * parts + others.least[0], self.cells * parts + self.least[0]
+        )
+        last = np.minimum(first, len(others.cells) - 1)
+        holds = (first == last) & (others.cells[last] == self.cells)
+        return self.take(~(holds & (others.least[1][last] <= self.least[1])))
 
     def take(self, runs: Bools) -> SmallRuns:
         """Some of them."""
         columns = self.least[:, runs], self.most[:, runs]
-        return SmallRuns(self.cells[runs], *columns, self.total[runs])
+        return SmallRuns(self.cells[runs], *columns, self.total[runs], self.shortest[runs])

@@ -16,124 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
+from monitor.core.privacy.exchange_partners import AllPartners, Diagonals, Partners
+from monitor.core.privacy.exchange_tables import ExchangeTable
 
 Bools = npt.NDArray[np.bool_]
 
 _LARGEST = 2_000_000
 """Counts of what is used up by all questions that are answered at once, at most: 16 MB."""
-_FEW = 32
-"""Cells to exchange with that are put in order at first: hardly ever are more needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Successive parts that are published as one: the first part and end (exclusive) of each."""
-
-    starts: Int64s
-    ends: Int64s
-
-    @classmethod
-    def of(cls, together: Int64s) -> Groups:
-        """From a number for each part, not decreasing."""
-        starts = np.flatnonzero(np.append(True, np.diff(together) > 0))
-        return cls(starts, np.append(starts[1:], len(together)))
-
-    def summed(self, counts: Int64s) -> Int64s:
-        """Counts of parts (..., T) by group (..., B)."""
-        return np.asarray(np.add.reduceat(counts, self.starts, axis=-1))
-
-    def bounds(self, runs: Int64s) -> tuple[Int64s, Int64s]:
-        """What of each group is in runs (2, R): first part and end (exclusive), each (R, B)."""
-        first = np.maximum(runs[0][:, None], self.starts)
-        return first, np.maximum(np.minimum(runs[1][:, None], self.ends), first)
-
-    def has(self, runs: Int64s) -> bool:
-        """Return True when every run is one of whole groups."""
-        return bool(np.isin(runs[0], self.starts).all() and np.isin(runs[1], self.ends).all())
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeBlocks:
-    """Successive groups in which two kinds may exchange and exchange back.
-
-    Attributes:
-        starts: first group of each block.
-        block: of each group.
-    """
-
-    starts: Int64s
-    block: Int64s
-
-    @classmethod
-    def of(cls, numbers: Int64s) -> ExchangeBlocks:
-        """From a number for each group, not decreasing."""
-        new = np.append(True, np.diff(numbers) > 0)
-        return cls(np.flatnonzero(new), np.cumsum(new) - 1)
-
-    def summed(self, counts: Int64s) -> Int64s:
-        """Counts of groups (Z, R, B) by block."""
-        return np.asarray(np.add.reduceat(counts, self.starts, axis=2))
-
-    def first(self, counts: Int64s, most: Int64s) -> Int64s:
-        """The first ``most`` (Z, R, blocks) of the counts (Z, R, B) in each block."""
-        running = counts.cumsum(axis=2)
-        if len(self.starts) > 1:
-            running -= (running[:, :, self.starts] - counts[:, :, self.starts])[:, :, self.block]
-            most = most[:, :, self.block]
-        taken = np.minimum(running, most)
-        found = taken.copy()
-        found[:, :, 1:] -= taken[:, :, :-1]
-        found[:, :, self.starts] = taken[:, :, self.starts]
-        return np.asarray(found)
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeTable:
-    """Counts for the exchange of one attribute.
-
-    Attributes:
-        sizes: how many values each crossed attribute has; cells are numbered row by row.
-        values: of the crossed attributes, of each cell, shape (C, cells).
-        strides: how far apart the cells of successive values are, (C,).
-        running: counts before each part and after the last, shape (Z, cells, T + 1).
-        cells: counts by group, shape (Z, cells, B).
-        full: all counts of each cell.
-        groups: parts that are published as one by whatever has the attribute.
-        blocks: of groups, in which two kinds may exchange and exchange back.
-        whole: all groups as one: for a kind by itself.
-    """
-
-    sizes: tuple[int, ...]
-    values: Int64s
-    strides: Int64s
-    running: Int64s
-    cells: Int64s
-    full: Int64s
-    groups: Groups
-    blocks: ExchangeBlocks
-    whole: ExchangeBlocks
-
-    @property
-    def kinds(self) -> int:
-        """Kinds that exchange with each other: where two attributes are crossed."""
-        return len(self.cells) if len(self.sizes) == 2 else 1  # noqa: PLR2004
-
-    @classmethod
-    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> ExchangeTable:
-        """From counts of parts, shape (Z, ..., T), and the numbers of what is published as one."""
-        groups = Groups.of(together)
-        kinds, *sizes, parts = counts.shape
-        flat = counts.reshape(kinds, prod(sizes), parts)
-        running = np.zeros((*flat.shape[:2], parts + 1), np.int64)
-        flat.cumsum(axis=2, out=running[:, :, 1:])
-        values = np.indices(sizes).reshape(len(sizes), -1)
-        strides = np.array([prod(sizes[axis + 1 :]) for axis in range(len(sizes))], np.int64)
-        blocks, whole = beside[groups.starts], np.zeros_like(groups.starts)
-        return cls(
-            *(tuple(sizes), values, strides),
-            *(running, groups.summed(flat), flat.sum(axis=(0, 2))),
-            *(groups, ExchangeBlocks.of(blocks), ExchangeBlocks.of(whole)),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +42,22 @@ class Exchanges:
     axis: int
     lose: bool
 
-    def up_to(self, wanted: Int64s, cells: Int64s, runs: Int64s) -> Int64s:
+    def up_to(self, wanted: Int64s, cells: Int64s, runs: Int64s, *, quick: bool = False) -> Int64s:
         """How many can be made for each of R questions, shape (R,): enough, or all.
 
         Args:
             wanted: enough of each.
             cells: the cell of each.
             runs: first part and end (exclusive) of each, shape (2, R).
+            quick: whether only cells are tried that promise most: then it may be fewer than all.
         """
         flips = _Flips.of(self.table, self.axis)
         at_once = max(1, _LARGEST // max(1, flips.size))
         total = np.zeros(len(wanted), np.int64)
         for start in range(0, len(wanted), at_once):
             some = slice(start, start + at_once)
-            total[some] = _Round(self, flips, cells[some], runs[:, some]).up_to(wanted[some])
+            asked = _Round(self, flips, cells[some], runs[:, some], quick=quick)
+            total[some] = asked.up_to(wanted[some])
         return total
 
 
@@ -220,13 +111,17 @@ def _slots(sizes: Sequence[int], flip: Flip) -> int:
 class _Round:
     """Some questions, and what was used up by the exchanges that were made for each."""
 
-    def __init__(self, asked: Exchanges, flips: _Flips, cells: Int64s, runs: Int64s) -> None:
+    def __init__(
+        self, asked: Exchanges, flips: _Flips, cells: Int64s, runs: Int64s, *, quick: bool
+    ) -> None:
         table = asked.table
         self._table, self._axis, self._lose, self._flips = table, asked.axis, asked.lose, flips
         self._cells, self._values = cells, table.values[:, cells]
         self._first, self._end = table.groups.bounds(runs)
-        self._whole_groups = table.groups.has(runs)
-        self._partners = _Partners(table, asked.axis, cells)
+        self._inside = self._end > self._first if table.groups.has(runs) else None
+        self._partners: Partners = (
+            Diagonals(table, cells, runs) if quick else AllPartners(table, asked.axis, cells)
+        )
         kinds, _, groups = table.cells.shape
         self._used = {
             flip: np.zeros((kinds, len(cells), slots, groups), np.int64)
@@ -246,7 +141,7 @@ class _Round:
 
     def _steps(self) -> Iterator[Callable[[Int64s], Int64s]]:
         """What is tried, one after the other, each for the questions that still want exchanges."""
-        if not self._whole_groups:
+        if self._inside is None:
             for turn in range(self._table.sizes[self._axis] - 1):
                 yield partial(self._of_instants, turn)
         for shift in range(self._table.kinds):
@@ -272,31 +167,42 @@ class _Round:
         Those of the cell and with its values but one are of one kind, the others of the kind that
         comes ``shift`` later.
         """
-        other = self._table.values[:, self._partners.of(turn, still)]
-        mine, own = self._touched(self._flips.mine, other, still), self._own(still)
-        there = [self._touched(flip, other, still) for flip in self._flips.there]
-        back = [self._touched(flip, other, still) for flip in self._flips.back]
-        come = reduce(np.minimum, (_later(self._anywhere(one), shift) for one in there))
-        go = reduce(np.minimum, (_later(self._anywhere(one), shift) for one in back))
-        come, go = np.minimum(come, self._come(mine)), np.minimum(go, self._go(own))
+        total = np.zeros(len(still), np.int64)
+        other = self._partners.of(turn, still)
+        come = self._less(self._flips.there, other, still, shift)
+        come = np.minimum(come, self._come(self._touched(self._flips.mine, other, still)))
+        some = np.flatnonzero(come.any(axis=(0, 2)))
+        if not len(some):
+            return total
+        come, other, still = come[:, some], other[:, some], still[some]
+        own = self._own(still)
+        go = np.minimum(self._less(self._flips.back, other, still, shift), self._go(own))
         blocks = self._table.blocks if shift else self._table.whole
         made = np.minimum(blocks.summed(come), blocks.summed(go))
         come, go = blocks.first(come, made), blocks.first(go, made)
-        self._use(mine, come)
+        self._use(self._touched(self._flips.mine, other, still), come)
         self._use(own, go)
-        for one in there:
-            self._use(one, _later(come, -shift))
-        for one in back:
-            self._use(one, _later(go, -shift))
-        return np.asarray(made.sum(axis=(0, 2)))
+        for flips, used in ((self._flips.there, come), (self._flips.back, go)):
+            for flip in flips:
+                if flip in self._used:
+                    self._use(self._touched(flip, other, still), _later(used, -shift))
+        total[some] = made.sum(axis=(0, 2))
+        return total
+
+    def _less(self, flips: Sequence[Flip], other: Int64s, still: Int64s, shift: int) -> Int64s:
+        """What the fewest of some cells have left, of the kind that comes ``shift`` later."""
+        left = (self._anywhere(self._touched(flip, other, still)) for flip in flips)
+        return reduce(np.minimum, (_later(one, shift) for one in left))
 
     def _touched(self, flip: Flip, other: Int64s, still: Int64s) -> _Touched:
         """The cells that have some values of the other ones (C, R), and the rest of our own."""
-        values = np.where(np.array(flip)[:, None], other, self._values[:, still])
-        slot = np.zeros_like(still)
-        for size, value, one in zip(self._table.sizes, other, flip, strict=True):
-            slot = slot * size + value if one else slot
-        return _Touched(flip, self._table.strides @ values, slot, still)
+        cells, slot = self._cells[still], np.zeros_like(still)
+        for axis, one in enumerate(flip):
+            if one:
+                moved = other[axis] - self._values[axis, still]
+                cells = cells + moved * self._table.strides[axis]
+                slot = slot * self._table.sizes[axis] + other[axis]
+        return _Touched(flip, cells, slot, still)
 
     def _own(self, still: Int64s) -> _Touched:
         """The cells that are asked about."""
@@ -312,6 +218,9 @@ class _Round:
 
     def _counted(self, one: _Touched, *, outside: bool) -> Int64s:
         """The counts inside the runs, or outside, (Z, R, B)."""
+        if self._inside is not None:
+            there = self._inside[one.still] != outside
+            return np.asarray(np.where(there, self._table.cells[:, one.cells], 0))
         running, rows = self._table.running, one.cells[:, None]
         inside = running[:, rows, self._end[one.still]] - running[:, rows, self._first[one.still]]
         return np.asarray(self._table.cells[:, one.cells] - inside if outside else inside)
@@ -338,44 +247,6 @@ class _Touched:
     cells: Int64s
     slot: Int64s
     still: Int64s
-
-
-class _Partners:
-    """Cells to exchange with: they have no crossed value in common with a cell.
-
-    Attributes:
-        count: how many each cell has.
-    """
-
-    def __init__(self, table: ExchangeTable, axis: int, cells: Int64s) -> None:
-        self.count = prod(size - 1 for size in table.sizes)
-        self._table = table
-        self._axis = axis
-        self._known, self._of = np.unique(cells, return_inverse=True)
-        self._order = np.empty((len(self._known), 0), np.int64)
-
-    def of(self, turn: int, still: Int64s) -> Int64s:
-        """The partner of some questions that has its turn: those that can exchange most first."""
-        if turn >= self._order.shape[1]:
-            self._order = self._fullest_first(self.count if turn else _FEW)
-        return np.asarray(self._order[self._of[still], turn])
-
-    def _fullest_first(self, count: int) -> Int64s:
-        """So many partners of each cell; of equally full ones, the first."""
-        table, axis, cells = self._table, self._axis, self._known
-        values, full = table.values, table.full
-        flipped = (
-            cells[:, None] + (values[axis] - values[axis, cells][:, None]) * table.strides[axis]
-        )
-        place = np.arange(len(full))
-        rank = place - np.minimum(full, full[flipped]) * len(full)
-        for one in values:
-            rank[one == one[cells][:, None]] = np.iinfo(np.int64).max
-        if count < self.count:
-            first = np.argpartition(rank, count, axis=1)[:, :count]
-            rank = np.take_along_axis(rank, first, axis=1)
-            return np.take_along_axis(first, np.argsort(rank, axis=1), axis=1)
-        return np.argsort(rank, axis=1)[:, : self.count]
 
 
 def _later(counts: Int64s, shift: int) -> Int64s:

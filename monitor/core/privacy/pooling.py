@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -41,11 +42,16 @@ class MergeMap:
     """
 
     kept: Mapping[str, tuple[str, ...]]
+    # A map is asked for a week, in every table of every publication, for the same texts.
+    _names: dict[str, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def name(self, text: str) -> str:
         """The slice that a slice is shown in."""
+        if (known := self._names.get(text)) is not None:
+            return known
         pairs = parse_atom(text).items()
-        return atom_text({name: v if v in self.kept[name] else OTHER for name, v in pairs})
+        name = atom_text({name: v if v in self.kept[name] else OTHER for name, v in pairs})
+        return self._names.setdefault(text, name)
 
     def joined(self, rows: Sequence[str]) -> Int64s:
         """For each row of a finer map the number of the row that it is pooled into, from 0."""
@@ -53,6 +59,8 @@ class MergeMap:
 
     def without(self, late: Collection[Listed]) -> MergeMap:
         """The map that pools these values too."""
+        if not late:
+            return self
         return MergeMap(
             {
                 name: tuple(value for value in values if (name, value) not in late)
@@ -64,13 +72,24 @@ class MergeMap:
     def slices(self) -> tuple[str, ...]:
         """All rows of the group-by, sorted: every combination, so that a row reveals no cell."""
         names = sorted(self.kept)
-        combinations = product(*(self.kept[name] for name in names))
-        return tuple(sorted(atom_text(dict(zip(names, c, strict=True))) for c in combinations))
+        return combinations_of(tuple(names), tuple(tuple(self.kept[name]) for name in names))
 
     def apply(self, counts: SliceCounts) -> SliceCounts:
         """Pool a window's counts; rows without decisions hold zeros."""
         pooled = counts.pooled([self.name(text) for text in counts.slices])
         return aligned(pooled, tuple(sorted({*self.slices, *pooled.slices})))
+
+
+@lru_cache(maxsize=64)
+def combinations_of(names: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """All slices of a group-by whose attributes have these values, sorted.
+
+    Example:
+        >>> combinations_of(("a", "b"), (("x", "y"), ("z",)))
+        ('a=x,b=z', 'a=y,b=z')
+    """
+    rows = product(*values)
+    return tuple(sorted({atom_text(dict(zip(names, row, strict=True))) for row in rows}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 
 from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Limits, Metric
-from monitor.core.counts.cells import Counts, Int64s, atom_text, parse_atom
+from monitor.core.counts.cells import Counts, Int64s, parse_atom
 from monitor.core.counts.coding import Coding, Listed
 from monitor.core.counts.rollup import (
     CellIndex,
@@ -38,7 +37,7 @@ from monitor.core.counts.rollup import (
 )
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.guards import opened
-from monitor.core.privacy.pooling import MergeMap, aligned, merge_map
+from monitor.core.privacy.pooling import MergeMap, aligned, combinations_of, merge_map
 from monitor.core.publish.rows import LabelledRows, Policy, Rolled, build_rows
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -341,11 +340,10 @@ class Builder:
     ) -> tuple[SliceRow, ...]:
         """Declared slices without a row of their own: hidden, like any other small one."""
         values = {a.name: a.values for a in self.coding.attributes}
-        declared = {
-            atom_text(dict(zip(group.attributes, combination, strict=True)))
-            for combination in product(*(values.get(name, ()) for name in group.attributes))
-        }
-        missing = sorted(declared - {row.slice for row in rows})
+        listed = tuple(tuple(values.get(name, ())) for name in group.attributes)
+        declared = combinations_of(tuple(group.attributes), listed)
+        there = {row.slice for row in rows}
+        missing = [text for text in declared if text not in there]
         return tuple(SliceRow(text, hidden(rolled.metrics)) for text in missing)
 
 

@@ -7,15 +7,17 @@ the page, its bytes) is made of nothing but the row and its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
-from monitor.core.publish.snapshot import SliceRow, Snapshot
+from monitor.core.publish.snapshot import GroupTable, SliceRow, Snapshot, WindowTable
 
 _T = TypeVar("_T")
+_Table = TypeVar("_Table", GroupTable, WindowTable)
 
 
 class RowPlace(NamedTuple):
-    """Where a row stands; the total has neither a group-by nor a slice.
+    """Place of a row; the total has neither a group-by nor a slice.
 
     Attributes:
         contract: its name.
@@ -74,3 +76,16 @@ def rows_in_place(snapshot: Snapshot) -> Iterator[tuple[RowPlace, SliceRow]]:
             for group in window.groups:
                 for row in group.rows:
                     yield RowPlace(contract.contract, group.group_by, row.slice, name, decides), row
+
+
+def with_known_rows(table: _Table, before: _Table) -> _Table:
+    """A table whose rows are those of another one where they say the same.
+
+    Whatever is made of a row is made anew where it is another one: found out here, they need not be
+    compared again by everybody who makes something of them.
+    """
+    if isinstance(table, WindowTable):
+        return replace(table, total=before.total) if table.total == before.total else table
+    known = {row.slice: row for row in before.rows}
+    found = ((row, known.get(row.slice)) for row in table.rows)
+    return replace(table, rows=tuple(old if old == row else row for row, old in found))

@@ -60,7 +60,7 @@ def _worst(slices: Sequence[SliceLine]) -> str:
 
 
 def beyond_limit(metric: Metric, slice_: str, gap: ShownGap | None, limit: float | None) -> str:
-    """Who is worse off, by how much, and the limit, in words."""
+    """The side that is worse off, by how much, and the limit, in words."""
     name = slice_name(slice_)
     if gap is None or not gap.value:
         return f"{name}: {RATED[metric]} outside the limit"

@@ -65,16 +65,26 @@ def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
         whole = moment_text(listed + kind.length)
         return since, f"Windows that begin then or later have it: from about {whole} on."
     if place.period(metric) is None:
-        what = "labels" if metric.labelled else "decisions"
-        return (
-            f"No hour of this table is complete in {what} yet.",
-            "It is shown after its first whole UTC day.",
-        )
+        return _nothing_yet(place.contract.k, metric)
+    audits = " more audits," if metric.labelled else ""
     return (
         f"Hidden for privacy: too few decisions or labels (under {place.contract.k}), or showing it"
         " would give away another hidden slice. Which of these it is, is not told.",
-        "Shown again once there are enough, no date is known; a longer window, or pooling it with"
-        " a similar value in the settings, helps.",
+        f"Shown again once there are enough, no date is known; a longer window,{audits} or pooling"
+        " it with a similar value in the settings, helps.",
+    )
+
+
+def _nothing_yet(k: int, metric: Metric) -> tuple[str, str]:
+    if not metric.labelled:
+        return (
+            "No hour of this table is complete in decisions yet.",
+            "It is shown after its first whole UTC day.",
+        )
+    return (
+        "No labels of this table are shown yet: it waits as a whole for its slowest slice.",
+        f"It is shown once each slice has no labels or at least {k} of each route; more audits, or"
+        " pooling rare values in the settings, help. How long that takes says: slicewatch check.",
     )
 
 

@@ -73,12 +73,8 @@ class Tolerance:
             return replace(gaps, ratio_lower=lower, ratio_upper=upper)
         return replace(gaps, lower=lower, upper=upper)
 
-    def contains(self, value: float, slack: float = SLACK) -> bool:
-        """Return True when a point is within the range."""
-        return self.low - slack <= value <= self.high + slack
-
     def sides_within(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
-        """Whether lower bounds are not below the range, and upper ones not above it."""
+        """Lower bounds that are not below the range, and upper ones that are not above it."""
         _, lower, upper = self.interval(gaps)
         return lower >= self.low - SLACK, upper <= self.high + SLACK
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from typing import TypeVar
 
@@ -17,6 +18,9 @@ from monitor.core.counts.coding import Coding
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 _Number = TypeVar("_Number", bound=np.generic)
+
+_KEPT = 1_024
+"""Answers of this module that are kept: each start of an evaluation asks several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class Comparisons:
     reversed: tuple[bool, ...]
 
 
+@lru_cache(_KEPT)
 def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
     """Every slice that a decision can be in, sorted: listed values, ``__other__``, ``__missing__``.
 
@@ -63,6 +68,7 @@ def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
     )
 
 
+@lru_cache(_KEPT)
 def comparisons(
     contract: Contract, group: GroupBy, metric: Metric, kind: StreamKind, coding: Coding
 ) -> Comparisons:

@@ -9,7 +9,7 @@ requested as its decisions say, is not bet on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -60,6 +60,23 @@ class _Plans:
 
 
 @dataclass(slots=True)
+class _PlansAhead:
+    """Plans of a day that has not begun.
+
+    Attributes:
+        day: index of that UTC day.
+        today: what the day before had brought when they were begun: with more of it they are wrong.
+        plans: as far as they are made.
+        left: makes one more of them at each step.
+    """
+
+    day: int
+    today: SliceCohort
+    plans: _Plans
+    left: Iterator[None]
+
+
+@dataclass(slots=True)
 class GroupTests:
     """The state of all streams of one group-by.
 
@@ -94,6 +111,7 @@ class GroupTests:
     divisor: float = 1
     labels: bool = True
     _plans: _Plans | None = None
+    _ahead: _PlansAhead | None = None
 
     @classmethod
     def start(
@@ -174,7 +192,10 @@ class GroupTests:
             self.binned[:] = 0  # columns change; one arm alone is no evidence of a gap
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
+            ahead = self._take_ahead(day, layout)
             self.day, self.today, self._plans, self.divisor = day, None, None, 1
+            if ahead is not None:
+                self._use(ahead)
             for gaps in self._compared.values():
                 gaps.hourly.begin_day()
         if not self.labels:
@@ -186,28 +207,63 @@ class GroupTests:
 
     def _require_plans(self) -> _Plans:
         """The plans of the day, made again after a restart; what waits must fit their columns."""
-        if self._plans is None:
-            self._plans = self._plan()
-            shape = (2, len(self.slices), self._plans.outcomes.columns)
-            if self.binned.shape != shape:
-                self.binned = np.zeros(shape)
-        return self._plans
+        return self._use(self._plan()) if self._plans is None else self._plans
+
+    def _use(self, plans: _Plans) -> _Plans:
+        self._plans = plans
+        shape = (2, len(self.slices), plans.outcomes.columns)
+        if self.binned.shape != shape:
+            self.binned = np.zeros(shape)
+        return plans
 
     def _plan(self) -> _Plans:
         plans = _Plans(Outcomes.of(self.ready.forecast()))
+        for _ in self._fill(plans):
+            pass
+        return plans
+
+    def _fill(self, plans: _Plans) -> Iterator[None]:
+        """Make the plans of a day, one at each step."""
         for metric in LABELLED:
             if metric in self.gaps:
-                hourly = self.gaps[metric].hourly
-                plans.gaps[metric] = {
-                    limit: GapBets(metric, limit).plan(plans.outcomes, hourly.reference)
-                    for limit in np.unique(hourly.limit).tolist()
-                }
+                hourly, by_limit = self.gaps[metric].hourly, dict[float, GapPlan]()
+                plans.gaps[metric] = by_limit
+                for limit in np.unique(hourly.limit).tolist():
+                    bets = GapBets(metric, limit)
+                    by_limit[limit] = bets.plan(plans.outcomes, hourly.reference)
+                    yield
             if metric in self.levels:
-                plans.levels[metric] = {
-                    limit: LevelBets(metric, limit).plan(plans.outcomes)
-                    for limit in np.unique(_limits(self.levels[metric])).tolist()
-                }
-        return plans
+                levels = plans.levels[metric] = dict[float, LevelPlan]()
+                for limit in np.unique(_limits(self.levels[metric])).tolist():
+                    levels[limit] = LevelBets(metric, limit).plan(plans.outcomes)
+                    yield
+
+    def plan_ahead(self, day: int) -> bool:
+        """Make one plan of a day that is to begin; returns False where there is none to be made.
+
+        They take as long as all else of an hour together, and what they are made of is known as
+        soon as the day before is consumed: nobody need wait for them when the day begins.
+        """
+        if not self.labels or self.day is None or self.today is None or day <= self.day:
+            return False
+        ahead = self._ahead
+        if ahead is None or ahead.day != day or ahead.today is not self.today:
+            ready = replace(self.ready)
+            ready.learn(self.today, days=day - self.day)
+            plans = _Plans(Outcomes.of(ready.forecast()))
+            ahead = self._ahead = _PlansAhead(day, self.today, plans, self._fill(plans))
+        return next(ahead.left, True) is None
+
+    def _take_ahead(self, day: int, layout: Layout) -> _Plans | None:
+        """The plans of the day that begins, where all that they rest on was known before it."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is None or ahead.day != day or ahead.today is not self.today:
+            return None
+        if layout.rates != self.ready.layout.rates:
+            return None
+        for _ in ahead.left:
+            pass
+        return ahead.plans
 
     # Evidence.
 

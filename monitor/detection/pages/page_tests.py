@@ -205,6 +205,10 @@ class PageTests:
         listed = _listed([one for one in (ended, beside) if one is not None])
         return PageAdvance(tuple(crossed), ended, listed, seen)
 
+    def plan_ahead(self, day: int) -> bool:
+        """Make one plan of a UTC day that is to begin; returns False where none is left."""
+        return any(group.plan_ahead(day) for group in self.groups.values())
+
     @property
     def streams(self) -> list[Stream]:
         """All that is declared, in the order of the history."""

@@ -6,7 +6,9 @@ block of every family each row has none of them, or at least k (labels: in each 
 lies between two instants at which all families have an edge.
 
 Changes are counted by the fewest decisions that can be behind them: within a cell the largest
-change of any counter. What nets to nothing there is not seen by any reader either.
+change of any counter. What nets to nothing there is not seen by any reader either. How many labels
+there are is seen apart from what they say: so of first labels by themselves there are none or k
+too, however many corrections come with them.
 """
 
 from __future__ import annotations
@@ -131,13 +133,17 @@ def _all_enough(
     rows = rows_of.of(index)[at]
     block = np.searchsorted(edges, part.hours * HOUR, side="right")
     first, blocks = block.min(), int(np.ptp(block)) + 1
-    changes = np.abs(part.values).max(axis=1)
-    counted = np.zeros_like(part.values)
-    counted[:, Counter.LABELLED if units is None else Counter.N] = changes
     place = np.where(rows < 0, -1, (block - first) * size + rows)
-    tally = BlockTally.of(size * blocks, place, index.strata[at], counted)
+    changes = np.abs(part.values)
+    column = Counter.LABELLED if units is None else Counter.N
+    tallies = []
+    for numbers in (changes[:, column], changes.max(axis=1)):
+        counted = np.zeros_like(changes)
+        counted[:, column] = numbers
+        tallies.append(BlockTally.of(size * blocks, place, index.strata[at], counted))
+    k = state.family.k
     if units is None:
-        return tally.labelled(state.family.k)
+        return all(tally.labelled(k) for tally in tallies)
     block = np.searchsorted(edges, units.panes * HOUR, side="right") - first
     shares = rows_of.units(units, index).in_blocks(block, blocks).summed()
-    return replace(tally, units=shares).decided(state.family.k)
+    return all(replace(tally, units=shares).decided(k) for tally in tallies)

@@ -168,6 +168,14 @@ class DetectionState:
             listed=change.listed if self.policy.live else None,
         )
 
+    def plan_ahead(self) -> None:
+        """Where the newest hour was the last of its day, make one of the plans of the next one.
+
+        The state does not change by it: a plan is what the first hour of that day would make.
+        """
+        if self.consumed is not None and _begins_day(self.consumed + 1, self.consumed):
+            self.fleet.plan_ahead(_day(self.consumed + 1))
+
     def parts(self) -> dict[str, bytes]:
         """The state of all detectors, by name."""
         return self.fleet.parts() | self.advice.parts() | self.routes.parts()

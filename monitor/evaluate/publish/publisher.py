@@ -23,6 +23,7 @@ from monitor.core.privacy.release_blocks import (
     without,
 )
 from monitor.core.publish.contract_tables import BlockCounts, Builder, KeptLabels, Pooled
+from monitor.core.publish.each_row import with_known_rows
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, Snapshot, WindowTable
 from monitor.core.publish.states import GroupFindings, with_age, with_missing_labels
 from monitor.core.time import DAY, HOUR, WINDOWS, Grain, WindowKind
@@ -256,8 +257,8 @@ class _ContractMaker:
             return with_label_needs(contract, group, table)
 
         table = self._kept(place, kind, shown, make)
-        old = self.builder.old(table, release.decisions or 0)
-        table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
+        if old := self.builder.old(table, release.decisions or 0):
+            table = replace(table, rows=tuple(with_age(row, old) for row in table.rows))
         if decides:
             self.publisher.found.told(contract.name, table)
         return table
@@ -333,6 +334,8 @@ class _ContractMaker:
         twins = (tables.get((*place, name)) for name in self._alike(kind))
         twin = next((one for one in twins if one is not None and one[0] == shown), None)
         table = make() if twin is None else cast(_Table, twin[1])
+        if known is not None:
+            table = with_known_rows(table, cast(_Table, known[1]))
         tables[*place, kind.name] = (shown, table)
         return table
 

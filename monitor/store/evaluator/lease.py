@@ -20,6 +20,7 @@ _TAKE = sa.text(
     " WHERE role = :role AND (owner IS NULL OR owner = :owner OR until < :now)"
     " RETURNING epoch"
 )
+_FENCE = sa.text("UPDATE lease SET epoch = epoch WHERE role = :role AND epoch = :epoch")
 
 
 class Lease:
@@ -66,9 +67,6 @@ def require_epoch(connection: sa.Connection, epoch: int) -> None:
     Raises:
         FencedError: another evaluator has taken over.
     """
-    fence = connection.execute(
-        sa.text("UPDATE lease SET epoch = epoch WHERE role = :role AND epoch = :epoch"),
-        {"role": ROLE, "epoch": epoch},
-    )
+    fence = connection.execute(_FENCE, {"role": ROLE, "epoch": epoch})
     if fence.rowcount != 1:
         raise FencedError(ROLE)

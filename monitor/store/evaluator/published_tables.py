@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from operator import itemgetter
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -42,20 +42,23 @@ from monitor.store.schema import (
 DECISIONS, LABELLED = "decisions", "labelled"
 """Kinds of a window's periods: selection and blocked rates, and the rates that need labels."""
 
-_Row = dict[str, Any]
-_Group = tuple[_Row, WindowTable | GroupTable, Sequence[SliceRow]]
-_Rows = Mapping[tuple[Any, ...], tuple[Any, ...]]
-_RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
+_Row = tuple[Any, ...]
+"""The values of all columns but the day, in their order: those of the key come first."""
+_Where = tuple[str, str, str]  # contract, window, group-by
+_Group = tuple[_Where, WindowTable | GroupTable, Sequence[SliceRow]]
+_Rows = Mapping[_Row, _Row]
+_RATE = attrgetter("value", "lower", "upper", "at_least", "at_most", "support")
+_NO_RATE = (None,) * 6
 _GAP = (
     *("reference", "gap", "gap_lower", "gap_upper"),
     *("ratio", "ratio_lower", "ratio_upper", "verdict"),
 )
 
-_OWN = {
-    **{LimitKind.MAX_GAP: "own_max_gap", LimitKind.MIN_RATIO: "own_min_ratio"},
-    **{LimitKind.MIN_LEVEL: "own_min_level", LimitKind.MAX_LEVEL: "own_max_level"},
-}
-"""Columns of the limits that a slice has in place of the contract's."""
+_GAP_VALUES = attrgetter("value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper")
+_NO_GAP = (None,) * len(_GAP)
+_OWN = (LimitKind.MAX_GAP, LimitKind.MIN_RATIO, LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL)
+"""Limits that a slice has in place of the contract's, in the order of their columns."""
+_NO_OWN = (None,) * len(_OWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +184,8 @@ def _keys(table: sa.Table) -> list[str]:
 
 
 def _by_key(table: sa.Table, rows: Iterable[_Row]) -> _Rows:
-    names = [column.name for column in table.columns if column.name != "day"]
-    key, values = _taker(_keys(table)), _taker(names)
-    return {key(row): values(row) for row in rows}
-
-
-def _taker(names: Sequence[str]) -> Callable[[_Row], tuple[Any, ...]]:
-    """Takes these values of a row."""
-    take = itemgetter(*names)
-    return take if len(names) > 1 else lambda row: (take(row),)
+    length = len(_keys(table))
+    return {row[:length]: row for row in rows}
 
 
 def _replace(
@@ -226,103 +222,77 @@ def _if_other(connection: sa.Connection, table: sa.Table) -> str:
 
 
 def _contracts(snapshot: Snapshot, watermark: int) -> Iterator[_Row]:
-    for table in snapshot.contracts:
-        yield {
-            "contract": table.contract,
-            "version": table.version,
-            "owner": table.owner,
-            "synthetic": table.synthetic,
-            "k": table.k,
-            "verdict_window": table.window,
-            "complete_to": _instant(watermark),
-            "labels_mature_to": None if snapshot.frontier is None else _instant(snapshot.frontier),
-        }
+    mature_to = None if snapshot.frontier is None else _instant(snapshot.frontier)
+    for one in snapshot.contracts:
+        about = one.contract, one.version, one.owner, one.synthetic, one.k, one.window
+        yield *about, _instant(watermark), mature_to
 
 
 def _limits(snapshot: Snapshot) -> Iterator[_Row]:
     for table in snapshot.contracts:
-        limits = {
-            "max_gap": table.max_gaps,
-            "min_level": table.min_levels,
-            "max_level": table.max_levels,
-            "min_ratio": table.min_ratios,
-            "min_support": table.min_supports,
-        }
+        limits = (
+            table.max_gaps,
+            table.min_levels,
+            table.max_levels,
+            table.min_supports,
+            table.min_ratios,
+        )
         for metric in Metric:
-            values = {name: by_metric.get(metric) for name, by_metric in limits.items()}
-            if any(value is not None for value in values.values()):
-                yield {"contract": table.contract, "metric": metric.value, **values}
+            values = [by_metric.get(metric) for by_metric in limits]
+            if any(value is not None for value in values):
+                yield table.contract, metric.value, *values
 
 
 def _windows(groups: Iterable[_Group]) -> Iterator[_Row]:
     for where, table, _ in groups:
         for kind, period in ((DECISIONS, table.decisions), (LABELLED, table.labelled)):
             if period is not None:
-                yield {
-                    **where,
-                    "kind": kind,
-                    "starts_at": _instant(period.start),
-                    "ends_at": _instant(period.end),
-                    "data_lost": period.data_lost,
-                    "excluded": period.excluded,
-                }
+                span = _instant(period.start), _instant(period.end)
+                yield *where, kind, *span, period.data_lost, period.excluded
 
 
 def _rates(groups: Iterable[_Group], contracts: Mapping[str, ContractTable]) -> Iterator[_Row]:
     for where, _, rows in groups:
-        contract = contracts[where["contract"]]
+        contract = contracts[where[0]]
         for row in rows:
             for metric in row.states:
-                own = contract.own_limits_of(where["group_by"], row.slice, metric)
-                limits = {column: own.get(kind) for kind, column in _OWN.items()}
-                yield {**where, "slice": row.slice, **_metric(row, metric), **limits}
+                own = _own(contract, where[2], row.slice, metric) if contract.own_limits else ()
+                yield *where, row.slice, *_metric(row, metric), *(own or _NO_OWN)
+
+
+def _own(contract: ContractTable, group_by: str, slice_: str, metric: Metric) -> _Row:
+    own = contract.own_limits_of(group_by, slice_, metric)
+    return tuple(own.get(kind) for kind in _OWN)
 
 
 def _metric(row: SliceRow, metric: Metric) -> _Row:
-    return {
-        "metric": metric.value,
-        "kind": LABELLED if metric.labelled else DECISIONS,
-        "state": row.states[metric].value,
-        **_shown_rate(row.rates.get(metric)),
-        **_shown_gap(row.gaps.get(metric)),
-        "as_labelled": row.as_labelled.get(metric),
-        "completeness": row.completeness if metric.labelled else None,
-    }
+    labelled = metric.labelled
+    return (
+        metric.value,
+        LABELLED if labelled else DECISIONS,
+        row.states[metric].value,
+        *_shown_rate(row.rates.get(metric)),
+        *_shown_gap(row.gaps.get(metric)),
+        row.as_labelled.get(metric),
+        row.completeness if labelled else None,
+    )
 
 
 def _shown_rate(rate: ShownRate | None) -> _Row:
-    if rate is None:
-        return dict.fromkeys(_RATE)
-    return {
-        "value": rate.value,
-        "lower": rate.lower,
-        "upper": rate.upper,
-        "at_least": rate.at_least,
-        "at_most": rate.at_most,
-        "support": rate.support,
-    }
+    return _NO_RATE if rate is None else _RATE(rate)
 
 
 def _shown_gap(gap: ShownGap | None) -> _Row:
     if gap is None:
-        return dict.fromkeys(_GAP)
-    return {
-        "reference": gap.reference,
-        "gap": gap.value,
-        "gap_lower": gap.lower,
-        "gap_upper": gap.upper,
-        "ratio": gap.ratio,
-        "ratio_lower": gap.ratio_lower,
-        "ratio_upper": gap.ratio_upper,
-        "verdict": None if gap.verdict is None else gap.verdict.value,
-    }
+        return _NO_GAP
+    return gap.reference, *_GAP_VALUES(gap), None if gap.verdict is None else gap.verdict.value
 
 
 def _calibrations(groups: Iterable[_Group]) -> Iterator[_Row]:
     for where, _, rows in groups:
         for row in rows:
             for cell in row.calibration:
-                yield {**where, "slice": row.slice, "band": cell.band, **_shown_rate(cell.rate)}
+                yield *where, row.slice, cell.band, *_shown_rate(cell.rate)
 
 
 def _differing(snapshot: Snapshot, other: Snapshot | None) -> Iterator[_Group]:
@@ -330,13 +300,11 @@ def _differing(snapshot: Snapshot, other: Snapshot | None) -> Iterator[_Group]:
 
     Most stay the same from one publication to the next, and a slice has a dozen rows.
     """
-    same = (
-        {} if other is None else {tuple(where.values()): rows for where, _, rows in _groups(other)}
-    )
+    same = {} if other is None else {where: rows for where, _, rows in _groups(other)}
     if other is not None and _own_limits(snapshot) != _own_limits(other):
         same = {}
     for where, table, rows in _groups(snapshot):
-        theirs = {row.slice: row for row in same.get(tuple(where.values()), ())}
+        theirs = {row.slice: row for row in same.get(where, ())}
         yield where, table, [row for row in rows if theirs.get(row.slice) != row]
 
 
@@ -348,10 +316,10 @@ def _groups(snapshot: Snapshot) -> Iterator[_Group]:
     """Every group-by of every window, the total first: its key, its table, its slices."""
     for contract in snapshot.contracts:
         for window in contract.windows:
-            where = {"contract": contract.contract, "window_name": window.window}
-            yield {**where, "group_by": ""}, window, (window.total,)
+            where = contract.contract, window.window
+            yield (*where, ""), window, (window.total,)
             for group in window.groups:
-                yield {**where, "group_by": group.group_by}, group, group.rows
+                yield (*where, group.group_by), group, group.rows
 
 
 def _instant(at: int) -> str:

@@ -14,6 +14,10 @@ from monitor.store.schema import contract as contract_table
 from monitor.store.schema import snapshot
 from monitor.store.shard_rows import read_slowest
 
+_NEWEST = sa.text(
+    "SELECT id, body FROM snapshot WHERE id = (SELECT MAX(id) FROM snapshot) AND id <> :seen"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class ContractRecord:
@@ -78,13 +82,7 @@ class RecordStore:
         A database that has gone back in time has an older one than was seen.
         """
         with reading(self._engine) as connection:
-            row = connection.execute(
-                sa.text(
-                    "SELECT id, body FROM snapshot"
-                    " WHERE id = (SELECT MAX(id) FROM snapshot) AND id <> :seen"
-                ),
-                {"seen": seen},
-            ).one_or_none()
+            row = connection.execute(_NEWEST, {"seen": seen}).one_or_none()
         return None if row is None else (row.id, bytes(row.body))
 
     def snapshot_at(self, number: int) -> bytes | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 import sqlalchemy as sa
@@ -145,9 +146,11 @@ class ClosedPanes:
 
     def sums(self, grain: Grain, first: int, end: int) -> Counts:
         """Closed counts of the panes ``first`` to ``end`` (exclusive), added up by cell."""
+        # One pane has a cell once: there is nothing to add up.
+        columns, group = (_COUNTERS, "") if end - first == 1 else (SUMS, " GROUP BY cell")
         query = (
-            f"SELECT cell, {SUMS} FROM released"
-            " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+            f"SELECT cell, {columns} FROM released"
+            f" WHERE grain = :grain AND pane >= :first AND pane < :end{group} ORDER BY cell"
         )
         table = self._table(query, COUNTERS + 1, grain=int(grain), first=first, end=end)
         return Counts(table[:, 0], table[:, 1:])
@@ -216,4 +219,5 @@ class ClosedPanes:
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         with reading(self._engine) as connection:
             rows = connection.execute(sa.text(query), where).all()
-        return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)
+        values = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width)
+        return values.reshape(len(rows), width)

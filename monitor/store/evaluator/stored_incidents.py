@@ -38,6 +38,12 @@ _FIRST = ("first_value", "first_lower", "first_upper", "first_at")
 _OF_SLICE = ("group_by", "slice", "share", *_FIRST)
 _OWN = tuple(column.name for column in incident.c if column.name not in _FIRST)
 _OF_ACT = tuple(column.name for column in incident_act.c if column.name != "incident")
+_ACTS = (
+    sa.select(incident_act)
+    .join(incident, incident.c.id == incident_act.c.incident)
+    .order_by(incident_act.c.incident, incident_act.c.number)
+)
+_OPEN_ACTS = _ACTS.where(incident.c.resolved_at.is_(None))
 
 Acts = Mapping[int, tuple[Act, ...]]
 """By id of the incident, in their order; an incident without acts is absent."""
@@ -311,15 +317,8 @@ def _moment(at: int | None) -> str:
 
 def read_acts(connection: sa.Connection, where: sa.ColumnElement[bool] | None = None) -> Acts:
     """Acts on the incidents that fit a condition; on the unresolved ones where none is given."""
-    wanted = incident.c.resolved_at.is_(None) if where is None else where
-    rows = connection.execute(
-        sa.select(incident_act)
-        .join(incident, incident.c.id == incident_act.c.incident)
-        .where(wanted)
-        .order_by(incident_act.c.incident, incident_act.c.number)
-    )
     found: dict[int, list[Act]] = {}
-    for row in rows:
+    for row in connection.execute(_OPEN_ACTS if where is None else _ACTS.where(where)):
         found.setdefault(row.incident, []).append(_act(row))
     return {number: tuple(acts) for number, acts in found.items()}
 

@@ -31,6 +31,12 @@ _ALL = 1 << 31
 WEEKS_BEFORE = 51
 """With the week itself, a year."""
 _COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body", "rests"))
+_NEWEST_STORED = (
+    sa.select(weekly_release.c.week, sa.func.min(weekly_release.c.stored_at))
+    .group_by(weekly_release.c.week)
+    .order_by(weekly_release.c.week.desc())
+    .limit(1)
+)
 
 
 def stored_weeks(connection: sa.Connection) -> list[str]:
@@ -108,9 +114,7 @@ def stored_report(
 
 def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
     """The newest week that has a Release, and the wall clock at which the first was stored."""
-    column = weekly_release.c
-    query = sa.select(column.week, sa.func.min(column.stored_at)).group_by(column.week)
-    row = connection.execute(query.order_by(column.week.desc()).limit(1)).one_or_none()
+    row = connection.execute(_NEWEST_STORED).one_or_none()
     return None if row is None else (row[0], row[1])
 
 

@@ -24,6 +24,12 @@ _ADD = sa.text(
     " ON CONFLICT (topic, hour, part) DO UPDATE SET n = label_arrival.n + excluded.n"
 )
 
+_BY_HOUR = (
+    sa.select(label_arrival.c.hour, sa.func.sum(label_arrival.c.n).label("came"))
+    .where(label_arrival.c.topic == sa.bindparam("of"))
+    .group_by(label_arrival.c.hour)
+)
+
 
 def add_arrivals(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> None:
     """Add the labels of a flush to the present hour, in its transaction, once its fence is passed.
@@ -45,12 +51,7 @@ def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int 
         topic: of labels.
         now: by the database's clock, microseconds.
     """
-    one = label_arrival.c
-    found = connection.execute(
-        sa.select(one.hour, sa.func.sum(one.n).label("came"))
-        .where(one.topic == topic)
-        .group_by(one.hour)
-    )
+    found = connection.execute(_BY_HOUR, {"of": topic})
     arrivals = {row.hour: int(row.came) for row in found}
     return silent_since(arrivals, pane_of(now, Grain.HOUR))
 

@@ -27,6 +27,9 @@ from monitor.store.schema import counts, ownership
 
 _WEEKS_BACK = range(WEEK_HOURS, WEEKS * WEEK_HOURS + 1, WEEK_HOURS)
 _LOOKED_BACK = (DAY_HOURS, *_WEEKS_BACK)
+_SHARDS = sa.select(ownership).where(
+    ownership.c.topic.in_(sa.bindparam("topics", expanding=True)), ownership.c.retired_at.is_(None)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +84,7 @@ def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:
 
 
 def _shards(connection: sa.Connection, topics: tuple[str, str], now: int) -> list[ReadShard]:
-    one = ownership.c
-    rows = connection.execute(
-        sa.select(ownership).where(one.topic.in_(topics), one.retired_at.is_(None))
-    )
+    rows = connection.execute(_SHARDS, {"topics": topics})
     return [
         ReadShard(
             name=f"{row.topic}/{row.part}",

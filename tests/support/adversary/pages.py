@@ -26,7 +26,7 @@ _FIRST = re.compile(
 DECISIONS, LABELLED = "decisions", "labelled"
 METRICS = {DECISIONS: ("selection", "blocked"), LABELLED: ("tpr", "fpr", "ready")}
 
-_RATE = {
+RATE = {
     "slicewatch_slice_rate_ratio": "value",
     "slicewatch_slice_rate_lower_ratio": "lower",
     "slicewatch_slice_rate_upper_ratio": "upper",
@@ -123,9 +123,9 @@ class _Table:
         if name in _EDGES:
             ends = self.edges.setdefault(labels["kind"], [0, 0])
             ends[_EDGES[name]] = round(value * 1e6)
-        elif name in _RATE:
+        elif name in RATE:
             row = self.rows.setdefault(labels["slice"], {})
-            row.setdefault(labels["metric"], {})[_RATE[name]] = value
+            row.setdefault(labels["metric"], {})[RATE[name]] = value
         elif name in _ONE_OF and value:
             word = _ONE_OF[name]
             told = self.words.setdefault(labels["slice"], {}).setdefault(labels["metric"], {})

@@ -26,6 +26,8 @@ from monitor.store.shard_rows import read_statuses
 
 RULES = oracle.Rules(attributes_in(), pipeline.ID_KEY.encode())
 SECONDS = 120.0
+_SUMS = "SELECT COALESCE(SUM(n), 0), COALESCE(SUM(labelled), 0) FROM counts"
+"""Of all grains."""
 
 
 @dataclass
@@ -62,6 +64,7 @@ class Site:
             for topic in range(2)
         ]
         self.produced = 0
+        self._migrated = False
 
     @property
     def topics(self) -> tuple[str, str]:
@@ -111,9 +114,12 @@ class Site:
         return self.read() == self.produced
 
     def statuses(self) -> list[ShardStatus]:
-        if not sa.inspect(self.engine).has_table("ownership"):
-            return []
-        return read_statuses(self.engine)
+        return read_statuses(self.engine) if self._has_tables() else []
+
+    def _has_tables(self) -> bool:
+        """Asked until it is so: what is migrated stays so."""
+        self._migrated = self._migrated or sa.inspect(self.engine).has_table("ownership")
+        return self._migrated
 
     def owners(self) -> dict[Shard, str | None]:
         return {s.shard: s.owner for s in self.statuses()}
@@ -126,8 +132,15 @@ class Site:
         return create_engine(self.store_url)
 
     def exact(self) -> bool:
-        """Whether the store holds exactly what the oracle counts."""
-        return not self.deviation()
+        """Whether the store holds exactly what the oracle counts.
+
+        Sums are looked at first: while they differ, so do the counts, and all of those are a lot
+        to read twenty times a second beside the processes that are waited for.
+        """
+        with self.engine.connect() as connection:
+            sums = connection.execute(sa.text(_SUMS)).one()
+        wanted = (_sum(self._wanted, "n"), _sum(self._wanted, "labelled"))
+        return (*sums,) == wanted and not self.deviation()
 
     def deviation(self) -> dict[str, int]:
         """What is counted beyond what the oracle counts, by counter; empty when exact."""
@@ -158,6 +171,10 @@ class Site:
         return cursors == {s.shard: s.seq for s in self.statuses() if s.seq}
 
 
+def _sum(counts: Counted, name: str) -> int:
+    return sum(row.get(name, 0) for row in counts.values())
+
+
 def _total(counts: Counted, name: str) -> int:
     return sum(row.get(name, 0) for cell, row in counts.items() if cell[0] == "1w")
 
@@ -169,9 +186,10 @@ def until(
     seconds: float = SECONDS,
 ) -> None:
     """Wait until a condition holds, as long as these processes live."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not good():
         for one in running:
             assert one.process.poll() is None, one.log.read_text()[-3000:]
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.05)
+        waited = time.monotonic() - begun
+        assert waited < seconds, f"not within {seconds} s: {what}"
+        time.sleep(min(0.05 + waited / 20, 0.25))  # each look takes time from whom it waits for

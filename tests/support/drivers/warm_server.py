@@ -26,6 +26,12 @@ from typing import Any, NoReturn
 
 LARGEST = 1 << 20
 STREAMS = 3
+LATER = (
+    *("alembic.command", "alembic.config", "jinja2", "pandas", "river.drift"),
+    *("scipy.optimize", "scipy.sparse", "sqlalchemy.dialects.sqlite"),
+    *("alerts.http", "consumers.receiving", "consumers.sources.kafka_source", "monitor.web"),
+)
+"""What the product loads when it is needed."""
 
 
 def main() -> None:
@@ -46,11 +52,11 @@ def main() -> None:
 
 
 def _load() -> None:
-    """Everything that commands import."""
+    """Everything that commands import, at once or later."""
     commands = importlib.import_module("monitor.commands")
     for one in pkgutil.walk_packages(commands.__path__, "monitor.commands."):
         importlib.import_module(one.name)
-    for name in ("scipy.optimize", "scipy.sparse", "pandas"):
+    for name in LATER:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()

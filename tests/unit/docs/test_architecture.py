@@ -45,6 +45,12 @@ def test_every_room_is_in_the_table() -> None:
     assert sorted(rooms() - table) == []
 
 
+def test_every_package_is_named() -> None:
+    inits = [init for top in TOPS[:3] for init in (ROOT / top).rglob("__init__.py")]
+    packages = {str(one.parent.relative_to(ROOT)) for one in inits}
+    assert sorted(one for one in packages if f"{one}/" not in PAGE) == []
+
+
 def test_the_floors_are_those_that_are_enforced() -> None:
     """In the drawing, what import-linter has above comes first."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]

@@ -370,7 +370,7 @@ def test_without_a_calibration_or_a_period_a_slice_is_shown_all_the_same(
     empty = replace(window, groups=(GroupTable("channel", (bare,)),), decisions=None)
     publish(engine, replace(lesson(), contracts=(replace(table, windows=(empty,)),)), T0)
     page = _text(site.get(f"/slice{SLICE}")[1])
-    assert "No hour of this table is complete in labels yet." in page
+    assert "No labels of this table are shown yet" in page
     assert "Selection and blocked rates: nothing is published yet." in page
 
 

@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from alerts.exposition import catalogue
 from alerts.exposition.catalogue import CATALOGUE, PAGE, MetricKind
 from alerts.exposition.exporter import (
     OPENMETRICS,
@@ -524,6 +525,21 @@ def test_rendering_is_a_function_of_the_snapshot(shown: Snapshot) -> None:
     assert renderer.render(decode(encode(shown))) == first
     assert Renderer(10_000).render(shown) == first
     assert other.series < first.series, "a slice that has gone leaves the page"
+
+
+def test_what_a_group_by_said_already_is_not_written_again(shown: Snapshot) -> None:
+    renderer = Renderer(10_000)
+    first = renderer.render(shown)
+    again = renderer.render(replace(shown, watermark=AT + 1))
+
+    written = {id(text) for text in first.texts}
+    new = b"".join(text for text in again.texts if id(text) not in written)
+    of_rows = [
+        family.name.encode() + b"{" for family in (catalogue.STATE, *catalogue.RATE.families)
+    ]
+    assert all(name in again.plain and name not in new for name in of_rows)
+    assert b"slicewatch_watermark_timestamp_seconds" in new
+    assert gzip.decompress(gzipped(again, b"")) == again.plain
 
 
 def test_the_budget_drops_whole_tiers_and_never_states(shown: Snapshot) -> None:

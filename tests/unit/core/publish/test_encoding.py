@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from published_lesson import full, lesson
 
-from monitor.core.publish.each_row import RowPlace, each_row
+from monitor.core.publish.each_row import RowPlace, each_row, with_known_rows
 from monitor.core.publish.encoding import Encoded, encode_after
 from monitor.core.publish.snapshot import SliceRow, Snapshot, encode
 
@@ -42,3 +42,16 @@ def test_only_rows_that_say_something_else_are_made_again() -> None:
     assert made == []
     each_row(lesson(replace(CHAT, completeness=0.5), EMAIL), make, first)
     assert set(made) == {"channel=chat"}
+
+
+def test_rows_that_say_the_same_are_the_same_rows() -> None:
+    (window,) = lesson(CHAT, EMAIL).contracts[0].windows
+    (group,) = window.groups
+    chat = replace(CHAT, completeness=0.5)
+    table = with_known_rows(replace(group, rows=(replace(EMAIL), chat)), group)
+    assert [row is old for row, old in zip(table.rows, (EMAIL, CHAT), strict=True)] == [True, False]
+    assert table.rows == (EMAIL, chat)
+    same = with_known_rows(replace(window, total=replace(window.total)), window)
+    assert same.total is window.total
+    other = replace(window, total=replace(window.total, completeness=0.25))
+    assert with_known_rows(other, window) is other

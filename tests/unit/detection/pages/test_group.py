@@ -316,3 +316,67 @@ def test_limits_of_slices_go_on_after_a_restart() -> None:
     again.restore(first.to_arrays(), first.facts())
     play(second, range(DAY + 7, 3 * DAY + 1), Traffic(hourly=60))
     assert statistics(again) == pytest.approx(statistics(whole))
+
+
+# Plans ahead
+
+
+def planned(fleet: PageTests, day: int) -> int:
+    """Number of plans that are made ahead of a day."""
+    steps = 0
+    while fleet.plan_ahead(MONDAY // DAY + day):
+        steps += 1
+    return steps
+
+
+def test_plans_made_ahead_are_those_that_the_day_would_make(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, ahead = start(), start()
+    for fleet in (plain, ahead):
+        play(fleet, range(2 * DAY))
+    before = ahead.parts()
+    assert planned(ahead, 2) == 4, "two gaps and two levels, one at a time"
+    assert ahead.parts() == before, "nothing is changed by them"
+    with monkeypatch.context() as patch:
+        patch.delattr(GroupTests, "_plan")  # the day needs no other plans
+        play(ahead, range(2 * DAY, 3 * DAY))
+    play(plain, range(2 * DAY, 3 * DAY))
+    assert ahead.parts() == plain.parts()
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_plans_that_are_not_ready_when_the_day_begins_are_made_then(steps: int) -> None:
+    plain, ahead = start(), start()
+    for fleet in (plain, ahead):
+        play(fleet, range(2 * DAY))
+    for _ in range(steps):
+        assert ahead.plan_ahead(MONDAY // DAY + 2)
+    for fleet in (plain, ahead):
+        play(fleet, range(2 * DAY, 3 * DAY))
+    assert ahead.parts() == plain.parts()
+
+
+@pytest.mark.parametrize(
+    ("hours", "rates"),
+    [(range(23, 25), (2, 2)), (range(24, 26), (1, 1)), (range(3 * DAY, 3 * DAY + 1), (2,))],
+    ids=["more of the day came", "another audit rate", "another day"],
+)
+def test_plans_of_what_is_not_known_any_more_are_not_used(
+    hours: range, rates: tuple[int, ...]
+) -> None:
+    plain, ahead = start(), start()
+    for fleet in (plain, ahead):
+        play(fleet, range(hours[0] if hours[0] < DAY else DAY), Traffic(audit=2))
+    assert planned(ahead, 1)
+    for fleet in (plain, ahead):
+        for hour, rate in zip(hours, rates, strict=True):
+            play(fleet, range(hour, hour + 1), Traffic(audit=rate))
+    assert ahead.parts() == plain.parts()
+
+
+def test_of_a_day_that_has_begun_or_without_a_day_before_nothing_is_planned() -> None:
+    fleet = start()
+    assert not planned(fleet, 1)
+    play(fleet, range(DAY + 1))
+    assert not planned(fleet, 1)

@@ -1,0 +1,75 @@
+"""What privacy holds back at an assumed traffic, for ``slicewatch check``: what waits, for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from monitor.commands.check_labels import Assumed
+from monitor.core.contract import Contract, GroupBy
+from monitor.core.time import DAY
+from monitor.evaluate.blocks.merge_maps import (
+    CELL_LABEL_PERIOD,
+    CELL_PERIOD,
+    LABEL_PERIOD,
+    POOL_PERIOD,
+)
+from monitor.settings import Settings
+
+_WEEK = 7
+_FORTNIGHT = 2 * _WEEK
+
+
+def guard_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
+    """Group-bys that are not published by value at the assumed traffic, and what would help.
+
+    Of those that are, how long their blocks wait.
+    """
+    said: dict[str, list[str]] = {}
+    for contract in settings.contracts:
+        for group in contract.group_bys if contract.k > 1 else ():
+            said.setdefault(_line(contract, group, assumed), []).append(group.name)
+    for line, names in said.items():
+        yield line.format(names=", ".join(names))
+
+
+def _line(contract: Contract, group: GroupBy, assumed: Assumed) -> str:
+    """What is said of a group-by; of several the same, but for their names."""
+    k, crossed = contract.k, len(group.attributes) > 1
+    head = f"contract {contract.name}: {{names}}: "
+    decided = (CELL_PERIOD if crossed else POOL_PERIOD) / DAY
+    if assumed.daily * decided < k:
+        return (
+            f"warning: {head}fewer than {k} decisions of a slice come in {_days(decided)}, so such"
+            " values are pooled: list fewer values, or compare by fewer attributes"
+        )
+    route, daily = min(assumed.labels.items(), key=lambda one: one[1])
+    waited = (CELL_LABEL_PERIOD if crossed else LABEL_PERIOD) / DAY
+    if daily * waited < k:
+        return (
+            f"warning: {head}{k} labels of {route} of a slice take {_weeks(k / daily)}, and"
+            f" {_days(waited)} are waited for, so such values have no labelled rates:"
+            f" {_help(k / waited / daily, assumed)}"
+        )
+    return (
+        f"ok: {head}labelled rates are published once each slice has {k} new labels of {route},"
+        f" which takes {_weeks(k / daily)}"
+    )
+
+
+def _help(times: float, assumed: Assumed) -> str:
+    """Ways to get so many times the labels."""
+    audit = ceil(100 * assumed.audit * times) / 100
+    pooled = f"pool {ceil(times)} values into one"
+    return f"audit {audit:.0%} or more, or {pooled}" if audit <= 1 else pooled
+
+
+def _weeks(days: float) -> str:
+    """How long that is, in whole days up to two weeks, and then in weeks."""
+    if days <= 1:
+        return "a day at most"
+    return _days(ceil(days)) if days <= _FORTNIGHT else f"about {days / _WEEK:.1f} weeks"
+
+
+def _days(days: float) -> str:
+    return "a day" if days == 1 else f"{days:g} days"
