@@ -97,12 +97,15 @@ def test_what_is_drawn_has_the_rates_of_the_path(world: World) -> None:
     traffic = world.traffic(hours)
     np.testing.assert_allclose(traffic.mean(axis=0), world.hourly)
     expected = np.einsum("ts,tsrby,srq->srqby", traffic, cells, world.audits.mix)
-    asked = (world.audits.rates * world.audits.present[:, :, None])[..., None]
+    come = np.stack([world.audits.outcomes(day)[..., 2] for day in range(world.days)])
+    labels = np.einsum(
+        "ts,tsrby,srq,tsrq->srqby", traffic, cells, world.audits.mix, come.repeat(HOURS, axis=0)
+    )
     counts = total(world)
     for drawn, mean in (
         (counts.decisions, expected.sum(axis=-1)),
-        (counts.labelled, expected.sum(axis=-1) * asked),
-        (counts.ready, expected[..., 1] * asked),
+        (counts.labelled, labels.sum(axis=-1)),
+        (counts.ready, labels[..., 1]),
     ):
         assert np.all(np.abs(drawn - mean) <= 6 * np.sqrt(mean) + 6)
     assert np.array_equal(counts.routed[:, :2], counts.decisions.sum(axis=(2, 3)))
