@@ -119,14 +119,15 @@ def columns(records: Sequence[Any]) -> Columns:
     """
     offsets, values, timestamps = [], [], []
     for is_packed, run in groupby(records, lambda one: isinstance(one.value, PackedBatch)):
-        found = _unpacked([one.value for one in run]) if is_packed else _as_they_are(run)
+        alike = list(run)
+        found = _unpacked([one.value for one in alike]) if is_packed else _as_they_are(alike)
         offsets += found[0]
         values += found[1]
         timestamps += found[2]
     return offsets, values, timestamps
 
 
-def _as_they_are(records: Iterable[Any]) -> Columns:
+def _as_they_are(records: Sequence[Any]) -> Columns:
     # The oldest ones have no timestamp.
     rows = [(o.offset, o.value, -1 if o.timestamp is None else o.timestamp) for o in records]
     offsets, values, timestamps = (list(column) for column in zip(*rows, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,11 @@ from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
 from kafka.errors import CorruptRecordError
-from kafka.record.default_records import ControlRecord, DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.default_records import (
+    ControlRecord,
+    DefaultRecordBatch,
+    DefaultRecordBatchBuilder,
+)
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
@@ -83,11 +88,8 @@ def assert_same(data: bytes, since: int = 0, aborted: Sequence[Any] = ()) -> lis
 
 
 def _with_rising_offsets(rows: Sequence[Row]) -> list[Row]:
-    at, risen = -1, []
-    for step, *rest in rows:
-        at += step
-        risen.append((at, *rest))
-    return risen
+    offsets = accumulate(step for step, *_ in rows)
+    return [(at - 1, *row[1:]) for at, row in zip(offsets, rows, strict=True)]
 
 
 @given(st.lists(_rows, min_size=1, max_size=4), st.integers(0, 4), st.integers(0, 60_000))
