@@ -163,7 +163,7 @@ class DeadLetterBuffer:
 
 
 @dataclass(slots=True)
-class _Run:
+class _Streak:
     judged: int = 0
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -179,7 +179,7 @@ class DeadLetterBreaker:
 
     share: float
     min_events: int
-    _runs: dict[str, _Run] = field(default_factory=dict)
+    _runs: dict[str, _Streak] = field(default_factory=dict)
 
     def record(self, shard: Shard, events: int, refused: Counter[tuple[str, str]]) -> None:
         """Judge the dead letters of one batch of a shard, counted by reason and field.
@@ -187,7 +187,7 @@ class DeadLetterBreaker:
         Raises:
             PoisonedStreamError: a wrong producer or wrong settings; nothing may be stored now.
         """
-        run = self._runs.setdefault(shard.topic, _Run())
+        run = self._runs.setdefault(shard.topic, _Streak())
         run.judged += events
         run.reasons.update(refused)
         if run.judged < self.min_events:
@@ -201,4 +201,4 @@ class DeadLetterBreaker:
                 f" unreadable, mostly {usual}; nothing since the last flush was stored. Compare the"
                 " producer with the settings and start again"
             )
-        self._runs[shard.topic] = _Run()
+        self._runs[shard.topic] = _Streak()

@@ -17,12 +17,12 @@ from queue import SimpleQueue
 from consumers.backpressure import EarlyLabels, paused_shards
 from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import DeadLetterBreaker
-from consumers.health import Health, Progress, lag
 from consumers.ownership import Ownership
 from consumers.probe_signing import Doubt
 from consumers.reconcile import Reconciler
 from consumers.shard import Codecs, FlushNotices, ShardState
 from consumers.wall_clock import WallClockWatch
+from consumers.worker_health import Health, Progress, lag
 from monitor.core.time import DAY, to_datetime
 from monitor.errors import DataLossError, FencedError, StoreError
 from monitor.ports import Clock, Polled, RecordBatch, RecordSource, Shard

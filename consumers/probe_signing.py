@@ -18,9 +18,9 @@ import msgspec
 
 from consumers.events import Decision, FastDecision
 from monitor.core.counts.cells import Route
-from monitor.core.probes.decisions import ProbeDecision, signature
-from monitor.core.probes.decisions import is_signed as has_signature
 from monitor.core.probes.flips import Observed
+from monitor.core.probes.probe_decisions import ProbeDecision, signature
+from monitor.core.probes.probe_decisions import is_signed as has_signature
 from monitor.core.time import SECOND, to_micros
 
 _LENGTH = 2 * sha256().digest_size

@@ -24,7 +24,7 @@ from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.clusters import Repetition
 from monitor.core.counts.labels import LabelColumns
-from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.ports import (
     Claim,

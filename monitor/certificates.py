@@ -26,7 +26,7 @@ _LONG = 0x80
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class CertificateFile:
     """A file of certificates that the settings name.
 
     Attributes:
@@ -62,7 +62,7 @@ class Named:
             raise SlicewatchError(f"{self.key}: {self.file} holds no certificate (PEM)") from None
 
 
-def named(settings: Settings) -> tuple[Named, ...]:
+def named(settings: Settings) -> tuple[CertificateFile, ...]:
     """All that these settings name."""
     server, security = settings.server, settings.stream.security
     registry = settings.stream.schema_registry
@@ -77,7 +77,7 @@ def named(settings: Settings) -> tuple[Named, ...]:
         ("registry_client", "stream.schema_registry.cert_file", registry.cert_file, min, False),
     )
     return tuple(
-        Named(name, key, Path(file), ends, served)
+        CertificateFile(name, key, Path(file), ends, served)
         for name, key, file, ends, served in found
         if file is not None
     )

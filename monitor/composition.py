@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from alerts.dashboards import FLEET, SLICE
 from alerts.dashboards.model import Dashboard
 from alerts.exposition.exporter import Exporter
-from alerts.http import Find, HealthChecks, HttpConfig, Pages, Servers
+from alerts.http import Find, HealthChecks, HttpConfig, PortViews, Servers
 from alerts.rules import breach_alerts
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
@@ -29,7 +29,7 @@ from consumers.ingest import Ingest
 from consumers.mapping import EventMapping, mapping_of
 from consumers.probe_signing import ProbePolicy
 from consumers.receiving import PATH as RECEIVING_PATH
-from consumers.receiving import Judge, Receiver
+from consumers.receiving import EventJudge, EventReceiver
 from consumers.shard import Codecs
 from consumers.sources import kafka_admin
 from consumers.sources.kafka_admin import KafkaConnection
@@ -73,7 +73,7 @@ from monitor.store.evaluator.records import ContractRecord, RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.id_keys import IdKeys
 from monitor.store.ingest.ingest_store import IngestStore
-from monitor.store.retired import RetiredTopics, Topics
+from monitor.store.retired import ConfiguredTopics, RetiredTopics
 from monitor.store.upkeep.last_settings import LastSettings
 from monitor.store.upkeep.published_reader import PublishedReader
 from monitor.store.upkeep.retention_guard import RetentionPolicy
@@ -142,9 +142,9 @@ def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     records.keep_contracts(contracts, clock.now())
 
 
-def topics(settings: Settings) -> Topics:
+def topics(settings: Settings) -> ConfiguredTopics:
     """Topics of decisions and of labels."""
-    return Topics(settings.stream.decisions_topic, settings.stream.labels_topic)
+    return ConfiguredTopics(settings.stream.decisions_topic, settings.stream.labels_topic)
 
 
 def remembered(settings: Settings) -> dict[str, str]:
@@ -250,14 +250,14 @@ def schema_registry(settings: Settings) -> SchemaRegistry | None:
     if stream.format == "json" or registry.url is None:
         return None
     try:
-        from consumers.wire import Access, SchemaRegistry  # noqa: PLC0415 - optional
+        from consumers.wire import RegistryAccess, SchemaRegistry  # noqa: PLC0415 - optional
     except ImportError as error:
         raise SettingsError(
             'stream.format: "avro" needs a package that is not installed; '
             'pip install "slicewatch[avro]", or set "json"'
         ) from error
     return SchemaRegistry(
-        Access(
+        RegistryAccess(
             url=registry.url.rstrip("/"),
             username=registry.username,
             password=registry.password.reveal() if registry.password else None,
@@ -504,7 +504,7 @@ def build_servers(
     *,
     snapshots: Find | None = None,
     site: Site | None = None,
-    receiver: Receiver | None = None,
+    receiver: EventReceiver | None = None,
 ) -> Servers:
     """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
     server = settings.server
@@ -521,7 +521,7 @@ def build_servers(
         origins=(_origin(settings.alerting.external_url),),
     )
     operations = _operations(server.operations)
-    pages = Pages(
+    pages = PortViews(
         read=site.views() if site else {},
         forms=site.forms() if site else {},
         events={RECEIVING_PATH: receiver.view} if receiver else {},
@@ -529,15 +529,15 @@ def build_servers(
     return Servers(config, operations, exporter, health, clock, snapshots=snapshots, pages=pages)
 
 
-def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> Receiver | None:
+def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> EventReceiver | None:
     """Receiver of events over HTTP; None where nobody may send any."""
     if not settings.server.producers:
         return None
     stream = settings.stream
     names = stream.decisions_topic, stream.labels_topic
     connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
-    return Receiver(
-        Judge(checking_codecs(settings)),
+    return EventReceiver(
+        EventJudge(checking_codecs(settings)),
         lambda: KafkaWriter(connection, names, WRITE_SECONDS),
         names,
         metrics.add_unreadable,

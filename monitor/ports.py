@@ -16,7 +16,7 @@ from monitor.core.counts.cells import Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.counts.labels import Bools, LabelColumns
 from monitor.core.privacy.dominance import UnitCounts
-from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import MINUTE, to_micros
 
 NEAR = MINUTE

@@ -5,9 +5,9 @@ What is shown is declared in ``fleet``, ``slices``, ``operations``, ``health`` a
 what they are about, panels link to the runbooks of those alerts.
 """
 
-from alerts.dashboards.boards import Place, dashboards, places
+from alerts.dashboards.boards import PanelPlace, dashboards, places
 from alerts.dashboards.fleet import FLEET
 from alerts.dashboards.rendering import rendered
 from alerts.dashboards.slices import SLICE
 
-__all__ = ["FLEET", "SLICE", "Place", "dashboards", "places", "rendered"]
+__all__ = ["FLEET", "SLICE", "PanelPlace", "dashboards", "places", "rendered"]

@@ -14,7 +14,7 @@ from monitor.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PanelPlace:
     """A panel and its dashboard."""
 
     dashboard: Dashboard
@@ -36,11 +36,11 @@ def dashboards(settings: Settings) -> tuple[Dashboard, ...]:
     return FLEET, SLICE, OPERATIONS, health(float(settings.evaluate.completeness))
 
 
-def places(settings: Settings) -> dict[str, Place]:
+def places(settings: Settings) -> dict[str, PanelPlace]:
     """All panels by their name."""
     return {place.name: place for place in _places(settings)}
 
 
-def _places(settings: Settings) -> Iterator[Place]:
+def _places(settings: Settings) -> Iterator[PanelPlace]:
     for dashboard in dashboards(settings):
-        yield from (Place(dashboard, panel) for panel in dashboard.panels)
+        yield from (PanelPlace(dashboard, panel) for panel in dashboard.panels)

@@ -7,10 +7,10 @@ from alerts.dashboards.history import days_in_states, gaps_by_day
 from alerts.dashboards.model import (
     Column,
     Dashboard,
-    Kind,
     Panel,
+    PanelKind,
+    PanelRow,
     Query,
-    Row,
     Unit,
     Variable,
 )
@@ -54,7 +54,7 @@ _STATES_NOW = Panel(
     "Each slice and metric of the contract has one state, by its published bounds. Only `within"
     " contract` says that a limit is kept; `suppressed`, `insufficient support`, `maturing` and"
     " `inconclusive` are undecided, which is no pass.",
-    Kind.NUMBERS,
+    PanelKind.NUMBERS,
     (Query(_COUNTED, "{{state}}", now=True),),
     width=24,
     height=4,
@@ -68,7 +68,7 @@ _INCIDENTS = Panel(
     "Breaches that the sequential tests found and that are not resolved; `withheld` is a slice that"
     " may not be shown. `window says` is whether the published numbers show the breach yet: the"
     f" tests look at newer data. {NONE_IS_GOOD}",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(newest(catalogue.INCIDENT_INFO, _ABOUT, "contract")),
         table(f"1000 * {newest(catalogue.INCIDENT_SINCE, _INCIDENT, 'contract')}"),
@@ -117,7 +117,7 @@ _TIMELINE = Panel(
     "State of every slice: $metric",
     "One line for each slice of the contract, for the metric that is chosen above. The state is by"
     f" the published bounds. {AS_PUBLISHED}",
-    Kind.STATES,
+    PanelKind.STATES,
     (
         Query(
             shown_states.state_code("contract", "metric", by=(), where='group_by=""'),
@@ -140,7 +140,7 @@ _UNTIL = Panel(
     "Group-bys advance one by one: the end of the one furthest behind, and of the one furthest"
     " ahead. `decisions` are selection and blocked, `labelled` are TPR, FPR and ready. The graphs"
     " below say nothing about what came after.",
-    Kind.NUMBERS,
+    PanelKind.NUMBERS,
     (
         Query(f"1000 * min by (kind) ({_ENDS_OF_CONTRACT})", "{{kind}}, at least", now=True),
         Query(f"1000 * max by (kind) ({_ENDS_OF_CONTRACT})", "{{kind}}, at most", now=True),
@@ -186,7 +186,7 @@ _WORST = Panel(
     " `beyond the limit` only ranks, by the shown gap: what is decided is the `state`. `evidence`"
     " is how far the sequential test is on the way to a page, 0 to 4: it looks at newer data than"
     " the gap. Not in this table are slices of which nothing, or only bounds, are shown.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(_compared(catalogue.GAP.value)),
         table(_compared(catalogue.GAP.lower)),
@@ -286,7 +286,7 @@ _WINDOWS = Panel(
     "From when until when each window goes, of each kind of rates: `decisions` are selection and"
     " blocked, `labelled` are TPR, FPR and ready. Every number in these dashboards is about such a"
     " period and about nothing after its end. An empty group_by is all decisions together.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(f"1000 * {newest(catalogue.WINDOW_START, _PERIOD, 'contract')}"),
         table(f"1000 * {_ENDS}"),
@@ -308,7 +308,7 @@ _CONTRACTS = Panel(
     "reviews",
     "Contracts, and when people are to look at them again",
     "All contracts of this job. `synthetic` is true for declared test conditions.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(
             newest(
@@ -333,7 +333,7 @@ _REPORTS = Panel(
     "reports",
     "The newest weekly report",
     "Its week, and when its Release was first stored. Older ones are on the status page.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (table(f"1000 * {newest(catalogue.REPORT_STORED, ['week'])}"),),
     height=6,
     columns=(Column("week", "week", width=110), Column("Value", "stored", Unit.INSTANT)),
@@ -345,7 +345,7 @@ _LIMITS = Panel(
     "What the contract allows",
     "An empty cell is not limited. Gaps are limited in either direction; levels hold for every"
     " slice by itself. No rate is decided on less than the support.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     tuple(
         table(newest(family, ["metric"], "contract"))
         for family in (
@@ -369,12 +369,14 @@ FLEET = Dashboard(
     "Which slices are out of the contract's limits, and how old is that knowledge?",
     (JOB, CONTRACT, _METRIC),
     (
-        Row("Now", (_STATES_NOW, _INCIDENTS)),
-        Row("Gaps and rates", (_UNTIL, _GAPS, _WORST, _RATES)),
-        Row("States over time", (_OVER_TIME, _TIMELINE)),
-        Row("Age and support of the data", (_AGE, _WINDOWS, _UNDECIDED)),
-        Row("Contracts", (_CONTRACTS, _LIMITS, _REPORTS)),
-        Row("By day, as far back as published", (gaps_by_day(12), days_in_states(13)), folded=True),
+        PanelRow("Now", (_STATES_NOW, _INCIDENTS)),
+        PanelRow("Gaps and rates", (_UNTIL, _GAPS, _WORST, _RATES)),
+        PanelRow("States over time", (_OVER_TIME, _TIMELINE)),
+        PanelRow("Age and support of the data", (_AGE, _WINDOWS, _UNDECIDED)),
+        PanelRow("Contracts", (_CONTRACTS, _LIMITS, _REPORTS)),
+        PanelRow(
+            "By day, as far back as published", (gaps_by_day(12), days_in_states(13)), folded=True
+        ),
     ),
 )
 """All slices of one contract."""

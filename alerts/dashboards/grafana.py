@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from alerts.dashboards.grafana_panels import Json, Links, panels, reference
-from alerts.dashboards.model import Annotation, Dashboard, Source, Variable
+from alerts.dashboards.model import Dashboard, GraphAnnotation, Source, Variable
 
 SCHEMA_VERSION = 42
 """Of the classic model; older Grafanas read it as well, newer ones migrate it."""
@@ -148,7 +148,7 @@ _CHOICE: Json = {
 }
 
 
-def _annotation(annotation: Annotation) -> Json:
+def _annotation(annotation: GraphAnnotation) -> Json:
     return {
         "name": annotation.name,
         "datasource": reference(Source.PROMETHEUS),

@@ -6,7 +6,16 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from alerts.dashboards.model import Column, Dashboard, Kind, Look, Panel, Query, Row, Source
+from alerts.dashboards.model import (
+    Column,
+    Dashboard,
+    Look,
+    Panel,
+    PanelKind,
+    PanelRow,
+    Query,
+    Source,
+)
 from alerts.dashboards.shown_states import LIMIT_COLOR
 
 Json = dict[str, Any]
@@ -46,7 +55,7 @@ def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
         top = top + 1 if row.folded else below
 
 
-def _placed(row: Row, top: int) -> tuple[list[Json], int]:
+def _placed(row: PanelRow, top: int) -> tuple[list[Json], int]:
     """Places of the panels of a row, from left to right in as many lines as they need."""
     places: list[Json] = []
     left, tallest = 0, 0
@@ -119,7 +128,7 @@ def _defaults(panel: Panel) -> Json:
     defaults: Json = {
         "unit": panel.unit.value,
         "thresholds": _NO_THRESHOLDS if panel.limit is None else _limit(panel.limit),
-        "color": {"mode": "palette-classic" if panel.kind is Kind.LINES else "thresholds"},
+        "color": {"mode": "palette-classic" if panel.kind is PanelKind.LINES else "thresholds"},
         "mappings": list(panel.mappings),
         "custom": _CUSTOM[panel.kind](panel),
         # Nothing is what it says; Grafana's own words are "No data".
@@ -152,11 +161,11 @@ def _lines(panel: Panel) -> Json:
     }
 
 
-_CUSTOM: Mapping[Kind, Any] = {
-    Kind.LINES: _lines,
-    Kind.NUMBERS: lambda _: {},
-    Kind.TABLE: lambda _: {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False},
-    Kind.STATES: lambda _: {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False},
+_CUSTOM: Mapping[PanelKind, Any] = {
+    PanelKind.LINES: _lines,
+    PanelKind.NUMBERS: lambda _: {},
+    PanelKind.TABLE: lambda _: {"align": "auto", "cellOptions": {"type": "auto"}, "inspect": False},
+    PanelKind.STATES: lambda _: {"fillOpacity": 80, "lineWidth": 0, "spanNulls": False},
 }
 
 
@@ -180,11 +189,11 @@ def _numbers(panel: Panel) -> Json:
 
 
 _TOOLTIP = {"mode": "multi", "sort": "desc"}
-_OPTIONS: Mapping[Kind, Any] = {
-    Kind.LINES: lambda _: {"legend": _legend(shown=True), "tooltip": _TOOLTIP},
-    Kind.NUMBERS: _numbers,
-    Kind.TABLE: lambda _: {"cellHeight": "sm", "showHeader": True},
-    Kind.STATES: lambda _: {
+_OPTIONS: Mapping[PanelKind, Any] = {
+    PanelKind.LINES: lambda _: {"legend": _legend(shown=True), "tooltip": _TOOLTIP},
+    PanelKind.NUMBERS: _numbers,
+    PanelKind.TABLE: lambda _: {"cellHeight": "sm", "showHeader": True},
+    PanelKind.STATES: lambda _: {
         "alignValue": "left",
         "legend": _legend(shown=False),
         "mergeValues": True,
@@ -225,7 +234,7 @@ def _column_look(column: Column) -> Look:
 
 
 def _transformations(panel: Panel) -> Iterator[Json]:
-    if panel.kind is not Kind.TABLE:
+    if panel.kind is not PanelKind.TABLE:
         return
     names = [column.source for column in panel.columns]
     # Without the times of the queries, rows are merged by their labels alone.

@@ -8,10 +8,10 @@ from alerts.dashboards.history import completeness_by_day
 from alerts.dashboards.model import (
     Column,
     Dashboard,
-    Kind,
     Panel,
+    PanelKind,
+    PanelRow,
     Query,
-    Row,
     Unit,
 )
 from alerts.dashboards.parts import (
@@ -36,7 +36,7 @@ def _findings() -> tuple[Panel, ...]:
             "`gap` and `drift` are the weekly lists; mix_shift, adwin, page_hinkley, labels_later,"
             " labels_earlier and version_change annotate. All are advisory and never page. `last`"
             f" is the end of the block of data that showed it. {NONE_IS_GOOD}",
-            Kind.TABLE,
+            PanelKind.TABLE,
             (
                 table(f"1000 * {newest(catalogue.FOUND_AT, _FINDING, 'contract')}"),
                 table(f"{newest(catalogue.FINDINGS, _FINDING, 'contract')} > 0"),
@@ -87,11 +87,11 @@ def health(complete: float) -> Dashboard:
         "Has something changed, and can the rates be trusted?",
         (JOB, CONTRACT),
         (
-            Row("Drift", _findings()),
-            Row("Labels", labels(complete)),
-            Row("Copies, clusters and gaps in the data", copies()),
-            Row("Probes", probes()),
-            Row(
+            PanelRow("Drift", _findings()),
+            PanelRow("Labels", labels(complete)),
+            PanelRow("Copies, clusters and gaps in the data", copies()),
+            PanelRow("Probes", probes()),
+            PanelRow(
                 "By day, as far back as published",
                 (completeness_by_day(24, complete),),
                 folded=True,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alerts.dashboards.model import (
     Column,
-    Kind,
     Panel,
+    PanelKind,
     Query,
     Unit,
 )
@@ -95,7 +95,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
             "Labels of a slice and route that do not come while those of other slices do, or that"
             " are requested less (too_few) or more often (too_many) than audit_p says. `withheld`"
             f" is a slice that may not be shown. {NONE_IS_GOOD}",
-            Kind.TABLE,
+            PanelKind.TABLE,
             (
                 table(
                     "1000 * "
@@ -125,7 +125,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
             "Faults of the sampler",
             "Routes and audit rates whose labels are surely requested less or more often than the"
             f" router reports. {NONE_IS_GOOD}",
-            Kind.TABLE,
+            PanelKind.TABLE,
             (
                 table(
                     "1000 * "
@@ -153,7 +153,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
             "Agreement of reviewers",
             "Cohen's kappa of two reviewers of one decision, -1 to 1, by slice, in the contract's"
             f" window; dots are a bound that is shown instead. {WITHHELD}",
-            Kind.TABLE,
+            PanelKind.TABLE,
             tuple(
                 table(newest(family, ("group_by", "slice"), "contract"))
                 for family in (*catalogue.AGREEMENT.families, catalogue.AGREEMENT_AT_LEAST)
@@ -246,7 +246,7 @@ def copies() -> tuple[Panel, ...]:
             "excluded",
             "Windows of which something is left out",
             "By window: 1 while some of it was declared to be bad, or was never complete.",
-            Kind.STATES,
+            PanelKind.STATES,
             (Query(newest(catalogue.EXCLUDED, ["window"], "contract"), "{{window}}"),),
             width=8,
             height=6,

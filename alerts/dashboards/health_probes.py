@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from alerts.dashboards.model import (
-    Kind,
     Panel,
+    PanelKind,
     Query,
     Unit,
 )
@@ -39,7 +39,7 @@ def probes() -> tuple[Panel, ...]:
             "Probe sets that page",
             "By direction: 1 while the sequential test says that variants are held back, or served,"
             f" more often than their reference. {_CASES}",
-            Kind.STATES,
+            PanelKind.STATES,
             (
                 Query(
                     newest(catalogue.PROBE_PAGING, ("probe_set", "direction")),

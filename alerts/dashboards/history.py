@@ -7,7 +7,7 @@ a window that did not advance from one day to the next is one point. Queries are
 
 from __future__ import annotations
 
-from alerts.dashboards.model import Kind, Panel, Unit
+from alerts.dashboards.model import Panel, PanelKind, Unit
 from alerts.dashboards.parts import (
     GAP_LIMIT_LOOKS,
     LEVEL_LIMIT_LOOKS,
@@ -149,7 +149,7 @@ def completeness_by_day(number: int, complete: float) -> Panel:
         "completeness_by_day",
         "Completeness of labels by day, all decisions",
         f"{AT_ITS_END} The line is the share at which a cohort counts as complete. {WITHHELD}",
-        Kind.LINES,
+        PanelKind.LINES,
         (
             sql(
                 'SELECT DISTINCT ON (w.ends_at) w.ends_at AS "time",'

@@ -36,7 +36,7 @@ class Unit(enum.StrEnum):
     FLAG = "bool"
 
 
-class Kind(enum.StrEnum):
+class PanelKind(enum.StrEnum):
     """Kinds of panels, as Grafana names them."""
 
     LINES = "timeseries"
@@ -130,7 +130,7 @@ class Panel:
     key: str
     title: str
     about: str
-    kind: Kind = Kind.LINES
+    kind: PanelKind = PanelKind.LINES
     queries: tuple[Query, ...] = ()
     unit: Unit = Unit.COUNT
     width: int = 12
@@ -147,7 +147,7 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PanelRow:
     """Panels under one heading.
 
     Attributes:
@@ -179,7 +179,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class Annotation:
+class GraphAnnotation:
     """Marks on all graphs.
 
     Attributes:
@@ -219,8 +219,8 @@ class Dashboard:
     title: str
     about: str
     variables: tuple[Variable, ...]
-    rows: tuple[Row, ...]
-    annotations: tuple[Annotation, ...] = field(default=())
+    rows: tuple[PanelRow, ...]
+    annotations: tuple[GraphAnnotation, ...] = field(default=())
     since: str = "now-7d"
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alerts.dashboards.model import Column, Dashboard, Kind, Panel, Query, Row, Unit
+from alerts.dashboards.model import Column, Dashboard, Panel, PanelKind, PanelRow, Query, Unit
 from alerts.dashboards.operations_reading import LOST, READ, READING
 from alerts.dashboards.parts import JOB, NONE_IS_GOOD, flag, lines, table
 from alerts.dashboards.promql import increase, newest, oldest, per_second
@@ -23,7 +23,7 @@ _ALERTS = Panel(
     "Alerts that fire or are pending",
     "As Prometheus has them; Alertmanager may have silenced or inhibited some. The watchdog always"
     " fires: where it is missing, the rules are not evaluated.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(
             "max by (alertname, alertstate, severity, about, contract, metric, instance)"
@@ -55,7 +55,7 @@ _UP = Panel(
     "up",
     "Processes that answer",
     "1 while Prometheus can read a process. No line at all: Prometheus has no target of this job.",
-    Kind.STATES,
+    PanelKind.STATES,
     (Query(f"max by (instance) ({_OUTSIDE})", "{{instance}}"),),
     width=8,
     height=6,
@@ -74,7 +74,7 @@ _CONSUMER = Panel(
     "consumer_state",
     "What the consumers do",
     "The one state that each process that reads Kafka is in.",
-    Kind.STATES,
+    PanelKind.STATES,
     (
         Query(
             f"{newest(catalogue.CONSUMER_STATE, ['instance', 'state'])} == 1",
@@ -95,7 +95,7 @@ _BUILDS = Panel(
     "builds",
     "Versions that run",
     "By process. Two of them for longer than a release takes is a release that stopped half way.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (table(newest(catalogue.BUILD_INFO, ["instance", "version"])),),
     width=8,
     height=6,
@@ -193,7 +193,7 @@ _SERVED = (
         "certificates",
         "Certificates",
         f"When each expires, as its file was when the process started. {NONE_IS_GOOD}",
-        Kind.TABLE,
+        PanelKind.TABLE,
         (
             table(f"1000 * {oldest(catalogue.CERTIFICATE_EXPIRES, ['certificate'])}"),
             table(f"{oldest(catalogue.CERTIFICATE_EXPIRES, ['certificate'])} - time()"),
@@ -214,12 +214,12 @@ OPERATIONS = Dashboard(
     "Does the service read, count, evaluate and answer?",
     (JOB,),
     (
-        Row("Now", (_ALERTS, _BLIND, _UP, _CONSUMER, _BUILDS)),
-        Row("Reading", READING),
-        Row("What could not be read, or was lost", LOST),
-        Row("What nobody declared", READ),
-        Row("Evaluating and storing", _STORE),
-        Row("Serving", _SERVED),
+        PanelRow("Now", (_ALERTS, _BLIND, _UP, _CONSUMER, _BUILDS)),
+        PanelRow("Reading", READING),
+        PanelRow("What could not be read, or was lost", LOST),
+        PanelRow("What nobody declared", READ),
+        PanelRow("Evaluating and storing", _STORE),
+        PanelRow("Serving", _SERVED),
     ),
     since="now-24h",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from alerts.dashboards.model import Column, Kind, Panel, Query, Unit
+from alerts.dashboards.model import Column, Panel, PanelKind, Query, Unit
 from alerts.dashboards.parts import NONE_IS_GOOD, flag, lines, table
 from alerts.dashboards.promql import increase, newest, per_second, series
 from alerts.exposition import catalogue
@@ -95,7 +95,7 @@ LOST = (
         "Which fields cannot be read",
         "Dead letters within the shown time, by reason and field; the field is empty where none is"
         f" to blame. {NONE_IS_GOOD}",
-        Kind.TABLE,
+        PanelKind.TABLE,
         (
             table(
                 increase(*(catalogue.UNREADABLE, ["reason", "field"], "$__range"), of=["instance"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from alerts.dashboards.model import Column, Kind, Look, Panel, Query, Source, Unit, Variable
+from alerts.dashboards.model import Column, Look, Panel, PanelKind, Query, Source, Unit, Variable
 from alerts.dashboards.promql import newest, series
 from alerts.dashboards.shown_states import LIMIT_COLOR
 from alerts.exposition import catalogue
@@ -150,7 +150,7 @@ def flag(number: int, key: str, title: str, about: str, query: Query, *, height:
         key,
         title,
         about,
-        Kind.STATES,
+        PanelKind.STATES,
         (query,),
         width=8,
         height=height,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family, Kind
+from alerts.exposition.catalogue import Family, MetricKind
 
 TARGET = ("job", "instance")
 """Labels that Prometheus adds to every series."""
@@ -87,7 +87,7 @@ def decided(family: Family, by: Iterable[str], *chosen: str, where: str = "") ->
 
 
 def _counted(each: str, family: Family, by: Iterable[str], of: Iterable[str]) -> str:
-    if family.kind is not Kind.COUNTER:
+    if family.kind is not MetricKind.COUNTER:
         raise ValueError(f"{family.name} is no counter")
     by, of = tuple(by), tuple(of)
     one = _aggregated("max", family, (*by, *of), each)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alerts.dashboards.model import (
     Column,
-    Kind,
     Panel,
+    PanelKind,
     Query,
     Unit,
 )
@@ -43,7 +43,7 @@ CALIBRATION = Panel(
     "Ready replies by score band",
     "P(ready) in each band of the judge's score, with its 95 % interval, in the chosen window. A"
     f" band of too few decisions is left out. {WITHHELD}",
-    Kind.TABLE,
+    PanelKind.TABLE,
     tuple(
         table(newest(family, ["band"], *_CELL))
         for family in (*catalogue.CALIBRATION.families, catalogue.CALIBRATION_SUPPORT)
@@ -63,7 +63,7 @@ VERSIONS = Panel(
     "Other versions than the reference",
     "1 while the versions that answer this slice are surely others than its reference's: then a gap"
     " may be that of a release. Releases are marked in all graphs.",
-    Kind.STATES,
+    PanelKind.STATES,
     (Query(newest(catalogue.VERSIONS_DIFFER, ("slice",), *_CELL[:3]), "{{slice}}"),),
     width=8,
     height=6,
@@ -83,7 +83,7 @@ FOUND = Panel(
     "found",
     "What else was found about this slice",
     f"Advisory findings: they annotate and never page. {NONE_IS_GOOD}",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(
             newest(catalogue.FINDINGS, ("metric", "finding"), "contract", "group_by", "slice")
@@ -110,7 +110,7 @@ STAGES = Panel(
     "stage",
     "Where the slice and its reference part",
     f"The stage of the router, and how much of the difference it makes. {NONE_IS_GOOD}",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(
             newest(
@@ -132,7 +132,7 @@ POWER = Panel(
     " present rate, would show to be beyond it in 80 of 100 cases. `labels needed` is how long they"
     " must come until a gap of the limit + 5 points would be found. `as labelled` is the rate over"
     " labelled rows alone: wrong where labels are a biased sample.",
-    Kind.TABLE,
+    PanelKind.TABLE,
     (
         table(newest(catalogue.DETECTABLE, ["metric"], "contract", "group_by", "slice")),
         table(newest(catalogue.LABEL_NEED, ["metric"], "contract", "group_by", "slice")),

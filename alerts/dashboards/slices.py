@@ -5,12 +5,12 @@ from __future__ import annotations
 from alerts.dashboards import shown_states
 from alerts.dashboards.history import gap_by_day, rate_by_day
 from alerts.dashboards.model import (
-    Annotation,
     Dashboard,
-    Kind,
+    GraphAnnotation,
     Panel,
+    PanelKind,
+    PanelRow,
     Query,
-    Row,
     Unit,
     Variable,
 )
@@ -92,7 +92,7 @@ _STATE = Panel(
     "state",
     "State",
     "By the published bounds, in the contract's window.",
-    Kind.NUMBERS,
+    PanelKind.NUMBERS,
     (Query(shown_states.state_code(*_ALWAYS, by=("slice",)), "{{slice}}", now=True),),
     width=4,
     height=4,
@@ -105,7 +105,7 @@ _EVIDENCE = Panel(
     "Evidence for a breach",
     "How far the sequential test is on the way to a page: 0 to 3 are below 25, 50, 75 and 100 % of"
     " what it needs, 4 is a crossing that stands.",
-    Kind.NUMBERS,
+    PanelKind.NUMBERS,
     (Query(newest(catalogue.EVIDENCE, ("slice",), *_ALWAYS), "{{slice}}", now=True),),
     width=4,
     height=4,
@@ -116,7 +116,7 @@ _UNTIL = Panel(
     "until",
     "The window $window goes until",
     f"The end of the chosen window of this group-by. {_KINDS}",
-    Kind.NUMBERS,
+    PanelKind.NUMBERS,
     (
         Query(
             f"1000 * {newest(catalogue.WINDOW_END, ('kind',), 'contract', 'group_by', 'window')}",
@@ -134,7 +134,7 @@ _WAITS = Panel(
     "waits",
     "How long ago that is",
     f"Age of the end of the chosen window. {_KINDS}",
-    Kind.NUMBERS,
+    PanelKind.NUMBERS,
     (
         Query(
             f"time() - {newest(catalogue.WINDOW_END, ('kind',), 'contract', 'group_by', 'window')}",
@@ -240,7 +240,7 @@ _STATES = Panel(
     "states",
     "State over time",
     "In the contract's window, by the published bounds, of every metric of this slice.",
-    Kind.STATES,
+    PanelKind.STATES,
     (
         Query(
             shown_states.state_code("contract", "group_by", "slice", by=("metric",)), "{{metric}}"
@@ -251,7 +251,7 @@ _STATES = Panel(
 )
 
 _INCIDENT = ("contract", "metric")
-_RELEASES = Annotation(
+_RELEASES = GraphAnnotation(
     "Releases (versions)",
     "1000 * "
     + newest(
@@ -265,7 +265,7 @@ _RELEASES = Annotation(
 )
 _VERSION_OF = newest(catalogue.CONTRACT_INFO, ("contract", "version"), "contract")
 _BEFORE = series(catalogue.CONTRACT_INFO, "contract")
-_CONTRACT_CHANGES = Annotation(
+_CONTRACT_CHANGES = GraphAnnotation(
     "Changes of the contract",
     f"{_VERSION_OF}"
     f"\nunless on (contract, version) max_over_time({_BEFORE}[1d] offset 5m)"
@@ -274,7 +274,7 @@ _CONTRACT_CHANGES = Annotation(
     "Version {{version}} is in force.",
     "yellow",
 )
-_INCIDENTS = Annotation(
+_INCIDENTS = GraphAnnotation(
     "Incidents",
     f"1000 * {newest(catalogue.INCIDENT_SINCE, ('incident', 'metric'), *_INCIDENT)}",
     "Incident {{incident}}",
@@ -282,7 +282,7 @@ _INCIDENTS = Annotation(
     "red",
     at_value=True,
 )
-_CHANGES = Annotation(
+_CHANGES = GraphAnnotation(
     "Changes before an incident",
     f"1000 * {newest(catalogue.INCIDENT_CHANGE, ('incident', 'what'), *_INCIDENT)}",
     "Changed before incident {{incident}}",
@@ -297,12 +297,14 @@ SLICE = Dashboard(
     "How is one slice treated, against whom, and what does that rest on?",
     _VARIABLES,
     (
-        Row("Now", (_STATE, _EVIDENCE, _UNTIL, _WAITS)),
-        Row("Rate and gap", (_RATE, _GAP)),
-        Row("What they rest on", (_SUPPORT, _COMPLETENESS, _STATES)),
-        Row("Why", (VERSIONS, STAGES, FOUND)),
-        Row("More", (SIBLINGS, CALIBRATION, POWER)),
-        Row("By day, as far back as published", (rate_by_day(16), gap_by_day(17)), folded=True),
+        PanelRow("Now", (_STATE, _EVIDENCE, _UNTIL, _WAITS)),
+        PanelRow("Rate and gap", (_RATE, _GAP)),
+        PanelRow("What they rest on", (_SUPPORT, _COMPLETENESS, _STATES)),
+        PanelRow("Why", (VERSIONS, STAGES, FOUND)),
+        PanelRow("More", (SIBLINGS, CALIBRATION, POWER)),
+        PanelRow(
+            "By day, as far back as published", (rate_by_day(16), gap_by_day(17)), folded=True
+        ),
     ),
     (_RELEASES, _CONTRACT_CHANGES, _INCIDENTS, _CHANGES),
 )

@@ -17,7 +17,7 @@ import yaml
 from monitor.core.privacy.rules import PrivacyRule as Rule
 
 
-class Kind(enum.StrEnum):
+class MetricKind(enum.StrEnum):
     """Type of a metric. INFO is a gauge that is always 1 and carries labels only."""
 
     GAUGE = "gauge"
@@ -44,7 +44,7 @@ class Family:
 
     name: str
     rule: Rule
-    kind: Kind
+    kind: MetricKind
     labels: tuple[str, ...]
     help: str
     tier: int = 0
@@ -52,7 +52,7 @@ class Family:
     @property
     def stem(self) -> str:
         """Name without the suffix that client libraries append to counters."""
-        return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
+        return self.name.removesuffix("_total") if self.kind is MetricKind.COUNTER else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,12 @@ def _family(
     labels: tuple[str, ...] = (),
     *,
     tier: int = 0,
-    kind: Kind | None = None,
+    kind: MetricKind | None = None,
 ) -> Family:
     """A family by its name, whose suffix says its kind, but for that of a histogram."""
-    by_suffix = {"total": Kind.COUNTER, "info": Kind.INFO}.get(name.rpartition("_")[2], Kind.GAUGE)
+    by_suffix = {"total": MetricKind.COUNTER, "info": MetricKind.INFO}.get(
+        name.rpartition("_")[2], MetricKind.GAUGE
+    )
     return Family(f"slicewatch_{name}", rule, kind or by_suffix, labels, HELP[name], tier)
 
 
@@ -255,7 +257,7 @@ LAG_SECONDS = _family("consumer_lag_seconds", Rule.WHOLE_STREAM, SHARD)
 EVENTS_AHEAD = _family("events_ahead_seconds", Rule.PERIOD, SHARD)
 CONSUMER_STATE = _family("consumer_state", Rule.PROCESS, ("state",))
 WATERMARK_LAG = _family("watermark_lag_seconds", Rule.PERIOD)
-LABEL_DELAY = _family("label_delay_seconds", Rule.STEPS, kind=Kind.HISTOGRAM)
+LABEL_DELAY = _family("label_delay_seconds", Rule.STEPS, kind=MetricKind.HISTOGRAM)
 LABEL_JOINED = _family("label_last_joined_timestamp_seconds", Rule.PERIOD)
 LABEL_COVERAGE = _family("label_coverage_ratio", Rule.ROUNDED_SHARE)
 LABEL_COMPLETENESS = _family("label_completeness_ratio", Rule.ROUNDED_SHARE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family, Kind
+from alerts.exposition.catalogue import Family, MetricKind
 from alerts.exposition.incident_facts import IncidentFacts
 from alerts.exposition.row_samples import row_blocks
 from alerts.exposition.samples import Block, Blocks, Samples, label_text
@@ -290,7 +290,7 @@ def _within(lines: _Families, max_series: int) -> _Families:
 
 
 def _counters(lines: _Families) -> _Families:
-    return {family: some for family, some in lines.items() if family.kind is Kind.COUNTER}
+    return {family: some for family, some in lines.items() if family.kind is MetricKind.COUNTER}
 
 
 def _written(lines: _Families, kind: str, *, stems: bool = False) -> bytes:

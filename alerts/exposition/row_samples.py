@@ -6,12 +6,12 @@ from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family
 from alerts.exposition.samples import Blocks, Samples, label_text
 from monitor.core.contract import State, Verdict
-from monitor.core.publish.each_row import Place
+from monitor.core.publish.each_row import RowPlace
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.time import SECOND, WEEK
 
 
-def row_blocks(place: Place, row: SliceRow) -> Blocks:
+def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
     """The lines of a row."""
     samples = Samples()
     samples.put(catalogue.COMPLETENESS, row.completeness, *place.cell)
@@ -25,7 +25,7 @@ def row_blocks(place: Place, row: SliceRow) -> Blocks:
     return samples.blocks()
 
 
-def _put_rates(samples: Samples, place: Place, row: SliceRow) -> None:
+def _put_rates(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     contract, *where = place.cell
     for metric, rate in sorted(row.rates.items()):
         text = label_text(catalogue.SLICE, (contract, metric.value, *where))
@@ -43,7 +43,7 @@ def _put_rates(samples: Samples, place: Place, row: SliceRow) -> None:
             samples.add(catalogue.CALIBRATION_SUPPORT, text, band.rate.support)
 
 
-def _put_findings(samples: Samples, place: Place, row: SliceRow) -> None:
+def _put_findings(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     contract, *where = place.cell
     since = {metric: at / SECOND for metric, at in row.breach_since.items()}
     samples.put_by_metric(catalogue.BREACH_SINCE, since, contract, *where)
@@ -58,7 +58,7 @@ def _put_findings(samples: Samples, place: Place, row: SliceRow) -> None:
         samples.put(catalogue.FOUND_AT, one.latest / SECOND, *labels)
 
 
-def _put_diagnosis(samples: Samples, place: Place, row: SliceRow) -> None:
+def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     contract, *where = place.cell
     for metric, shown in sorted(row.stages.items()):
         stage = (shown.stage.value, shown.share.value if shown.share else "")

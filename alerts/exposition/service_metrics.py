@@ -26,7 +26,7 @@ from prometheus_client.core import (
 )
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import Family, Kind
+from alerts.exposition.catalogue import Family, MetricKind
 from alerts.exposition.shard_metrics import (
     Labels,
     ReportedShard,
@@ -482,7 +482,7 @@ class ServiceMetrics:
             add_sums(values, [s.shown for s in shards.values()], self._steps, self._bands)
         values[catalogue.LIMITED] = {(limit.value,): float(on) for limit, on in limits.items()}
         for family in catalogue.SERVICE:
-            if family.kind is Kind.HISTOGRAM:
+            if family.kind is MetricKind.HISTOGRAM:
                 yield _histogram(family, delays, delay_sum)
             elif values.get(family):
                 yield _metric(family, values[family])
@@ -500,7 +500,7 @@ class ServiceMetrics:
 
 
 def _metric(family: Family, samples: Mapping[Labels, float]) -> Metric:
-    make = CounterMetricFamily if family.kind is Kind.COUNTER else GaugeMetricFamily
+    make = CounterMetricFamily if family.kind is MetricKind.COUNTER else GaugeMetricFamily
     metric = make(family.stem, family.help, labels=family.labels)
     for labels, value in samples.items():
         metric.add_metric(labels, value)

@@ -9,7 +9,7 @@ take, a bounded number of connections, and who may read.
 """
 
 from alerts.http.config import HttpConfig, Timeouts
-from alerts.http.servers import Pages, Servers
+from alerts.http.servers import PortViews, Servers
 from alerts.http.views import Find, HealthChecks
 
-__all__ = ["Find", "HealthChecks", "HttpConfig", "Pages", "Servers", "Timeouts"]
+__all__ = ["Find", "HealthChecks", "HttpConfig", "PortViews", "Servers", "Timeouts"]

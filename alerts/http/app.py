@@ -22,7 +22,7 @@ from alerts.http.bodies import kind_of, read_body
 from alerts.http.connection import CERTIFICATE, MAX_HEAD
 from alerts.http.forms import check_local, check_origin, read_fields
 from alerts.http.guard import Admission, Guard
-from alerts.http.responses import Turns, View, in_pieces, safely, status_only
+from alerts.http.responses import AnswerTurns, View, in_pieces, safely, status_only
 from alerts.http.views import HealthEndpoints, header
 from monitor.settings.sections import ANYBODY
 
@@ -74,7 +74,7 @@ class Guarded:
     """A view for admitted readers, on a thread, in its turn; every access is logged."""
 
     def __init__(
-        self, path: str, view: View, access: Access, turns: Turns, *, form: bool = False
+        self, path: str, view: View, access: Access, turns: AnswerTurns, *, form: bool = False
     ) -> None:
         self._path = path
         self._view = view
@@ -136,7 +136,7 @@ class Received(Guarded):
     before it sends what is no form.
     """
 
-    def __init__(self, path: str, view: View, access: Access, turns: Turns) -> None:
+    def __init__(self, path: str, view: View, access: Access, turns: AnswerTurns) -> None:
         super().__init__(path, view, access, turns)
         self._batches = 0
 
@@ -195,9 +195,9 @@ class PortTurns:
         events: of batches of events.
     """
 
-    scraped: Turns
-    pages: Turns
-    events: Turns
+    scraped: AnswerTurns
+    pages: AnswerTurns
+    events: AnswerTurns
 
 
 _CLOSE = (b"Connection", b"close")
@@ -226,7 +226,7 @@ def make_app(
     if "/" not in views.pages:
         open_views["/"] = lambda _: PlainTextResponse(index)
 
-    def guarded(path: str, view: View, of: Turns, *, form: bool = False) -> Route:
+    def guarded(path: str, view: View, of: AnswerTurns, *, form: bool = False) -> Route:
         endpoint = Guarded(_shown(path), view, access, of, form=form)
         return Route(path, endpoint, methods=("POST",) if form else _METHODS)
 

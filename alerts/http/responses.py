@@ -46,7 +46,7 @@ async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response
         return status_only(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-class Turns:
+class AnswerTurns:
     """Answers are made and sent a few at a time, since each may hold a page in memory.
 
     Their views run on threads that nobody waits for at the end. Those of asyncio and anyio are

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from alerts.http.acceptor import Acceptor
 from alerts.http.config import HttpConfig, tls_context
 from alerts.http.connection import MAX_HEAD, Connection, Phase
-from alerts.http.responses import Turns
+from alerts.http.responses import AnswerTurns
 from monitor.errors import SlicewatchError
 
 _BACKLOG = 1024  # connections that the system holds until they are accepted
@@ -32,7 +32,7 @@ class HttpServer:
         self,
         config: HttpConfig,
         app: ASGIApp,
-        turns: Sequence[Turns],
+        turns: Sequence[AnswerTurns],
         *,
         tick: Callable[[], None] | None = None,
     ) -> None:
@@ -92,7 +92,7 @@ class _Uvicorn(uvicorn.Server):
         config: HttpConfig,
         tls: ssl.SSLContext | None,
         app: ASGIApp,
-        turns: Sequence[Turns],
+        turns: Sequence[AnswerTurns],
         tick: Callable[[], None] | None,
     ) -> None:
         super().__init__(_settings(config, app))

@@ -10,7 +10,7 @@ from alerts.http.access_log import AccessLog
 from alerts.http.app import Access, PortTurns, Views, make_app
 from alerts.http.config import HttpConfig
 from alerts.http.guard import Guard
-from alerts.http.responses import Turns, View
+from alerts.http.responses import AnswerTurns, View
 from alerts.http.server import HttpServer
 from alerts.http.views import (
     METRICS,
@@ -26,7 +26,7 @@ from monitor.ports import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PortViews:
     """Pages of others on the fairness port.
 
     Attributes:
@@ -57,7 +57,7 @@ class Servers:
         clock: Clock,
         *,
         snapshots: Find | None = None,
-        pages: Pages = Pages(),
+        pages: PortViews = PortViews(),
     ) -> None:
         """Check the policy and load the certificates; nothing is bound yet.
 
@@ -131,6 +131,6 @@ def _server(
     )
     access = Access(guard, log, config.origins, config.timeouts.head)
     sizes = config.answers, config.pages, config.batches
-    turns = [Turns(size, config.timeouts.turn) for size in sizes]
+    turns = [AnswerTurns(size, config.timeouts.turn) for size in sizes]
     app = make_app(views, probes, access, PortTurns(*turns))
     return HttpServer(config, app, turns, tick=log.sweep if log else None)

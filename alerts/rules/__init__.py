@@ -15,16 +15,16 @@ from alerts.rules.declarations import (
     declarations,
 )
 from alerts.rules.prometheus import needed_files, rules
-from alerts.rules.promql import Shown, held_name
+from alerts.rules.promql import AlertSubject, held_name
 from alerts.rules.rendering import rendered, runbook
 
 __all__ = [
     "GROUP_BY",
     "About",
     "Alert",
+    "AlertSubject",
     "Inhibition",
     "Severity",
-    "Shown",
     "alerts",
     "breach_alerts",
     "declarations",

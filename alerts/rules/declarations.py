@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct, field
 
-from alerts.rules.promql import Shown, held_name
+from alerts.rules.promql import AlertSubject, held_name
 from monitor.core.contract import Metric
 from monitor.core.time import SECOND
 from monitor.settings import Settings
@@ -51,7 +51,7 @@ class About(enum.StrEnum):
     MONITOR = "monitor"  # the service itself, and the duties of those who run it
 
 
-class Dashboard(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A link to the dashboard, or to Prometheus's own graph where the settings name no dashboard.
 
     Attributes:
@@ -100,13 +100,13 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     expr: Text
     for_: Duration | None = field(default=None, name="for")
     keep_firing_for: Duration | None = None
-    hold_while_absent: Shown | None = None
+    hold_while_absent: AlertSubject | None = None
     latched: bool = False
     summary: Text
     description: Text
     details: tuple[Name, ...] = ()
     status: bool = False
-    dashboard: Dashboard | None = None
+    dashboard: DashboardLink | None = None
     runbook: AlertName | None = None
     silence: dict[Name, Placeholder] = field(default_factory=dict)
 

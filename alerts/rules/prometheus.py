@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from alerts.dashboards import places
 from alerts.rules.declarations import (
     Alert,
-    Dashboard,
+    DashboardLink,
     Severity,
     alerts,
     declarations,
@@ -17,7 +17,7 @@ from alerts.rules.declarations import (
     groups,
     values,
 )
-from alerts.rules.promql import Shown, held, held_name
+from alerts.rules.promql import AlertSubject, held, held_name
 from monitor.settings import Server, Settings, is_loopback
 
 Document = dict[str, Any]
@@ -38,7 +38,7 @@ _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 def rules(settings: Settings) -> Document:
     """The rules file: records of the last verdicts, then the alerts."""
     # Records come before what reads them: the rules of a group are evaluated in order, groups not.
-    records = [{"record": shown.record, "expr": shown.record_expr} for shown in Shown]
+    records = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
     named = {"slicewatch-held": records} | {
         name: [rule for alert in group for rule in _rules(alert, settings)]
@@ -126,7 +126,7 @@ def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
     return f"{grafana.rstrip('/')}{place.path}{given}{chosen}"
 
 
-def _dashboard_url(dashboard: Dashboard, address: str | None) -> str:
+def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
     """The installation's dashboard or, where it has none, Prometheus's own graph."""
     if address is None:
         query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"

@@ -14,7 +14,7 @@ HOLD = "6h"
 unanswered for longer than the last verdict is worth anything."""
 
 
-class Shown(enum.StrEnum):
+class AlertSubject(enum.StrEnum):
     """Object of the Snapshot that an alert reads, named by the label that identifies it."""
 
     CONTRACT = "contract"
@@ -24,15 +24,15 @@ class Shown(enum.StrEnum):
     def family(self) -> str:
         """The metric that is exported whenever anything of it is."""
         families = {
-            Shown.CONTRACT: catalogue.STATE,
-            Shown.PROBE_SET: catalogue.PROBE_SET_INFO,
+            AlertSubject.CONTRACT: catalogue.STATE,
+            AlertSubject.PROBE_SET: catalogue.PROBE_SET_INFO,
         }
         return families[self].name
 
     @property
     def words(self) -> str:
         """The name for people."""
-        return {Shown.CONTRACT: "slice", Shown.PROBE_SET: "probe set"}[self]
+        return {AlertSubject.CONTRACT: "slice", AlertSubject.PROBE_SET: "probe set"}[self]
 
     @property
     def record(self) -> str:
@@ -56,7 +56,7 @@ def held_name(alert: str) -> str:
     return f"slicewatch:{'_'.join(words).lower()}:held"
 
 
-def held(alert: str, expr: str, shown: Shown) -> str:
+def held(alert: str, expr: str, shown: AlertSubject) -> str:
     """The verdict of an expression or, while none of its series are exported, the last one.
 
     A state that is exported always wins, so a repair resolves at once; a restart, a lost evaluator

@@ -10,7 +10,7 @@ from consumers.producing.making import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class EventCounts:
     """Events by what became of them; they sum to the calls of a producer.
 
     Attributes:
@@ -44,11 +44,11 @@ class Buffer:
         self._closing = self._abandoned = False
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EventCounts:
         """The account at this moment."""
         with self._changed:
             waiting = len(self._messages) + self._sending
-            return Counts(self._sent, self._failed, self._dropped, self._invalid, waiting)
+            return EventCounts(self._sent, self._failed, self._dropped, self._invalid, waiting)
 
     def offer(self, message: Message) -> bool:
         """Take a message, or count it as dropped: no room, or closed."""

@@ -15,7 +15,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from consumers.producing.buffer import Buffer, Counts
+from consumers.producing.buffer import Buffer, EventCounts
 from consumers.producing.making import EventError, Kind, Message, fields_of, message_of
 from consumers.producing.sampling import ROUTES, AuditSampler
 from consumers.producing.transports import Open, Transport, TransportError
@@ -99,7 +99,7 @@ class Producer:
         self.close()
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EventCounts:
         """Events of this process by what became of them."""
         return self._buffer.counts
 

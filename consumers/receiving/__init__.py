@@ -1,7 +1,7 @@
 """``POST /v1/events``: events of producers without a Kafka client, judged and written to Kafka."""
 
-from consumers.receiving.batches import Refusal
-from consumers.receiving.judge import Judge
-from consumers.receiving.receiver import PATH, BatchAnswer, Receiver, Write
+from consumers.receiving.batches import EventRefusal
+from consumers.receiving.event_judge import EventJudge
+from consumers.receiving.receiver import PATH, BatchAnswer, EventReceiver, Write
 
-__all__ = ["PATH", "BatchAnswer", "Judge", "Receiver", "Refusal", "Write"]
+__all__ = ["PATH", "BatchAnswer", "EventJudge", "EventReceiver", "EventRefusal", "Write"]

@@ -16,7 +16,7 @@ _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class EventRefusal:
     """An event that is not written, since it would not be counted.
 
     Attributes:
@@ -39,7 +39,7 @@ class BatchError(ValueError):
         refusal: what is wrong with it; None when it has too many events.
     """
 
-    def __init__(self, refusal: Refusal | None = None) -> None:
+    def __init__(self, refusal: EventRefusal | None = None) -> None:
         super().__init__()
         self.refusal = refusal
 
@@ -70,7 +70,7 @@ def _elements(body: bytes) -> list[msgspec.Raw]:
     try:
         return _array(body)
     except (ValueError, RecursionError):
-        raise BatchError(Refusal(1, "decision", "malformed_json", "")) from None
+        raise BatchError(EventRefusal(1, "decision", "malformed_json", "")) from None
 
 
 def _check_number(events: Sized) -> None:

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from consumers.event_words import why
-from consumers.receiving.batches import BatchError, Refusal, events_of
-from consumers.receiving.judge import Good, Judge
+from consumers.receiving.batches import BatchError, EventRefusal, events_of
+from consumers.receiving.event_judge import EventJudge, Good
 from consumers.sources.kafka_writer import Record
 from monitor.errors import SourceError
 
@@ -79,7 +79,7 @@ class BatchAnswer:
     events: list[RefusedEvent]
 
 
-class Receiver:
+class EventReceiver:
     """Takes batches of events. Any thread may use it.
 
     Args:
@@ -92,7 +92,7 @@ class Receiver:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: EventJudge,
         connect: Write,
         topics: tuple[str, str],
         count: Count,
@@ -146,7 +146,7 @@ class Receiver:
         finally:
             self._connecting.release()
 
-    def _answer(self, written: int, refused: Sequence[Refusal]) -> Response:
+    def _answer(self, written: int, refused: Sequence[EventRefusal]) -> Response:
         self._count(Counter((one.reason, one.field) for one in refused))
         shown = [
             RefusedEvent(one.line, one.kind, one.reason, one.field, why(one.reason, one.field))

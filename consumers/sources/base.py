@@ -87,7 +87,7 @@ class Delivery:
             raise SourceError(f"shard {shard} is not assigned to this worker")
 
 
-class Changes:
+class ShardChanges:
     """Shards that rebalances gave and took, noted in callbacks and reported by the next poll.
 
     Example:
@@ -203,7 +203,7 @@ class GroupSource(ABC):
         self._connection = connection
         self._topics = KafkaTopics(connection)
         self._delivery = Delivery()
-        self._changes = Changes()
+        self._changes = ShardChanges()
         self._losses_to_report: deque[SourceError] = deque()
         self._closed = False
         try:

@@ -33,10 +33,10 @@ from consumers.sources.base import (
     CLOSE_SECONDS,
     COMMIT_SECONDS,
     MAX_POLL_SECONDS,
-    Changes,
     GroupSource,
     Membership,
     MembershipOptions,
+    ShardChanges,
     data_loss,
 )
 from consumers.sources.kafka_admin import KafkaConnection
@@ -117,7 +117,7 @@ def fetch_end(connection: KafkaConnection, where: TopicPartition) -> int:
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
     """Runs on the IO thread: holds new partitions back and notes what changed, nothing else."""
 
-    def __init__(self, consumer: KafkaConsumer, changes: Changes) -> None:
+    def __init__(self, consumer: KafkaConsumer, changes: ShardChanges) -> None:
         self._consumer = consumer
         self._changes = changes
 

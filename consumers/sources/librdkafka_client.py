@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from consumers.sources.base import CLOSE_SECONDS, MAX_POLL_SECONDS, Changes, Membership
+from consumers.sources.base import CLOSE_SECONDS, MAX_POLL_SECONDS, Membership, ShardChanges
 from consumers.sources.kafka_admin import KafkaConnection
 from monitor.errors import SourceError
 from monitor.ports import RecordBatch, Shard
@@ -155,7 +155,7 @@ class Fetching:
         running: what may be delivered; messages of other shards are left-overs.
     """
 
-    def __init__(self, client: Consumer, changes: Changes) -> None:
+    def __init__(self, client: Consumer, changes: ShardChanges) -> None:
         self._client = client
         self._changes = changes
         self._held: set[Shard] = set()

@@ -6,8 +6,8 @@ same topic are.
 """
 
 from consumers.wire.messages import AvroMessages
-from consumers.wire.registry import Access, SchemaRegistry
+from consumers.wire.registry import RegistryAccess, SchemaRegistry
 from consumers.wire.schema_gate import SchemaGate
 from consumers.wire.schemas import WriterSchemas
 
-__all__ = ["Access", "AvroMessages", "SchemaGate", "SchemaRegistry", "WriterSchemas"]
+__all__ = ["AvroMessages", "RegistryAccess", "SchemaGate", "SchemaRegistry", "WriterSchemas"]

@@ -40,18 +40,18 @@ class _Reference(msgspec.Struct):
     version: int
 
 
-class _Answer(msgspec.Struct, rename="camel"):
+class _RegistryAnswer(msgspec.Struct, rename="camel"):
     schema: str | None = None
     schema_type: str | None = None
     references: list[_Reference] | None = None
     error_code: int | None = msgspec.field(default=None, name="error_code")
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+_decode = msgspec.json.Decoder(_RegistryAnswer).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RegistryAccess:
     """Address of a registry, and what it asks for.
 
     Attributes:
@@ -110,7 +110,7 @@ class SchemaRegistry:
         AccessError: a file of the settings cannot be used.
     """
 
-    def __init__(self, access: Access, timeout: float = SECONDS) -> None:
+    def __init__(self, access: RegistryAccess, timeout: float = SECONDS) -> None:
         self.url = access.url
         self._headers = access.headers()
         self._ends = 0.0
@@ -154,7 +154,7 @@ class SchemaRegistry:
         """Close the connection."""
         self._pool.clear()
 
-    def _with_references(self, answer: _Answer) -> Written | None:
+    def _with_references(self, answer: _RegistryAnswer) -> Written | None:
         """A reference that the registry does not have makes the schema one that nobody can use."""
         texts: dict[str, str] = {}
         if answer.schema is None or not self._collect(answer.references or [], texts):
@@ -178,7 +178,7 @@ class SchemaRegistry:
             texts[key] = found.schema
         return True
 
-    def _get(self, path: str) -> _Answer | None:
+    def _get(self, path: str) -> _RegistryAnswer | None:
         status, body = self._ask(path)
         if status in _REFUSED:
             raise AccessError(
@@ -212,7 +212,7 @@ class SchemaRegistry:
             ) from None
 
 
-def _answer(body: bytes) -> _Answer | None:
+def _answer(body: bytes) -> _RegistryAnswer | None:
     try:
         return _decode(body) if len(body) <= LARGEST_ANSWER else None
     except (ValueError, RecursionError):
@@ -230,7 +230,7 @@ def _reason(error: Exception) -> str:
     return type(error).__name__
 
 
-def _context(access: Access) -> ssl.SSLContext:
+def _context(access: RegistryAccess) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=access.ca_file)
     except OSError as error:

@@ -18,8 +18,7 @@ from monitor.audit.contract_checks import (
 )
 from monitor.audit.decision import Signed, advice, decide, first_day, lost_or_spoilt, unexplained
 from monitor.audit.flip_counts import RunSide, broken, compare_runs, flip_counts, shown_flips
-from monitor.audit.matching import comparisons, matched
-from monitor.audit.model import (
+from monitor.audit.inputs import (
     Compared,
     Excluded,
     Pair,
@@ -29,6 +28,7 @@ from monitor.audit.model import (
     digest,
     results_digest,
 )
+from monitor.audit.matching import comparisons, matched
 from monitor.audit.record_files import field_name, problem
 from monitor.audit.report import (
     HELD_OUT,

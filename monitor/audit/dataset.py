@@ -275,7 +275,7 @@ def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Rep
     if any(0 < one.rows < precision.k for one in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
     hidden = counts.has_ready and not precision.exact and _few_of_a_label(slices, precision.k)
-    table = _Table(slices, _Sums.of(counts.combinations), counts, precision, hidden)
+    table = _ShownTable(slices, _Sums.of(counts.combinations), counts, precision, hidden)
     balancing = balance(table.cells(), int(precision.support(table.total.rows)))
     return Representation(group_by, table.lines(), False, hidden, balancing)
 
@@ -301,7 +301,7 @@ def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ShownTable:
     """One group-by whose slices may be shown; ``hidden``: but for their labels."""
 
     slices: Mapping[str, _Sums]

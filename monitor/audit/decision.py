@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from monitor.audit.flip_counts import stage_name
-from monitor.audit.model import Row
+from monitor.audit.inputs import Row
 from monitor.audit.report import (
     HELD_OUT,
     Check,

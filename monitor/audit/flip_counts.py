@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import comb
 
+from monitor.audit.inputs import Compared, Pair, Row
 from monitor.audit.matching import values
-from monitor.audit.model import Compared, Pair, Row
 from monitor.audit.report import (
     REPAIRED_SENTENCE,
     Comparison,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TypeVar
 
-from monitor.audit.model import (
+from monitor.audit.inputs import (
     EVIDENCE,
     EXPECTED,
     POLICY,

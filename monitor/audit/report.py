@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from monitor.audit.dataset import DatasetReport
-from monitor.audit.model import Excluded, RunVersions
+from monitor.audit.inputs import Excluded, RunVersions
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct, ValidationError, convert, structs
 
-from monitor.audit.model import (
+from monitor.audit.inputs import (
     Item,
     ProbeSet,
     Results,

@@ -32,7 +32,7 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
-from monitor.audit.model import RunVersions
+from monitor.audit.inputs import RunVersions
 from monitor.audit.record_files import field_name, found, problem, toml_tree
 from monitor.audit.report import AuditReport, Requirement, Run
 
@@ -48,7 +48,7 @@ _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class RequirementSignature:
     """Signature for a requirement: who says that it is met, when, and where that can be read."""
 
     by: str
@@ -74,7 +74,7 @@ class SignOff:
     contract: str
     dataset: str
     results: str
-    signatures: Mapping[Requirement, Signature]
+    signatures: Mapping[Requirement, RequirementSignature]
 
     def differences(self, run: Run, report: AuditReport) -> tuple[str, ...]:
         """List how the release that was signed differs from the release that was run.
@@ -152,12 +152,14 @@ def read_sign_off(path: Path, today: date) -> SignOff:
     )
 
 
-def _signature(path: Path, tree: Mapping[str, object], name: str, today: date) -> Signature:
+def _signature(
+    path: Path, tree: Mapping[str, object], name: str, today: date
+) -> RequirementSignature:
     table = _table(path, tree, name)
     for key in table:
         _check_known(path, key, ("by", "at", "reference"), name)
     needs_reference = name in _REFERRED or "reference" in table
-    return Signature(
+    return RequirementSignature(
         by=_text(path, table, name, "by"),
         at=_date(path, table, name, today),
         reference=_text(path, table, name, "reference") if needs_reference else "",

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.audit.flip_counts import behind_gate
-from monitor.audit.model import Compared, Pair, Row
+from monitor.audit.inputs import Compared, Pair, Row
 from monitor.audit.report import WhatIfLine
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, atom_text

@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from monitor.audit.audit_run import audit, use_case_of
 from monitor.audit.dataset import DatasetReport, representation
 from monitor.audit.dataset_counts import read_counts
-from monitor.audit.model import ProbeSet, digest
+from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.render import as_json, html, junit, markdown, terminal
 from monitor.audit.render.card_document import card_document
 from monitor.audit.render.words import counted

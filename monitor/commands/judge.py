@@ -16,13 +16,13 @@ from monitor.commands.options import load_settings, settings_option
 from monitor.commands.starting import StopSignal
 from monitor.core.time import SECOND
 from monitor.errors import SettingsError, SlicewatchError
-from monitor.judging.budget import Budget, Limits
 from monitor.judging.categories import CATEGORIES
+from monitor.judging.judge_protocol import Endpoint, Judge
+from monitor.judging.judgements import Rules
 from monitor.judging.kafka_stream import JudgeTopics, KafkaStream
 from monitor.judging.prompt import Prompt
-from monitor.judging.protocol import Endpoint, Judge
-from monitor.judging.scoring import Rules
-from monitor.judging.worker import Plan, Worker
+from monitor.judging.request_budget import RequestBudget, RequestLimits
+from monitor.judging.worker import JudgingTerms, Worker
 from monitor.settings import Settings
 from monitor.settings.sections import JudgeSettings
 
@@ -59,7 +59,7 @@ def command(path: Path, *, show_prompt: bool) -> None:
     budget = _budget(settings.judge, path, stop)
     judge = _judge(endpoint, prompt, budget, stop)
     with closing(_stream(settings)) as stream:
-        plan = Plan(
+        plan = JudgingTerms(
             rules=rules_of(settings.judge),
             concurrency=settings.judge.concurrency,
             audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
@@ -106,7 +106,9 @@ def _endpoint(judge: JudgeSettings) -> Endpoint:
     return Endpoint(judge.url, judge.model, key, judge.timeout / SECOND, judge.tries)
 
 
-def _judge(endpoint: Endpoint, prompt: Prompt, budget: Budget, stop: threading.Event) -> Judge:
+def _judge(
+    endpoint: Endpoint, prompt: Prompt, budget: RequestBudget, stop: threading.Event
+) -> Judge:
     try:
         from monitor.judging.openai_judge import OpenAIJudge  # noqa: PLC0415 - optional
     except ImportError:
@@ -115,10 +117,10 @@ def _judge(endpoint: Endpoint, prompt: Prompt, budget: Budget, stop: threading.E
     return OpenAIJudge(endpoint, prompt.categories, budget, stop.wait)
 
 
-def _budget(judge: JudgeSettings, settings_file: Path, stop: threading.Event) -> Budget:
-    limits = Limits(judge.requests_per_minute, judge.requests_per_day, judge.tokens_per_day)
+def _budget(judge: JudgeSettings, settings_file: Path, stop: threading.Event) -> RequestBudget:
+    limits = RequestLimits(judge.requests_per_minute, judge.requests_per_day, judge.tokens_per_day)
     beside = settings_file.absolute().parent / BUDGET_FILE
-    budget = Budget(Path(judge.budget_file or beside), limits, sleep=stop.wait)
+    budget = RequestBudget(Path(judge.budget_file or beside), limits, sleep=stop.wait)
     requests, tokens = budget.spent  # a file that cannot be read is told before anything is asked
     log.info("spent today", extra={"requests": requests, "tokens": tokens})
     return budget
@@ -138,7 +140,7 @@ def _stream(settings: Settings) -> KafkaStream:
     return KafkaStream(connection, topics)
 
 
-def _watch(signals: StopSignal, worker: Worker, budget: Budget) -> None:
+def _watch(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
     """Pass a stop on, and report once a minute; on a thread of its own."""
     next_report = time.monotonic() + _REPORT_SECONDS
     while not signals.asked:
@@ -149,7 +151,7 @@ def _watch(signals: StopSignal, worker: Worker, budget: Budget) -> None:
     worker.stop.set()
 
 
-def _report(worker: Worker, budget: Budget) -> None:
+def _report(worker: Worker, budget: RequestBudget) -> None:
     requests, tokens = budget.spent
     counts = worker.counts
     log.info(
@@ -166,7 +168,7 @@ def _report(worker: Worker, budget: Budget) -> None:
     )
 
 
-def _wait_for_budget(budget: Budget, stop: threading.Event) -> None:
+def _wait_for_budget(budget: RequestBudget, stop: threading.Event) -> None:
     log.warning("the day's budget is spent: outputs wait in their topic until the next day (UTC)")
     while budget.exhausted and not stop.wait(_LOOK_SECONDS):
         pass

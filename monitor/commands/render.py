@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from alerts import rules
-from alerts.exposition import reference
+from alerts.exposition import metrics_page
 from consumers import asyncapi
 from consumers.events import schemas
 from consumers.producing.avro_schema import SCHEMAS
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
-from monitor.judging.events import schemas as judging_schemas
+from monitor.judging.output_events import schemas as judging_schemas
 from monitor.settings import Settings
 
 
@@ -31,7 +31,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     }
     for name, avro in SCHEMAS.items():
         files[f"schemas/{name}.avsc"] = json.dumps(avro, indent=2) + "\n"
-    files["docs/metrics.md"] = reference.page()
+    files["docs/metrics.md"] = metrics_page.page()
     return files | rules.rendered(given)
 
 

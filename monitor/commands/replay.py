@@ -73,7 +73,7 @@ def command(
     notes, interrupt = RunNotes(), Interrupt()
     source = FileSource([topic_and_path(name, settings) for name in files], by_content=True)
     began = clock.monotonic()
-    with ProgressBar(source) as progress:
+    with ReplayProgress(source) as progress:
         ingest = composition.build_ingest(
             *(settings, engine, source, notes, clock),
             progress=progress.update,
@@ -201,7 +201,7 @@ def _holds_labels(name: str) -> bool:
         raise SourceError(message) from None
 
 
-class ProgressBar:
+class ReplayProgress:
     """A progress bar over the bytes of all files; counts events as it goes.
 
     Without a terminal it is a line every ten seconds.
@@ -221,7 +221,7 @@ class ProgressBar:
         )
         self._task = self._bar.add_task("replay", total=source.progress[1])
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> ReplayProgress:
         self._bar.__enter__()
         return self
 

@@ -294,7 +294,7 @@ def _bundle(
         kept = tuple(all_revisions(connection, week))
         left_out = tuple(map(_left_out, read_exclusions(connection)))
     contracts = {(one.name, one.version): one.record for one in RecordStore(engine).contracts()}
-    sources = bundle.Sources(kept, contracts, left_out)
+    sources = bundle.BundleSources(kept, contracts, left_out)
     name = f"fairness-{week}"
     return {f"{name}.zip": bundle.archive(name, {**files, **bundle.files(report, sources)})}
 

@@ -70,7 +70,7 @@ def summary(snapshot: Snapshot | None, width: int | None) -> Iterator[Renderable
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _GroupRows:
     """Rows of one group-by, the total's too, and the periods they are about."""
 
     name: str
@@ -85,8 +85,10 @@ class _Rows:
 def _contract(
     table: ContractTable, window: WindowTable, now: int, width: int | None
 ) -> Iterator[RenderableType]:
-    groups = [_Rows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)]
-    groups += [_Rows(g.group_by, _named(g), g.decisions, g.labelled) for g in window.groups]
+    groups = [
+        _GroupRows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)
+    ]
+    groups += [_GroupRows(g.group_by, _named(g), g.decisions, g.labelled) for g in window.groups]
     longest = max(len(name) + 2 for group in groups for name, _ in group.rows)
     names = longest if width is None else min(longest, max(width, NARROW) - _REST - 1)
     yield Text(f"{table.contract} v{table.version}, window {table.window}", "bold")
@@ -195,7 +197,7 @@ _LIMITS = {
 
 
 def _judged(
-    table: ContractTable, group: _Rows, metric: Metric, names: int, *, header: bool
+    table: ContractTable, group: _GroupRows, metric: Metric, names: int, *, header: bool
 ) -> Table:
     made = _table(names, _COLUMNS, header=header)
     for name, row in group.rows:
@@ -212,7 +214,7 @@ def _judged(
 
 
 def _unjudged(
-    table: ContractTable, group: _Rows, metrics: Sequence[Metric], names: int, *, header: bool
+    table: ContractTable, group: _GroupRows, metrics: Sequence[Metric], names: int, *, header: bool
 ) -> Table:
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
     made = _table(names, widths, header=header)

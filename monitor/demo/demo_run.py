@@ -21,7 +21,7 @@ from monitor.core.time import DAY, SECOND
 from monitor.demo.broker import EmbeddedBroker
 from monitor.demo.table import Screen
 from monitor.demo.traffic import Produced, Traffic, create_topics
-from monitor.demo.view import Consumed, FirstShown, View, incidents_of, slice_views
+from monitor.demo.view import CommittedTotals, DemoView, FirstShown, incidents_of, slice_views
 from monitor.demo.world import BEGINS, HISTORY, SimulatedClock, Synthetic
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
@@ -119,11 +119,11 @@ class Demo:
         self._synthetic = Synthetic(options.seed)
         self._watch = FirstShown()
         self._lately: deque[tuple[float, int]] = deque()
-        self._consumed = Consumed()
+        self._consumed = CommittedTotals()
         self._url = ""
         self.produced = Produced()
 
-    def run(self) -> View:
+    def run(self) -> DemoView:
         """Run until stopped; returns what the last table held, with everything consumed.
 
         Raises:
@@ -145,7 +145,7 @@ class Demo:
             stack.callback(engine.dispose)
             return self._live(_Parts(broker, service, traffic), engine)
 
-    def _live(self, parts: _Parts, engine: sa.Engine) -> View:
+    def _live(self, parts: _Parts, engine: sa.Engine) -> DemoView:
         service, traffic = parts.service, parts.traffic
         service.start()
         self._url = f"http://127.0.0.1:{service.port}"
@@ -169,7 +169,7 @@ class Demo:
         """Let the service read what is left, so that the last numbers add up."""
         until = self._clock.monotonic() + DRAIN_SECONDS
         while self._clock.monotonic() < until:
-            if Consumed.of(read_statuses(engine)).messages >= self.produced.messages:
+            if CommittedTotals.of(read_statuses(engine)).messages >= self.produced.messages:
                 return
             time.sleep(DRAIN_POLL_SECONDS)
 
@@ -180,12 +180,12 @@ class Demo:
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began
 
-    def _look(self, service: RunningService, engine: sa.Engine) -> View:
+    def _look(self, service: RunningService, engine: sa.Engine) -> DemoView:
         snapshot, seconds = service.snapshot, self._seconds()
         slices = slice_views(snapshot, self._synthetic.truth) if snapshot else []
         self._watch.look(slices, seconds, incidents_of(snapshot) if snapshot else ())
-        consumed = Consumed.of(read_statuses(engine))
-        return View(
+        consumed = CommittedTotals.of(read_statuses(engine))
+        return DemoView(
             seconds=seconds,
             simulated=self._clock.now(),
             speed=self._clock.speed,

@@ -21,7 +21,7 @@ from monitor.core.counts.cells import OTHER
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
-from monitor.demo.view import SYNTHETIC, SliceView, View, contract_window
+from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window
 from monitor.demo.world import REGRESSED
 
 WIDE = 104
@@ -61,7 +61,7 @@ class Screen:
     It is a context manager, since a terminal must be left as it was.
     """
 
-    def show(self, view: View) -> None:
+    def show(self, view: DemoView) -> None:
         """Show the present moment."""
 
     def __enter__(self) -> Self:
@@ -78,7 +78,7 @@ class LiveScreen(Screen):
         self._console = console
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
-    def show(self, view: View) -> None:
+    def show(self, view: DemoView) -> None:
         """Redraw."""
         self._live.update(render(view, self._console.width), refresh=True)
 
@@ -96,16 +96,16 @@ class PlainScreen(Screen):
     def __init__(self, console: Console) -> None:
         self._console = console
         self._next = 0.0
-        self._unseen: View | None = None
+        self._unseen: DemoView | None = None
 
-    def show(self, view: View) -> None:
+    def show(self, view: DemoView) -> None:
         """Print, if it is time."""
         self._unseen = view
         if view.seconds >= self._next:
             self._next = view.seconds + PLAIN_SECONDS
             self._print(view)
 
-    def _print(self, view: View) -> None:
+    def _print(self, view: DemoView) -> None:
         self._console.print(render(view, self._console.width))
         self._unseen = None
 
@@ -122,7 +122,7 @@ def screen_for(silent: bool) -> Screen:
     return LiveScreen(console) if console.is_terminal else PlainScreen(console)
 
 
-def svg(view: View) -> str:
+def svg(view: DemoView) -> str:
     """A picture of the table, for documents."""
     console = Console(record=True, width=SVG_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(render(view, SVG_WIDTH))
@@ -130,13 +130,13 @@ def svg(view: View) -> str:
     return _REMOTE_FONT.sub("", picture)  # a document loads nothing from elsewhere
 
 
-def render(view: View, width: int) -> RenderableType:
+def render(view: DemoView, width: int) -> RenderableType:
     """The whole screen."""
     table = _table(view.slices, wide=width >= WIDE)
     return Group(_head(view), table, *map(partial(_incident, view), view.incidents), _foot(view))
 
 
-def _head(view: View) -> Text:
+def _head(view: DemoView) -> Text:
     text = Text()
     text.append("slicewatch demo", style="bold")
     text.append(f"  {SYNTHETIC}\n", style="bold yellow")
@@ -147,7 +147,7 @@ def _head(view: View) -> Text:
     return text
 
 
-def _progress(view: View) -> str:
+def _progress(view: DemoView) -> str:
     snapshot = view.snapshot
     if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
         return "joining the consumer group, filling the windows ..."
@@ -224,7 +224,7 @@ def _number(number: float | None, sign: str = "") -> str:
     return "-" if number is None else f"{number:{sign}.2f}"
 
 
-def _incident(view: View, one: ShownIncident) -> Text:
+def _incident(view: DemoView, one: ShownIncident) -> Text:
     """Notification of an incident, as the terminal shows it."""
     text = Text()
     text.append(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
@@ -236,7 +236,7 @@ def _incident(view: View, one: ShownIncident) -> Text:
     return text
 
 
-def _about(view: View, one: ShownIncident) -> Iterator[str]:
+def _about(view: DemoView, one: ShownIncident) -> Iterator[str]:
     if one.share is not None:
         yield f"{one.share.value} of the excess"
     if one.stage is not None and one.stage.share is not None:
@@ -246,7 +246,7 @@ def _about(view: View, one: ShownIncident) -> Iterator[str]:
     yield f"since {_moment(one.since)}{when}"
 
 
-def _foot(view: View) -> Text:
+def _foot(view: DemoView) -> Text:
     text = Text(_regression(view))
     if view.watch.regressed is not None:
         text.append(f", suspected after {view.watch.regressed:.0f} s", style="bold red")
@@ -257,7 +257,7 @@ def _foot(view: View) -> Text:
     return text
 
 
-def _regression(view: View) -> str:
+def _regression(view: DemoView) -> str:
     ahead = (view.regression_at - view.simulated) / SECOND / view.speed
     when = f"({_moment(view.regression_at)})"
     if ahead > 0:

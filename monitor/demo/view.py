@@ -127,7 +127,7 @@ class FirstShown:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
+class CommittedTotals:
     """Committed totals over all shards; both balances are 0, or something is wrong.
 
     Attributes:
@@ -157,7 +157,7 @@ class Consumed:
     event_balance: int = 0
 
     @classmethod
-    def of(cls, statuses: Sequence[ShardStatus]) -> Consumed:
+    def of(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
         """Add up what the store knows."""
         tallies = [status.tallies for status in statuses]
         return cls(
@@ -181,7 +181,7 @@ def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DemoView:
     """Everything on the screen at one moment.
 
     Attributes:
@@ -204,7 +204,7 @@ class View:
     snapshot: Snapshot | None
     slices: Sequence[SliceView]
     watch: FirstShown
-    consumed: Consumed
+    consumed: CommittedTotals
     per_second: float
     url: str
 
@@ -221,7 +221,7 @@ class View:
         return min(mine, default=None)
 
 
-def document(view: View, produced: Produced, seed: int) -> dict[str, Any]:
+def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
     """The document; numbers of slices are those of the Snapshot, with the generator's truth."""
     watch = view.watch
     return {
@@ -247,7 +247,7 @@ def document(view: View, produced: Produced, seed: int) -> dict[str, Any]:
     }
 
 
-def _window_document(view: View) -> dict[str, Any] | None:
+def _window_document(view: DemoView) -> dict[str, Any] | None:
     window = contract_window(view.snapshot) if view.snapshot else None
     if window is None or window.labelled is None:
         return None

@@ -62,7 +62,7 @@ from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
-from monitor.evaluate.publish.weeks import Sources, Weeks, open_weeks
+from monitor.evaluate.publish.weeks import Weeks, WeekSources, open_weeks
 from monitor.ports import Clock, Loss, PaneCounts, PaneUnits, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
@@ -411,7 +411,7 @@ class Evaluator:
                 week, reports_between(store.engine, week.start, week.end, now)
             )
 
-        sources = Sources(
+        sources = WeekSources(
             closed=store.closed,
             release=memory.release,
             index=memory.dictionary.index,
@@ -567,7 +567,7 @@ class Evaluator:
         for grain in _LABEL_GRAINS:
             kept = at >= self._oldest(grain, watermark)
             increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
-        release = self._released(memory, _Rows(at, cells, values), watermark)
+        release = self._released(memory, _NewRows(at, cells, values), watermark)
         units = UnitRows.of(deltas)
         if units is not None:
             release = replace(release, units=self._units(memory, units, watermark))
@@ -579,7 +579,7 @@ class Evaluator:
             return _FIRST
         return watermark - self._policy.horizon - HOURS_KEPT_AFTER_HORIZON
 
-    def _released(self, memory: _Memory, rows: _Rows, watermark: int | None) -> ReleaseChange:
+    def _released(self, memory: _Memory, rows: _NewRows, watermark: int | None) -> ReleaseChange:
         """Split new counts into those that may be published and those that are held back."""
         release, dictionary = memory.release, memory.dictionary
         if watermark is not None:
@@ -617,7 +617,7 @@ class Evaluator:
             held.panes(Grain.HOUR, index, late=True),
         ]
 
-    def _five_minutes(self, dictionary: CellDictionary, rows: _Rows) -> list[PaneCounts]:
+    def _five_minutes(self, dictionary: CellDictionary, rows: _NewRows) -> list[PaneCounts]:
         """Decisions by atom and route: all that the shortest window needs."""
         decided = rows.values[:, Counter.N] != 0
         only_n = np.zeros((int(decided.sum()), COUNTERS), np.int64)
@@ -628,17 +628,17 @@ class Evaluator:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _NewRows:
     """New counts: start of the 5-minute pane (microseconds), cell and counters of each row."""
 
     at: Int64s
     cells: Int64s
     values: Int64s
 
-    def since(self, first: int) -> _Rows:
+    def since(self, first: int) -> _NewRows:
         """Only panes that begin then or later."""
         kept = self.at >= first
-        return _Rows(self.at[kept], self.cells[kept], self.values[kept])
+        return _NewRows(self.at[kept], self.cells[kept], self.values[kept])
 
 
 def _read_declared(connection: sa.Connection) -> tuple[tuple[Span, ...], Acts]:

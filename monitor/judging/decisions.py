@@ -9,8 +9,8 @@ import msgspec
 
 from consumers.events import Decision, RouteName, Versions
 from consumers.producing import AuditSampler
-from monitor.judging.events import Judgement, ModelOutput
 from monitor.judging.findings import BEST
+from monitor.judging.output_events import Judgement, ModelOutput
 
 _encode = msgspec.json.Encoder().encode
 

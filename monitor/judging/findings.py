@@ -54,11 +54,11 @@ class _Answered(Struct, forbid_unknown_fields=True):
     reason: str
 
 
-class _Answer(Struct, forbid_unknown_fields=True):
+class _JudgeAnswer(Struct, forbid_unknown_fields=True):
     findings: Annotated[list[_Answered], Meta(max_length=MOST_FINDINGS)]
 
 
-_decode = msgspec.json.Decoder(_Answer).decode
+_decode = msgspec.json.Decoder(_JudgeAnswer).decode
 
 
 def answer_schema(categories: Iterable[str]) -> dict[str, Any]:

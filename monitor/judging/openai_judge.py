@@ -8,14 +8,14 @@ from typing import Any
 import openai
 
 from monitor.errors import SlicewatchError
-from monitor.judging.budget import Budget
 from monitor.judging.findings import answer_schema
-from monitor.judging.protocol import (
+from monitor.judging.judge_protocol import (
     BudgetSpentError,
     Endpoint,
     JudgeFailedError,
     StoppedError,
 )
+from monitor.judging.request_budget import RequestBudget
 
 LONGEST_ANSWER = 2_000
 """Tokens of an answer: some forty findings."""
@@ -38,7 +38,7 @@ class OpenAIJudge:
         self,
         endpoint: Endpoint,
         categories: Iterable[str],
-        budget: Budget,
+        budget: RequestBudget,
         wait: Callable[[float], bool],
     ) -> None:
         self._endpoint = endpoint

@@ -17,7 +17,9 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from monitor.judging.decisions import decision
-from monitor.judging.events import (
+from monitor.judging.judge_protocol import BudgetSpentError, Judge, StoppedError
+from monitor.judging.judgements import Rules, judged, unreadable
+from monitor.judging.output_events import (
     Judgement,
     ModelOutput,
     UnreadableOutputError,
@@ -25,11 +27,9 @@ from monitor.judging.events import (
     read_output,
 )
 from monitor.judging.prompt import Prompt
-from monitor.judging.protocol import BudgetSpentError, Judge, StoppedError
-from monitor.judging.scoring import Rules, judged, unreadable
 
 
-class Stream(Protocol):
+class JudgingTopics(Protocol):
     """The topics, as far as the worker needs them."""
 
     def read(self, most: int) -> Sequence[bytes | None]:
@@ -49,7 +49,7 @@ class Stream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JudgingTerms:
     """Terms of a judge's work: its rules, how much at a time, and the share that is audited.
 
     Attributes:
@@ -79,10 +79,10 @@ class Worker:
         counts: outputs by status, and ``flagged`` and ``findings`` among them.
     """
 
-    stream: Stream
+    stream: JudgingTopics
     judge: Judge
     prompt: Prompt
-    plan: Plan
+    plan: JudgingTerms
     stop: threading.Event
     now: Callable[[], str] = lambda: datetime.now(UTC).isoformat(timespec="milliseconds")
     counts: Counter[str] = field(default_factory=Counter)

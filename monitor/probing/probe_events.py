@@ -17,7 +17,7 @@ from consumers.events import Decision, Versions
 from consumers.probe_signing import sign
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_writer import KafkaWriter, Record
-from monitor.audit.model import Item, ProbeSet
+from monitor.audit.inputs import Item, ProbeSet
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.probing.protocol import Answer

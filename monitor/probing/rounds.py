@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from monitor.audit.model import Item, ProbeSet, Row, RunVersions
+from monitor.audit.inputs import Item, ProbeSet, Row, RunVersions
 from monitor.ports import Clock
 from monitor.probing.protocol import RETRIED, Answer, Failure, FailureKind, Probe, Router
 

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
-from monitor.audit.model import Item, ProbeSet
+from monitor.audit.inputs import Item, ProbeSet
 from monitor.core.intervals import wilson
 from monitor.core.probes.flips import FlipDirection, Observed, direction, is_flip
 from monitor.errors import SlicewatchError

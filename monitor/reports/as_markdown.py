@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from monitor.drawing.markdown import SYMBOLS, plain
 from monitor.drawing.tables import Table
-from monitor.reports.blocks import Document, Section
 from monitor.reports.document import document
+from monitor.reports.layout import Document, Section
 from monitor.reports.weekly_report import WeeklyReport
 
 

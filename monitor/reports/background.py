@@ -14,9 +14,9 @@ from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable
 from monitor.core.publish.words import NONE, percent, points
 from monitor.core.time import MINUTE, to_datetime
 from monitor.drawing.tables import TableCell, Tone, mark, table
-from monitor.reports.blocks import Section, Titled, titled
 from monitor.reports.decision import decide
 from monitor.reports.facts import UseCaseFacts
+from monitor.reports.layout import Section, Titled, titled
 from monitor.reports.weekly_report import WeeklyReport
 
 

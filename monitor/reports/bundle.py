@@ -124,7 +124,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class BundleSources:
     """Content of a bundle beside the report.
 
     Attributes:
@@ -138,7 +138,7 @@ class Sources:
     left_out: tuple[LeftOut, ...]
 
 
-def files(report: WeeklyReport, sources: Sources) -> dict[str, bytes]:
+def files(report: WeeklyReport, sources: BundleSources) -> dict[str, bytes]:
     """The files of a bundle, but for the report in its formats, by their names."""
     revision = report.revision
     manifest = Manifest(
@@ -171,7 +171,7 @@ def archive(folder: str, content: Mapping[str, bytes]) -> bytes:
     return out.getvalue()
 
 
-def _ledger(report: WeeklyReport, sources: Sources) -> Ledger:
+def _ledger(report: WeeklyReport, sources: BundleSources) -> Ledger:
     release = report.release
     return Ledger(
         week=release.week,

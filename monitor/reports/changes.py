@@ -17,9 +17,9 @@ from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import GroupTable, ShownGap, ShownRate
 from monitor.core.publish.words import NONE, gap_text, rate_text
 from monitor.drawing.tables import table
-from monitor.reports.blocks import Section, titled
 from monitor.reports.decision import decide
 from monitor.reports.first_page import state_text
+from monitor.reports.layout import Section, titled
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 _LISTED = 200

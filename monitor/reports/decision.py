@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import IncidentKind
-from monitor.core.publish.conclusion import Check, checks, limited
+from monitor.core.publish.conclusion import LimitCheck, checks, limited
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.release import Release
@@ -40,7 +40,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class WeekDecision:
     """The decision on a week, by its requirements."""
 
     requirements: tuple[Requirement, ...]
@@ -65,9 +65,9 @@ class Decision:
         return f"{missing} of {of} requirements {'is' if missing == 1 else 'are'} missing."
 
 
-def decide(release: Release, zone: str = UTC_ZONE) -> Decision:
+def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
     """The decision on a Release; times in the words are of a time zone."""
-    return Decision(tuple(_requirements(release, zone)))
+    return WeekDecision(tuple(_requirements(release, zone)))
 
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
@@ -98,7 +98,7 @@ def _of_contract(table: ContractTable, window: WindowTable, zone: str) -> Iterat
         yield _labels(table, window, zone)
 
 
-def _faults(found: Sequence[Check]) -> Iterator[str]:
+def _faults(found: Sequence[LimitCheck]) -> Iterator[str]:
     if not found:
         yield "there is nothing to check"
     for verdict, said in (
@@ -113,7 +113,7 @@ def _faults(found: Sequence[Check]) -> Iterator[str]:
             yield f"{said}: {names}{more}"
 
 
-def _named(check: Check) -> str:
+def _named(check: LimitCheck) -> str:
     return f"{check.metric.value} of {slice_name(check.slice)}"
 
 

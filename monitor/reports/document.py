@@ -10,10 +10,17 @@ from monitor.core.publish.words import NONE
 from monitor.core.time import in_zone
 from monitor.drawing.tables import Tone
 from monitor.reports import background, changes, first_page, numbers
-from monitor.reports.blocks import Document, Section, cut
 from monitor.reports.decision import decide
-from monitor.reports.planned import Kept
-from monitor.reports.sections import context, label_plans, operations, pictures, thresholds, tipping
+from monitor.reports.layout import Document, Section, cut
+from monitor.reports.planned import KeptReport
+from monitor.reports.sections import (
+    context,
+    label_plans,
+    labels_and_changes,
+    pictures,
+    thresholds,
+    tipping,
+)
 from monitor.reports.weekly_report import WeeklyReport
 
 SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
@@ -37,24 +44,24 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("Calibration", numbers.calibration),
     ("Blocked requests", context.blocked),
     ("Representation", context.representation),
-    ("Change since last week", operations.change),
+    ("Change since last week", labels_and_changes.change),
     ("Changed since an earlier revision", changes.changed),
-    ("Change since the frozen reference", operations.reference),
-    ("By version", operations.by_version),
-    ("Changes of contracts and thresholds", operations.changes),
-    ("Labels: coverage, delay, disagreement", operations.labels),
-    ("Blind random subsample", operations.blind_subsample),
+    ("Change since the frozen reference", labels_and_changes.reference),
+    ("By version", labels_and_changes.by_version),
+    ("Changes of contracts and thresholds", labels_and_changes.changes),
+    ("Labels: coverage, delay, disagreement", labels_and_changes.labels),
+    ("Blind random subsample", labels_and_changes.blind_subsample),
     ("What this week could find", label_plans.detectable_gaps),
     ("Label budget of next week", label_plans.budget),
     ("Threshold what-if", thresholds.what_if),
-    ("Distinct thresholds", operations.thresholds_used),
+    ("Distinct thresholds", labels_and_changes.thresholds_used),
     ("Drift and advisory findings", background.findings),
     ("Incidents and pages", background.incidents),
-    ("Flips of matched probes", operations.probe_flips),
+    ("Flips of matched probes", labels_and_changes.probe_flips),
     ("Excluded and lost data", background.lost),
     ("Known limitations", background.limitations),
     ("Privacy", background.privacy),
-    ("Who has read it", operations.access),
+    ("Who has read it", labels_and_changes.access),
     ("Limits of the method", background.method),
     ("Decision", background.decision),
     ("Signatures", background.signatures),
@@ -73,11 +80,11 @@ def document(report: WeeklyReport) -> Document:
         *(report.revision, report.newest, report.before, report.facts, report.signatures),
         *(report.earlier, report.history),
     )
-    return _document(Kept(key, report))
+    return _document(KeptReport(key, report))
 
 
 @lru_cache(maxsize=1)
-def _document(kept: Kept) -> Document:
+def _document(kept: KeptReport) -> Document:
     report = kept.report
     decision = decide(report.release, report.zone)
     return Document(

@@ -17,8 +17,8 @@ from monitor.core.publish.words import percent, points
 from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import WEEK
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.blocks import Section, titled
 from monitor.reports.decision import decide
+from monitor.reports.layout import Section, titled
 from monitor.reports.ways_out import ways_out
 from monitor.reports.weekly_report import WeeklyReport
 

@@ -28,8 +28,8 @@ from monitor.core.publish.words import (
 )
 from monitor.drawing import charts, plots
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.blocks import MOST_ROWS, Section, Titled, titled
 from monitor.reports.first_page import limits_text, state_text
+from monitor.reports.layout import MOST_ROWS, Section, Titled, titled
 from monitor.reports.weekly_report import WeeklyReport
 
 _TONES = {"bad": Tone.BAD, "good": Tone.GOOD, "unsure": Tone.UNSURE, "old": Tone.UNSURE}

@@ -53,11 +53,13 @@ class Planned:
 
 def planned(report: WeeklyReport) -> Planned:
     """The rows of all planners; those of the last report are kept, for all of its formats."""
-    return _planned(Kept((report.revision, report.before, report.history, report.facts), report))
+    return _planned(
+        KeptReport((report.revision, report.before, report.history, report.facts), report)
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptReport:
     """A report by what is made of it: equal keys, equal makings."""
 
     key: Hashable
@@ -65,7 +67,7 @@ class Kept:
 
 
 @lru_cache(maxsize=1)
-def _planned(kept: Kept) -> Planned:
+def _planned(kept: KeptReport) -> Planned:
     report = kept.report
     return Planned(
         label_budget=label_budget(report),

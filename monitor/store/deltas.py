@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.privacy.dominance import UnitCounts
-from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
 from monitor.store.schema import delta

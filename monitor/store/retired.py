@@ -21,7 +21,7 @@ from monitor.store.shard_rows import lock_shards
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class ConfiguredTopics:
     """The topics of the settings: one has decisions, the other their labels."""
 
     decisions: str
@@ -39,7 +39,7 @@ class RetiredTopics:
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
-    def changes(self, topics: Topics) -> list[str]:
+    def changes(self, topics: ConfiguredTopics) -> list[str]:
         """Changes that a start with these topics would make, a line each; empty when none.
 
         Raises:
@@ -50,7 +50,7 @@ class RetiredTopics:
         _refuse(rows, topics)
         return [*_lines(_leaving(rows, topics), _coming(rows, topics))]
 
-    def keep(self, topics: Topics, now: int) -> list[str]:
+    def keep(self, topics: ConfiguredTopics, now: int) -> list[str]:
         """Retire every other topic, and take these up again; returns what was done, a line each.
 
         Workers that read a retired topic are fenced out.
@@ -93,11 +93,11 @@ def _retire(connection: sa.Connection, topics: Collection[str], at: int | None) 
         )
 
 
-def _leaving(rows: Iterable[sa.Row[Any]], topics: Topics) -> list[str]:
+def _leaving(rows: Iterable[sa.Row[Any]], topics: ConfiguredTopics) -> list[str]:
     return sorted({r.topic for r in rows if r.retired_at is None} - topics.all)
 
 
-def _coming(rows: Iterable[sa.Row[Any]], topics: Topics) -> list[str]:
+def _coming(rows: Iterable[sa.Row[Any]], topics: ConfiguredTopics) -> list[str]:
     return sorted({r.topic for r in rows if r.retired_at is not None} & topics.all)
 
 
@@ -111,7 +111,7 @@ def _lines(leaving: Iterable[str], coming: Iterable[str]) -> Iterator[str]:
         yield f"topic {topic} was retired and is in the settings again: it goes on where it stood"
 
 
-def _refuse(rows: Iterable[sa.Row[Any]], topics: Topics) -> None:
+def _refuse(rows: Iterable[sa.Row[Any]], topics: ConfiguredTopics) -> None:
     for row in rows:
         tallies = msgspec.json.decode(row.tallies, type=Tallies)
         if row.topic == topics.decisions and (tallies.unmatched or tallies.waiting):

@@ -48,7 +48,7 @@ from monitor.web.contents import (
     SliceContent,
     StandingIncident,
 )
-from monitor.web.links import LinkError, View
+from monitor.web.links import LinkError, ViewSubject
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
@@ -64,7 +64,7 @@ def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment
 
 
 def contract_contents(
-    snapshot: Snapshot, view: View, versions: Sequence[VersionGroup] = ()
+    snapshot: Snapshot, view: ViewSubject, versions: Sequence[VersionGroup] = ()
 ) -> tuple[ContractContent, ...]:
     """The contracts of a view, by default all of them as they are decided.
 
@@ -119,7 +119,7 @@ def overview(
     )
 
 
-def _chosen(snapshot: Snapshot, view: View) -> list[ContractTable]:
+def _chosen(snapshot: Snapshot, view: ViewSubject) -> list[ContractTable]:
     if not view.contract:
         return list(snapshot.contracts)
     found = [table for table in snapshot.contracts if table.contract == view.contract]
@@ -146,7 +146,7 @@ def _has_newer(pipeline: Pipeline, contract: ContractContent, at: Moment | None)
 
 
 def contract_content(
-    table: ContractTable, view: View, versions: Sequence[VersionGroup] = ()
+    table: ContractTable, view: ViewSubject, versions: Sequence[VersionGroup] = ()
 ) -> ContractContent:
     """One contract in a window; arguments as of :func:`contract_contents`.
 
@@ -185,7 +185,7 @@ def _in_group(place: Place, name: str) -> bool:
     return isinstance(place.table, GroupTable) and place.table.group_by == name
 
 
-def _window(table: ContractTable, view: View) -> WindowTable:
+def _window(table: ContractTable, view: ViewSubject) -> WindowTable:
     window = window_of(table, view.window)
     if window is None:
         names = ", ".join(one.window for one in table.windows)
@@ -223,7 +223,7 @@ def _at_fault(one: LabelsAtFault) -> str:
 def slice_content(
     snapshot: Snapshot,
     at: Moment,
-    view: View,
+    view: ViewSubject,
     history: Sequence[HistoryPoint],
     incidents: Sequence[IncidentReport],
 ) -> SliceContent:
@@ -265,7 +265,7 @@ def slice_content(
     )
 
 
-def chosen_place(snapshot: Snapshot, view: View) -> tuple[ContractTable, Place]:
+def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, Place]:
     """The row that a view is of, and its contract.
 
     Raises:
@@ -281,7 +281,7 @@ def chosen_place(snapshot: Snapshot, view: View) -> tuple[ContractTable, Place]:
     return table, place
 
 
-def chosen_metric(table: ContractTable, view: View) -> Metric:
+def chosen_metric(table: ContractTable, view: ViewSubject) -> Metric:
     """The metric that a view is of: by default the primary one."""
     return view.metric or table.primary
 

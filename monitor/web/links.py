@@ -29,7 +29,7 @@ class NothingThereError(SlicewatchError):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ViewSubject:
     """Subject of a view.
 
     Attributes:
@@ -51,7 +51,7 @@ class View:
     page: int = 1
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> View:
+    def parse(cls, given: Mapping[str, str]) -> ViewSubject:
         """The view of query parameters.
 
         Raises:
@@ -76,7 +76,7 @@ class View:
         )
 
     @property
-    def of_all(self) -> View:
+    def of_all(self) -> ViewSubject:
         """The same of all slices and metrics."""
         return replace(self, slice="", metric=None)
 

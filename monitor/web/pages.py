@@ -37,7 +37,7 @@ from monitor.web.contents import (
     SliceContent,
 )
 from monitor.web.headlines import BLIND
-from monitor.web.links import View
+from monitor.web.links import ViewSubject
 
 PAGE_SIZE = 100
 """Slices on one page of an overview."""
@@ -76,7 +76,7 @@ class SiteFacts:
     report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
 
 
-class Pages:
+class PageRenderer:
     """Renders pages; any thread may use it."""
 
     def __init__(self, facts: SiteFacts) -> None:
@@ -89,7 +89,7 @@ class Pages:
             " base-uri 'none'; frame-ancestors 'none'"
         )
 
-    def overview(self, page: Overview, view: View, today: date) -> str:
+    def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
         """The first page; ``today`` is a UTC date."""
         lines = (line for one in page.contracts for line in (one.total, *one.slices))
         scale = charts.gap_scales(lines)
@@ -107,7 +107,7 @@ class Pages:
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
         )
 
-    def slice(self, page: SliceContent, view: View) -> str:
+    def slice(self, page: SliceContent, view: ViewSubject) -> str:
         """The page of one slice."""
         scale = charts.gap_scale(charts.sizes(page.line.cells))
         marks = _marks(page)

@@ -15,7 +15,7 @@ from monitor.core.time import IsoWeek, to_datetime
 from monitor.drawing.csv_text import written
 from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json
 from monitor.reports.as_json import signature_lines
-from monitor.reports.decision import Decision, decide
+from monitor.reports.decision import WeekDecision, decide
 from monitor.reports.weekly_report import TABLES
 from monitor.web.contents import ReportLine, ReportList
 from monitor.web.links import NothingThereError, ReportView
@@ -107,7 +107,7 @@ class _Decided:
 
     as_of: int
     digest: str
-    decision: Decision
+    decision: WeekDecision
 
     @classmethod
     def of(cls, revision: Revision) -> _Decided:

@@ -29,8 +29,8 @@ from monitor.web.contents import (
     Overview,
     SliceContent,
 )
-from monitor.web.links import LinkError, NothingThereError, View
-from monitor.web.pages import Pages, SiteFacts
+from monitor.web.links import LinkError, NothingThereError, ViewSubject
+from monitor.web.pages import PageRenderer, SiteFacts
 from monitor.web.published import Published
 from monitor.web.report_views import ReportViews
 
@@ -68,7 +68,7 @@ class Site:
         self._facts = facts
         self._blind = blind
         self._now = now
-        self._pages = Pages(facts)
+        self._pages = PageRenderer(facts)
         self._reports = ReportViews(published, facts.report)
         self._built: tuple[int, dict[tuple[str, str, str], tuple[ContractContent, ...]]] = (0, {})
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
@@ -114,12 +114,12 @@ class Site:
 
     # What is shown
 
-    def _found(self, view: View) -> tuple[int, Snapshot] | None:
+    def _found(self, view: ViewSubject) -> tuple[int, Snapshot] | None:
         if view.as_of is None:
             return self._published.newest()
         return self._published.at(view.as_of)
 
-    def _moment(self, view: View, found: tuple[int, Snapshot]) -> Moment:
+    def _moment(self, view: ViewSubject, found: tuple[int, Snapshot]) -> Moment:
         return building.moment(*found, newest=view.as_of is None, now=self._now())
 
     def _overview(self, request: Request) -> Overview:
@@ -136,7 +136,9 @@ class Site:
             limitations=self._facts.limitations,
         )
 
-    def _contracts(self, view: View, found: tuple[int, Snapshot]) -> tuple[ContractContent, ...]:
+    def _contracts(
+        self, view: ViewSubject, found: tuple[int, Snapshot]
+    ) -> tuple[ContractContent, ...]:
         """The contracts of a view; those of the newest Snapshot are built once."""
         number, snapshot = found
         if view.as_of is not None:
@@ -169,7 +171,7 @@ class Site:
             raise NothingThereError("nothing is published yet, or it is kept no longer")
         return found
 
-    def _history_of(self, snapshot: Snapshot, view: View) -> HistoryContent:
+    def _history_of(self, snapshot: Snapshot, view: ViewSubject) -> HistoryContent:
         table, place = building.chosen_place(snapshot, view)
         key = SliceKey(
             contract=table.contract,
@@ -233,7 +235,7 @@ class Site:
             one,
             found,
             link,
-            at=self._moment(View(), newest) if newest else None,
+            at=self._moment(ViewSubject(), newest) if newest else None,
             synthetic=table is not None and table.synthetic,
             responds=bool(request.state.responds),
             error=error,
@@ -334,7 +336,7 @@ def _newest_cell(one: IncidentReport, table: ContractTable | None) -> tuple[str,
     place = find_place(table, window, one.group_by, one.slice)
     if place is None:
         return "", None
-    link = View(one.contract, "", one.group_by, one.slice, one.metric).query()
+    link = ViewSubject(one.contract, "", one.group_by, one.slice, one.metric).query()
     return link, cell(place, one.metric)
 
 
@@ -362,8 +364,8 @@ def _refusal(status: HTTPStatus, why: str) -> Response:
     return Response(body, status, headers, media_type="application/json")
 
 
-def _view(request: Request) -> View:
-    return View.parse(dict(request.query_params))
+def _view(request: Request) -> ViewSubject:
+    return ViewSubject.parse(dict(request.query_params))
 
 
 def _json(content: object) -> Response:

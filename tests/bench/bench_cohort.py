@@ -22,7 +22,7 @@ from monitor.core.counts.cells import atom_text  # noqa: E402
 from monitor.core.counts.coding import Attribute, Coding  # noqa: E402
 from monitor.detection.advisory.advisors import Advisors  # noqa: E402
 from monitor.detection.pages.declared import DetectorSettings  # noqa: E402
-from monitor.detection.pages.fleet import PageTests  # noqa: E402
+from monitor.detection.pages.page_tests import PageTests  # noqa: E402
 
 A, B = 50, 33
 DAYS = 4

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Route, Stratum
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError
 from monitor.ports import (

@@ -16,7 +16,7 @@ from monitor.errors import FencedError, OutdatedError, StoreError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.store import database as db
 from monitor.store.ingest.ingest_store import IngestStore
-from monitor.store.retired import RetiredTopics, Topics
+from monitor.store.retired import ConfiguredTopics, RetiredTopics
 from monitor.store.shard_rows import (
     behind_of,
     list_statuses,
@@ -26,7 +26,7 @@ from monitor.store.shard_rows import (
 )
 
 D0, D1, OLD, NEW = Shard("d", 0), Shard("d", 1), Shard("old", 0), Shard("new", 0)
-BEFORE, AFTER = Topics("d", "old"), Topics("d", "new")
+BEFORE, AFTER = ConfiguredTopics("d", "old"), ConfiguredTopics("d", "new")
 T0 = 500_000 * HOUR
 
 
@@ -139,12 +139,12 @@ def test_a_topic_configured_again_goes_on_where_it_stood(
 @pytest.mark.parametrize(
     ("topics", "key", "had"),
     [
-        (Topics("old", "new"), "stream.decisions_topic", "labels"),
-        (Topics("new", "d"), "stream.labels_topic", "decisions"),
+        (ConfiguredTopics("old", "new"), "stream.decisions_topic", "labels"),
+        (ConfiguredTopics("new", "d"), "stream.labels_topic", "decisions"),
     ],
 )
 def test_topics_are_not_exchanged(
-    engine: sa.Engine, store: IngestStore, topics: Topics, key: str, had: str
+    engine: sa.Engine, store: IngestStore, topics: ConfiguredTopics, key: str, had: str
 ) -> None:
     store.register([D0, OLD])
     advance(store, D0, T0, Tallies(requested={"auto_serve": 1}))

@@ -20,7 +20,7 @@ from signed_probes import WITH_KEY
 
 from consumers.producing import Producer, Topics, avro, confluent, kafka_python
 from consumers.producing.avro_schema import DECISION, LABEL
-from consumers.wire import Access, SchemaRegistry
+from consumers.wire import RegistryAccess, SchemaRegistry
 from consumers.wire.schemas import schema_number
 from consumers.wire.writer_schema import WriterSchema
 from monitor.cli import cli
@@ -124,7 +124,7 @@ def test_the_example_of_the_page_writes_avro(
     (record,) = apache.consume(topic_name, 1)
     number = schema_number(record.value)
     assert number == registry.register(f"{topic_name}-value", DECISION)
-    written = SchemaRegistry(Access(registry.url)).schema(number)
+    written = SchemaRegistry(RegistryAccess(registry.url)).schema(number)
     assert written is not None
     said = json.loads(WriterSchema.of(written).to_json(record.value[5:]))
     assert said["decision_id"] == record.key.decode()

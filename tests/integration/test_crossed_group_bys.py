@@ -17,7 +17,7 @@ from exchange_oracle import Known, Solver, group_of
 from guarded import Given, world_of
 from releasing import MARGIN, STEP, Kept, Releasing, Row, attributes_of, released, row_of
 
-from monitor.evaluate.blocks.crossing import Crossing
+from monitor.evaluate.blocks.crossing import CrossedBlock
 
 K = 11
 ATOMS = (("x", "p"), ("x", "q"), ("y", "p"), ("y", "q"))
@@ -117,7 +117,7 @@ def test_a_world_that_was_built_to_leak_does_not(tmp_path: Path) -> None:
 
 
 def test_without_the_rule_it_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Crossing, "hides", lambda *_, **__: True)
+    monkeypatch.setattr(CrossedBlock, "hides", lambda *_, **__: True)
     leaks = found(*look(tmp_path, LEAKING))
     assert any("1 is proved to be 0 to 1" in leak for leak in leaks)
 
@@ -138,7 +138,7 @@ def test_nor_do_others_of_its_kind(seed: int, tmp_path: Path) -> None:
 def test_the_attacker_finds_some_of_them_where_the_rule_is_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Crossing, "hides", lambda *_, **__: True)
+    monkeypatch.setattr(CrossedBlock, "hides", lambda *_, **__: True)
     leaks = [
         leak
         for seed in range(4)

@@ -18,8 +18,8 @@ from releasing import MARGIN, Releasing, instants, prompt
 from monitor.core.contract import Metric
 from monitor.core.privacy.release_blocks import Span
 from monitor.detection.advisory.advisors import Advisors
-from monitor.detection.advisory.finding_log import Ledger, RateChange
-from monitor.detection.advisory.river_detectors import Change
+from monitor.detection.advisory.finding_log import FindingTimes, RateChange
+from monitor.detection.advisory.river_detectors import ChangeDirection
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError
@@ -182,10 +182,10 @@ def test_what_advises_is_kept_in_the_same_table_and_finds_the_slice_too(
     assert kinds == {*advice, "~routes"}, "and the tests of limits that need no labels"
     found = parts["~found"]
     assert isinstance(found, bytes)
-    tallies = Ledger.from_bytes(found).tallies
+    tallies = FindingTimes.from_bytes(found).tallies
     changes = {one: tally for one, tally in tallies.items() if isinstance(one, RateChange)}
     assert {(one.slice, one.metric, one.change) for one in changes} == {
-        ("a=a0", Metric.TPR, Change.DOWN)
+        ("a=a0", Metric.TPR, ChangeDirection.DOWN)
     }
     assert all(tally.last > BREACH for tally in changes.values())
 

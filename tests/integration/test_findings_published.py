@@ -32,7 +32,7 @@ from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import ComponentChange, GroupTable, Noted, SliceRow, decode
 from monitor.core.publish.states import CROSSED
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory.finding_log import Ledger, RateChange, VersionChange
+from monitor.detection.advisory.finding_log import FindingTimes, RateChange, VersionChange
 
 
 def row(table: GroupTable, text: str = WORSE) -> SliceRow:
@@ -112,11 +112,11 @@ def labelled_part(one: SliceRow) -> tuple[object, ...]:
     return noted, *({m: x for m, x in table.items() if m.labelled} for table in tables)
 
 
-def ledger(one: Releasing) -> Ledger:
+def ledger(one: Releasing) -> FindingTimes:
     """What advises, as the store holds it."""
     (body,) = (part for name, part in one.detection()["detector"] if name == "~found")
     assert isinstance(body, bytes)
-    return Ledger.from_bytes(body)
+    return FindingTimes.from_bytes(body)
 
 
 def test_a_version_change_is_noted_with_the_block_that_first_shows_it(

@@ -26,8 +26,8 @@ from pipeline import (
 from postgres import PostgresServer
 from psycopg import sql
 
-from consumers.health import STUCK_SECONDS
 from consumers.ingest import FIRST_SECONDS, LONGEST_SECONDS, Ingest, Retry
+from consumers.worker_health import STUCK_SECONDS
 from monitor.errors import StoreError
 from monitor.ports import ConsumerState, Dictionary, FlushResult, Shard, ShardFlush
 from monitor.store.ingest.ingest_store import IngestStore

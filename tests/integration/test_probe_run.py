@@ -23,7 +23,7 @@ from secured_kafka import SecuredKafka
 from consumers.events import Decision
 from consumers.probe_signing import is_signed
 from consumers.sources.kafka_admin import KafkaConnection
-from monitor.audit.model import digest
+from monitor.audit.inputs import digest
 from monitor.audit.set_files import read_set
 from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError

@@ -405,7 +405,7 @@ def test_an_interrupted_replay_resumes_exactly(
     whole.replay(*whole.files())
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
     monkeypatch.setattr(event_time, "FOLLOWERS", 5)  # a file begins to be believed within a chunk
-    files, update, seen = desk.files(), replay.ProgressBar.update, Counter[str]()
+    files, update, seen = desk.files(), replay.ReplayProgress.update, Counter[str]()
 
     def stop_soon(bar: Any, events: int) -> None:
         update(bar, events)
@@ -413,14 +413,14 @@ def test_an_interrupted_replay_resumes_exactly(
         if seen["turns"] % turns == 0:
             desk.stops[-1]()
 
-    monkeypatch.setattr(replay.ProgressBar, "update", stop_soon)
+    monkeypatch.setattr(replay.ReplayProgress, "update", stop_soon)
     while seen["events"] < 244:
         seen["events"] += desk.fresh(*files)
         seen["runs"] += 1
         desk.pipeline.check_conservation()
         assert desk.snapshot.watermark is None or desk.snapshot.watermark <= END
     assert seen["runs"] > 1
-    monkeypatch.setattr(replay.ProgressBar, "update", update)
+    monkeypatch.setattr(replay.ReplayProgress, "update", update)
     assert desk.fresh(*files) == 0
     assert desk.snapshot == whole.snapshot
     assert desk.pipeline.counts() == whole.pipeline.counts()
@@ -431,10 +431,10 @@ def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.M
     """The hours of a file that was not read to its end are not complete."""
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
     monkeypatch.setattr(event_time, "FOLLOWERS", 5)
-    update = replay.ProgressBar.update
+    update = replay.ReplayProgress.update
     with monkeypatch.context() as patch:
         patch.setattr(
-            replay.ProgressBar, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]())
+            replay.ReplayProgress, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]())
         )
         assert 0 < desk.fresh(*desk.files()) < 244
     newest = {s.max_decided_at for s in desk.pipeline.statuses() if s.shard.topic == DECISIONS}

@@ -81,10 +81,12 @@ def settings_of(world: World, group_bys: Sequence[str]) -> str:
 @contextmanager
 def followed(world: World, looks: Sequence[int], *group_bys: str) -> Iterator[Followed]:
     """A world that the evaluator works on at these instants, and an attacker looks at then."""
-    plain = weeks._Maker._inputs
+    plain = weeks._WeekMaker._inputs
     resting: Resting = defaultdict(set)
 
-    def seen(maker: weeks._Maker, attributes: tuple[str, ...]) -> tuple[FamilyState, TableInputs]:
+    def seen(
+        maker: weeks._WeekMaker, attributes: tuple[str, ...]
+    ) -> tuple[FamilyState, TableInputs]:
         state, inputs = plain(maker, attributes)
         if inputs.rest:
             resting[rest_pane(maker.week)].add(state.family.name)
@@ -96,7 +98,7 @@ def followed(world: World, looks: Sequence[int], *group_bys: str) -> Iterator[Fo
         tempfile.TemporaryDirectory() as name,
         Releasing(world, Path(name), settings_of(world, group_bys)) as site,
     ):
-        patch.setattr(weeks._Maker, "_inputs", seen)
+        patch.setattr(weeks._WeekMaker, "_inputs", seen)
         for now in looks:
             site.until(now)
             known.look(site, resting)
@@ -194,7 +196,7 @@ def test_no_block_and_no_window_has_the_rest(alone: Followed) -> None:
 def test_a_rest_of_excluded_data_is_not_shown(alone: Followed) -> None:
     memory = alone.site.evaluator._memory
     assert memory is not None
-    sources = weeks.Sources(
+    sources = weeks.WeekSources(
         closed=alone.site.evaluator.store.closed,
         release=memory.release,
         index=memory.dictionary.index,

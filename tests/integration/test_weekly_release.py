@@ -22,7 +22,7 @@ from monitor.core.publish.act_input import ActInput
 from monitor.core.publish.release import Release, Revision, Signature, decode, encode
 from monitor.core.publish.snapshot import GroupTable, Period, WindowTable
 from monitor.core.time import HOUR
-from monitor.evaluate.publish.weeks import Sources, Weeks
+from monitor.evaluate.publish.weeks import Weeks, WeekSources
 from monitor.reports import as_json
 from monitor.reports.frames import weekly
 from monitor.service import Parts, Service
@@ -129,7 +129,7 @@ def test_weeks_are_looked_at_once_a_day(
     looked = []
     plain = Weeks.revisions
 
-    def counted(weeks: Weeks, sources: Sources) -> list[Revision]:
+    def counted(weeks: Weeks, sources: WeekSources) -> list[Revision]:
         looked.append(sources.release.decisions)
         return plain(weeks, sources)
 

@@ -12,13 +12,13 @@ import pytest
 from pipeline import DECISIONS, LABELS, Pipeline
 
 from consumers.backpressure import HELD_SECONDS
-from consumers.health import SILENT_SECONDS, STUCK_SECONDS
 from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS
+from consumers.worker_health import SILENT_SECONDS, STUCK_SECONDS
 from monitor.core.time import HOUR
 from monitor.errors import RetiredTopicError, SourceError, StoreError
 from monitor.ports import Shard, Start
-from monitor.store.retired import RetiredTopics, Topics
+from monitor.store.retired import ConfiguredTopics, RetiredTopics
 from monitor.store.shard_rows import park
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
@@ -93,7 +93,7 @@ def test_a_worker_that_lost_its_shards_to_workers_with_other_topics_ends(
         pipeline.broker.move("slicewatch", shard, other.source)  # type: ignore[arg-type]
     run(pipeline, worker, 2)
     assert not worker.states
-    RetiredTopics(pipeline.engine).keep(Topics(DECISIONS, "labels-2"), 5)
+    RetiredTopics(pipeline.engine).keep(ConfiguredTopics(DECISIONS, "labels-2"), 5)
     with pytest.raises(RetiredTopicError, match=f"topic {LABELS} is retired"):
         run(pipeline, worker, REVIEW_SECONDS + 1)
 

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest
 
 from monitor.core.counts.cells import Route
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import FlipDirection, Observed
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.probes.rounds import DeclaredSet, ProbePairs
 from monitor.core.time import DAY, SECOND
 from monitor.detection.flip_test import FlipWatch

@@ -89,7 +89,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("status",),
     },
     "consumers.receiving.batches": {
-        Argument.WORD: ("Refusal(1, 'decision', 'malformed_json', '')",),
+        Argument.WORD: ("EventRefusal(1, 'decision', 'malformed_json', '')",),
     },
     "consumers.reconcile": {
         Argument.PLACE: ("status.shard.topic",),
@@ -297,7 +297,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         Argument.WORD: ("text",),
     },
     "monitor.audit.scorecard.parity": {Argument.WORD: ("of_what",)},
-    "monitor.audit.scorecard.records": {
+    "monitor.audit.scorecard.dimension_records": {
         Argument.FILE: (
             "field_name(*place, name)",
             "text",
@@ -641,14 +641,14 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "prompt.instructions",
         ),
     },
-    "monitor.judging.budget": {
+    "monitor.judging.request_budget": {
         Argument.CAUSE: (
             "error.strerror",
             "type(error).__name__",
         ),
         Argument.PLACE: ("self.path",),
     },
-    "monitor.judging.events": {Argument.WORD: ("_named(error)",)},
+    "monitor.judging.output_events": {Argument.WORD: ("_named(error)",)},
     "monitor.judging.kafka_stream": {
         Argument.CAUSE: (
             "name",
@@ -663,7 +663,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.SETTING: ("endpoint.model",),
     },
-    "monitor.judging.scoring": {Argument.WORD: ("error",)},
+    "monitor.judging.judgements": {Argument.WORD: ("error",)},
     "monitor.probing.probe_events": {
         Argument.CAUSE: ("error",),
         Argument.FILE: (

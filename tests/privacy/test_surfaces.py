@@ -20,7 +20,7 @@ from alerts.exposition import catalogue
 from monitor.core.privacy.rules import PrivacyRule as Rule
 from monitor.core.publish.snapshot import Snapshot
 from monitor.demo.traffic import Produced
-from monitor.demo.view import Consumed, FirstShown, SliceView, View, document
+from monitor.demo.view import CommittedTotals, DemoView, FirstShown, SliceView, document
 
 ANONYMOUS = "?"
 """A log line whose event is not written where it is logged: that of the access log."""
@@ -136,8 +136,10 @@ def test_every_key_of_the_demo_s_document_has_a_row() -> None:
     window = replace(window, labelled=window.decisions)
     snapshot = Snapshot(0, 0, (replace(table, windows=(window,)),))
     slices = [SliceView(g.group_by, row, 0.5) for g in window.groups for row in g.rows]
-    consumed = Consumed(dead_letters={"json": 1})
-    view = View(1.0, 0, 1.0, 0, snapshot, slices, FirstShown(), consumed, 1.0, "http://127.0.0.1")
+    consumed = CommittedTotals(dead_letters={"json": 1})
+    view = DemoView(
+        1.0, 0, 1.0, 0, snapshot, slices, FirstShown(), consumed, 1.0, "http://127.0.0.1"
+    )
     found = exported.builtins(document(view, Produced(), 1))
     closed = frozenset({"published", "suspected", "dead_letters"})
     assert exported.keys_of(found, closed) == set(rows_of(Surface.DEMO))

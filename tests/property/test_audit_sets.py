@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from probe_rows import VERSIONS, ProbeRow, write_csv, write_json
 
-from monitor.audit.model import ProbeSet, digest
+from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.set_files import read_results, read_set, write_rows, write_set
 
 # Files are written: a busy machine may take its time.

@@ -12,7 +12,7 @@ import pytest
 from audited import contract_of, real_settings, reviewed_pairs
 from cubes import CODING, Cell, auto, build_contract, contract, review, window
 
-from monitor.audit.model import Pair
+from monitor.audit.inputs import Pair
 from monitor.audit.slices import audit_coding, slices_of
 from monitor.core.contract import GroupBy
 from monitor.core.publish.snapshot import SliceRow

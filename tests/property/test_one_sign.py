@@ -11,7 +11,7 @@ from cubes import Cell, build_contract, window
 from matched import VARIETY, seen, varieties
 
 from monitor.audit.contract_checks import contract_checks
-from monitor.audit.model import Pair
+from monitor.audit.inputs import Pair
 from monitor.audit.report import Check
 from monitor.audit.slices import audit_coding, slices_of
 from monitor.core.contract import Metric

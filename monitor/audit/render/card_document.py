@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.audit.render.blocks import Brief, Document, Section
+from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import NOTHING, counted, p_value
 from monitor.audit.scorecard.card import (
     BenchmarkRow,
@@ -36,10 +36,10 @@ _POINT = (
 )
 
 
-def card_document(card: Scorecard) -> Document:
+def card_document(card: Scorecard) -> AuditDocument:
     """All of a scorecard, as sections."""
     word, tone = ("BLOCKED", Tone.BAD) if card.blocked else ("PASSED", Tone.GOOD)
-    return Document(
+    return AuditDocument(
         title=printable(f"Bias scorecard of {card.name}"),
         word=word,
         tone=tone,
@@ -48,7 +48,7 @@ def card_document(card: Scorecard) -> Document:
         banner="",
         facts=(("made", f"on {card.made} by slicewatch {card.version}"),),
         sections=tuple(_sections(card)),
-        decision=Section("Decision", (_verdict(card),), None, Brief.ALL),
+        decision=AuditSection("Decision", (_verdict(card),), None, Brief.ALL),
         folded="Sets, versions, owners, parts and formulas",
     )
 
@@ -64,7 +64,7 @@ def _verdict(card: Scorecard) -> str:
     return f"No score of {counted(len(gated), 'dimension')} is beyond its limit."
 
 
-def _sections(card: Scorecard) -> Iterator[Section]:
+def _sections(card: Scorecard) -> Iterator[AuditSection]:
     yield _dimensions(card)
     tickets = [one for one in card.dimensions if one.recalibrate]
     if tickets:
@@ -78,7 +78,7 @@ def _sections(card: Scorecard) -> Iterator[Section]:
         yield _benchmarks(card.benchmarks)
 
 
-def _dimensions(card: Scorecard) -> Section:
+def _dimensions(card: Scorecard) -> AuditSection:
     rows = (
         (
             one.name,
@@ -92,7 +92,7 @@ def _dimensions(card: Scorecard) -> Section:
         for one in card.dimensions
     )
     columns = "dimension|verdict|score|limit|95 % interval|items|to know"
-    return Section("Dimensions", (_POINT,), table(columns, rows), Brief.ALL)
+    return AuditSection("Dimensions", (_POINT,), table(columns, rows), Brief.ALL)
 
 
 def _remarks(one: ScoredDimension) -> Iterator[str]:
@@ -114,10 +114,10 @@ def _remarks(one: ScoredDimension) -> Iterator[str]:
         yield one.limitation
 
 
-def _tickets(tickets: list[ScoredDimension]) -> Section:
+def _tickets(tickets: list[ScoredDimension]) -> AuditSection:
     rows = ((one.name, one.owner, _change(one.previous, one)) for one in tickets)
     note = "A score has become so much worse since the last time that its set or judge is to be"
-    return Section(
+    return AuditSection(
         "Recalibration tickets",
         (f"{note} looked at again.",),
         table("dimension|owner|since the last time", rows),
@@ -125,13 +125,13 @@ def _tickets(tickets: list[ScoredDimension]) -> Section:
     )
 
 
-def _changes(card: Scorecard) -> Section:
+def _changes(card: Scorecard) -> AuditSection:
     rows = (
         (one.name, _change(one.previous, one), _change(one.baseline, one))
         for one in card.dimensions
     )
     found = table("dimension|since the last time|beside the baseline", rows)
-    return Section("Changes", (), found, Brief.ALL)
+    return AuditSection("Changes", (), found, Brief.ALL)
 
 
 def _change(change: ScoreChange | None, one: ScoredDimension) -> str:
@@ -142,7 +142,7 @@ def _change(change: ScoreChange | None, one: ScoredDimension) -> str:
     return f"{_number(change.score)} on {change.measured}, now {_number(one.score)}: {how}"
 
 
-def _sets(card: Scorecard) -> Section:
+def _sets(card: Scorecard) -> AuditSection:
     rows = (
         (
             one.name,
@@ -157,10 +157,10 @@ def _sets(card: Scorecard) -> Section:
         for one in card.dimensions
     )
     columns = "dimension|probe set|model|rubric|measured|cadence|owner|kind"
-    return Section("Sets, versions and owners", (), table(columns, rows))
+    return AuditSection("Sets, versions and owners", (), table(columns, rows))
 
 
-def _parts(card: Scorecard) -> Section:
+def _parts(card: Scorecard) -> AuditSection:
     rows = (
         (
             one.name,
@@ -173,16 +173,16 @@ def _parts(card: Scorecard) -> Section:
     )
     found = table("dimension|variant, slice or set|value|items", rows)
     notes = () if found else ("Parts of scores of real people are not shown.",)
-    return Section("Parts of the scores", notes, found)
+    return AuditSection("Parts of the scores", notes, found)
 
 
-def _formulas(card: Scorecard) -> Section:
+def _formulas(card: Scorecard) -> AuditSection:
     first = {one.measure: one for one in card.dimensions}
     rows = ((one.title, one.meaning, one.scale, one.source) for one in first.values())
-    return Section("What the scores mean", (), table("score|meaning|range|source", rows))
+    return AuditSection("What the scores mean", (), table("score|meaning|range|source", rows))
 
 
-def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> Section:
+def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> AuditSection:
     rows = (
         (
             one.name,
@@ -197,7 +197,7 @@ def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> Section:
     )
     columns = "row|benchmark|result|items|model, measured|owner|limitation"
     note = "Diagnostic: a public set may have been seen in training, and never decides a release."
-    return Section("Benchmarks", (note,), table(columns, rows))
+    return AuditSection("Benchmarks", (note,), table(columns, rows))
 
 
 def _score(one: ScoredDimension) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.audit.render import parts
-from monitor.audit.render.blocks import Brief, Document, Section
+from monitor.audit.render import part_sections
+from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import (
     METRICS,
     NOTHING,
@@ -31,10 +31,10 @@ from monitor.core.contract import Metric, Role
 from monitor.drawing.tables import TableCell, Tone, mark, printable, table
 
 
-def document(report: AuditReport) -> Document:
+def document(report: AuditReport) -> AuditDocument:
     """All of a report, as sections."""
     word, tone = _word(report.decision)
-    return Document(
+    return AuditDocument(
         title=printable(f"Matched-pair audit of {report.dataset}"),
         word=word,
         tone=tone,
@@ -119,34 +119,34 @@ def _numbers(report: AuditReport) -> Numbers:
     return Numbers(exact=report.synthetic and report.k == 1)
 
 
-def _sections(report: AuditReport) -> Iterator[Section]:
+def _sections(report: AuditReport) -> Iterator[AuditSection]:
     numbers = _numbers(report)
     regression, *others = report.judged.parts
     if report.excluded:
         yield _excluded(report)
-    yield from parts.sections(regression, numbers)
+    yield from part_sections.sections(regression, numbers)
     if report.candidate is not None:
         if report.comparison is not None:
             yield _comparison(report.comparison, "Candidate and baseline")
         yield _side_by_side(report.baseline, report.candidate, numbers)
-        yield parts.flips(report.baseline.parts[0], "The baseline's flips", Brief.NOTHING)
+        yield part_sections.flips(report.baseline.parts[0], "The baseline's flips", Brief.NOTHING)
     for part in others:
         prefix = f"{PARTS[part.name]}: "
-        yield from parts.sections(part, numbers, prefix)
+        yield from part_sections.sections(part, numbers, prefix)
         if report.held_out_comparison is not None:
             yield _comparison(report.held_out_comparison, f"{prefix}Candidate and baseline")
     if report.training is not None:
-        yield from parts.training_sections(report.training)
+        yield from part_sections.training_sections(report.training)
 
 
-def _excluded(report: AuditReport) -> Section:
+def _excluded(report: AuditReport) -> AuditSection:
     note = "Not compared; while there is any, no release decision is made."
     rows = ((one.pair, one.reason) for one in report.excluded)
     found = table("pair|why, and what to do", rows)
-    return Section("Excluded pairs", (note,), found, Brief.ALL)
+    return AuditSection("Excluded pairs", (note,), found, Brief.ALL)
 
 
-def _comparison(comparison: Comparison, title: str) -> Section:
+def _comparison(comparison: Comparison, title: str) -> AuditSection:
     lines = (
         ("repaired", comparison.repaired, Tone.GOOD),
         ("still failing", comparison.still_failing, Tone.BAD),
@@ -162,7 +162,7 @@ def _comparison(comparison: Comparison, title: str) -> Section:
         )
         for name, pairs, tone in lines
     )
-    return Section(
+    return AuditSection(
         title,
         (comparison.sentence,) if comparison.sentence else (),
         table("on the same pairs|how many|which", rows),
@@ -170,7 +170,7 @@ def _comparison(comparison: Comparison, title: str) -> Section:
     )
 
 
-def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
+def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> AuditSection:
     """TPR and FPR of every slice under both."""
     before = {(line.group_by, line.slice): line for line in baseline.parts[0].slices}
     after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
@@ -191,10 +191,10 @@ def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> Section:
         for metric in (Metric.TPR, Metric.FPR)
         for run in (baseline, candidate)
     )
-    return Section("Slices of both", (), table(f"by|slice|{names}", rows))
+    return AuditSection("Slices of both", (), table(f"by|slice|{names}", rows))
 
 
-def _decision(report: AuditReport) -> Section:
+def _decision(report: AuditReport) -> AuditSection:
     lines = report.decision.requirements if report.decision is not None else ()
     rows = (
         (
@@ -207,4 +207,4 @@ def _decision(report: AuditReport) -> Section:
         for line in lines
     )
     columns = "requirement|state|by|on|why"
-    return Section("Release decision", (verdict(report),), table(columns, rows), Brief.ALL)
+    return AuditSection("Release decision", (verdict(report),), table(columns, rows), Brief.ALL)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from monitor.audit.render.blocks import Document
 from monitor.audit.render.document import document
+from monitor.audit.render.layout import AuditDocument
 from monitor.audit.report import AuditReport
 from monitor.drawing.templates import document_template
 
@@ -15,6 +15,6 @@ def render(report: AuditReport) -> str:
     return page(document(report))
 
 
-def page(found: Document) -> str:
+def page(found: AuditDocument) -> str:
     """The page of a document."""
     return document_template(str(__package__), _TEMPLATE).render(report=found)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from monitor.audit.render.blocks import Brief, Document, Section
 from monitor.audit.render.document import document
+from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import counted
 from monitor.audit.report import AuditReport
 from monitor.drawing.markdown import SYMBOLS, plain
@@ -32,7 +32,7 @@ def render(report: AuditReport) -> str:
     return text(document(report))
 
 
-def text(found: Document) -> str:
+def text(found: AuditDocument) -> str:
     """A document in Markdown, of at most :data:`MAX_BYTES`."""
     for rows, details in _SIZES:
         end = _details(found) if details else _no_details(found)
@@ -46,14 +46,14 @@ def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(found: Document) -> Iterator[str]:
+def _heading(found: AuditDocument) -> Iterator[str]:
     yield f"## {SYMBOLS[found.tone]}{plain(found.title)}: {found.word}"
     if found.banner:
         yield f"\n> **SYNTHETIC. {found.banner}**"
     yield f"\n{plain(found.counts)}"
 
 
-def _short(found: Document, rows: int) -> Iterator[str]:
+def _short(found: AuditDocument, rows: int) -> Iterator[str]:
     """Lines that are not folded."""
     yield from _heading(found)
     for section in (found.decision, *found.sections):
@@ -63,15 +63,15 @@ def _short(found: Document, rows: int) -> Iterator[str]:
             yield from _section(_failing(section), rows)
 
 
-def _failing(section: Section) -> Section:
+def _failing(section: AuditSection) -> AuditSection:
     failing = section.table.failing() if section.table is not None else None
     title = f"{section.title} that fail"
     if failing is None or not failing.rows:
-        return Section(title, ("None.",))
+        return AuditSection(title, ("None.",))
     return replace(section, title=title, notes=(), table=failing)
 
 
-def _details(found: Document) -> Iterator[str]:
+def _details(found: AuditDocument) -> Iterator[str]:
     yield f"\n<details><summary>{found.folded}</summary>\n"
     yield from (f"- {plain(name)}: {_cell(value)}" for name, value in found.facts)
     for section in found.sections:
@@ -80,11 +80,11 @@ def _details(found: Document) -> Iterator[str]:
     yield "\n</details>"
 
 
-def _no_details(found: Document) -> Iterator[str]:
+def _no_details(found: AuditDocument) -> Iterator[str]:
     yield f"\n{found.folded}: too long for here; {_FULL}."
 
 
-def _section(section: Section, rows: int) -> Iterator[str]:
+def _section(section: AuditSection, rows: int) -> Iterator[str]:
     yield f"\n### {plain(section.title)}"
     for note in section.notes:
         yield f"\n{plain(note)}"

@@ -12,8 +12,8 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
-from monitor.audit.render.blocks import Document, Section
 from monitor.audit.render.document import document
+from monitor.audit.render.layout import AuditDocument, AuditSection
 from monitor.audit.report import AuditReport, Requirement
 from monitor.drawing.tables import Table, TableCell, Tone
 
@@ -26,7 +26,7 @@ def render(report: AuditReport) -> RenderableType:
     return printed(document(report))
 
 
-def printed(found: Document) -> RenderableType:
+def printed(found: AuditDocument) -> RenderableType:
     """A document for rich to print."""
     return _Trimmed(Group(*_lines(found)))
 
@@ -47,7 +47,7 @@ class _Trimmed:
             yield Segment.line()
 
 
-def _lines(found: Document) -> Iterator[RenderableType]:
+def _lines(found: AuditDocument) -> Iterator[RenderableType]:
     yield Text(found.title, "bold")
     yield Text.assemble(_word(found), " ", found.verdict)
     yield Text(found.counts)
@@ -59,7 +59,7 @@ def _lines(found: Document) -> Iterator[RenderableType]:
     yield Text.assemble("\n", _word(found), " ", found.banner or found.verdict)
 
 
-def _word(found: Document) -> tuple[str, str]:
+def _word(found: AuditDocument) -> tuple[str, str]:
     return f"{found.word}.", f"bold {_STYLES[found.tone]}"
 
 
@@ -72,7 +72,7 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:
     return grid
 
 
-def _section(section: Section) -> Iterator[RenderableType]:
+def _section(section: AuditSection) -> Iterator[RenderableType]:
     yield Text(f"\n{section.title}", "bold")
     for note in section.notes:
         yield Text(note)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from monitor.audit.model import RunVersions
+from monitor.audit.inputs import RunVersions
 from monitor.audit.report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Route, parse_atom

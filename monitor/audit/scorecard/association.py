@@ -15,8 +15,8 @@ from math import comb
 
 import numpy as np
 
+from monitor.audit.scorecard.dimension_records import ASSOCIATED, Vector
 from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, UnmeasurableError
-from monitor.audit.scorecard.records import ASSOCIATED, Vector
 from monitor.core.intervals import Floats
 
 MOST_EXACT = 20_000

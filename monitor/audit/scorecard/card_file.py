@@ -42,8 +42,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from monitor.audit.record_files import Label, Truth, Version, field_name, found, problem, toml_tree
+from monitor.audit.scorecard.dimension_records import typed
 from monitor.audit.scorecard.measures import MEASURES
-from monitor.audit.scorecard.records import typed
 from monitor.settings.kinds import Name
 
 _MAX_BYTES = 1 << 20

@@ -13,8 +13,8 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from monitor.audit.scorecard import resampling
+from monitor.audit.scorecard.dimension_records import Categorised, LogProbabilities, Refusal
 from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, UnmeasurableError
-from monitor.audit.scorecard.records import Categorised, LogProbabilities, Refusal
 from monitor.core.intervals import Floats
 
 

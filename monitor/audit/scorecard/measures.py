@@ -9,8 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from monitor.audit.scorecard import association, matched, parity
-from monitor.audit.scorecard.measured import MeasuredScore
-from monitor.audit.scorecard.records import (
+from monitor.audit.scorecard.dimension_records import (
     Categorised,
     Flagged,
     Judged,
@@ -19,6 +18,7 @@ from monitor.audit.scorecard.records import (
     Selected,
     Vector,
 )
+from monitor.audit.scorecard.measured import MeasuredScore
 
 HIGH_PRIORITY = 0.10
 """A refusal asymmetry from here on is looked at before everything else."""

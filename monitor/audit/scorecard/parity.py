@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.audit.scorecard import resampling
+from monitor.audit.scorecard.dimension_records import Flagged, Judged, Selected
 from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, UnmeasurableError
-from monitor.audit.scorecard.records import Flagged, Judged, Selected
 from monitor.core.intervals import Floats
 
 Counts = npt.NDArray[np.int64]

@@ -17,9 +17,9 @@ from monitor.audit.scorecard.card import (
     ScoredDimension,
 )
 from monitor.audit.scorecard.card_file import Cadence, CardFile, Dimension, Head
+from monitor.audit.scorecard.dimension_records import read_records
 from monitor.audit.scorecard.measured import MeasuredScore, UnmeasurableError
 from monitor.audit.scorecard.measures import MEASURES, Measure
-from monitor.audit.scorecard.records import read_records
 from monitor.version import program_version
 
 FEW_ITEMS = 200

@@ -17,7 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from monitor.audit.model import Item
+from monitor.audit.inputs import Item
 from monitor.clock import SystemClock
 from monitor.commands.options import load_settings, on_stop, settings_option, write_key
 from monitor.errors import SlicewatchError
@@ -56,7 +56,7 @@ def router_key_command(file: Path, path: Path) -> None:
     click.echo(f"the router's key is in {file}; give it only to the router")
 
 
-class ProgressBar:
+class RoundsProgress:
     """A watcher of rounds; ``with`` it, and :meth:`begin` each."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class ProgressBar:
         )
         self._task = self._bar.add_task("probe", total=None)
 
-    def __enter__(self) -> ProgressBar:
+    def __enter__(self) -> RoundsProgress:
         self._bar.start()
         return self
 

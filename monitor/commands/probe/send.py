@@ -11,7 +11,7 @@ import click
 from rich.table import Table
 
 from monitor import composition, logs
-from monitor.audit.model import ProbeSet, digest
+from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.record_files import is_csv
 from monitor.audit.set_files import read_set, write_rows
 from monitor.clock import SystemClock
@@ -19,7 +19,7 @@ from monitor.commands.console import NONE, console, plain_table
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.probe.access import (
     Asking,
-    ProgressBar,
+    RoundsProgress,
     Stopper,
     asking,
     exit_code,
@@ -165,7 +165,7 @@ def run(
         code = compare(file, parse_swap(swap), settings, how, review, dry=dry_run)
     else:
         schedule = _schedule(every, times, results)
-        plan = Plan(schedule, publish=not no_publish, results=results, dry=dry_run)
+        plan = SendPlan(schedule, publish=not no_publish, results=results, dry=dry_run)
         code = send_set(file, settings, how, plan)
     raise SystemExit(code)
 
@@ -184,7 +184,7 @@ def _schedule(every: float | None, times: int | None, results: Path | None) -> S
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SendPlan:
     """Plan for a set: when it is sent, and where its answers go.
 
     Attributes:
@@ -200,7 +200,7 @@ class Plan:
     dry: bool = False
 
 
-def send_set(path: Path, settings: Settings, how: Asking, plan: Plan) -> int:
+def send_set(path: Path, settings: Settings, how: Asking, plan: SendPlan) -> int:
     """Run a plan; the exit code."""
     probe_set = _read(path)
     content = digest(probe_set)
@@ -244,7 +244,7 @@ def _check_results(path: Path) -> None:
 
 
 def _warnings(
-    settings: Settings, how: Asking, plan: Plan, named: ProbeSetSettings | None
+    settings: Settings, how: Asking, plan: SendPlan, named: ProbeSetSettings | None
 ) -> Iterator[str]:
     every = Duration(int(plan.schedule.every * SECOND))
     if named is None or plan.schedule.times == 1:
@@ -275,7 +275,7 @@ def _plan_text(
 
 
 @contextmanager
-def _publishing(settings: Settings, content: str, plan: Plan) -> Iterator[Publish]:
+def _publishing(settings: Settings, content: str, plan: SendPlan) -> Iterator[Publish]:
     if not plan.publish:
         yield lambda pair, answered: None
         return
@@ -291,9 +291,9 @@ def _publishing(settings: Settings, content: str, plan: Plan) -> Iterator[Publis
         publisher.close()
 
 
-def _rounds(runner: Runner, probe_set: ProbeSet, plan: Plan, stop: Stopper) -> int:
+def _rounds(runner: Runner, probe_set: ProbeSet, plan: SendPlan, stop: Stopper) -> int:
     code = 0
-    with ProgressBar() as bar:
+    with RoundsProgress() as bar:
         for number in plan.schedule.rounds(SystemClock().monotonic, stop):
             bar.begin(number, len({item.pair for item in probe_set.items}))
             done = runner.round(bar)
@@ -304,14 +304,14 @@ def _rounds(runner: Runner, probe_set: ProbeSet, plan: Plan, stop: Stopper) -> i
     return code
 
 
-def _write(path: Path, probe_set: ProbeSet, done: Round, bar: ProgressBar) -> None:
+def _write(path: Path, probe_set: ProbeSet, done: Round, bar: RoundsProgress) -> None:
     if done.stopped or done.fruitless:
         bar.say(f"{path} was not written: the round was not finished")
     else:
         write_rows(path, probe_set, done.rows())
 
 
-def _round_text(number: int, done: Round, plan: Plan) -> str:
+def _round_text(number: int, done: Round, plan: SendPlan) -> str:
     answered = "answered and published" if plan.publish else "answered"
     first = f"round {number}: {done.complete:,} of {done.pairs:,} pairs {answered}"
     return "; ".join([first, f"{done.apart:,} with different routes", *shortfalls(done)])
@@ -331,7 +331,7 @@ def compare(
         click.echo(f"{len(made.ids):,} traces have the value to swap; nothing was sent")
         return 0
     rng = how.rng()
-    with asking(access, how.rate) as (sender, _), ProgressBar() as bar:
+    with asking(access, how.rate) as (sender, _), RoundsProgress() as bar:
         runner = Runner(
             made.probe_set,
             NAME,

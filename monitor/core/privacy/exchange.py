@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.privacy.exchanges import Exchanges, Groups, Table
+from monitor.core.privacy.exchanges import Exchanges, ExchangeTable, Groups
 from monitor.core.privacy.families import SliceFamily
 
 if TYPE_CHECKING:
@@ -127,9 +127,9 @@ def given_away(
         True
     """
     beside = together if beside is None else beside
-    question = _Question(
+    question = _BlockQuestion(
         min(tables, key=len),
-        [Table.of(*one) for one in zip(tables, together, beside, strict=True)],
+        [ExchangeTable.of(*one) for one in zip(tables, together, beside, strict=True)],
         together,
         k,
         numbers or k,
@@ -140,7 +140,7 @@ def given_away(
 
 
 @dataclass(slots=True)
-class _Question:
+class _BlockQuestion:
     """Whether any cell of a block is given away.
 
     Attributes:
@@ -150,7 +150,7 @@ class _Question:
     """
 
     counts: Int64s
-    tables: Sequence[Table]
+    tables: Sequence[ExchangeTable]
     together: Sequence[Int64s]
     k: int
     numbers: int
@@ -186,7 +186,7 @@ class _Question:
                 small = small.take(self._too_few(small, axis, table))
         return small
 
-    def _too_few(self, small: SmallRuns, axis: int, table: Table) -> Bools:
+    def _too_few(self, small: SmallRuns, axis: int, table: ExchangeTable) -> Bools:
         """The runs for which exchanges of one attribute are too few."""
         wanted = np.minimum(self.k - small.total, self.numbers - 1)
         more = Exchanges(table, axis, False).up_to(wanted, small.cells, small.least)
@@ -223,7 +223,7 @@ class SmallRuns:
     total: Int64s
 
     @classmethod
-    def of(cls, table: Table, cells: Int64s, groups: Groups, k: int) -> SmallRuns:
+    def of(cls, table: ExchangeTable, cells: Int64s, groups: Groups, k: int) -> SmallRuns:
         """Those of some cells: runs of groups."""
         counts = groups.summed(np.diff(table.running[:, cells].sum(axis=0)))
         cell, there = np.nonzero(counts)

@@ -53,7 +53,7 @@ class Groups:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ExchangeBlocks:
     """Successive groups in which two kinds may exchange and exchange back.
 
     Attributes:
@@ -65,7 +65,7 @@ class Blocks:
     block: Int64s
 
     @classmethod
-    def of(cls, numbers: Int64s) -> Blocks:
+    def of(cls, numbers: Int64s) -> ExchangeBlocks:
         """From a number for each group, not decreasing."""
         new = np.append(True, np.diff(numbers) > 0)
         return cls(np.flatnonzero(new), np.cumsum(new) - 1)
@@ -88,7 +88,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ExchangeTable:
     """Counts for the exchange of one attribute.
 
     Attributes:
@@ -110,8 +110,8 @@ class Table:
     cells: Int64s
     full: Int64s
     groups: Groups
-    blocks: Blocks
-    whole: Blocks
+    blocks: ExchangeBlocks
+    whole: ExchangeBlocks
 
     @property
     def kinds(self) -> int:
@@ -119,7 +119,7 @@ class Table:
         return len(self.cells) if len(self.sizes) == 2 else 1  # noqa: PLR2004
 
     @classmethod
-    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> Table:
+    def of(cls, counts: Int64s, together: Int64s, beside: Int64s) -> ExchangeTable:
         """From counts of parts, shape (Z, ..., T), and the numbers of what is published as one."""
         groups = Groups.of(together)
         kinds, *sizes, parts = counts.shape
@@ -132,7 +132,7 @@ class Table:
         return cls(
             *(tuple(sizes), values, strides),
             *(running, groups.summed(flat), flat.sum(axis=(0, 2))),
-            *(groups, Blocks.of(blocks), Blocks.of(whole)),
+            *(groups, ExchangeBlocks.of(blocks), ExchangeBlocks.of(whole)),
         )
 
 
@@ -149,7 +149,7 @@ class Exchanges:
         lose: whether cells are to have fewer in the run.
     """
 
-    table: Table
+    table: ExchangeTable
     axis: int
     lose: bool
 
@@ -195,7 +195,7 @@ class _Flips:
     size: int
 
     @classmethod
-    def of(cls, table: Table, axis: int) -> _Flips:
+    def of(cls, table: ExchangeTable, axis: int) -> _Flips:
         """Those of the exchange of an attribute."""
         own, *rest = product((False, True), repeat=len(table.sizes))
         mine = tuple(i == axis for i in range(len(table.sizes)))
@@ -347,7 +347,7 @@ class _Partners:
         count: how many each cell has.
     """
 
-    def __init__(self, table: Table, axis: int, cells: Int64s) -> None:
+    def __init__(self, table: ExchangeTable, axis: int, cells: Int64s) -> None:
         self.count = prod(size - 1 for size in table.sizes)
         self._table = table
         self._axis = axis

@@ -29,7 +29,6 @@ from typing import Any, Self
 
 import msgspec
 
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import (
     Expected,
     FlipDirection,
@@ -38,6 +37,7 @@ from monitor.core.probes.flips import (
     direction,
     stage,
 )
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import DAY, HOUR
 
 MAX_WAITING = 32

@@ -18,7 +18,7 @@ from monitor.core.publish.states import VERDICT_OF
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class LimitCheck:
     """One limited metric of one slice, judged.
 
     Attributes:
@@ -50,7 +50,7 @@ _FIRST = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELEC
 _ORDER = (*_FIRST, *(metric for metric in Metric if metric not in _FIRST))
 
 
-def checks(table: ContractTable, window: WindowTable) -> Iterator[Check]:
+def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:
     """Every check of a contract in a window, metric by metric.
 
     A slice that others are compared with has none of its own, unless its level is limited.
@@ -62,7 +62,7 @@ def checks(table: ContractTable, window: WindowTable) -> Iterator[Check]:
                 limits = table.limits_of(group.group_by, row.slice, metric)
                 level = LimitKind.MIN_LEVEL in limits or LimitKind.MAX_LEVEL in limits
                 if verdict is not None and (level or not _is_reference(row, metric)):
-                    yield Check(metric, row.slice, verdict)
+                    yield LimitCheck(metric, row.slice, verdict)
 
 
 def listed(group: GroupTable) -> Iterator[SliceRow]:

@@ -14,7 +14,7 @@ from monitor.core.publish.snapshot import SliceRow, Snapshot
 _T = TypeVar("_T")
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where a row stands; the total has neither a group-by nor a slice.
 
     Attributes:
@@ -42,12 +42,12 @@ class Place(NamedTuple):
         return self[1:4]
 
 
-Made = Mapping[Place, tuple[SliceRow, _T]]
+Made = Mapping[RowPlace, tuple[SliceRow, _T]]
 """Every row, and what was made of it."""
 
 
 def each_row(
-    snapshot: Snapshot, make: Callable[[Place, SliceRow], _T], before: Made[_T]
+    snapshot: Snapshot, make: Callable[[RowPlace, SliceRow], _T], before: Made[_T]
 ) -> Made[_T]:
     """What is made of every row, in their order.
 
@@ -64,13 +64,13 @@ def each_row(
     return made
 
 
-def rows_in_place(snapshot: Snapshot) -> Iterator[tuple[Place, SliceRow]]:
+def rows_in_place(snapshot: Snapshot) -> Iterator[tuple[RowPlace, SliceRow]]:
     """Every row, the total of a window before its groups."""
     for contract in snapshot.contracts:
         for window in contract.windows:
             name, decides = window.window, window.window == contract.window
             total = window.total
-            yield Place(contract.contract, "", total.slice, name, decides), total
+            yield RowPlace(contract.contract, "", total.slice, name, decides), total
             for group in window.groups:
                 for row in group.rows:
-                    yield Place(contract.contract, group.group_by, row.slice, name, decides), row
+                    yield RowPlace(contract.contract, group.group_by, row.slice, name, decides), row

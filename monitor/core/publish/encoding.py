@@ -9,7 +9,7 @@ from typing import cast
 
 import msgspec
 
-from monitor.core.publish.each_row import Made, Place, each_row
+from monitor.core.publish.each_row import Made, RowPlace, each_row
 from monitor.core.publish.snapshot import SliceRow, Snapshot, WindowTable, canonical, encode
 
 
@@ -45,5 +45,5 @@ def _with_parts(window: WindowTable, parts: Iterator[SliceRow]) -> WindowTable:
     return replace(window, total=total, groups=tuple(groups))
 
 
-def _encoded(_: Place, row: SliceRow) -> msgspec.Raw:
+def _encoded(_: RowPlace, row: SliceRow) -> msgspec.Raw:
     return msgspec.Raw(canonical(row))

@@ -201,7 +201,9 @@ def _named(rates: _Rates, slices: Sequence[str], reference: str | None) -> _Rate
     return {metric: rate.row(index) for metric, rate in rates.items()}
 
 
-def _metric_rows(table: _Table, metric: Metric, rates: _Rates, references: _Rates) -> _MetricRows:
+def _metric_rows(
+    table: _GroupBounds, metric: Metric, rates: _Rates, references: _Rates
+) -> _MetricRows:
     """One metric: numbers and intervals as shown, states and verdicts by these intervals."""
     policy, slices, reference = table.policy, table.slices, table.reference
     rate, other = rates[metric], references.get(metric)
@@ -230,7 +232,7 @@ def _metric_rows(table: _Table, metric: Metric, rates: _Rates, references: _Rate
     )
 
 
-def _gaps(table: _Table, rate: _Rate, other: _Rate, enough: Bools) -> GapColumns:
+def _gaps(table: _GroupBounds, rate: _Rate, other: _Rate, enough: Bools) -> GapColumns:
     """The gaps of one metric as they may be shown; they agree with what exact counts decide."""
     policy, slices, compared = table.policy, table.slices, table.compared
 
@@ -343,7 +345,7 @@ def build_rows(
     if not opened.cells.any():
         return BuiltRows(tuple(SliceRow(text, hidden(metrics)) for text in slices))
     own = comparisons(int(opened.cells.sum()), reference or COMPLEMENT)
-    table = _Table(policy, slices, reference, own if compared is None else compared)
+    table = _GroupBounds(policy, slices, reference, own if compared is None else compared)
     rest = rolled.rest(rolled.decisions) if reference == COMPLEMENT else None
     cells = None if rest is None else decisions_of(rest) >= policy.precision.k
     rates = _decided_rates(policy, rolled.decisions, opened.cells)
@@ -363,7 +365,7 @@ def build_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _GroupBounds:
     """What all metrics of a group-by are judged by; ``compared``: bounds that hold together."""
 
     policy: Policy
@@ -396,7 +398,7 @@ class _Basis:
     decides: bool
 
     @classmethod
-    def of(cls, table: _Table, may: Bools, rest: Bools | None, *, decides: bool) -> _Basis:
+    def of(cls, table: _GroupBounds, may: Bools, rest: Bools | None, *, decides: bool) -> _Basis:
         """The basis of the rows of a table."""
         others = None if rest is None else tuple(rest.tolist())
         return cls(table.slices, table.compared, tuple(may.tolist()), others, decides)
@@ -419,7 +421,7 @@ class LabelledRows:
     beside: list[_Beside]
 
 
-def _labelled_rows(table: _Table, rolled: Rolled, basis: _Basis) -> LabelledRows:
+def _labelled_rows(table: _GroupBounds, rolled: Rolled, basis: _Basis) -> LabelledRows:
     policy, labelled = table.policy, rolled.labelled
     assert labelled is not None, "called where there are labels"  # noqa: S101
     metrics, may = [m for m in rolled.metrics if m.labelled], np.array(basis.may, bool)

@@ -140,7 +140,7 @@ def _judged(verdicts: list[Verdict]) -> State:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class SliceEvidence:
     """Finding about a slice and metric, as of the end of a release block.
 
     Attributes:
@@ -162,7 +162,7 @@ class GroupFindings:
         noted: advisory findings, by slice; each sorted by annotation and metric.
     """
 
-    tests: Mapping[tuple[str, Metric], Finding] = field(default_factory=dict)
+    tests: Mapping[tuple[str, Metric], SliceEvidence] = field(default_factory=dict)
     noted: Mapping[str, tuple[Noted, ...]] = field(default_factory=dict)
 
 

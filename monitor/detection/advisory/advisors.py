@@ -15,12 +15,12 @@ import numpy as np
 
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
-from monitor.detection.advisory.contract_advisor import ContractWatch, Kept, WeekOfStream
+from monitor.detection.advisory.contract_advisor import ContractWatch, KeptParts, WeekOfStream
 from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     FindingLog,
-    Ledger,
+    FindingTimes,
     ListedGap,
     MixShift,
     RateChange,
@@ -28,7 +28,7 @@ from monitor.detection.advisory.finding_log import (
 )
 from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import WatchedUseCase
+from monitor.detection.pages.page_tests import WatchedUseCase
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import ebh
 
@@ -46,7 +46,7 @@ class Advisors:
     """
 
     watches: Sequence[ContractWatch]
-    ledger: Ledger
+    ledger: FindingTimes
     renewed: int = 0
 
     @classmethod
@@ -59,9 +59,9 @@ class Advisors:
             settings: what is declared.
             parts: what :meth:`parts` gave; parts of others are not read.
         """
-        kept = Kept(parts or {})
+        kept = KeptParts(parts or {})
         watches = [ContractWatch.start(one, settings, kept) for one in settings.contracts]
-        ledger = kept.read(_LEDGER, Ledger(), Ledger.from_bytes)
+        ledger = kept.read(_LEDGER, FindingTimes(), FindingTimes.from_bytes)
         ledger.keep({(one.name, text) for one in watches for text in one.slices})
         return cls(watches, ledger, kept.renewed)
 

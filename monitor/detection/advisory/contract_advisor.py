@@ -17,7 +17,7 @@ from monitor.detection.advisory.mix_labels import RATES, CellLabels
 from monitor.detection.advisory.river_advisory import Advisory
 from monitor.detection.advisory.slice_labels import SliceLabels
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import WatchedUseCase
+from monitor.detection.pages.page_tests import WatchedUseCase
 
 # No contract's name has a tilde, so no part is named like one of the fleet's.
 _DRIFT, _DELAYS, _RIVER, _REQUESTS = "~drift", "~delays", "~river", "~requests"
@@ -28,7 +28,7 @@ _Body = GroupDrift | WeeklyDelays | SliceLabels | RequestWatch | Advisory
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptParts:
     """Parts of a state.
 
     Attributes:
@@ -86,7 +86,9 @@ class ContractWatch:
     river: Advisory
 
     @classmethod
-    def start(cls, contract: Contract, settings: DetectorSettings, kept: Kept) -> ContractWatch:
+    def start(
+        cls, contract: Contract, settings: DetectorSettings, kept: KeptParts
+    ) -> ContractWatch:
         """All that a contract of the settings declares, with what is kept of it."""
         name, groups, size = contract.name, contract.group_bys, settings.cluster_size
         share = 1 / len(settings.contracts)
@@ -175,7 +177,7 @@ class ContractWatch:
         return {**drifts, **delays, **labels, requests: self.requests, river: self.river}
 
 
-def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> GroupDrift:
+def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: KeptParts) -> GroupDrift:
     fresh = GroupDrift.start(group, settings.coding, settings.cluster_size)
     return kept.read(
         f"{_DRIFT}/{name}/{group.name}",
@@ -184,12 +186,12 @@ def _drift(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) ->
     )
 
 
-def _delays(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> WeeklyDelays:
+def _delays(name: str, group: GroupBy, settings: DetectorSettings, kept: KeptParts) -> WeeklyDelays:
     fresh = WeeklyDelays.start(group, settings.coding, settings.cluster_size)
     return kept.read(f"{_DELAYS}/{name}/{group.name}", fresh, fresh.restored)
 
 
-def _labels(name: str, group: GroupBy, settings: DetectorSettings, kept: Kept) -> SliceLabels:
+def _labels(name: str, group: GroupBy, settings: DetectorSettings, kept: KeptParts) -> SliceLabels:
     groups = sum(len(contract.group_bys) for contract in settings.contracts)
     fresh = SliceLabels.start(group, settings.coding, 1 / groups, settings.cluster_size)
     return kept.read(f"{_LABELS}/{name}/{group.name}", fresh, fresh.restored)

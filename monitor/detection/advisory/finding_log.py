@@ -16,8 +16,8 @@ from monitor.core.contract import Metric
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_advisory import FindingCount
-from monitor.detection.advisory.river_detectors import Change, Detector
-from monitor.detection.pages.history import KEPT
+from monitor.detection.advisory.river_detectors import ChangeDirection, Detector
+from monitor.detection.pages.evidence_history import KEPT
 
 
 class Timeline(msgspec.Struct, array_like=True):
@@ -104,7 +104,7 @@ class RateChange(Subject, frozen=True, tag=True, array_like=True):
 
     metric: Metric
     detector: Detector
-    change: Change
+    change: ChangeDirection
 
 
 class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
@@ -156,12 +156,12 @@ class FindingLog:
 
 
 @dataclass(slots=True)
-class Ledger:
+class FindingTimes:
     """Times at which each subject was found; what never was is absent.
 
-    Of what is older than :data:`~monitor.detection.pages.history.KEPT` hours only the count and
-    the latest time are kept: release blocks are kept no longer, and nothing asks for what was known
-    before them.
+    Of what is older than :data:`~monitor.detection.pages.evidence_history.KEPT` hours only the
+    count and the latest time are kept: release blocks are kept no longer, and nothing asks for what
+    was known before them.
 
     Attributes:
         timelines: by contract and group-by, of each subject.
@@ -201,7 +201,7 @@ class Ledger:
         return zlib.compress(msgspec.msgpack.encode(_SavedFindings(FORM, timelines)), level=1)
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> Ledger:
+    def from_bytes(cls, body: bytes) -> FindingTimes:
         """Restore what :meth:`to_bytes` gave.
 
         Raises:

@@ -37,7 +37,7 @@ from monitor.core.time import DAY, HOUR, Grain, pane_start
 from monitor.detection import arrays
 from monitor.detection.advisory.finding_log import Timeline
 from monitor.detection.advisory.river_advisory import FindingCount
-from monitor.detection.pages.history import KEPT
+from monitor.detection.pages.evidence_history import KEPT
 from monitor.detection.pages.mixture import SrMixture
 
 FALSE_ALARM_DAYS = 365.0
@@ -216,8 +216,8 @@ class RequestWatch:
     def before(self, hour: int) -> dict[RequestFault, FindingCount]:
         """Count of each fault in earlier hours, and the start of the newest of those hours.
 
-        Of those older than :data:`~monitor.detection.pages.history.KEPT` hours only the newest is
-        known.
+        Of those older than :data:`~monitor.detection.pages.evidence_history.KEPT` hours only the
+        newest is known.
         """
         found = ((one, timeline.before(hour)) for one, timeline in sorted(self.faults.items()))
         return {one: tally for one, tally in found if tally is not None}

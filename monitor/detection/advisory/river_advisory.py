@@ -20,8 +20,8 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s
 from monitor.detection.advisory.river_detectors import (
     RECIPE,
-    Change,
     ChangeDetectors,
+    ChangeDirection,
     ChangeState,
     Detector,
     spread,
@@ -42,7 +42,7 @@ class RiverAlarm:
     slice: str
     metric: Metric
     detector: Detector
-    change: Change
+    change: ChangeDirection
 
 
 class FindingCount(msgspec.Struct, array_like=True, frozen=True):

@@ -53,14 +53,14 @@ class Detector(enum.StrEnum):
     PAGE_HINKLEY = "page_hinkley"
 
 
-class Change(enum.StrEnum):
+class ChangeDirection(enum.StrEnum):
     """Direction in which a rate changed."""
 
     DOWN = "down"
     UP = "up"
 
 
-Found = tuple[Detector, Change]
+Found = tuple[Detector, ChangeDirection]
 
 
 class CusumState(msgspec.Struct, array_like=True, frozen=True):
@@ -124,10 +124,10 @@ class ChangeDetectors:
         return detectors
 
     @property
-    def _worse(self) -> Change:
-        return Change.DOWN if self.metric is Metric.TPR else Change.UP
+    def _worse(self) -> ChangeDirection:
+        return ChangeDirection.DOWN if self.metric is Metric.TPR else ChangeDirection.UP
 
-    def _feed_adwin(self, labels: bytes) -> Iterator[Change]:
+    def _feed_adwin(self, labels: bytes) -> Iterator[ChangeDirection]:
         start = 0
         while start < len(labels):
             stop = start + CLOCK - self._phase
@@ -137,7 +137,7 @@ class ChangeDetectors:
             if change:
                 yield change
 
-    def _feed_until_look(self, labels: bytes) -> Change | None:
+    def _feed_until_look(self, labels: bytes) -> ChangeDirection | None:
         """Feed labels of which only the last can make ADWIN look."""
         deque(map(self._adwin.update, labels[:-1]), maxlen=0)  # a loop in C
         before = self._adwin.estimation
@@ -146,7 +146,7 @@ class ChangeDetectors:
             return None
         after = self._adwin.estimation
         self._adwin = _adwin()
-        return Change.UP if after > before else Change.DOWN
+        return ChangeDirection.UP if after > before else ChangeDirection.DOWN
 
     def _feed_cusum(self, labels: bytes) -> Iterator[None]:
         waiting, self._early = self._early + labels, b""

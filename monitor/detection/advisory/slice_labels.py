@@ -38,7 +38,7 @@ from monitor.detection import arrays
 from monitor.detection.advisory.label_requests import ALTERNATIVES as ODDS
 from monitor.detection.advisory.label_requests import FALSE_ALARM_DAYS, RequestTest
 from monitor.detection.advisory.mix_labels import named_slices
-from monitor.detection.pages.history import KEPT
+from monitor.detection.pages.evidence_history import KEPT
 from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e
 

@@ -109,7 +109,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class AtomHarm:
     """Harm in every atom.
 
     Attributes:
@@ -121,7 +121,7 @@ class Evidence:
     harmed: Floats
 
     @classmethod
-    def of(cls, trials: AtomTrials, limit: float) -> Evidence:
+    def of(cls, trials: AtomTrials, limit: float) -> AtomHarm:
         """Evidence in the trials of atoms, whose rates may differ a little anyway.
 
         Args:
@@ -178,7 +178,7 @@ class Search:
         least: what adds less to the rate of harm in its slice is no cause: half of the limit.
     """
 
-    def __init__(self, evidence: Evidence, candidates: Candidates, limit: float) -> None:
+    def __init__(self, evidence: AtomHarm, candidates: Candidates, limit: float) -> None:
         self._evidence = evidence
         self._candidates = candidates
         self.least = limit / 2
@@ -265,7 +265,7 @@ def _precision(columns: int) -> Floats:
     return np.diag(precision)
 
 
-def _logistic(columns: Floats, evidence: Evidence) -> tuple[Floats, float]:
+def _logistic(columns: Floats, evidence: AtomHarm) -> tuple[Floats, float]:
     """The effects of columns (m + 1, A), and their log-likelihood, by Newton's method."""
     usual = (evidence.harmed.sum() + 0.5) / (evidence.trials.sum() + 1)
     effects = np.zeros(len(columns))

@@ -23,7 +23,7 @@ from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Share
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
-from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Search, expit
+from monitor.detection.diagnosis.cause_search import AtomHarm, Candidates, Search, expit
 from monitor.detection.diagnosis.stages import in_words
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
@@ -100,7 +100,7 @@ def explain(
     since = _onset(gaps, rates.trials)
     trials = rates.trials.since(since)
     limit = _limit_on_gap(contract, streams, trials)
-    search = Search(Evidence.of(trials, limit), candidates, limit)
+    search = Search(AtomHarm.of(trials, limit), candidates, limit)
     partition = _Partition(trials, candidates, search)
     for gap in sorted(gaps, key=lambda gap: -float(_evidence(gap, trials))):
         partition.add(gap)

@@ -17,6 +17,7 @@ from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.arrays import Arrays, part, prefixed
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.declared import Comparisons, of_references
+from monitor.detection.pages.label_responses import Responses
 from monitor.detection.pages.projection import (
     EXCESSES,
     PairCounts,
@@ -26,7 +27,6 @@ from monitor.detection.pages.projection import (
     ratio_alternatives,
     trials,
 )
-from monitor.detection.pages.responses import Responses
 from monitor.detection.pages.streams import StreamKind
 
 USUAL = {

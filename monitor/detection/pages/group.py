@@ -28,10 +28,10 @@ from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import comparisons, declared_slices, of_references
 from monitor.detection.pages.gap_bets import GapBets, GapPlan
 from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
+from monitor.detection.pages.label_responses import ROUTES, Requests, Responses
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates
-from monitor.detection.pages.responses import ROUTES, Requests, Responses
 from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream, StreamKind
 

@@ -16,7 +16,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats, divide
 from monitor.detection.arrays import Arrays
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.responses import ROUTES
+from monitor.detection.pages.label_responses import ROUTES
 
 HALF_LIFE_DAYS = 7.0
 """Long enough to average over a week's pattern, short enough to follow a new version: where both

@@ -45,7 +45,7 @@ class _Columns:
 
 
 @dataclass(slots=True)
-class Crossing:
+class CrossedBlock:
     """Counts of one open block.
 
     Attributes:

@@ -17,7 +17,7 @@ from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.privacy.release_blocks import BlockTally, Condition, Edge, Pane, Span, advance
 from monitor.core.time import DAY, HOUR
-from monitor.evaluate.blocks.crossing import Crossing
+from monitor.evaluate.blocks.crossing import CrossedBlock
 from monitor.evaluate.blocks.units import RowUnits
 from monitor.ports import PaneUnits
 from monitor.store.evaluator.release_blocks import StoredMap
@@ -172,7 +172,7 @@ class FamilyState:
     rows: Rows | None = None
     label_rows: Rows | None = None
     axes: Axes | None = None
-    crossings: tuple[Crossing, Crossing] | None = None
+    crossings: tuple[CrossedBlock, CrossedBlock] | None = None
     former: list[Former] = field(default_factory=list)
     _counted: dict[tuple[bool, int], Rows] = field(default_factory=dict)
 
@@ -191,7 +191,10 @@ class FamilyState:
             self.label_rows = Rows(self.family, self.map_of(labels=True))
             if self.axes:
                 slices = self.rows.slices, self.label_rows.slices
-                self.crossings = Crossing(self.axes, slices[0]), Crossing(self.axes, slices[1])
+                self.crossings = (
+                    CrossedBlock(self.axes, slices[0]),
+                    CrossedBlock(self.axes, slices[1]),
+                )
         self.tail, self.label_tail = (self.empty(labels) for labels in (False, True))
 
     def map_of(self, labels: bool) -> MergeMap:

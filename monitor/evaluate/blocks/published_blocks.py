@@ -16,7 +16,7 @@ from monitor.evaluate.blocks.family_state import FamilyState
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class PublishedBlocks:
     """Published blocks whose hours all had their turn: at least one.
 
     Attributes:

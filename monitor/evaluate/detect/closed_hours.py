@@ -19,7 +19,7 @@ from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
 from monitor.detection.pages.cluster_share import ClusterShare
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import ROUTES, PageTests, WeekEnd
+from monitor.detection.pages.page_tests import ROUTES, PageTests, WeekEnd
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import HeldWeeks
 from monitor.evaluate.detect.inputs import Inputs

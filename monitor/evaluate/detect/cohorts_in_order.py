@@ -24,7 +24,7 @@ from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.pages.budget import resolved
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import LABELLED, PageTests, scoped
+from monitor.detection.pages.page_tests import LABELLED, PageTests, scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
@@ -65,7 +65,7 @@ class DetectionPolicy:
     cluster_size: int
 
 
-class Turns(NamedTuple):
+class NewestTurns(NamedTuple):
     """The newest hours whose turn has come; None before the first.
 
     Attributes:
@@ -114,9 +114,9 @@ class DetectionState:
         return known
 
     @property
-    def turns(self) -> Turns:
+    def turns(self) -> NewestTurns:
         """The newest hours whose turn has come."""
-        return Turns(self.consumed, self.routes.consumed)
+        return NewestTurns(self.consumed, self.routes.consumed)
 
     def until(self, metric: Metric) -> int | None:
         """End of the newest hour whose turn has come for a metric (microseconds)."""

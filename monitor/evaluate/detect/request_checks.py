@@ -53,7 +53,7 @@ class RequestChecks:
             self._advance(one, counted, inputs)
         return {name: body for one in due for name, body in one.watch.request_part.items()}
 
-    def _next(self, inputs: Inputs) -> Iterator[_Due]:
+    def _next(self, inputs: Inputs) -> Iterator[_DueContract]:
         """The hour whose turn is next, of every contract that has one."""
         begin = None
         if any(watch.requests.consumed is None for _, watch in self.watches):
@@ -62,9 +62,9 @@ class RequestChecks:
             known = watch.requests.consumed
             hour = begin if known is None else known + 1
             if hour is not None:
-                yield _Due(contract, watch, hour)
+                yield _DueContract(contract, watch, hour)
 
-    def _advance(self, due: _Due, counted: _Counted, inputs: Inputs) -> None:
+    def _advance(self, due: _DueContract, counted: _Counted, inputs: Inputs) -> None:
         decisions, requests = counted.of(due.contract, inputs, self.rates)
         for hour in range(due.hour, counted.end):
             at = hour - counted.first
@@ -75,7 +75,7 @@ class RequestChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class _DueContract:
     """A contract and the hour that it is at."""
 
     contract: Contract

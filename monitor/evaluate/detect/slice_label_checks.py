@@ -17,7 +17,7 @@ from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.rollup import roll_up
 from monitor.detection.advisory.contract_advisor import ContractWatch
 from monitor.detection.advisory.slice_labels import SliceLabels
-from monitor.detection.pages.fleet import scoped
+from monitor.detection.pages.page_tests import scoped
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.detect.request_checks import next_day
 
@@ -56,7 +56,7 @@ class SliceLabelChecks:
             self._advance(one, counted, end, inputs)
         return {name: body for one in due for name, body in one.part.items()}
 
-    def _next(self, inputs: Inputs) -> Iterator[_Due]:
+    def _next(self, inputs: Inputs) -> Iterator[_DueGroup]:
         """The hour whose turn is next, of every group-by that has one."""
         begin: int | None = None
         for contract, watch in self.watches:
@@ -66,9 +66,9 @@ class SliceLabelChecks:
                     begin = inputs.cohorts.first_counted()
                 hour = begin if known is None else known + 1
                 if hour is not None:
-                    yield _Due(contract, group, watch, hour)
+                    yield _DueGroup(contract, group, watch, hour)
 
-    def _advance(self, due: _Due, counted: _Hours, end: int, inputs: Inputs) -> None:
+    def _advance(self, due: _DueGroup, counted: _Hours, end: int, inputs: Inputs) -> None:
         for hour in range(due.hour, end):
             if inputs.excludes(hour):
                 due.labels.skip(hour)
@@ -78,7 +78,7 @@ class SliceLabelChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Due:
+class _DueGroup:
     """A group-by and the hour that it is at."""
 
     contract: Contract

@@ -14,9 +14,9 @@ from monitor.core.publish.snapshot import ContractTable, ShownIncident
 from monitor.core.publish.words import sampling_text
 from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.diagnosis.explain import BreachCause, explain
-from monitor.detection.pages.fleet import scoped
+from monitor.detection.pages.page_tests import scoped
 from monitor.detection.pages.streams import Stream
-from monitor.evaluate.detect.cohorts_in_order import DetectionState, Turns
+from monitor.evaluate.detect.cohorts_in_order import DetectionState, NewestTurns
 from monitor.evaluate.detect.inputs import Inputs
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext
@@ -61,7 +61,9 @@ class Incidents:
             return None
         return change, self.detection.crossings.close(gone, self._until)
 
-    def follow(self, change: DetectionChange, inputs: Inputs, before: Turns) -> IncidentChange:
+    def follow(
+        self, change: DetectionChange, inputs: Inputs, before: NewestTurns
+    ) -> IncidentChange:
         """Let them open, grow and end after the detectors.
 
         Args:

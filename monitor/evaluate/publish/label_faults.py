@@ -16,7 +16,7 @@ from monitor.core.publish.snapshot import WITHHELD, ContractTable, LabelsAtFault
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.slice_labels import SliceLabels
 from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.blocks.published_blocks import Blocks
+from monitor.evaluate.blocks.published_blocks import PublishedBlocks
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
 
 _Place = tuple[str, str, Route, Fault]  # group-by, slice as shown, route and fault
@@ -51,7 +51,7 @@ class LabelFaults:
         (labels,) = (w.labels for w in self.detection.advice.watches if w.name == table.contract)
         shown, found = _shown(table), dict[_Place, LabelsAtFault]()
         for group, watch in labels.items():
-            blocks = Blocks.of(total, watch.until, labels=False)
+            blocks = PublishedBlocks.of(total, watch.until, labels=False)
             for one in self._lasting(table.contract, group, watch, blocks, shown):
                 place = _place(one)
                 known = found.get(place, one)
@@ -65,7 +65,7 @@ class LabelFaults:
         contract: str,
         group: str,
         watch: SliceLabels,
-        blocks: Blocks | None,
+        blocks: PublishedBlocks | None,
         shown: Collection[tuple[str, str]],
     ) -> Iterator[LabelsAtFault]:
         """The faults of a group-by as of the newest block."""

@@ -16,7 +16,7 @@ from monitor.core.contract import Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import GroupTable, Noted, Snapshot
-from monitor.core.publish.states import CROSSED, Finding, GroupFindings
+from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence
 from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory.finding_log import (
     AnySubject,
@@ -33,7 +33,7 @@ from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import Detector
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.blocks.published_blocks import Blocks
+from monitor.evaluate.blocks.published_blocks import PublishedBlocks
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
 
 Mark = tuple[str, Annotation, Metric | None]
@@ -56,7 +56,7 @@ _TIMINGS = {
 
 def noted(
     timelines: Mapping[AnySubject, Timeline],
-    blocks: Mapping[bool, Blocks],
+    blocks: Mapping[bool, PublishedBlocks],
     told: Mapping[Mark, int],
 ) -> dict[str, tuple[Noted, ...]]:
     """Annotations of every slice of a group-by, sorted by annotation and metric.
@@ -85,7 +85,7 @@ def marks(table: GroupTable) -> dict[Mark, int]:
 
 
 def _tallies(
-    timelines: Mapping[AnySubject, Timeline], blocks: Mapping[bool, Blocks]
+    timelines: Mapping[AnySubject, Timeline], blocks: Mapping[bool, PublishedBlocks]
 ) -> dict[Mark, FindingCount]:
     """Number of times each was found before the end of its newest block, and the last time."""
     tallies: dict[Mark, FindingCount] = {}
@@ -165,9 +165,11 @@ class PublishedFindings:
         """The findings of a group-by, where a block has ended for them."""
         where = contract.name, group.name
         until = self.detection.until(_BY_LABELS)
-        blocks = _known({labels: Blocks.of(state, until, labels=labels) for labels in _KINDS})
+        blocks = _known(
+            {labels: PublishedBlocks.of(state, until, labels=labels) for labels in _KINDS}
+        )
         tested = {
-            labels: Blocks.of(state, self.detection.until(metric), labels=labels)
+            labels: PublishedBlocks.of(state, self.detection.until(metric), labels=labels)
             for labels, metric in _KINDS.items()
         }
         timelines = self.detection.advice.ledger.of(*where)
@@ -177,8 +179,8 @@ class PublishedFindings:
         )
 
     def _tests(
-        self, where: _Where, blocks: Mapping[bool, Blocks]
-    ) -> dict[tuple[str, Metric], Finding]:
+        self, where: _Where, blocks: Mapping[bool, PublishedBlocks]
+    ) -> dict[tuple[str, Metric], SliceEvidence]:
         """Findings of the sequential tests, by slice and metric."""
         steps = {labels: self._steps(labels, one.end) for labels, one in blocks.items()}
         evidence: dict[tuple[str, Metric], int] = {}
@@ -188,7 +190,7 @@ class PublishedFindings:
                 evidence[key] = max(evidence.get(key, 0), int(found[row]))
         since = self._crossed(where, blocks)
         return {
-            key: Finding(CROSSED, since[key]) if key in since else Finding(step)
+            key: SliceEvidence(CROSSED, since[key]) if key in since else SliceEvidence(step)
             for key, step in evidence.items()
         }
 
@@ -196,7 +198,7 @@ class PublishedFindings:
         history = self.detection.tests(_KINDS[labels]).history
         return history.before(pane_of(end, Grain.HOUR))
 
-    def _crossed(self, where: _Where, blocks: Mapping[bool, Blocks]) -> _Since:
+    def _crossed(self, where: _Where, blocks: Mapping[bool, PublishedBlocks]) -> _Since:
         """Start of crossings as shown, of those unresolved at the end of the newest block."""
         declared = {stream.key for _, stream in self._watched.get(where, ())}
         told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
@@ -212,7 +214,7 @@ class PublishedFindings:
         return since
 
 
-def _known(blocks: Mapping[bool, Blocks | None]) -> Mapping[bool, Blocks]:
+def _known(blocks: Mapping[bool, PublishedBlocks | None]) -> Mapping[bool, PublishedBlocks]:
     return {labels: one for labels, one in blocks.items() if one is not None}
 
 

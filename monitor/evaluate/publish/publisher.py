@@ -123,7 +123,7 @@ class Publisher:
         kinds: Sequence[WindowKind],
     ) -> ContractTable:
         builder = Builder(contract, self.eras.newest, self.eras.listed_since)
-        maker = _Maker(self, closed, index, builder)
+        maker = _ContractMaker(self, closed, index, builder)
         windows = []
         for kind in kinds if release.decisions is not None else ():
             groups = [maker.group(release, kind, group) for group in contract.group_bys]
@@ -225,7 +225,7 @@ def within(spans: Iterable[Span], outer: Span) -> Iterator[Span]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _ContractMaker:
     """Makes the tables of one contract, or takes those that are still right."""
 
     publisher: Publisher

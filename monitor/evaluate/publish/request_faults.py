@@ -17,7 +17,7 @@ from monitor.core.publish.snapshot import ContractTable, RequestsAtFault, Snapsh
 from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory.label_requests import RequestWatch
 from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.blocks.published_blocks import Blocks
+from monitor.evaluate.blocks.published_blocks import PublishedBlocks
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
 
 _Stratum = tuple[Route, float, Fault]
@@ -51,13 +51,13 @@ class RequestFaults:
         """
         watches = {one.name: one.requests for one in self.detection.advice.watches}
         watch = watches[table.contract]
-        blocks = Blocks.of(total, watch.until, labels=False)
+        blocks = PublishedBlocks.of(total, watch.until, labels=False)
         found = self._found(table.contract, watch, blocks) if blocks and _is_shown(table) else ()
         self._log(table.contract, found)
         return found
 
     def _found(
-        self, contract: str, watch: RequestWatch, blocks: Blocks
+        self, contract: str, watch: RequestWatch, blocks: PublishedBlocks
     ) -> tuple[RequestsAtFault, ...]:
         told, found = self._told.get(contract, {}), []
         for (route, rate, fault), tally in watch.before(pane_of(blocks.end, Grain.HOUR)).items():

@@ -49,7 +49,7 @@ class WeekAudits:
         before, now = self.found.get(week.name, {}), dict[_Asked, LpAudit]()
         for labels in (False, True):
             tables = [Combinations.of(some, index, labels) for some in _linked(guarded)]
-            question = _Question(guarded, tables, index, week, labels)
+            question = _CountsQuestion(guarded, tables, index, week, labels)
             for asked in (*question.of_blocks(closed), *question.of_rest(rest)):
                 now[asked.key] = before.get(asked.key) or asked.answer()
         self.found[week.name] = now
@@ -116,7 +116,7 @@ class _Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _CountsQuestion:
     """What is asked of one kind of counts.
 
     Attributes:

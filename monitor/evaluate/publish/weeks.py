@@ -44,7 +44,7 @@ _Table = TypeVar("_Table", GroupTable, WindowTable)
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class WeekSources:
     """Everything that Releases are made of.
 
     Attributes:
@@ -112,7 +112,7 @@ class Weeks:
     def _now(self, at: int) -> tuple[int, IsoWeek]:
         return pane_of(at, Grain.DAY), IsoWeek.of(at, self.timezone)
 
-    def revisions(self, sources: Sources) -> list[Revision]:
+    def revisions(self, sources: WeekSources) -> list[Revision]:
         """Releases whose bytes have changed since they were last stored, the oldest week first."""
         release = sources.release
         assert release.decisions is not None, "called when due"  # noqa: S101
@@ -124,7 +124,7 @@ class Weeks:
         self._looked = self._now(release.decisions)
         return [one for one in found if one is not None]
 
-    def _revision(self, week: IsoWeek, sources: Sources, as_of: int) -> Revision | None:
+    def _revision(self, week: IsoWeek, sources: WeekSources, as_of: int) -> Revision | None:
         stored = sources.newest(week)
         before = stored.release if stored else None
         made = self.release(week, sources, before)
@@ -139,13 +139,15 @@ class Weeks:
         shown = shown_before(stored) | rest.families
         return Revision(week.name, number, as_of, encode(made), shown)
 
-    def _audit(self, week: IsoWeek, sources: Sources, rest: WeekRest) -> LpAudit:
+    def _audit(self, week: IsoWeek, sources: WeekSources, rest: WeekRest) -> LpAudit:
         found = self._audits.of(sources.release, sources.closed, sources.index, rest, week)
         if found is LpAudit.BROKEN:
             log.error("a small count of a week is known too closely", extra={"week": week.name})
         return found
 
-    def release(self, week: IsoWeek, sources: Sources, before: Release | None) -> Release | None:
+    def release(
+        self, week: IsoWeek, sources: WeekSources, before: Release | None
+    ) -> Release | None:
         """The Release of a week; None where nothing of it was ever released.
 
         Args:
@@ -164,11 +166,11 @@ class Weeks:
         return Release(week.name, week.start, week.end, tables, incidents, findings)
 
     def _contract(
-        self, week: IsoWeek, sources: Sources, rest: WeekRest, contract: Contract
+        self, week: IsoWeek, sources: WeekSources, rest: WeekRest, contract: Contract
     ) -> ContractTable:
         eras = self.publisher.eras
         builder = Builder(contract, eras.newest, eras.listed_since, of_week=True)
-        maker = _Maker(self, week, sources, rest, builder)
+        maker = _WeekMaker(self, week, sources, rest, builder)
         groups = [maker.group(group) for group in contract.group_bys]
         table = builder.table([maker.window(groups)])
         return replace(table, window=week.name, max_age=None)
@@ -204,12 +206,12 @@ def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> Iterator[I
 
 
 @dataclass(frozen=True, slots=True)
-class _Maker:
+class _WeekMaker:
     """Makes the tables of one contract and week, or takes those that are still right."""
 
     weeks: Weeks
     week: IsoWeek
-    sources: Sources
+    sources: WeekSources
     rest: WeekRest
     builder: Builder
 

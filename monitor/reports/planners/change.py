@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.core.contract import Metric
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, ShownRate, WindowTable
-from monitor.reports.planners.published import Named
+from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 _DIGITS = 9

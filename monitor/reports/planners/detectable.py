@@ -11,7 +11,7 @@ from monitor.core.publish.snapshot import ContractTable, GroupTable, LimitKind
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.detection.label_power import arms_of, detectable_gaps
 from monitor.reports.planners.label_budget import planned_metrics
-from monitor.reports.planners.published import Named, weeks_in
+from monitor.reports.planners.published_rates import Named, weeks_in
 from monitor.reports.weekly_report import WeeklyReport
 
 

@@ -11,7 +11,7 @@ from monitor.core.publish.headlines import BAD
 from monitor.core.publish.lines import cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Revision, decode_slices
-from monitor.reports.planners.published import Named, group_by_of
+from monitor.reports.planners.published_rates import Named, group_by_of
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 MOST_SLICES = 6

@@ -30,7 +30,7 @@ from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, ShownRate
 from monitor.core.rates.effective import Trials, served_share
-from monitor.reports.planners.published import (
+from monitor.reports.planners.published_rates import (
     Named,
     as_shown,
     point,

@@ -10,7 +10,7 @@ from monitor.core.contract import Metric
 from monitor.core.publish.conclusion import listed
 from monitor.core.publish.glossary import attribute_values
 from monitor.core.publish.snapshot import ContractTable, GroupTable
-from monitor.reports.planners.published import Named, precision_of
+from monitor.reports.planners.published_rates import Named, precision_of
 from monitor.reports.weekly_report import WeeklyReport
 
 _DECIMALS = 100

@@ -26,7 +26,7 @@ from monitor.core.intervals import Floats
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import CalibrationCell, Period, ShownRate
 from monitor.core.rates.gaps import Bools, simultaneous_z
-from monitor.reports.planners.published import interval_at, precision_of
+from monitor.reports.planners.published_rates import interval_at, precision_of
 
 _EDGE = re.compile(r"^(\d+\.\d+) (?:to|and) ")
 _LABELLED = (Metric.READY, Metric.TPR, Metric.FPR)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.annotations import Annotation, IncidentKind
-from monitor.core.publish.conclusion import Check, checks, overall
+from monitor.core.publish.conclusion import LimitCheck, checks, overall
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.states import VERDICT_OF
@@ -58,7 +58,7 @@ def _lines(report: WeeklyReport) -> Iterator[ScoreLine]:
     yield _data(report)
 
 
-def _judged(contract: ContractTable, dimension: str, found: list[Check]) -> ScoreLine:
+def _judged(contract: ContractTable, dimension: str, found: list[LimitCheck]) -> ScoreLine:
     if not found:
         return ScoreLine(contract.contract, dimension, "no limit", "the contract sets none")
     tally = Counter(one.verdict for one in found)

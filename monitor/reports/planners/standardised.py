@@ -24,7 +24,7 @@ from monitor.core.publish.conclusion import limited, listed
 from monitor.core.publish.glossary import attribute_values
 from monitor.core.publish.snapshot import ContractTable, GroupTable, ShownRate
 from monitor.core.rates.gaps import HARMED_BY_LESS
-from monitor.reports.planners.published import Named
+from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport
 
 _DIGITS = 3

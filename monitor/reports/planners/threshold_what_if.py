@@ -27,7 +27,7 @@ from monitor.core.privacy.bands import Precision
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.rates.gaps import Bools
-from monitor.reports.planners.published import Named, precision_of
+from monitor.reports.planners.published_rates import Named, precision_of
 from monitor.reports.planners.score_bands import Bands
 from monitor.reports.weekly_report import WeeklyReport
 

@@ -30,7 +30,7 @@ from monitor.core.publish.snapshot import LimitKind, ShownGap, SliceRow
 from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.core.rates.tolerance import SLACK
 from monitor.reports.planners.label_budget import planned_metrics
-from monitor.reports.planners.published import Named, group_by_of
+from monitor.reports.planners.published_rates import Named, group_by_of
 from monitor.reports.weekly_report import WeeklyReport
 
 _STEPS = 14

@@ -9,11 +9,11 @@ from monitor.core.publish.lines import cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.words import NONE, bounds, gap_bounds, percent, points, rate_text
 from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.blocks import Section
+from monitor.reports.layout import Section
 from monitor.reports.numbers import state_cell
 from monitor.reports.planned import planned
 from monitor.reports.planners.criteria import CriteriaLine
-from monitor.reports.planners.published import Named
+from monitor.reports.planners.published_rates import Named
 from monitor.reports.planners.representation import RepresentationLine
 from monitor.reports.planners.standardised import StandardisedLine
 from monitor.reports.sections.names import listed, name_of, slices_in, without

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.core.publish.words import NONE, percent, points
 from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.blocks import Section
+from monitor.reports.layout import Section
 from monitor.reports.planned import planned
 from monitor.reports.planners.detectable import DetectableLine
 from monitor.reports.planners.label_budget import BudgetLine

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from monitor.core.publish.glossary import slice_name
 from monitor.drawing.tables import TableCell, table
-from monitor.reports.blocks import Section, cut, titled
-from monitor.reports.planners.published import Named
+from monitor.reports.layout import Section, cut, titled
+from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport
 
 

@@ -16,7 +16,7 @@ from monitor.core.publish.words import NONE, gap_bounds, points
 from monitor.core.time import IsoWeek, to_datetime
 from monitor.drawing import charts, plots
 from monitor.drawing.tables import TableCell, table
-from monitor.reports.blocks import Section, Titled, titled
+from monitor.reports.layout import Section, Titled, titled
 from monitor.reports.numbers import state_cell
 from monitor.reports.planned import planned
 from monitor.reports.planners.gap_history import GapHistory, GapPoint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.core.publish.words import bounds, percent
 from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.blocks import Section
+from monitor.reports.layout import Section
 from monitor.reports.planned import planned
 from monitor.reports.planners.threshold_what_if import Bounds, WhatIfLine
 from monitor.reports.sections.names import listed, name_of, slices_in, without

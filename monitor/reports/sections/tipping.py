@@ -5,7 +5,7 @@ from __future__ import annotations
 from monitor.core.contract import Verdict
 from monitor.core.publish.words import percent
 from monitor.drawing.tables import TableCell, Tone
-from monitor.reports.blocks import Section
+from monitor.reports.layout import Section
 from monitor.reports.planned import planned
 from monitor.reports.sections.names import listed, name_of
 from monitor.reports.weekly_report import WeeklyReport

@@ -62,7 +62,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _SortedRows:
     """Rows sorted by key. A key and the hour of ``ts`` have the id in them."""
 
     keys: Int64s
@@ -72,15 +72,15 @@ class _Run:
     labelled: npt.NDArray[np.bool_]
 
     @classmethod
-    def joined(cls, runs: Sequence[_Run]) -> _Run:
+    def joined(cls, runs: Sequence[_SortedRows]) -> _SortedRows:
         """One run of all rows."""
         columns = [np.concatenate([getattr(r, f.name) for r in runs]) for f in fields(cls)]
         order = np.argsort(columns[0], kind="stable")  # fast where parts are sorted
         return cls(*(column[order] for column in columns))
 
-    def take(self, rows: npt.NDArray[np.bool_]) -> _Run:
+    def take(self, rows: npt.NDArray[np.bool_]) -> _SortedRows:
         """The chosen rows."""
-        return _Run(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return _SortedRows(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
 def _keys(hours: Int64s, ids: Int64s) -> Int64s:
@@ -97,7 +97,7 @@ class RecentDecisions:
 
     def __init__(self, most: int = MAX_ROWS) -> None:
         self._most = most
-        self._runs: list[_Run] = []
+        self._runs: list[_SortedRows] = []
 
     def __len__(self) -> int:
         return sum(len(run.keys) for run in self._runs)
@@ -116,10 +116,10 @@ class RecentDecisions:
         if not len(ids):
             return
         labelled = np.zeros(len(ids), np.bool_)
-        run = _Run(_keys(hours, ids), ts, cell, request.astype(np.int8), labelled)
-        self._runs.append(_Run.joined([run]))
+        run = _SortedRows(_keys(hours, ids), ts, cell, request.astype(np.int8), labelled)
+        self._runs.append(_SortedRows.joined([run]))
         while len(self._runs) > 1 and self._is_short():
-            self._runs[-2:] = [_Run.joined(self._runs[-2:])]
+            self._runs[-2:] = [_SortedRows.joined(self._runs[-2:])]
         if len(self) > self._most:
             self._keep_newest(int(_KEPT * self._most))
 
@@ -128,7 +128,7 @@ class RecentDecisions:
         return len(older.keys) < _SHORTER * len(newer.keys)
 
     def _keep_newest(self, number: int) -> None:
-        run = _Run.joined(self._runs)
+        run = _SortedRows.joined(self._runs)
         surplus = len(run.keys) - number
         self._runs = [run.take(run.ts >= np.partition(run.ts, surplus)[surplus])]
 

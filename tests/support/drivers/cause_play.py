@@ -19,7 +19,7 @@ from monitor.detection.diagnosis.explain import Explanation, explain
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.declared import DetectorSettings, all_streams
-from monitor.detection.pages.fleet import PageTests
+from monitor.detection.pages.page_tests import PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
 
 QUARTER = HOURS // 4

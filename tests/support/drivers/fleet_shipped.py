@@ -16,7 +16,7 @@ from monitor.core.counts.rollup import SliceCounts, roll_up
 from monitor.core.time import Grain, pane_of, to_micros
 from monitor.detection.pages.budget import resolved
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
+from monitor.detection.pages.page_tests import PageTests
 from monitor.detection.pages.streams import Stream
 
 FIRST_HOUR = pane_of(to_micros(datetime(2026, 6, 1, tzinfo=UTC)), Grain.HOUR)
@@ -26,7 +26,7 @@ WINDOW = 7 * HOURS
 
 
 class ShippedFleet:
-    """What :class:`~monitor.detection.pages.fleet.PageTests` pages and lists."""
+    """What :class:`~monitor.detection.pages.page_tests.PageTests` pages and lists."""
 
     def __init__(self, world: World) -> None:
         self._world = world

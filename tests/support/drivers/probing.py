@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from monitor.audit.model import Item, ProbeSet
+from monitor.audit.inputs import Item, ProbeSet
 from monitor.probing.protocol import Answer, Failure, Probe, read_answer
 
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples" / "probes"

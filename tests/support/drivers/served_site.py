@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import sqlalchemy as sa
 from served import Switches, fetch, small_exporter
 
-from alerts.http import HttpConfig, Pages, Servers
+from alerts.http import HttpConfig, PortViews, Servers
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import DAY
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
@@ -97,7 +97,7 @@ def served_site(
 ) -> Iterator[ServedSite]:
     """Serve what the store has."""
     site = Site(PublishedReader(engine, TOPICS), facts, blind=lambda: blind, now=clock.now)
-    pages = Pages(site.views(), site.forms())
+    pages = PortViews(site.views(), site.forms())
     servers = Servers(config, None, small_exporter(), Switches().health(), clock, pages=pages)
     servers.start()
     try:

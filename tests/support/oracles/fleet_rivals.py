@@ -259,8 +259,8 @@ class Adwin:
 class PageHinkley:
     """``river.drift.PageHinkley()`` of each slice in the mode of the worse side, in arrays.
 
-    Its parameters are river's defaults; ``tests/unit/detection/pages/test_fleet_worlds.py`` holds
-    it to river.
+    Its parameters are river's defaults; ``tests/unit/detection/pages/test_page_tests_worlds.py``
+    holds it to river.
     """
 
     MIN_INSTANCES, DELTA, THRESHOLD, ALPHA = 30, 0.005, 50.0, 0.9999

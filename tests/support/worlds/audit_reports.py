@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from monitor.audit.model import Excluded, RunVersions
+from monitor.audit.inputs import Excluded, RunVersions
 from monitor.audit.report import (
     REPAIRED_SENTENCE,
     AuditReport,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from matched import VARIETY, VERSIONS, row, seen, ten_pairs
 
-from monitor.audit.model import Pair, ProbeSet, Results, Row, RunVersions, digest, results_digest
+from monitor.audit.inputs import Pair, ProbeSet, Results, Row, RunVersions, digest, results_digest
 from monitor.audit.report import Requirement
-from monitor.audit.sign_off import Signature, SignOff
+from monitor.audit.sign_off import RequirementSignature, SignOff
 from monitor.core.contract import Contract
 from monitor.settings import Settings
 from monitor.settings.kinds import ListedValue
@@ -116,7 +116,7 @@ def sign_off(
         dataset=dataset or digest(results(ten_pairs()).probe_set),
         results=signed or results_digest(results(ten_pairs())),
         signatures={
-            one: Signature("A. Person", at, f"about {one}")
+            one: RequirementSignature("A. Person", at, f"about {one}")
             for one in Requirement
             if one not in missing
         },

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import lesson
 
-from monitor.audit.model import Item, Pair, Row, RunVersions
+from monitor.audit.inputs import Item, Pair, Row, RunVersions
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 

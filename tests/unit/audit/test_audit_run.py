@@ -27,7 +27,7 @@ from matched import row as row_of
 from probe_rows import result_row, write_json
 
 from monitor.audit.audit_run import audit
-from monitor.audit.model import Pair, Results, Row, RunVersions, digest, results_digest
+from monitor.audit.inputs import Pair, Results, Row, RunVersions, digest, results_digest
 from monitor.audit.report import (
     HELD_OUT,
     REGRESSION,

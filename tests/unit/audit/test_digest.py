@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from probe_rows import set_row, write_json
 
-from monitor.audit.model import Item, ProbeSet, canonical, digest, request_digest
+from monitor.audit.inputs import Item, ProbeSet, canonical, digest, request_digest
 from monitor.audit.set_files import read_set
 
 ITEM = Item("p1", "formal", {"channel": "chat"}, expected_ready=True, policy="p1")

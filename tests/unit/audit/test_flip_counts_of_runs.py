@@ -8,8 +8,8 @@ from matched import CANDIDATE, REFERENCES, VARIETY, row, seen, ten_pairs, variet
 from matched import pair as pair_of
 
 from monitor.audit.flip_counts import NOTHING_SENTENCE, RunSide, broken, compare_runs
+from monitor.audit.inputs import Pair
 from monitor.audit.matching import comparisons
-from monitor.audit.model import Pair
 from monitor.audit.report import REPAIRED_SENTENCE, Comparison
 
 

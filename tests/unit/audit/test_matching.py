@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from probe_rows import VERSIONS, ProbeRow, result_row, set_row, write_json
 
+from monitor.audit.inputs import Excluded, Pair
 from monitor.audit.matching import matched, unmatched
-from monitor.audit.model import Excluded, Pair
 from monitor.audit.set_files import read_results, read_set
 
 VARIANTS = ("formal", "conversational")

@@ -12,8 +12,8 @@ from matched import pair as pair_of
 from matched import row as row_of
 from matched import seen as observed
 
+from monitor.audit.inputs import Pair
 from monitor.audit.matching import MAX_VARIANTS, comparisons, values
-from monitor.audit.model import Pair
 from monitor.errors import AuditError
 
 FE = {"formality": "formal", "language": "en"}

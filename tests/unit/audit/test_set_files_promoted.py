@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from probe_rows import set_row, write_json
 
-from monitor.audit.model import ProbeSet, digest
+from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.set_files import promote, read_set, write_set
 from monitor.errors import AuditError
 

@@ -10,7 +10,7 @@ import pytest
 from probe_rows import VERSIONS, result_row, set_row, write_csv, write_json, write_text
 
 from monitor.audit import record_files
-from monitor.audit.model import Item, RunVersions
+from monitor.audit.inputs import Item, RunVersions
 from monitor.audit.set_files import read_results, read_set, route_of
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from probe_rows import result_row, set_row, write_json
 
-from monitor.audit.model import ProbeSet, Results, digest
+from monitor.audit.inputs import ProbeSet, Results, digest
 from monitor.audit.set_files import read_results, read_set, write_rows, write_set
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed

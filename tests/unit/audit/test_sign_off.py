@@ -11,9 +11,9 @@ import pytest
 from audited import TODAY, sign_off
 from matched import VERSIONS
 
-from monitor.audit.model import RunVersions
+from monitor.audit.inputs import RunVersions
 from monitor.audit.report import AuditReport, Requirement, Run
-from monitor.audit.sign_off import Signature, SignOff, read_sign_off
+from monitor.audit.sign_off import RequirementSignature, SignOff, read_sign_off
 from monitor.errors import AuditError
 
 FOR = """
@@ -51,7 +51,7 @@ class TestRead:
         assert (found.threshold, found.contract) == (0.70, "replies 1")
         assert found.dataset == "01234567890" + "1234567890" * 4 + "1234567abcdef"
         assert found.results == "fedcba" + "9876543210" * 5 + "98765432"
-        owner = Signature("A. Person", date(2026, 11, 1), "rota 7")
+        owner = RequirementSignature("A. Person", date(2026, 11, 1), "rota 7")
         assert found.signatures == {Requirement.OWNER: owner}
 
     def test_a_reference_is_only_needed_where_a_set_is_signed_for(self, tmp_path: Path) -> None:

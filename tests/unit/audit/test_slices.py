@@ -11,7 +11,7 @@ from matched import VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
 from monitor.audit.audit_run import contract_of
-from monitor.audit.model import Pair, Row
+from monitor.audit.inputs import Pair, Row
 from monitor.audit.report import CalibrationLine, SliceLine
 from monitor.audit.slices import (
     GroupSlices,

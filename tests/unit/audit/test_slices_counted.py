@@ -10,7 +10,7 @@ from audited import real_settings, results, settings
 from matched import BLOCKED, REVIEWED, SERVED, VARIETY, VERSIONS, row, seen, ten_pairs, varieties
 
 from monitor.audit.audit_run import check_listed, contract_of, use_case_of
-from monitor.audit.model import Row
+from monitor.audit.inputs import Row
 from monitor.audit.slices import atom_of, audit_coding, count, without_gate
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counter, decode_strata

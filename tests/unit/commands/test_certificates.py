@@ -115,7 +115,7 @@ def test_both_ways_to_write_a_year(tmp_path: Path, end: str) -> None:
     sign += ["-in", "request.pem", "-startdate", "20260101000000Z", "-enddate", end, "-notext"]
     for command in (request, [*sign, "-out", "one.pem"]):
         subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    one = reading.Named("server", "server.tls_cert_file", file, min)
+    one = reading.CertificateFile("server", "server.tls_cert_file", file, min)
     expected = datetime.strptime(end, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
     assert one.not_after() == to_micros(expected)
 
@@ -128,8 +128,8 @@ def test_a_chain_ends_with_its_first_and_a_bundle_with_its_last(
     file = tmp_path / "many.pem"
     one = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     file.write_text(f"{one}# a word between\n{one}-----BEGIN PRIVATE KEY-----\nx\n{one}")
-    assert reading.Named("server", "k", file, min).not_after() == 3
-    assert reading.Named("kafka_ca", "k", file, max).not_after() == 9
+    assert reading.CertificateFile("server", "k", file, min).not_after() == 3
+    assert reading.CertificateFile("kafka_ca", "k", file, max).not_after() == 9
 
 
 @given(st.binary(max_size=60))

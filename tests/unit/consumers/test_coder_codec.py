@@ -23,7 +23,7 @@ from consumers.events import FastDecision
 from consumers.probe_signing import Doubt, ProbePolicy
 from monitor.core.counts.cells import Route, Stratum, content_id, decode_strata
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory, CodingVersion
-from monitor.core.probes.decisions import ProbeDecision
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import to_micros
 from monitor.ports import DeadLetter, RecordBatch, Shard
 

@@ -13,8 +13,8 @@ from signed_probes import DIGEST, KEY, VARIANTS, signed
 from consumers.events import FastDecision
 from consumers.probe_signing import NO_KEY, Doubt, ProbePolicy
 from monitor.core.counts.cells import Route
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
+from monitor.core.probes.probe_decisions import ProbeDecision
 
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from consumers.events import Decision, FastDecision, Versions
 from consumers.probe_signing import is_signed, sign
-from monitor.core.probes.decisions import signature
+from monitor.core.probes.probe_decisions import signature
 
 KEY = b"the key of the probes"
 AT = "2026-06-01T08:00:00.123456Z"

@@ -20,9 +20,9 @@ from monitor.demo.traffic import Produced
 from monitor.demo.view import (
     REGRESSED_SLICE,
     SYNTHETIC,
-    Consumed,
+    CommittedTotals,
+    DemoView,
     FirstShown,
-    View,
     document,
     slice_views,
 )
@@ -33,7 +33,7 @@ URL = "http://127.0.0.1:12345"
 
 
 @pytest.fixture(scope="module")
-def view() -> View:
+def view() -> DemoView:
     """Two days after the regression."""
     history = History(seed=1)
     began = history.synthetic.world.regression_at
@@ -43,12 +43,12 @@ def view() -> View:
     watch = FirstShown()
     watch.look(slices, 31.25)
     now = history.synthetic.now
-    return View(
-        40.0, now, 8640.0, began, snapshot, slices, watch, Consumed(events=1234), 2871.0, URL
+    return DemoView(
+        40.0, now, 8640.0, began, snapshot, slices, watch, CommittedTotals(events=1234), 2871.0, URL
     )
 
 
-def printed(view: View, width: int = 80) -> str:
+def printed(view: DemoView, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width)
     console.print(render(view, width))
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -60,19 +60,19 @@ def line(text: str, name: str) -> str:
     return next(one for one in text.splitlines() if one.split()[:1] == [name])
 
 
-def test_it_is_marked_as_synthetic(view: View) -> None:
+def test_it_is_marked_as_synthetic(view: DemoView) -> None:
     assert SYNTHETIC in printed(view)
     assert SYNTHETIC in svg(view).replace("&#160;", " ")
     assert document(view, Produced(), 1)["note"] == SYNTHETIC
 
 
-def test_the_picture_loads_nothing_from_elsewhere(view: View) -> None:
+def test_the_picture_loads_nothing_from_elsewhere(view: DemoView) -> None:
     addresses = svg(view).replace(URL, "").replace("http://www.w3.org/2000/svg", "")
     assert "url(http" not in addresses
     assert 'url("http' not in addresses
 
 
-def test_a_line_holds_truth_naive_rate_estimate_support_and_state(view: View) -> None:
+def test_a_line_holds_truth_naive_rate_estimate_support_and_state(view: DemoView) -> None:
     (one,) = (v for v in view.slices if v.row.slice == REGRESSED_SLICE)
     rate = one.row.rates[Metric.TPR]
     cells = line(printed(view), "conversational").split()
@@ -88,24 +88,24 @@ def test_a_line_holds_truth_naive_rate_estimate_support_and_state(view: View) ->
     ]
 
 
-def test_it_fits_into_an_ordinary_terminal(view: View) -> None:
+def test_it_fits_into_an_ordinary_terminal(view: DemoView) -> None:
     text = printed(view)
     assert "…" not in text
     assert len(text.splitlines()) <= 24
 
 
-def test_a_wide_terminal_shows_the_gap_too(view: View) -> None:
+def test_a_wide_terminal_shows_the_gap_too(view: DemoView) -> None:
     (one,) = (v for v in view.slices if v.row.slice == REGRESSED_SLICE)
     text = printed(view, 120)
     assert f"{one.row.gaps[Metric.TPR].value:+.2f} [" in line(text, "conversational")
     assert "reference" in line(text, "formal")
 
 
-def test_a_hidden_slice_shows_its_state_and_no_number(view: View) -> None:
+def test_a_hidden_slice_shows_its_state_and_no_number(view: DemoView) -> None:
     assert line(printed(view, 120), "kiosk").split() == ["kiosk", *"-----", "suppressed"]
 
 
-def test_it_says_when_the_regression_began_and_was_noticed(view: View) -> None:
+def test_it_says_when_the_regression_began_and_was_noticed(view: DemoView) -> None:
     text = printed(view)
     assert "conversational: TPR fell 20 s ago (2026-01-09T12:00Z), suspected after 31 s" in text
     early = replace(view, simulated=view.regression_at - DAY, watch=FirstShown())
@@ -126,7 +126,7 @@ PAGE = ShownIncident(
 )
 
 
-def with_incident(view: View, one: ShownIncident) -> View:
+def with_incident(view: DemoView, one: ShownIncident) -> DemoView:
     assert view.snapshot is not None
     table = replace(view.snapshot.contracts[0], incidents=(one,))
     watch = FirstShown(view.watch.first)
@@ -134,7 +134,7 @@ def with_incident(view: View, one: ShownIncident) -> View:
     return replace(view, snapshot=replace(view.snapshot, contracts=(table,)), watch=watch)
 
 
-def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: View) -> None:
+def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: DemoView) -> None:
     paged = with_incident(view, PAGE)
     text = printed(paged)
     assert f"PAGE 7 tpr of {REGRESSED_SLICE}: worse off, +0.29 [+0.25, +0.33]\n" in text
@@ -147,19 +147,19 @@ def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: View) -> 
     assert document(view, Produced(), 1)["seconds_until_paged"] is None
 
 
-def test_a_page_of_a_hidden_slice_is_told_without_slice_and_numbers(view: View) -> None:
+def test_a_page_of_a_hidden_slice_is_told_without_slice_and_numbers(view: DemoView) -> None:
     hidden = ShownIncident(7, IncidentKind.PAGE, Metric.TPR, PAGE.since, "", "withheld")
     text = " ".join(printed(with_incident(view, hidden)).split())
     assert "PAGE 7 tpr of withheld since" in text
     assert document(with_incident(view, hidden), Produced(), 1)["seconds_until_paged"] is None
 
 
-def test_it_says_when_a_slice_is_suspected_wrongly(view: View) -> None:
+def test_it_says_when_a_slice_is_suspected_wrongly(view: DemoView) -> None:
     wrong = replace(view, watch=FirstShown({"channel=chat": 3.0}))
     assert "channel=chat suspected although nothing happened to it" in printed(wrong)
 
 
-def test_it_shows_pace_watermark_and_addresses(view: View) -> None:
+def test_it_shows_pace_watermark_and_addresses(view: DemoView) -> None:
     text = printed(view)
     assert "one day in 10 s; 2,871 events/s, 1,234 consumed" in text
     assert "TPR, 24h: 2026-01-" in text
@@ -168,11 +168,11 @@ def test_it_shows_pace_watermark_and_addresses(view: View) -> None:
     assert f"status: {URL}/ " in text
 
 
-def test_before_the_first_snapshot_it_says_what_it_waits_for(view: View) -> None:
+def test_before_the_first_snapshot_it_says_what_it_waits_for(view: DemoView) -> None:
     assert "joining the consumer group" in printed(replace(view, snapshot=None, slices=[]))
 
 
-def test_the_document_holds_what_is_published_and_the_truth(view: View) -> None:
+def test_the_document_holds_what_is_published_and_the_truth(view: DemoView) -> None:
     found = json.loads(json.dumps(document(view, Produced(messages=7), 5)))
     (one,) = (s for s in found["slices"] if s["slice"] == REGRESSED_SLICE)
     assert found["seed"] == 5
@@ -188,7 +188,7 @@ def test_the_document_holds_what_is_published_and_the_truth(view: View) -> None:
     assert found["complete"] is False
 
 
-def test_the_document_of_nothing_is_a_document(view: View) -> None:
+def test_the_document_of_nothing_is_a_document(view: DemoView) -> None:
     nothing = replace(view, snapshot=None, slices=[], watch=FirstShown())
     found = document(nothing, Produced(), 1)
     assert found["slices"] == []
@@ -200,16 +200,16 @@ def test_totals_are_added_up_and_a_lost_message_or_event_breaks_the_balance() ->
     tallies = Tallies(messages=9, gaps=1, events=20, counted=17, duplicates=2)
     tallies.dead_letters["malformed_json"] = 1
     whole = ShardStatus(Shard("decisions", 0), 1, 1, None, 5, 15, None, None, tallies)
-    total = Consumed.of([whole, replace(whole, shard=Shard("decisions", 1))])
+    total = CommittedTotals.of([whole, replace(whole, shard=Shard("decisions", 1))])
     assert (total.messages, total.events, total.counted) == (18, 40, 34)
     assert total.dead_letters == {"malformed_json": 2}
     assert (total.message_balance, total.event_balance) == (0, 0)
-    assert Consumed.of([replace(whole, next_offset=16)]).message_balance == 1
+    assert CommittedTotals.of([replace(whole, next_offset=16)]).message_balance == 1
     lost = replace(tallies, events=21)
-    assert Consumed.of([replace(whole, tallies=lost)]).event_balance == 1
+    assert CommittedTotals.of([replace(whole, tallies=lost)]).event_balance == 1
 
 
-def test_a_plain_screen_prints_every_few_seconds(view: View) -> None:
+def test_a_plain_screen_prints_every_few_seconds(view: DemoView) -> None:
     console = Console(file=io.StringIO(), width=80)
     with PlainScreen(console) as screen:
         for seconds in (0.0, 1.0, 4.9, 5.0, 9.0, 10.1, 11.0):
@@ -218,7 +218,7 @@ def test_a_plain_screen_prints_every_few_seconds(view: View) -> None:
     assert text.count(SYNTHETIC) == 4  # the last one too
 
 
-def test_a_live_screen_leaves_the_last_table(view: View) -> None:
+def test_a_live_screen_leaves_the_last_table(view: DemoView) -> None:
     console = Console(file=io.StringIO(), width=80, force_terminal=True, height=40)
     with LiveScreen(console) as screen:
         screen.show(view)

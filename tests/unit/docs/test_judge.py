@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from monitor.judging.categories import CATEGORIES, KINDS
-from monitor.judging.events import Judgement, read_output
-from monitor.judging.scoring import ATTEMPTS, Rules
+from monitor.judging.judgements import ATTEMPTS, Rules
+from monitor.judging.output_events import Judgement, read_output
 from monitor.settings.build import build
 from monitor.settings.sections import JudgeSettings
 

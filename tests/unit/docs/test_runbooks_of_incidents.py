@@ -9,7 +9,7 @@ from pathlib import Path
 import consumers
 import monitor
 from alerts.exposition.catalogue import CATALOGUE
-from consumers import health, reconcile
+from consumers import reconcile, worker_health
 from consumers.sources.kafka_source import FIXED
 from monitor import watchdog
 from monitor.commands.db import command as db
@@ -68,6 +68,6 @@ def test_commands_exist_with_their_options() -> None:
 
 def test_times_and_sizes_are_those_of_the_program() -> None:
     assert f"within {reconcile.TOPICS_SECONDS:.0f} seconds" in SECTION
-    assert f"after {health.STALLED_SECONDS:.0f} seconds" in SECTION
+    assert f"after {worker_health.STALLED_SECONDS:.0f} seconds" in SECTION
     assert f"{int(str(FIXED['receive_message_max_bytes'])) >> 20} MB" in SECTION
     assert (reconcile.REVIEW_SECONDS, watchdog.ENDS_SECONDS) == (10, 15)

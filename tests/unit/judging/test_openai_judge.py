@@ -10,12 +10,12 @@ import pytest
 from openai_server import OpenAIServer, Reply, asked_about, completion, finding, findings
 
 from monitor.errors import SlicewatchError
-from monitor.judging.budget import Budget, Limits
-from monitor.judging.events import Judgement, ModelOutput
+from monitor.judging.judge_protocol import BudgetSpentError, Endpoint, StoppedError
+from monitor.judging.judgements import ATTEMPTS, Rules, judged
 from monitor.judging.openai_judge import OpenAIJudge
+from monitor.judging.output_events import Judgement, ModelOutput
 from monitor.judging.prompt import VERSION, Prompt
-from monitor.judging.protocol import BudgetSpentError, Endpoint, StoppedError
-from monitor.judging.scoring import ATTEMPTS, Rules, judged
+from monitor.judging.request_budget import RequestBudget, RequestLimits
 
 SENTENCE = "Employees in their 50s are slow and never learn."
 OUTPUT = f"Thank you for asking. {SENTENCE} Good day."
@@ -43,7 +43,9 @@ def asked(
     **more: str | None,
 ) -> tuple[Judgement, list[dict[str, Any]]]:
     output = ModelOutput(output_id="o-1", produced_at=1_760_000_000_000, output=text, **more)  # type: ignore[arg-type]
-    budget = Budget(tmp_path / "spent.json", Limits(1_000_000, day), sleep=lambda _: None)
+    budget = RequestBudget(
+        tmp_path / "spent.json", RequestLimits(1_000_000, day), sleep=lambda _: None
+    )
     before = budget.spent[0]
     with OpenAIServer(Scripted(*replies)) as server:
         endpoint = Endpoint(server.url, "judge-model", timeout=0.5, tries=3)

@@ -13,11 +13,11 @@ import pytest
 
 from consumers.events import Decision
 from monitor.judging.decisions import decision
-from monitor.judging.events import Judgement, ModelOutput, encode
+from monitor.judging.judge_protocol import BudgetSpentError, StoppedError
+from monitor.judging.judgements import Rules
+from monitor.judging.output_events import Judgement, ModelOutput, encode
 from monitor.judging.prompt import Prompt
-from monitor.judging.protocol import BudgetSpentError, StoppedError
-from monitor.judging.scoring import Rules
-from monitor.judging.worker import Plan, Worker
+from monitor.judging.worker import JudgingTerms, Worker
 
 PROMPT = Prompt({})
 
@@ -80,7 +80,7 @@ class Asked:
 
 
 def run(
-    values: Sequence[bytes | None], judge: Asked, plan: Plan
+    values: Sequence[bytes | None], judge: Asked, plan: JudgingTerms
 ) -> tuple[Memory, Worker, list[str]]:
     stop, waits = threading.Event(), list[str]()
     stream = Memory(values, stop)
@@ -89,7 +89,7 @@ def run(
     return stream, worker, waits
 
 
-PLAN = Plan(Rules(), concurrency=2)
+PLAN = JudgingTerms(Rules(), concurrency=2)
 
 
 def test_judgements_are_written_before_offsets_are_committed() -> None:
@@ -121,7 +121,7 @@ def test_a_stop_commits_nothing_of_its_batch() -> None:
 
 def test_decisions_are_of_scores_alone() -> None:
     values = [message(0, attributes={"channel": "chat"}, model="m-1"), b"{"]
-    stream, _, _ = run(values, Asked(), Plan(Rules(), 2, audit_p=0.5))
+    stream, _, _ = run(values, Asked(), JudgingTerms(Rules(), 2, audit_p=0.5))
     assert stream.done == ["write", "decide", "commit"]
     (one,) = stream.decisions
     assert (one.decision_id, one.route, one.judge_score) == ("output-0", "auto_serve", 1.0)

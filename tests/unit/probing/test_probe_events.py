@@ -10,7 +10,7 @@ from probing import KEY, VERSIONS, answer, item, probe_set
 
 from consumers.events import Decision, FastDecision
 from consumers.probe_signing import is_signed
-from monitor.audit.model import ProbeSet
+from monitor.audit.inputs import ProbeSet
 from monitor.errors import SlicewatchError
 from monitor.probing.probe_events import ProbeEvents, check_items, declared
 from monitor.settings.sections import ProbeSetSettings

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from probing import VERSIONS, MemoryRouter, StillClock, Watched, answer, probe_set
 
-from monitor.audit.model import ProbeSet
+from monitor.audit.inputs import ProbeSet
 from monitor.commands.probe.access import exit_code
 from monitor.core.counts.cells import Route
 from monitor.probing.protocol import Answer, Failure, FailureKind, Probe

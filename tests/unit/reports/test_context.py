@@ -20,7 +20,7 @@ from monitor.reports.planners.criteria import criteria, forced_fpr, precision
 from monitor.reports.planners.representation import representation
 from monitor.reports.planners.scorecard import DIMENSIONS, scorecard
 from monitor.reports.planners.standardised import standardised
-from monitor.reports.sections import context, operations
+from monitor.reports.sections import context, labels_and_changes
 from monitor.reports.weekly_report import WeeklyReport
 
 CODING = Coding(())
@@ -180,11 +180,11 @@ def test_what_changed_since_last_week_and_the_reference() -> None:
     before = Revision(WEEK.before.name, 3, WEEK.start, encode(earlier))
     drift = ReleasedFinding("lesson", "w", "w=a", Annotation.DRIFT, Metric.TPR, WEEK.end)
     one = replace(report(replace(made, findings=(drift,))), before=before)
-    (changed,) = operations.changes(one).tables
+    (changed,) = labels_and_changes.changes(one).tables
     assert [cell.text for cell in changed.table.rows[0]][:4] == ["lesson", "0", "1", "tests"]
-    (worse,) = operations.reference(one).tables
+    (worse,) = labels_and_changes.reference(one).tables
     assert worse.table.rows[0][0].text == "w=a"
-    (labels,) = operations.change(one).tables
+    (labels,) = labels_and_changes.change(one).tables
     assert labels.table.rows[0][0].text == "lesson (version 0, now 1)"
-    plain = operations.changes(replace(one, before=replace(before, body=encode(made))))
+    plain = labels_and_changes.changes(replace(one, before=replace(before, body=encode(made))))
     assert plain.tables == ()

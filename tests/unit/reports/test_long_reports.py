@@ -12,8 +12,8 @@ from monitor.core.counts.coding import Coding
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.drawing.tables import table
 from monitor.reports import as_csv, as_html
-from monitor.reports.blocks import MOST_ROWS, Section, cut, titled
 from monitor.reports.document import document
+from monitor.reports.layout import MOST_ROWS, Section, cut, titled
 
 RATE = ShownRate(0.6, 0.5, 0.7, 90)
 SLICES = 400

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from monitor.core.counts.cells import COUNTERS, Route
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.privacy.dominance import UnitCounts
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import DAY
 from monitor.store.deltas import Payload, decode, encode, summed
 

@@ -30,7 +30,7 @@ from grafana import (
 from monitoring import run
 
 from alerts.dashboards import SLICE, dashboards, places
-from alerts.exposition.catalogue import CATALOGUE, Kind
+from alerts.exposition.catalogue import CATALOGUE, MetricKind
 from alerts.rules import rendered
 from monitor.core.contract import State
 from monitor.settings import Settings
@@ -38,7 +38,7 @@ from monitor.store.schema import PUBLISHED
 
 DOCUMENTS = documents()
 KNOWN = {family.name: family for family in CATALOGUE}
-KNOWN |= {f"{f.name}_bucket": f for f in CATALOGUE if f.kind is Kind.HISTOGRAM}
+KNOWN |= {f"{f.name}_bucket": f for f in CATALOGUE if f.kind is MetricKind.HISTOGRAM}
 OUTSIDE = {"up", "scrape_duration_seconds", "scrape_samples_scraped", "ALERTS"}
 """Series of Prometheus itself."""
 TARGET = {"job", "instance"}
@@ -229,7 +229,7 @@ def test_lines_are_named_by_labels_that_their_query_keeps(document: dict[str, An
 
 @each
 def test_counters_are_asked_for_their_growth(document: dict[str, Any]) -> None:
-    counters = {family.name for family in CATALOGUE if family.kind is Kind.COUNTER}
+    counters = {family.name for family in CATALOGUE if family.kind is MetricKind.COUNTER}
     for where, text in promql(document).items():
         for name in set(re.findall(r"slicewatch_\w+", text)) & counters:
             assert re.search(rf"(rate|increase)\({name}\{{[^}}]*\}}\[", text), where

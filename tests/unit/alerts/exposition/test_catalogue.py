@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import CATALOGUE, HELP, SERVICE, Kind
+from alerts.exposition.catalogue import CATALOGUE, HELP, SERVICE, MetricKind
 
 
 def test_the_catalogue_is_closed_and_well_formed() -> None:
@@ -11,8 +11,8 @@ def test_the_catalogue_is_closed_and_well_formed() -> None:
     for family in CATALOGUE:
         assert family.help.isascii()
         assert not set('\\"\n') & set(family.help)
-        assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
-        assert family.name.endswith("_info") == (family.kind is Kind.INFO)
+        assert family.name.endswith("_total") == (family.kind is MetricKind.COUNTER)
+        assert family.name.endswith("_info") == (family.kind is MetricKind.INFO)
         assert len(set(family.labels)) == len(family.labels)
     assert {family.tier for family in SERVICE} == {0}
     assert catalogue.STATE.tier == 0

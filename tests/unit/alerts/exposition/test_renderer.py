@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from alerts.exposition.catalogue import CATALOGUE, PAGE, Kind
+from alerts.exposition.catalogue import CATALOGUE, PAGE, MetricKind
 from alerts.exposition.exporter import (
     OPENMETRICS,
     STALE_SECONDS,
@@ -496,7 +496,7 @@ def test_families_come_once_in_the_order_of_the_catalogue(page: Page) -> None:
 
     assert [name for name, _ in heads] == [family.name for family in PAGE], "all are shown"
     counters = {name for name, kind in heads if kind == "counter"}
-    assert counters == {family.name for family in PAGE if family.kind is Kind.COUNTER}
+    assert counters == {family.name for family in PAGE if family.kind is MetricKind.COUNTER}
 
 
 def test_what_is_counted_is_a_counter_in_both_formats(page: Page) -> None:

@@ -18,9 +18,9 @@ from alerts.exposition.catalogue import CATALOGUE
 from alerts.rules import (
     About,
     Alert,
+    AlertSubject,
     Inhibition,
     Severity,
-    Shown,
     alerts,
     declarations,
     held_name,
@@ -31,7 +31,7 @@ from monitor.settings import Settings
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
 FILES = rendered(Settings())
-SHOWN = {shown.record for shown in Shown}
+SHOWN = {shown.record for shown in AlertSubject}
 ALERTS = {alert.name: alert for alert in alerts(Settings())}
 INHIBITIONS = declarations().inhibitions
 RULES = yaml.safe_load(FILES["prometheus/rules.yml"])
@@ -80,7 +80,7 @@ def test_every_record_that_is_read_is_recorded() -> None:
 
 def test_what_is_held_asks_for_states_that_are_shown_in_its_own_query() -> None:
     """A record of them may be of another moment: series can end between two rules."""
-    assert {alert.hold_while_absent for alert in ALERTS.values()} == {*Shown, None}
+    assert {alert.hold_while_absent for alert in ALERTS.values()} == {*AlertSubject, None}
     for alert in ALERTS.values():
         shown = alert.hold_while_absent
         if shown is None:

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import audit_reports as made
 
-from monitor.audit.model import Excluded
+from monitor.audit.inputs import Excluded
 from monitor.audit.render import html
 
 VOID = {"meta", "br"}

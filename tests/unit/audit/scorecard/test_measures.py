@@ -19,6 +19,15 @@ from hypothesis import strategies as st
 
 from monitor.audit.scorecard import resampling
 from monitor.audit.scorecard.association import association
+from monitor.audit.scorecard.dimension_records import (
+    Categorised,
+    Flagged,
+    Judged,
+    LogProbabilities,
+    Refusal,
+    Selected,
+    Vector,
+)
 from monitor.audit.scorecard.matched import (
     category_bias,
     log_probability_bias,
@@ -33,15 +42,6 @@ from monitor.audit.scorecard.parity import (
     equalized_odds,
     statistical_parity,
     toxicity_false_positives,
-)
-from monitor.audit.scorecard.records import (
-    Categorised,
-    Flagged,
-    Judged,
-    LogProbabilities,
-    Refusal,
-    Selected,
-    Vector,
 )
 
 SLICES = ("formal", "casual", "dialect")

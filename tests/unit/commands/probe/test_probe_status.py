@@ -17,8 +17,8 @@ from monitor import composition
 from monitor.commands.probe import command as probe
 from monitor.commands.probe.probe_status import MOST_LINES
 from monitor.core.counts.cells import Route
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Observed
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.time import DAY, MINUTE, to_micros
 from monitor.errors import SlicewatchError

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from probing import EXAMPLES, KEY, SAID, ScriptedRouter, example, example_router, http
 
-from monitor.audit.model import digest
+from monitor.audit.inputs import digest
 from monitor.audit.set_files import read_results, read_set
 from monitor.cli import cli
 from monitor.commands.probe import command as probe

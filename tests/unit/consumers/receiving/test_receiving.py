@@ -20,10 +20,10 @@ from hostile_events import SECRET, events
 from hypothesis import given
 from served import StillClock, Switches, fetch, small_exporter
 
-from alerts.http import HttpConfig, Pages, Servers, Timeouts
+from alerts.http import HttpConfig, PortViews, Servers, Timeouts
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.producing import AuditSampler, Producer, http
-from consumers.receiving import PATH, Judge, Receiver
+from consumers.receiving import PATH, EventJudge, EventReceiver
 from consumers.sources.kafka_writer import Record
 from monitor import composition
 from monitor.core.time import to_micros
@@ -104,9 +104,11 @@ class Site:
         return status, json.loads(content) if is_json else content
 
 
-def receiver(topic: Topic, count: Any) -> Receiver:
-    judge = Judge(composition.checking_codecs(SETTINGS))
-    return Receiver(judge, topic.connect, ("decisions", "labels"), count, lambda: to_micros(NOW))
+def receiver(topic: Topic, count: Any) -> EventReceiver:
+    judge = EventJudge(composition.checking_codecs(SETTINGS))
+    return EventReceiver(
+        judge, topic.connect, ("decisions", "labels"), count, lambda: to_micros(NOW)
+    )
 
 
 @pytest.fixture(params=[GUARDED])
@@ -118,7 +120,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[Site]:
         refused.update(found)
 
     made = receiver(topic, count)
-    pages = Pages(events={PATH: made.view})
+    pages = PortViews(events={PATH: made.view})
     servers = Servers(
         request.param, None, small_exporter(), Switches().health(), StillClock(), pages=pages
     )
@@ -315,7 +317,9 @@ def test_what_is_refused_is_what_the_codec_refuses(event: bytes) -> None:
     """Whatever a producer makes: written only if the worker reads it, refused for its reason."""
     codecs = composition.checking_codecs(SETTINGS)
     value = event.replace(b"\n", b" ")
-    good, refused = Judge(codecs).judge([(1, value)], to_micros(datetime(9999, 1, 1, tzinfo=UTC)))
+    good, refused = EventJudge(codecs).judge(
+        [(1, value)], to_micros(datetime(9999, 1, 1, tzinfo=UTC))
+    )
     assert len(good) + len(refused) == 1
     batch = RecordBatch(Shard("t", 0), [0], [value], [-1])
     letters = DeadLetterBuffer(batch, IdHasher.of(b"k"))

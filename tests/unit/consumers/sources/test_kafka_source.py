@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-from consumers.sources.base import Changes
+from consumers.sources.base import ShardChanges
 from consumers.sources.kafka_source import RebalanceNotes
 from monitor.ports import Shard
 
@@ -19,7 +19,7 @@ def test_a_member_that_was_lost_announces_no_shard_when_it_joins_again() -> None
     assignor.member_assignment = [where]
     assert assignor.metadata(["decisions"]).owned_partitions
     consumer = SimpleNamespace(config={"partition_assignment_strategy": [assignor]})
-    changes = Changes()
+    changes = ShardChanges()
     notes = RebalanceNotes(consumer, changes)
     notes.on_partitions_lost([where])
     assert not assignor.metadata(["decisions"]).owned_partitions

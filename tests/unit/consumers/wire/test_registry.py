@@ -9,14 +9,20 @@ import pytest
 from certificates import make_certificates
 from registries import StubRegistry, basic
 
-from consumers.wire.registry import LARGEST_ANSWER, MAX_SCHEMAS, Access, SchemaRegistry, Written
+from consumers.wire.registry import (
+    LARGEST_ANSWER,
+    MAX_SCHEMAS,
+    RegistryAccess,
+    SchemaRegistry,
+    Written,
+)
 from monitor.errors import AccessError, SourceError
 
 SCHEMA = {"type": "record", "name": "A", "fields": []}
 
 
 def client(stub: StubRegistry, **more: str) -> SchemaRegistry:
-    return SchemaRegistry(Access(stub.url, **more), timeout=2.0)
+    return SchemaRegistry(RegistryAccess(stub.url, **more), timeout=2.0)
 
 
 def test_a_schema_comes_with_all_that_it_refers_to_in_their_order() -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 from monitor.core.counts.cells import Route
-from monitor.core.probes.decisions import ProbeDecision
 from monitor.core.probes.flips import Expected, FlipDirection, Observed
+from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.probes.rounds import (
     MAX_WAITING,
     ComparedRound,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from published_lesson import full, lesson
 
-from monitor.core.publish.each_row import Place, each_row
+from monitor.core.publish.each_row import RowPlace, each_row
 from monitor.core.publish.encoding import Encoded, encode_after
 from monitor.core.publish.snapshot import SliceRow, Snapshot, encode
 
@@ -32,7 +32,7 @@ def test_what_was_encoded_before_changes_no_byte(before: str | None, now: str) -
 def test_only_rows_that_say_something_else_are_made_again() -> None:
     made: list[str] = []
 
-    def make(place: Place, _: SliceRow) -> str:
+    def make(place: RowPlace, _: SliceRow) -> str:
         made.append(place.slice)
         return place.slice
 

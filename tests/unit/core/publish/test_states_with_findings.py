@@ -10,7 +10,7 @@ from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import Noted, SliceRow
-from monitor.core.publish.states import CROSSED, Finding, GroupFindings, hidden, with_findings
+from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence, hidden, with_findings
 
 KEPT = MergeMap({"channel": ("__other__", "chat", "email")})
 CHAT = "channel=chat"
@@ -21,13 +21,14 @@ OF_BLOCKED = Noted(Annotation.GAP, Metric.BLOCKED, 1, SINCE)
 OF_NONE = Noted(Annotation.VERSION_CHANGE, None, 1, SINCE)
 NOTED = (OF_TPR, OF_BLOCKED, OF_NONE)
 FOUND = GroupFindings(
-    {(CHAT, TPR): Finding(CROSSED, SINCE), (CHAT, Metric.FPR): Finding(2)}, {CHAT: NOTED}
+    {(CHAT, TPR): SliceEvidence(CROSSED, SINCE), (CHAT, Metric.FPR): SliceEvidence(2)},
+    {CHAT: NOTED},
 )
 
 
 def crossed(*texts: str) -> GroupFindings:
     """The TPR of each slice has crossed, and something is noted in it."""
-    tests = {(text, TPR): Finding(CROSSED, SINCE) for text in texts}
+    tests = {(text, TPR): SliceEvidence(CROSSED, SINCE) for text in texts}
     return GroupFindings(tests, dict.fromkeys(texts, NOTED))
 
 

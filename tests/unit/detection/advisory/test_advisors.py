@@ -32,10 +32,10 @@ from monitor.detection.advisory.finding_log import (
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.mix_labels import RATES, CellLabels, Places
 from monitor.detection.advisory.river_advisory import FindingCount
-from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.advisory.river_detectors import ChangeDirection, Detector
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageAdvance, PageTests, WatchedUseCase
+from monitor.detection.pages.page_tests import PageAdvance, PageTests, WatchedUseCase
 from monitor.detection.pages.projection import trials
 
 DAY, WEEK = 24, 168
@@ -244,7 +244,7 @@ def test_river_finds_the_drop_and_it_is_counted_with_its_time(settled: Site) -> 
     site = copy_of(settled)
     site.play(range(4 * DAY, 5 * DAY), fallen(0.2))
     changes = [one for findings in site.findings for one in findings.changed]
-    fall = RateChange("c", "a", "a=u", Metric.TPR, Detector.PAGE_HINKLEY, Change.DOWN)
+    fall = RateChange("c", "a", "a=u", Metric.TPR, Detector.PAGE_HINKLEY, ChangeDirection.DOWN)
     assert fall in changes
     assert {one.slice for one in changes} == {"a=u"}
     for one in set(changes):

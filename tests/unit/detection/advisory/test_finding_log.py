@@ -16,8 +16,8 @@ from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
     FindingLog,
+    FindingTimes,
     LabelDelay,
-    Ledger,
     ListedGap,
     MixShift,
     RateChange,
@@ -26,12 +26,12 @@ from monitor.detection.advisory.finding_log import (
 )
 from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_advisory import FindingCount
-from monitor.detection.advisory.river_detectors import Change, Detector
-from monitor.detection.pages.history import KEPT
+from monitor.detection.advisory.river_detectors import ChangeDirection, Detector
+from monitor.detection.pages.evidence_history import KEPT
 
 FIRST = 490_000
 CHAT = "c", "channel", "channel=chat"
-FALL = RateChange(*CHAT, Metric.TPR, Detector.ADWIN, Change.DOWN)
+FALL = RateChange(*CHAT, Metric.TPR, Detector.ADWIN, ChangeDirection.DOWN)
 RELEASE = VersionChange(*CHAT)
 NORTH = VersionChange("c", "region", "region=north")
 ALL: tuple[AnySubject, ...] = (
@@ -82,16 +82,16 @@ def counted(cohorts: list[FindingLog], subject: AnySubject, hour: int) -> Findin
     return FindingCount(sum(Counter(f.subjects)[subject] for f in before), before[-1].at)
 
 
-def played(cohorts: list[FindingLog], restarts: float = 0.0) -> Ledger:
-    pick, ledger = random.Random(1), Ledger()
+def played(cohorts: list[FindingLog], restarts: float = 0.0) -> FindingTimes:
+    pick, ledger = random.Random(1), FindingTimes()
     for one in cohorts:
         ledger.note(one)
         if pick.random() < restarts:
-            ledger = Ledger.from_bytes(ledger.to_bytes())
+            ledger = FindingTimes.from_bytes(ledger.to_bytes())
     return ledger
 
 
-def timeline(ledger: Ledger, subject: AnySubject) -> Timeline:
+def timeline(ledger: FindingTimes, subject: AnySubject) -> Timeline:
     return ledger.of(subject.contract, subject.group_by)[subject]
 
 
@@ -116,7 +116,7 @@ def test_a_stop_after_any_cohort_is_seen_in_nothing() -> None:
 
 
 def test_what_is_old_is_folded_into_its_total() -> None:
-    ledger = Ledger()
+    ledger = FindingTimes()
     for hour in (0, 3, 3, 9):
         ledger.note(brought(FIRST + hour, FALL))
     ledger.note(brought(FIRST + KEPT + 8, RELEASE))
@@ -129,7 +129,7 @@ def test_what_is_old_is_folded_into_its_total() -> None:
 
 def test_what_is_kept_is_bounded_by_the_hours() -> None:
     """Even where every cohort finds the same thing many times."""
-    ledger = Ledger()
+    ledger = FindingTimes()
     for hour in range(FIRST, FIRST + KEPT + 200):
         ledger.note(brought(hour, *[FALL] * 50))
     one = timeline(ledger, FALL)
@@ -139,18 +139,18 @@ def test_what_is_kept_is_bounded_by_the_hours() -> None:
 
 
 def test_equal_ledgers_have_equal_bytes() -> None:
-    one, other = Ledger(), Ledger()
+    one, other = FindingTimes(), FindingTimes()
     one.note(brought(FIRST, *ALL))
     for subject in reversed(ALL):
         other.note(brought(FIRST, subject))
     assert one.to_bytes() == other.to_bytes()
     other.note(brought(FIRST, FALL))
     assert one.to_bytes() != other.to_bytes()
-    assert Ledger.from_bytes(one.to_bytes()) == one
+    assert FindingTimes.from_bytes(one.to_bytes()) == one
 
 
 def test_of_another_group_by_nothing_is_told() -> None:
-    ledger = Ledger()
+    ledger = FindingTimes()
     ledger.note(brought(FIRST, *ALL))
     assert {s.group_by for s in ledger.of("c", "channel")} == {"channel"}
     assert set(ledger.of("c", "region")) == {NORTH}
@@ -158,7 +158,7 @@ def test_of_another_group_by_nothing_is_told() -> None:
 
 
 def test_what_is_not_watched_any_more_is_forgotten() -> None:
-    ledger = Ledger()
+    ledger = FindingTimes()
     ledger.note(brought(FIRST, *ALL))
     ledger.keep({("c", "region=north"), ("d", "channel=chat")})
     assert set(ledger.tallies) == {NORTH}
@@ -178,4 +178,4 @@ def test_what_is_not_watched_any_more_is_forgotten() -> None:
 )
 def test_another_form_is_refused(stored: object) -> None:
     with pytest.raises(ValueError, match="stored findings"):
-        Ledger.from_bytes(zlib.compress(msgspec.msgpack.encode(stored)))
+        FindingTimes.from_bytes(zlib.compress(msgspec.msgpack.encode(stored)))

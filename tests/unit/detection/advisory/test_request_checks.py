@@ -20,7 +20,7 @@ from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.label_requests import RequestFault, RequestTest, RequestWatch
 from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.history import KEPT
+from monitor.detection.pages.evidence_history import KEPT
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.detect.inputs import Inputs

@@ -18,8 +18,8 @@ from monitor.detection.advisory import river_advisory as advisory_module
 from monitor.detection.advisory.river_advisory import Advisory, FindingCount, RiverAlarm
 from monitor.detection.advisory.river_detectors import (
     EARLY_LABELS,
-    Change,
     ChangeDetectors,
+    ChangeDirection,
     Detector,
     page_hinkley_design,
     spread,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # two seconds, when tests are collected
 
 Int64s = npt.NDArray[np.int64]
 SLICES = ("channel=chat", "channel=email", "channel=phone")
-WORSE = {Metric.TPR: ("down", Change.DOWN), Metric.FPR: ("up", Change.UP)}
+WORSE = {Metric.TPR: ("down", ChangeDirection.DOWN), Metric.FPR: ("up", ChangeDirection.UP)}
 
 
 def evenly(n: int, k: int) -> list[int]:
@@ -62,20 +62,20 @@ class OneByOne:
         self.early: list[int] = []
         self.cusum: PageHinkley | None = None
 
-    def feed(self, n: int, k: int) -> list[tuple[Detector, Change]]:
+    def feed(self, n: int, k: int) -> list[tuple[Detector, ChangeDirection]]:
         labels = evenly(n, k)
         return [found for x in labels for found in self.to_adwin(x)] + [
             found for x in labels for found in self.to_cusum(x)
         ]
 
-    def to_adwin(self, x: int) -> Iterator[tuple[Detector, Change]]:
+    def to_adwin(self, x: int) -> Iterator[tuple[Detector, ChangeDirection]]:
         before = self.adwin.estimation
         self.adwin.update(x)
         if self.adwin.drift_detected:
-            change = Change.UP if self.adwin.estimation > before else Change.DOWN
+            change = ChangeDirection.UP if self.adwin.estimation > before else ChangeDirection.DOWN
             yield Detector.ADWIN, change
 
-    def to_cusum(self, x: int) -> Iterator[tuple[Detector, Change]]:
+    def to_cusum(self, x: int) -> Iterator[tuple[Detector, ChangeDirection]]:
         if self.cusum is not None:
             self.cusum.update(x)
         else:
@@ -107,8 +107,8 @@ def test_cohorts_give_what_river_gives_fed_label_by_label(metric: Metric) -> Non
         assert advisory.advance(i * HOUR, metric, SLICES, n, k) == expected
         seen += expected
     assert {(d.detector, d.change) for d in seen} == {
-        (Detector.ADWIN, Change.UP),
-        (Detector.ADWIN, Change.DOWN),
+        (Detector.ADWIN, ChangeDirection.UP),
+        (Detector.ADWIN, ChangeDirection.DOWN),
         (Detector.PAGE_HINKLEY, WORSE[metric][1]),
     }
     assert {d.slice for d in seen} >= set(SLICES[:2])
@@ -121,7 +121,7 @@ def test_one_cohort_larger_than_every_wait_is_fed_whole() -> None:
     expected = [f for x in jump for f in oracle.to_adwin(x)]
     expected += [f for x in jump for f in oracle.to_cusum(x)]
     assert detectors.feed(jump) == expected
-    assert (Detector.PAGE_HINKLEY, Change.DOWN) in expected
+    assert (Detector.PAGE_HINKLEY, ChangeDirection.DOWN) in expected
 
 
 def test_detections_are_counted_with_the_event_time_of_their_cohort() -> None:

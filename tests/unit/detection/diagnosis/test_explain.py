@@ -20,7 +20,7 @@ from monitor.core.publish.annotations import Share
 from monitor.core.rates.estimates import estimate
 from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.detection.diagnosis.atom_rates import AtomRates, AtomTrials
-from monitor.detection.diagnosis.cause_search import Candidates, Evidence, Fit, Search
+from monitor.detection.diagnosis.cause_search import AtomHarm, Candidates, Fit, Search
 from monitor.detection.diagnosis.explain import (
     EVERYTHING,
     BreachCause,
@@ -371,7 +371,7 @@ def test_crossings_are_of_one_contract_and_metric() -> None:
 def searched(rates: npt.NDArray[np.float64], seed: int) -> Search:
     found = AtomRates.of(days(rates, seed), CELLS.index, ("a", "b"), CODING, Metric.TPR)
     candidates = Candidates.of(found.atoms, [("a",), ("b",), ("a", "b")])
-    return Search(Evidence.of(found.trials.since(0), 0.1), candidates, 0.1)
+    return Search(AtomHarm.of(found.trials.since(0), 0.1), candidates, 0.1)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -398,7 +398,7 @@ def test_effects_are_the_likeliest(seed: int) -> None:
     """Of no other effects nearby is the likelihood, with its prior, larger."""
     rng = np.random.default_rng(seed)
     found = AtomRates.of(days(tpr("a=u"), seed), CELLS.index, ("a", "b"), CODING, Metric.TPR)
-    evidence = Evidence.of(found.trials.since(0), 0.1)
+    evidence = AtomHarm.of(found.trials.since(0), 0.1)
     candidates = Candidates.of(found.atoms, [("a",), ("b",), ("a", "b")])
     fit = Search(evidence, candidates, 0.1).fit((0, 4, 10))
 

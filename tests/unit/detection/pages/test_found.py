@@ -15,7 +15,7 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric
 from monitor.core.intervals import Floats
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageAdvance, PageTests
+from monitor.detection.pages.page_tests import PageAdvance, PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 NAMES = "uvwx"

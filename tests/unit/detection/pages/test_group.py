@@ -13,8 +13,8 @@ from monitor.core.contract import Contract, GroupBy, Metric, OwnLimits
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.coding import Coding
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.group import BATCH, GroupTests
+from monitor.detection.pages.page_tests import PageTests
 from monitor.detection.pages.stream_group import COHORT_DAYS
 from monitor.detection.pages.streams import Stream
 

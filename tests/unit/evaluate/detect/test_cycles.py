@@ -19,7 +19,7 @@ from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
+from monitor.detection.pages.page_tests import PageTests
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours

@@ -16,13 +16,13 @@ from monitor.core.privacy.families import SliceFamily, of_contracts
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
-from monitor.core.publish.states import CROSSED, Finding, GroupFindings
+from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
+    FindingTimes,
     LabelDelay,
-    Ledger,
     ListedGap,
     MixShift,
     RateChange,
@@ -30,7 +30,7 @@ from monitor.detection.advisory.finding_log import (
 )
 from monitor.detection.advisory.finding_log import FindingLog as Cohort
 from monitor.detection.advisory.label_delays import Timing
-from monitor.detection.advisory.river_detectors import Change, Detector
+from monitor.detection.advisory.river_detectors import ChangeDirection, Detector
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.evaluate.blocks.family_state import FamilyState
@@ -89,7 +89,7 @@ def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()
     return state
 
 
-def found(made: DetectionState, state: FamilyState, metric: Metric = TPR) -> Finding | None:
+def found(made: DetectionState, state: FamilyState, metric: Metric = TPR) -> SliceEvidence | None:
     return PublishedFindings.start(made, None).of(CONTRACT, GROUP, state).tests.get((CHAT, metric))
 
 
@@ -123,7 +123,7 @@ def test_evidence_is_that_of_the_newest_block_that_the_tests_are_past(
     steps = {"h3": 1, "h7": 3, "h9": 2, "h19": 3}
     past = {name: n for name, n in steps.items() if int(name[1:]) <= (consumed or 0)}
     seen = found(detection(consumed, **past), BLOCKS)
-    assert seen == (None if expected is None else Finding(expected))
+    assert seen == (None if expected is None else SliceEvidence(expected))
 
 
 def test_before_the_first_block_nothing_is_told() -> None:
@@ -135,24 +135,24 @@ def test_before_the_first_block_nothing_is_told() -> None:
 
 def test_a_burned_block_is_no_end() -> None:
     made = detection(30, h3=1, h9=3)
-    assert found(made, family([0, 6, 12, 18], [0], burned=(12, 18))) == Finding(1)
-    assert found(made, family([0, 6, 12, 18], [0], burned=(6, 12))) == Finding(3)
+    assert found(made, family([0, 6, 12, 18], [0], burned=(12, 18))) == SliceEvidence(1)
+    assert found(made, family([0, 6, 12, 18], [0], burned=(6, 12))) == SliceEvidence(3)
 
 
 def test_a_crossing_is_shown_from_the_end_of_its_block_on() -> None:
     made = detection(30, h3=1)
     cross(made, TPR, 8)
-    assert found(made, family([0, 6], [0])) == Finding(1)
-    assert found(made, BLOCKS) == Finding(CROSSED, at(18))
-    assert found(made, family([0, 6, 18, 24], [0])) == Finding(CROSSED, at(18))
+    assert found(made, family([0, 6], [0])) == SliceEvidence(1)
+    assert found(made, BLOCKS) == SliceEvidence(CROSSED, at(18))
+    assert found(made, family([0, 6, 18, 24], [0])) == SliceEvidence(CROSSED, at(18))
 
 
 def test_what_does_not_rest_on_labels_goes_by_blocks_of_decisions() -> None:
     made = detection(9)
     cross(made, BLOCKED, 4)
-    assert found(made, BLOCKS, BLOCKED) == Finding(CROSSED, at(5))
-    assert found(made, BLOCKS) == Finding(0)
-    assert found(made, family([0, 6], [0, 1, 2]), BLOCKED) == Finding(0)
+    assert found(made, BLOCKS, BLOCKED) == SliceEvidence(CROSSED, at(5))
+    assert found(made, BLOCKS) == SliceEvidence(0)
+    assert found(made, family([0, 6], [0, 1, 2]), BLOCKED) == SliceEvidence(0)
 
 
 @pytest.mark.parametrize("direction", list(Direction))
@@ -162,15 +162,15 @@ def test_either_direction_is_the_slice_s(direction: Direction) -> None:
     (one,) = made.crossings.standing.values()
     key = stream(TPR, direction).key
     made.crossings.standing = {key: replace(one, stream=key)}
-    assert found(made, BLOCKS) == Finding(CROSSED, at(6))
+    assert found(made, BLOCKS) == SliceEvidence(CROSSED, at(6))
 
 
 def test_a_resolved_crossing_was_there_until_then() -> None:
     """The day it ends on is known only with the next hour, so the block that ends there has it."""
     made = detection(60)
     cross(made, TPR, 4, resolved=24)
-    assert found(made, family([0, 6, 24], [0])) == Finding(CROSSED, at(6))
-    assert found(made, family([0, 6, 24, 30], [0])) == Finding(0)
+    assert found(made, family([0, 6, 24], [0])) == SliceEvidence(CROSSED, at(6))
+    assert found(made, family([0, 6, 24, 30], [0])) == SliceEvidence(0)
 
 
 @pytest.mark.parametrize("change", [{"live": False}, {"stream": ""}, {"stream": "x"}])
@@ -182,7 +182,7 @@ def test_what_never_paged_or_is_not_declared_any_more_is_no_breach(
     (one,) = made.crossings.standing.values()
     changed = replace(one, **change)  # type: ignore[arg-type]
     made.crossings.standing = {changed.stream: changed}
-    assert found(made, BLOCKS) == Finding(0)
+    assert found(made, BLOCKS) == SliceEvidence(0)
 
 
 def test_since_when_it_is_shown_stays_as_it_was_said() -> None:
@@ -193,15 +193,18 @@ def test_since_when_it_is_shown_stays_as_it_was_said() -> None:
     row = SliceRow(CHAT, {}, breach_since={TPR: at(6)})
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
     later = family([12, 24, 48], [12])
-    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == Finding(CROSSED, at(6))
+    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == SliceEvidence(CROSSED, at(6))
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (SliceRow(CHAT, {}),)))
-    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == Finding(CROSSED, at(24))
+    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == SliceEvidence(CROSSED, at(24))
 
 
 # What advises.
 
 WHERE = CONTRACT.name, GROUP.name, CHAT
-FALL, RISE = (RateChange(*WHERE, TPR, Detector.ADWIN, one) for one in (Change.DOWN, Change.UP))
+FALL, RISE = (
+    RateChange(*WHERE, TPR, Detector.ADWIN, one)
+    for one in (ChangeDirection.DOWN, ChangeDirection.UP)
+)
 RELEASE = VersionChange(*WHERE)
 
 
@@ -213,7 +216,7 @@ RELEASE = VersionChange(*WHERE)
         ([MixShift(*WHERE, TPR)], [(Annotation.MIX_SHIFT, TPR, 1)]),
         ([FALL, RISE, FALL], [(Annotation.ADWIN, TPR, 3)]),
         (
-            [RateChange(*WHERE, TPR, Detector.PAGE_HINKLEY, Change.DOWN)],
+            [RateChange(*WHERE, TPR, Detector.PAGE_HINKLEY, ChangeDirection.DOWN)],
             [(Annotation.PAGE_HINKLEY, TPR, 1)],
         ),
         (
@@ -341,7 +344,7 @@ def test_after_a_restart_the_same_is_said() -> None:
     group = GroupTable(GROUP.name, (row,))
     window = WindowTable(CONTRACT.window, SliceRow("", {}), (group,))
     before = Snapshot(at(60), at(60), (Builder(CONTRACT, CODING).table([window]),))
-    made.advice.ledger = Ledger.from_bytes(made.advice.ledger.to_bytes())
+    made.advice.ledger = FindingTimes.from_bytes(made.advice.ledger.to_bytes())
     assert (
         PublishedFindings.start(made, before).of(CONTRACT, GROUP, family([0, 24], [0])).noted
         == one.noted

@@ -15,7 +15,7 @@ from monitor.audit.dataset import (
     Weight,
 )
 from monitor.audit.render import words
-from monitor.audit.render.blocks import Brief, Section
+from monitor.audit.render.layout import AuditSection, Brief
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
 from monitor.audit.report import (
     FLIP_SENTENCE,
@@ -56,7 +56,7 @@ Row = tuple[str | TableCell, ...]
 _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
-def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section]:
+def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
     """All sections of a part.
 
     Args:
@@ -67,10 +67,10 @@ def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[Section
     for one in _all(part, numbers):
         if one.table is not None or one.title == FLIPS:
             brief = Brief.NOTHING if prefix else one.brief
-            yield Section(prefix + one.title, one.notes, one.table, brief)
+            yield AuditSection(prefix + one.title, one.notes, one.table, brief)
 
 
-def _all(part: Part, numbers: Numbers) -> Iterator[Section]:
+def _all(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
     single, joint = _by_group(part.slices, joint=False), _by_group(part.slices, joint=True)
     yield flips(part)
     yield _counts(part.counts, numbers)
@@ -95,19 +95,19 @@ def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[Slic
     return found
 
 
-def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> Section:
+def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSection:
     """Every flip with both routes; of people none is listed."""
     if part.flips_withheld:
         nobody = "Reviewed data of real people: flips are counted below, and listed nowhere."
-        return Section(title, (nobody, FLIP_SENTENCE), brief=brief)
+        return AuditSection(title, (nobody, FLIP_SENTENCE), brief=brief)
     found = table(
         "pair|expected|reference|compared with it|what happened|stage/cause",
         map(_flip, part.flips),
     )
     if not part.flips:
         none = f"No pair flipped, of {part.pairs:,} compared."
-        return Section(title, (none, FLIP_SENTENCE), brief=brief)
-    return Section(title, (FLIP_SENTENCE, _reference(part.flips)), found, brief)
+        return AuditSection(title, (none, FLIP_SENTENCE), brief=brief)
+    return AuditSection(title, (FLIP_SENTENCE, _reference(part.flips)), found, brief)
 
 
 def _reference(flips: Iterable[ShownFlip]) -> str:
@@ -135,7 +135,7 @@ def _variant(one: VariantOutcome) -> str:
     return f"{one.variant}\n{words.outcome(one).replace(': ', chr(10), 1)}"
 
 
-def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
+def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> AuditSection:
     notes = [
         "Behind the evidence gate, which is held outside. Of ready replies a flip delays one, of"
         " the others it serves one that is not ready: two kinds of error, counted apart. McNemar's"
@@ -145,7 +145,7 @@ def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> Section:
         notes.append(
             "Of real people: each number is one that the truth is at least, and - says nothing."
         )
-    return Section(
+    return AuditSection(
         "Flips by axis",
         tuple(notes),
         table(
@@ -173,14 +173,14 @@ def _staged(stage: str, flips: int, numbers: Numbers) -> str:
     return f"{stage}: {numbers.support(flips)}".replace("/", "/\n")
 
 
-def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> Section:
+def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSection:
     notes = ["Rates with their 95 % Wilson intervals, and the support that they rest on."]
     columns = "slice|selection|TPR|positives|FPR|negatives|blocked"
     if numbers.exact:
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
     rows = _said((_slice(line, numbers) for line in lines), 1)
-    return Section(title, (*notes, *_left_out(numbers)), table(columns, rows))
+    return AuditSection(title, (*notes, *_left_out(numbers)), table(columns, rows))
 
 
 def _left_out(numbers: Numbers) -> tuple[str, ...]:
@@ -215,7 +215,7 @@ def _supported(line: SliceLine, metric: Metric, numbers: Numbers) -> str | Table
     return TableCell(f"{numbers.support(support)}\ninsufficient", Tone.UNSURE)
 
 
-def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
+def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
     notes = [
         "What the point says and what its 95 % interval says, side by side. In production intervals"
         " alone decide. Gaps are in points: above 0 the slice is worse off than what it is compared"
@@ -232,7 +232,7 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> Section:
         notes.append(f"NONE: the point decides nothing. {_WHY_NONE[numbers.exact]}")
     columns = "by|slice|check|point|by point|interval|by interval"
     rows = (_check(line, numbers) for line in lines)
-    return Section("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
+    return AuditSection("Contract checks", tuple(notes), table(columns, rows), Brief.FAILING)
 
 
 _WHY_NONE = {
@@ -284,7 +284,7 @@ def _verdict(verdict: Verdict | None) -> str:
     return verdict.value.upper().replace("_", "\n")
 
 
-def _support(part: Part, numbers: Numbers) -> Section:
+def _support(part: Part, numbers: Numbers) -> AuditSection:
     rows = (
         (
             words.attributes(line.slice),
@@ -296,17 +296,17 @@ def _support(part: Part, numbers: Numbers) -> Section:
         )
         for line in part.supports
     )
-    return Section("Support", (), table("by|slice|of|support|needed|verdict", rows))
+    return AuditSection("Support", (), table("by|slice|of|support|needed|verdict", rows))
 
 
-def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Section:
+def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditSection:
     notes = (
         "Share of replies that were ready, by score band. A band without replies is absent, not"
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
     rows = _said(_calibrated(lines, numbers), _NAMES)
-    return Section("Calibration", notes + _left_out(numbers), table(columns, rows))
+    return AuditSection("Calibration", notes + _left_out(numbers), table(columns, rows))
 
 
 def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
@@ -338,7 +338,7 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
     return n, ready, enough
 
 
-def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
+def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
     shown = _nearest(lines)
     notes = [
         "What one threshold for all variants would have made of these very replies: a look back,"
@@ -351,7 +351,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> Section:
     by = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
     rows = (_if(one, numbers) for one in shown)
-    return Section(f"Other thresholds, by {by}", tuple(notes), table(columns, rows))
+    return AuditSection(f"Other thresholds, by {by}", tuple(notes), table(columns, rows))
 
 
 def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
@@ -376,27 +376,29 @@ def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
     return "\n".join(f"{words.slice_name(s)} {numbers.rate(rate)}" for s, rate in rates.items())
 
 
-def _advice(part: Part) -> Section:
+def _advice(part: Part) -> AuditSection:
     rows = ((one.stage, one.helps, one.does_not_help) for one in part.advice)
-    return Section(
+    return AuditSection(
         "What to try",
         ("Each is a hypothesis to test, not a finding.",),
         table("stage that failed|what usually helps|what does not", rows),
     )
 
 
-def training_sections(training: DatasetReport) -> Iterator[Section]:
+def training_sections(training: DatasetReport) -> Iterator[AuditSection]:
     """Representation and balancing, group-by after group-by, then what balancing cannot do."""
     numbers = Numbers(exact=training.synthetic)
     for found in training.tables:
         yield _representation(found, training, numbers)
         if found.balancing is not None:
             yield _balancing(found.group_by, found.balancing, numbers)
-    yield Section("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
+    yield AuditSection("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
 
 
-def _representation(found: Representation, training: DatasetReport, numbers: Numbers) -> Section:
-    return Section(
+def _representation(
+    found: Representation, training: DatasetReport, numbers: Numbers
+) -> AuditSection:
+    return AuditSection(
         f"Training data by {found.group_by}",
         tuple(_notes(found, training, numbers)),
         table(
@@ -445,8 +447,8 @@ def _ready(ready: ReadyShare | None, numbers: Numbers) -> tuple[str, ...]:
     )
 
 
-def _balancing(group_by: str, found: Balancing, numbers: Numbers) -> Section:
-    return Section(
+def _balancing(group_by: str, found: Balancing, numbers: Numbers) -> AuditSection:
+    return AuditSection(
         f"Balancing by {group_by}",
         (
             f"Weighted as below, the rows are worth {found.effective_rows:,.0f} and are"

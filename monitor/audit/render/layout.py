@@ -17,7 +17,7 @@ class Brief(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class AuditSection:
     """One heading of a report.
 
     Attributes:
@@ -34,7 +34,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class AuditDocument:
     """All of a report.
 
     Attributes:
@@ -57,6 +57,6 @@ class Document:
     counts: str
     banner: str
     facts: tuple[tuple[str, str], ...]
-    sections: tuple[Section, ...]
-    decision: Section
+    sections: tuple[AuditSection, ...]
+    decision: AuditSection
     folded: str = "Versions, rates, support, calibration, what to try"

@@ -16,7 +16,7 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.detection import arrays
 from monitor.detection.pages.budget import RESERVE
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageAdvance, PageTests
+from monitor.detection.pages.page_tests import PageAdvance, PageTests
 
 CODING = coding(a="uvw", b="xy")
 CELLS = Cells(tuple(f"a={a},b={b}" for a in "uvw" for b in "xy"))

@@ -18,7 +18,13 @@ from consumers.backpressure import (
     PeerProgress,
     paused_shards,
 )
-from consumers.health import POLL_SECONDS, STUCK_SECONDS, UNASSIGNED_SECONDS, Health, Progress
+from consumers.worker_health import (
+    POLL_SECONDS,
+    STUCK_SECONDS,
+    UNASSIGNED_SECONDS,
+    Health,
+    Progress,
+)
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.ports import ConsumerState, Shard, ShardStatus, Tallies
 

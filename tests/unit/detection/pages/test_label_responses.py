@@ -10,9 +10,9 @@ from scipy.stats import poisson
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Counter, Counts, Route, decode_strata
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.fleet import PageTests
 from monitor.detection.pages.group import GroupTests
-from monitor.detection.pages.responses import FEW, Requests, Responses
+from monitor.detection.pages.label_responses import FEW, Requests, Responses
+from monitor.detection.pages.page_tests import PageTests
 
 CODING = coding(a="uvw")
 CELLS = Cells(("a=u", "a=v", "a=w"))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from monitor.judging.chunks import Chunk, chunks
-from monitor.judging.events import Judgement, ModelOutput
 from monitor.judging.findings import BEST, AnswerError, Finding, read_answer, score
+from monitor.judging.judge_protocol import Judge, JudgeFailedError
+from monitor.judging.output_events import Judgement, ModelOutput
 from monitor.judging.prompt import VERSION, Prompt
-from monitor.judging.protocol import Judge, JudgeFailedError
 
 ATTEMPTS = 3
 """Times that a piece is asked for while its answers cannot be used."""

@@ -8,7 +8,7 @@ from importlib import resources
 import yaml
 
 from alerts.exposition import catalogue
-from alerts.exposition.catalogue import CATALOGUE, OPERATIONS, PAGE, Family, Kind
+from alerts.exposition.catalogue import CATALOGUE, OPERATIONS, PAGE, Family, MetricKind
 
 LABELS: dict[str, str] = yaml.safe_load(
     (resources.files(__package__) / "labels.yaml").read_text(encoding="utf-8")
@@ -58,9 +58,9 @@ def unit(family: Family) -> str:
 
 def example(family: Family) -> str:
     """A query of one family, as one would begin with."""
-    if family.kind is Kind.HISTOGRAM:
+    if family.kind is MetricKind.HISTOGRAM:
         return f"histogram_quantile(0.9, sum by (le) (rate({family.name}_bucket[1d])))"
-    if family.kind is Kind.COUNTER:
+    if family.kind is MetricKind.COUNTER:
         kept = [label for label in family.labels if label != "partition"]
         return f"sum{_by(kept)}(rate({family.name}[5m]))"
     selected = [f'{name}="{value}"' for name, value in _EXAMPLE.items() if name in family.labels]

@@ -26,8 +26,8 @@ from monitor.detection import arrays
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 from monitor.detection.pages.declared import DetectorSettings, all_streams
+from monitor.detection.pages.evidence_history import EvidenceHistory
 from monitor.detection.pages.group import GroupTests
-from monitor.detection.pages.history import EvidenceHistory
 from monitor.detection.pages.projection import thin_labels
 from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream

@@ -11,10 +11,10 @@ from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, ShownAgreement
 from monitor.core.publish.words import NONE, percent, points
 from monitor.drawing.tables import table
-from monitor.reports.blocks import Section, titled
+from monitor.reports.layout import Section, titled
 from monitor.reports.planned import planned
 from monitor.reports.planners.change import ChangeLine
-from monitor.reports.planners.published import Named
+from monitor.reports.planners.published_rates import Named
 from monitor.reports.sections.names import listed, name_of
 from monitor.reports.weekly_report import WeeklyReport
 

@@ -11,7 +11,7 @@ import yaml
 from monitoring import binary
 
 from alerts.exposition.catalogue import CATALOGUE, Family
-from alerts.exposition.reference import LABELS, example, page, unit
+from alerts.exposition.metrics_page import LABELS, example, page, unit
 
 PAGE = page()
 ROOT = Path(__file__).parents[4]

@@ -12,7 +12,7 @@ import numpy as np
 from consumers.codec import DecodedDecisions, DecodedLabels
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
-from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, Refusal
+from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, EventRefusal
 from consumers.shard import Codecs
 from monitor.ports import RecordBatch, Shard
 
@@ -43,7 +43,7 @@ _names = msgspec.json.Decoder(_Names).decode
 _identified = msgspec.json.Decoder(_Identified).decode
 
 
-class Judge:
+class EventJudge:
     """Any thread may use it; one batch is judged at a time.
 
     Args:
@@ -54,14 +54,14 @@ class Judge:
         self._codecs = codecs
         self._turn = threading.Lock()
 
-    def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[Refusal]]:
+    def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[EventRefusal]]:
         """Events that may be written, in the order of their lines, and refusals of the others.
 
         Args:
             events: of one batch.
             now: wall clock, microseconds.
         """
-        refused: list[Refusal] = []
+        refused: list[EventRefusal] = []
         sized = [one for one in events if self._fits(one, refused)]
         good: list[Good] = []
         with self._turn:
@@ -76,7 +76,7 @@ class Judge:
                 )
         return sorted(good), sorted(refused, key=lambda one: one.line)
 
-    def _fits(self, event: Numbered, refused: list[Refusal]) -> bool:
+    def _fits(self, event: Numbered, refused: list[EventRefusal]) -> bool:
         line, value = event
         if len(value) > MAX_EVENT:
             reason = "too_large"
@@ -84,10 +84,12 @@ class Judge:
             reason = "wrong_type"
         else:
             return True
-        refused.append(Refusal(line, "decision", reason, ""))
+        refused.append(EventRefusal(line, "decision", reason, ""))
         return False
 
-    def _wrong(self, events: Sequence[Numbered], is_label: bool, now: int) -> dict[int, Refusal]:
+    def _wrong(
+        self, events: Sequence[Numbered], is_label: bool, now: int
+    ) -> dict[int, EventRefusal]:
         """Refusals by line."""
         lines, values = [line for line, _ in events], [value for _, value in events]
         batch = RecordBatch(Shard("", 0), lines, values, [-1] * len(lines))
@@ -97,7 +99,7 @@ class Judge:
         found = [(one.offset, one.reason, one.field) for one in letters.found]
         found += ((line, reason, "decided_at") for line, reason in self._untimely(decoded, now))
         kind = "label" if is_label else "decision"
-        return {line: Refusal(line, kind, reason, field) for line, reason, field in found}
+        return {line: EventRefusal(line, kind, reason, field) for line, reason, field in found}
 
     def _untimely(
         self, decoded: DecodedDecisions | DecodedLabels, now: int

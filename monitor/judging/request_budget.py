@@ -23,7 +23,7 @@ MINUTE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RequestLimits:
     """Limits of one worker.
 
     Attributes:
@@ -49,7 +49,7 @@ def _today() -> str:
 
 
 @dataclass(slots=True)
-class Budget:
+class RequestBudget:
     """Keeps count; may be used from several threads.
 
     Args:
@@ -61,7 +61,7 @@ class Budget:
     """
 
     path: Path
-    limits: Limits
+    limits: RequestLimits
     today: Callable[[], str] = _today
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.detection import arrays
-from monitor.detection.pages.history import KEPT, EvidenceHistory
+from monitor.detection.pages.evidence_history import KEPT, EvidenceHistory
 
 KEYS = ("a", "b", "c")
 
