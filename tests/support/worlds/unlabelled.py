@@ -113,10 +113,8 @@ class Labelling:
         tpr = TPR - gap[row] * (day >= self.gap_from)
         auto = rng.random(drawn) < np.where(ready, tpr, FPR)
         band = self._bands(further, ready)
-        alike = np.repeat(np.arange(drawn), self.alike)
-        at, row, day, ready, auto, band = (
-            at[alike], row[alike], day[alike], ready[alike], auto[alike], band[alike]
-        )  # fmt: skip
+        of = np.repeat(np.arange(drawn), self.alike)
+        at, row, day, ready, auto, band = at[of], row[of], day[of], ready[of], auto[of], band[of]
         size = len(at)
         rate = np.where(auto, AUDITED, FULLY)
         asked = rng.random(size) < np.array(AUDIT_RATES)[rate]
@@ -145,7 +143,8 @@ class Labelling:
     def _bands(self, rng: np.random.Generator, ready: npt.NDArray[np.bool_]) -> Ints:
         """The score band of each decision."""
         edges = np.cumsum(self.scores, axis=1)[ready.astype(np.int64), :-1]
-        return np.asarray((rng.random((len(ready), 1)) >= edges).sum(axis=1), np.int64)
+        bands: Ints = (rng.random((len(ready), 1)) >= edges).sum(axis=1).astype(np.int64)
+        return bands
 
 
 def fleet(first: float, slices: int = 30) -> Floats:
