@@ -17,6 +17,10 @@ from monitor.ports import Shard, ShardStatus
 
 LABELS_AHEAD = 10 * MINUTE
 """Labels whose decisions are this much later than the watermark wait in the broker."""
+HELD_SECONDS = 30.0
+"""Labels that were read before their decisions wait in memory to be stored, at most for so long."""
+MAX_HELD = 100_000
+"""And at most so many: some 15 MB. One answer of a broker has half as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,35 @@ def paused_shards(
             if newest is not None and newest - min(unread) > horizon // 2:
                 paused.add(state.shard)
     return paused
+
+
+class EarlyLabels:
+    """Labels that are read and not stored yet, since their decisions are about to be read.
+
+    Both topics are read from their beginning, and one answer has an hour of labels but minutes of
+    decisions. Stored at once, most labels would be written to ``waiting_label``, tried, and
+    deleted again, which costs more than to store a decision.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[Shard, float] = {}
+
+    def held(self, states: Collection[ShardState], now: float) -> set[Shard]:
+        """Shards that are not to be stored yet, at ``now`` (monotonic seconds)."""
+        early = [state for state in states if _is_early(state, states)]
+        self._since = {state.shard: self._since.get(state.shard, now) for state in early}
+        if sum(state.buffered for state in early) > MAX_HELD:
+            return set()
+        return {shard for shard, since in self._since.items() if now - since < HELD_SECONDS}
+
+
+def _is_early(state: ShardState, states: Iterable[ShardState]) -> bool:
+    """Return True for unstored labels ahead of decisions that we are still reading.
+
+    What other workers read is not looked at: how far they are is known too late.
+    """
+    newest = state.clock.newest
+    if state.is_decisions or not state.dirty or newest is None:
+        return False
+    lagging = (one.clock.newest for one in states if one.is_decisions and not one.caught_up)
+    return any(at is None or at < newest for at in lagging)

@@ -118,19 +118,22 @@ class Reader(Generic[Event]):
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
             return self._one_by_one(records, dead_letters)  # find out what is unreadable or missing
-        sizes = [len(item) if type(item) is list else 1 for item in decoded]
-        if max(sizes, default=0) > MAX_EVENTS_PER_MESSAGE:
-            return self._one_by_one(records, dead_letters)
+        sizes = None
+        if list in set(map(type, decoded)):
+            sizes = [len(item) if type(item) is list else 1 for item in decoded]
+            if max(sizes) > MAX_EVENTS_PER_MESSAGE:
+                return self._one_by_one(records, dead_letters)
         together = self._together(records, decoded, sizes)
         together.unknown.update(self._fields.counts(together.events))
         return together
 
     def _together(
-        self, records: RecordBatch, decoded: list[Any], sizes: list[int]
+        self, records: RecordBatch, decoded: list[Any], sizes: list[int] | None
     ) -> Decoded[Event]:
+        """Events of all messages; ``sizes`` is how many each has, None where each is one."""
         offsets = np.asarray(records.offsets, np.int64)
         timestamps = np.asarray(records.timestamps, np.int64)
-        if not any(type(item) is list for item in decoded):
+        if sizes is None:
             return Decoded(decoded, offsets, np.zeros(len(decoded), np.int64), timestamps)
         events: list[Event] = []
         for item in decoded:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 
-from consumers.backpressure import paused_shards
+from consumers.backpressure import EarlyLabels, paused_shards
 from consumers.collaborators import IngestPolicy, Observer, Store
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.ownership import Ownership
@@ -102,6 +102,7 @@ class Ingest:
         self._retry = Retry()
         self.states = self._own.states
         self._paused: set[Shard] = set()
+        self._early = EarlyLabels()
         now = clock.monotonic()
         self._next_flush = now + policy.flush_seconds
         self._reconciler = Reconciler(
@@ -184,10 +185,11 @@ class Ingest:
         self._wall.require_right()
         self._claim(now)
         self._note_progress(now, {r.shard for r in polled.records if len(r.offsets)})
-        buffered = sum(state.buffered for state in self.states.values())
+        held = self._early.held(self.states.values(), now) if self.storing else ()
+        buffered = sum(state.buffered for state in self.states.values() if state.shard not in held)
         full = buffered >= self._policy.flush_events and self.storing
         if full or now >= self._next_flush:
-            self._flush()
+            self._flush(held)
         self._reconcile(now)
         self._throttle()
         self._progress(self._events - before)
@@ -323,8 +325,9 @@ class Ingest:
         first = not self.codecs.clock.live and state.clock.newest is None
         return self._reconciler.newest_of_others(state.shard) if first else None
 
-    def _flush(self) -> None:
-        states = [s for s in self.states.values() if s.dirty or s.tallies.waiting]
+    def _flush(self, held: Collection[Shard] = ()) -> None:
+        loose = [s for s in self.states.values() if s.shard not in held]
+        states = [s for s in loose if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
         if not states and self._retry.waits:
             self._retry.succeeded()  # what waited to be stored is another worker's now

@@ -11,6 +11,7 @@ import lesson
 import pytest
 from pipeline import DECISIONS, LABELS, Pipeline
 
+from consumers.backpressure import HELD_SECONDS
 from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS
 from consumers.worker_health import SILENT_SECONDS, STUCK_SECONDS
@@ -203,3 +204,60 @@ def test_a_shard_that_waits_for_others_still_waits_when_it_was_claimed_back(
     monkeypatch.undo()
     run(pipeline, worker, 5)
     assert pipeline.drained()
+
+
+def offsets(pipeline: Pipeline) -> list[int | None]:
+    return [status.next_offset for status in pipeline.statuses()]
+
+
+@pytest.fixture
+def labels_ahead(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> Ingest:
+    """A worker that has read a label whose decision waits in the broker."""
+    worker = pipeline.worker()
+    monkeypatch.setattr("consumers.ingest.paused_shards", lambda *_: {D1})
+    run(pipeline, worker, 3)
+    send(pipeline, D0, "a")
+    send(pipeline, D1, "b", 1)
+    label = lesson.label("b", lesson.START + timedelta(hours=1), True)
+    pipeline.broker.produce(LABELS, [json.dumps(label).encode()])
+    run(pipeline, worker, 5)
+    assert offsets(pipeline) == [1, 0, 0]
+    assert worker.states[L0].next_offset == 1, "it was read"
+    return worker
+
+
+def test_labels_that_are_ahead_are_stored_when_their_decisions_are_read(
+    pipeline: Pipeline, labels_ahead: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are never written as waiting, and what a crash has lost of them is read again."""
+    pipeline.kill(labels_ahead)
+    worker = pipeline.worker()
+    run(pipeline, worker, 5)
+    assert offsets(pipeline) == [1, 0, 0]
+    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr("monitor.store.ingest.join._start_waiting", lambda *a: len(a[2]) and 1 / 0)
+        run(pipeline, worker, 5)
+    assert pipeline.drained()
+    assert pipeline.statuses()[2].tallies.counted == 1
+    pipeline.check_conservation()
+
+
+def test_labels_wait_for_decisions_in_memory_for_a_limited_time(
+    pipeline: Pipeline, labels_ahead: Ingest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(pipeline, labels_ahead, HELD_SECONDS)
+    assert offsets(pipeline) == [1, 0, 1]
+    assert pipeline.statuses()[2].tallies.waiting == 1
+    monkeypatch.undo()
+    run(pipeline, labels_ahead, 5)
+    assert pipeline.drained()
+    assert pipeline.statuses()[2].tallies.counted == 1
+
+
+def test_a_worker_that_stops_stores_labels_that_are_ahead(
+    pipeline: Pipeline, labels_ahead: Ingest
+) -> None:
+    labels_ahead.stop()
+    labels_ahead.run()
+    assert offsets(pipeline) == [1, 0, 1]

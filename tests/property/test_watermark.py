@@ -36,6 +36,7 @@ from pipeline import (
     total,
 )
 
+from consumers.backpressure import HELD_SECONDS
 from consumers.dead_letters import DeadLetterBreaker
 from consumers.ingest import Ingest
 from monitor.core.counts.cells import Int64s, Route, Stratum
@@ -158,7 +159,7 @@ def test_an_empty_partition_that_is_claimed_with_a_backlog_holds_back_again(
         second.source.pause([D1])
         held = watermark(pipeline)
         assert held is None or held <= T0 + 2 * HOUR
-        run(pipeline, 30)
+        run(pipeline, 30 + int(HELD_SECONDS))
         assert watermark(pipeline) == held
         assert total(pipeline.statuses(), LABELS, "waiting") == 1
         second.source.resume([D1])

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.backpressure import LABELS_AHEAD, PeerProgress, paused_shards
+from consumers.backpressure import (
+    HELD_SECONDS,
+    LABELS_AHEAD,
+    MAX_HELD,
+    EarlyLabels,
+    PeerProgress,
+    paused_shards,
+)
 from consumers.worker_health import (
     POLL_SECONDS,
     STUCK_SECONDS,
@@ -34,6 +41,8 @@ class One:
     caught_up: bool
     high_water: int | None = None
     doubted: bool = False
+    dirty: bool = True
+    buffered: int = 0
 
     @property
     def is_decisions(self) -> bool:
@@ -141,6 +150,55 @@ def test_a_worker_without_decisions_waits_for_those_of_another() -> None:
     assert not waits(labels, PeerProgress(decisions=[T0 + 2 * HOUR - LABELS_AHEAD]))
     assert waits(decisions, PeerProgress(labels=[T0 + HORIZON, T0]))
     assert not waits(decisions, PeerProgress(labels=[None, T0 + HORIZON]))
+
+
+def held(early: EarlyLabels, *states: One, now: float = 0.0) -> set[str]:
+    return {str(shard.partition) for shard in early.held(states, now)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("decisions", "waits"),
+    [
+        ((), False),
+        ([One(Shard("d", 0), T0, False)], True),
+        ([One(Shard("d", 0), T0 + 1, False)], False),
+        ([One(Shard("d", 0), None, False)], True),
+        ([One(Shard("d", 0), T0, True)], False),
+        ([One(Shard("d", 0), T0 + 1, False), One(Shard("d", 1), T0, False)], True),
+    ],
+)
+def test_labels_ahead_of_decisions_that_are_about_to_be_read_are_not_stored_yet(
+    decisions: list[One], waits: bool
+) -> None:
+    labels = One(Shard("l", 7), T0 + 1, False)
+    assert held(EarlyLabels(), *decisions, labels) == ({"7"} if waits else set())
+
+
+def test_only_labels_that_are_not_stored_yet_are_held() -> None:
+    behind = One(Shard("d", 0), T0, False)
+    assert not held(EarlyLabels(), behind, One(Shard("l", 0), T0 + 1, False, dirty=False))
+    assert not held(EarlyLabels(), behind, One(Shard("l", 0), None, False))
+    assert not held(EarlyLabels(), behind, One(Shard("d", 1), T0 + DAY, False))
+
+
+def test_labels_are_held_for_a_limited_time_each_time() -> None:
+    early, behind = EarlyLabels(), One(Shard("d", 0), T0, False)
+    labels = One(Shard("l", 0), T0 + 1, False)
+    assert held(early, behind, labels, now=100.0)
+    assert held(early, behind, labels, now=99.0 + HELD_SECONDS)
+    assert not held(early, behind, labels, now=100.0 + HELD_SECONDS)
+    labels.dirty = False  # they were stored
+    assert not held(early, behind, labels, now=101.0 + HELD_SECONDS)
+    labels.dirty = True
+    assert held(early, behind, labels, now=102.0 + HELD_SECONDS)
+
+
+def test_labels_that_are_held_do_not_fill_the_memory() -> None:
+    behind = One(Shard("d", 0), T0, False)
+    many = [One(Shard("l", i), T0 + 1, False, buffered=MAX_HELD // 2) for i in range(2)]
+    assert held(EarlyLabels(), behind, *many) == {"0", "1"}
+    many[0].buffered += 1
+    assert not held(EarlyLabels(), behind, *many)
 
 
 def test_what_the_store_says_of_others() -> None:

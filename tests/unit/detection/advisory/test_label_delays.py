@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
+from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import DELAY_EDGES_HOURS
+from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.advisory.label_delays import (
     BUCKETS,
     CONFIDENCE,
     DelayDifference,
     DelayTally,
     Timing,
+    WeeklyDelays,
     delay_counts,
 )
 
@@ -124,15 +127,23 @@ def test_small_differences_and_few_labels_are_not_told() -> None:
     assert (np.abs(busy.excess) > 5 * np.sqrt(busy.variance)).all()
     assert busy.differences(1) == [None] * 20
     assert tally_of([0, 0, 0, 9], [9, 0, 0, 0]).differences(1) == [None]
-    assert tally_of([0, 0, 0, 90], [90, 0, 0, 0]).differences(1) == [
-        DelayDifference(Timing.LATER, 3)
-    ]
+    for enough in (10, 90):
+        found = tally_of([0, 0, 0, enough], [enough, 0, 0, 0]).differences(1)
+        assert found == [DelayDifference(Timing.LATER, 3)]
 
 
 def test_clusters_widen_what_is_sure() -> None:
     tally = tally_of([0, 20, 30], [20, 20, 10])
     assert tally.differences(1) == [DelayDifference(Timing.LATER, 1)]
     assert tally.differences(1, cluster_size=20) == [None]
+
+
+def test_a_reference_is_not_compared_with_itself() -> None:
+    coding = Coding((Attribute("a", ("u", "v")),))
+    against_u = WeeklyDelays.start(GroupBy(("a",), "a=u"), coding, 1)
+    assert (against_u.slices, against_u.tally.excess.size) == (("a=__other__", "a=v"), 2)
+    all_of_them = ("a=__other__", "a=u", "a=v")
+    assert WeeklyDelays.start(GroupBy(("a",)), coding, 1).slices == all_of_them
 
 
 def test_labels_by_route_and_delay_with_what_has_not_come() -> None:

@@ -89,7 +89,10 @@ def test_the_first_declaration_leaves_the_reserve_and_nothing_else(
 def test_shares_of_the_classes() -> None:
     """40 / 20 / 20 / 20 %, inside each 70 / 25 / 5 % by depth."""
     assert [class_share(stream(0, metric)) for metric in GAPS] == pytest.approx([0.28, 0.14, 0.14])
-    assert [class_share(stream(0, Metric.FPR, StreamKind.LEVEL))] == pytest.approx([0.14])
+    assert class_share(stream(0, Metric.FPR, StreamKind.LEVEL)) == pytest.approx(0.14)
+    assert class_share(stream(0, Metric.SELECTION, StreamKind.RATIO)) == pytest.approx(0.14)
+    one_each = [class_share(stream(0, metric)) for metric in (Metric.SELECTION, Metric.PRECISION)]
+    assert one_each == pytest.approx([0.14, 0.14])
     by_depth = [class_share(stream(0, depth=depth)) for depth in (1, 2, 3, 4)]
     assert by_depth == pytest.approx([0.28, 0.10, 0.02, 0.02])
 

@@ -1,0 +1,207 @@
+"""Batches of kafka-python's records as columns: the client makes two objects of each record.
+
+What decides about a batch stays with the client: checksums, compression, aborted transactions,
+control records, and the position after it. A batch is only made to look like one record whose value
+is all of it (:class:`PackedBatch`), and the records of a whole answer are unpacked together.
+
+The format is that of batches since Kafka 0.11, https://kafka.apache.org/documentation/#record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError
+from kafka.record.default_records import DefaultRecord
+
+from monitor.core.counts.cells import Int64s
+
+Columns = tuple[list[int], list[bytes | None], list[int]]
+"""Offsets, values, and timestamps (milliseconds)."""
+
+_PACKED = 2  # the first version of batches that are packed like this
+_MORE, _BITS = 0x80, 0x7F  # of a byte of a number: that another one follows, and what it holds
+_LONGEST = 70  # bits in the bytes of a number
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBatch:
+    """Records of one batch as they were sent, decompressed.
+
+    Attributes:
+        data: the records and nothing else.
+        count: how many there are.
+        offset: what their offsets count from.
+        timestamp: what their timestamps count from, milliseconds.
+        appended: all have this timestamp, which the broker gave them.
+        since: the offset that was asked for; what comes before it is left out.
+    """
+
+    data: bytes
+    count: int
+    offset: int
+    timestamp: int
+    appended: bool
+    since: int
+
+    @classmethod
+    def of(cls, batch: Any, since: int) -> PackedBatch:
+        """The records of one of the client's batches."""
+        iter(batch)  # decompresses it
+        appended = batch.timestamp_type == batch.LOG_APPEND_TIME
+        return cls(
+            data=bytes(memoryview(batch._buffer)[batch._pos :]),
+            count=batch.records_count,
+            offset=batch.base_offset,
+            timestamp=batch.max_timestamp if appended else batch.first_timestamp,
+            appended=appended,
+            since=since,
+        )
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+class PackedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
+    """Records of one answer, handed out batch by batch."""
+
+    def _unpack_records(self, where: Any, records: Any, *deserializers: Any) -> Any:
+        packing = _Packing(records, self.fetch_offset)
+        return super()._unpack_records(where, packing, *deserializers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Packing:
+    records: Any
+    since: int
+
+    def next_batch(self) -> Any:
+        batch = self.records.next_batch()
+        if batch is None or batch.magic < _PACKED or batch.is_control_batch:
+            return batch
+        return _OneRecord(batch, self.since)
+
+
+class _OneRecord:
+    """A batch with one record: its last, whose value is all of them."""
+
+    def __init__(self, batch: Any, since: int) -> None:
+        self._batch = batch
+        self._since = since
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._batch, name)
+
+    def __iter__(self) -> Iterator[DefaultRecord]:
+        batch, packed = self._batch, PackedBatch.of(self._batch, self._since)
+        yield DefaultRecord(
+            size_in_bytes=len(packed),
+            offset=batch.last_offset,
+            timestamp=batch.max_timestamp,
+            timestamp_type=batch.timestamp_type,
+            key=None,
+            value=packed,
+            headers=[],
+        )
+
+
+def columns(records: Sequence[Any]) -> Columns:
+    """Columns of what a poll brought of one partition: packed batches, or older records.
+
+    Raises:
+        CorruptRecordError: a batch is not what its head says.
+    """
+    offsets, values, timestamps = [], [], []
+    for is_packed, run in groupby(records, lambda one: isinstance(one.value, PackedBatch)):
+        alike = list(run)
+        found = _unpacked([one.value for one in alike]) if is_packed else _as_they_are(alike)
+        offsets += found[0]
+        values += found[1]
+        timestamps += found[2]
+    return offsets, values, timestamps
+
+
+def _as_they_are(records: Sequence[Any]) -> Columns:
+    # The oldest ones have no timestamp.
+    rows = [(o.offset, o.value, -1 if o.timestamp is None else o.timestamp) for o in records]
+    offsets, values, timestamps = (list(column) for column in zip(*rows, strict=True))
+    return offsets, values, timestamps
+
+
+def _unpacked(batches: Sequence[PackedBatch]) -> Columns:
+    try:
+        return _split(batches, [_edges(batch) for batch in batches])
+    except IndexError:
+        raise CorruptRecordError("a record ends behind its batch") from None
+
+
+def _edges(batch: PackedBatch) -> list[int]:
+    """Where the records begin, and where the last one ends: each begins with its length."""
+    data, at, edges = batch.data, 0, [0]
+    for _ in range(batch.count):
+        first, second = data[at], data[at + 1]
+        if first < _MORE:
+            at += 1 + (first >> 1)
+        elif second < _MORE:
+            at += 2 + ((first & _BITS | second << 7) >> 1)
+        else:
+            length, begin = _numbers(np.frombuffer(data, np.uint8), np.array([at]))
+            at = int(begin[0] + length[0])
+        edges.append(at)
+    if at != len(data):
+        raise CorruptRecordError(f"{batch.count} records have {at} bytes, their batch {len(data)}")
+    return edges
+
+
+def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Columns:
+    """Split the records of all batches at once."""
+    counts = [batch.count for batch in batches]
+    sizes = np.array([len(batch) for batch in batches], np.int64)
+
+    def each(numbers: Iterable[int]) -> Int64s:
+        return np.repeat(np.fromiter(numbers, np.int64, len(batches)), counts)
+
+    before = each(np.cumsum(sizes) - sizes)
+    begins = before + np.array([at for one in edges for at in one[:-1]], np.int64)
+    ends = before + np.array([at for one in edges for at in one[1:]], np.int64)
+    data = b"".join(batch.data for batch in batches)
+    fields = np.frombuffer(data, np.uint8)
+    _, at = _numbers(fields, begins)
+    delays, at = _numbers(fields, at + 1)  # behind a byte of attributes
+    deltas, at = _numbers(fields, at)
+    keys, at = _numbers(fields, at)
+    lengths, at = _numbers(fields, at + np.maximum(keys, 0))
+    if (at + np.maximum(lengths, 0) >= ends).any():  # headers follow, or that there are none
+        raise CorruptRecordError("a field ends behind its record")
+    offsets = each(batch.offset for batch in batches) + deltas
+    stamps = each(batch.timestamp for batch in batches)
+    stamps += np.where(each(batch.appended for batch in batches), 0, delays)
+    rows = np.flatnonzero(offsets >= each(batch.since for batch in batches))
+    places = zip(at[rows].tolist(), lengths[rows].tolist(), strict=True)
+    values = [None if length < 0 else data[at : at + length] for at, length in places]
+    return offsets[rows].tolist(), values, stamps[rows].tolist()
+
+
+def _numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
+    """Whole numbers that begin at these places, and the places behind them.
+
+    Seven bits a byte, the lowest first; the lowest bit of all is the sign.
+    """
+    byte, behind = data[at], at + 1
+    found = (byte & _BITS).astype(np.uint64)
+    rows, shift = np.flatnonzero(byte & _MORE), 7
+    while len(rows):
+        if shift >= _LONGEST:
+            raise CorruptRecordError("a number has too many bytes")
+        byte = data[behind[rows]]
+        found[rows] |= (byte & _BITS).astype(np.uint64) << np.uint64(shift)
+        behind[rows] += 1
+        rows, shift = rows[byte >= _MORE], shift + 7
+    sign = (found & np.uint64(1)).view(np.int64)
+    return (found >> np.uint64(1)).view(np.int64) ^ -sign, behind
