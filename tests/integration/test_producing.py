@@ -128,7 +128,7 @@ def test_a_broker_that_is_away_makes_no_router_wait(client: str) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=WAIT, check=False
     )
     assert done.returncode == 0, done.stderr
-    counts = "Counts(sent=0, failed=0, dropped=200, invalid=0, waiting=0)"
+    counts = "EventCounts(sent=0, failed=0, dropped=200, invalid=0, waiting=0)"
     assert done.stdout == f"50 False {counts}\n"
 
 
