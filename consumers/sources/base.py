@@ -93,7 +93,7 @@ class ShardChanges:
     """Shards that rebalances gave and took, noted in callbacks and reported by the next poll.
 
     Example:
-        >>> changes, shard = Changes(), Shard("decisions", 0)
+        >>> changes, shard = ShardChanges(), Shard("decisions", 0)
         >>> changes.took([shard])
         >>> changes.gave([shard])
         >>> changes.drain()

@@ -1,7 +1,7 @@
 """Permalinks: what a view shows, as query parameters; what is no such thing is said, not echoed.
 
 Example:
-    >>> View(contract="demo", slice="channel=chat", metric=Metric.TPR).query()
+    >>> ViewSubject(contract="demo", slice="channel=chat", metric=Metric.TPR).query()
     'contract=demo&slice=channel%3Dchat&metric=tpr'
 """
 

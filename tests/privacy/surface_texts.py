@@ -133,6 +133,10 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
         ),
         Argument.PLACE: ("self.address",),
     },
+    "consumers.sources.kafka_batches": {
+        Argument.PLACE: ("at", "len(data)"),
+        Argument.TOTAL: ("batch.count",),
+    },
     "consumers.sources.kafka_writer": {
         Argument.CAUSE: ("type(error).__name__",),
         Argument.PLACE: ("self._connection.address", "topic"),
