@@ -172,7 +172,7 @@ def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Sig
 
 
 def thin_before(engine: sa.Engine, before: int) -> None:
-    """Of weeks that ended before an instant, keep the first and newest revision, and signed ones.
+    """Keep the first, newest and signed revisions of weeks that ended before an instant.
 
     Args:
         engine: the store.
