@@ -91,7 +91,7 @@ class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One text of a slice, whether an evaluator flagged it, and whether reviewers found it toxic."""
+    """One text of a slice: whether an evaluator flagged it, and reviewers found it toxic."""
 
     item: Label
     slice: Label
