@@ -53,7 +53,7 @@ from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import IncidentBook, log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
