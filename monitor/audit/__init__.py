@@ -2,5 +2,5 @@
 
 __all__ = [
     "audit_report", "audit_run", "dataset", "dataset_counts", "inputs", "record_files",
-    "render", "report", "set_files", "sign_off",
+    "render", "set_files", "sign_off",
 ]  # fmt: skip
