@@ -65,7 +65,7 @@ def _help(times: float, assumed: Assumed) -> str:
 
 
 def _weeks(days: float) -> str:
-    """How long that is, in whole days up to two weeks, and then in weeks."""
+    """That time in whole days up to two weeks, and then in weeks."""
     if days <= 1:
         return "a day at most"
     return _days(ceil(days)) if days <= _FORTNIGHT else f"about {days / _WEEK:.1f} weeks"
