@@ -37,7 +37,7 @@ def slice_wait(one: LabelWait) -> str:
     """How long the labels of one slice take, and what would make them be waited for."""
     takes = f"At the pace shown, {one.k} labels of {one.route} take it {one.weeks_text}"
     if one.named:
-        return f"{takes}."
+        return f"{takes}; which values are waited for is decided anew each Monday."
     return f"{takes}, and {one.waited:g} days are waited for; {_helps(one)}."
 
 
