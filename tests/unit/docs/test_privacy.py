@@ -64,6 +64,18 @@ def test_the_periods_are_those_of_the_release() -> None:
     assert f"on a stride of {LABEL_STRIDE // DAY} days" in row("one order of group-bys")
 
 
+def test_each_invariant_is_one_function_with_one_property_test() -> None:
+    table = PAGE.partition("### The invariants")[2].partition("\n\nA chain")[0]
+    named = [re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", row) for row in table.splitlines()]
+    found = [cells for cells in named if len(cells) > 1]
+    assert len(found) == 3
+    for (function, module), (check, tests) in found:
+        assert f"\ndef {function}(" in (ROOT / module).read_text()
+        before, _, after = (ROOT / tests).read_text().partition(f"def {check}(")
+        assert after
+        assert "@given(" in before.rpartition("def ")[2], "it is a property test"
+
+
 def test_how_long_things_are_kept() -> None:
     horizon = int(defaults(StreamSettings)["horizon"])
     kept = re.findall(r"^\| [^|]+ \| `(\w+)\.(\w+)` \| (\d+ days) \|$", PAGE, re.MULTILINE)
