@@ -6,7 +6,7 @@ from the exact ones: numbers, verdicts and states. Only whether labels are in is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -389,7 +389,7 @@ def build_rows(
         beside = labelled.beside
         tables, values = tables | labelled.tables, values | labelled.values
     in_order = {metric: tables[metric] for metric in metrics}
-    rows = tuple(_row(text, i, in_order, beside[i]) for i, text in enumerate(slices))
+    rows = tuple(_rows(slices, in_order, beside))
     shown = {metric: values[metric] for metric in metrics}
     return BuiltRows(rows, _spreads(policy, slices, shown), labelled)
 
@@ -547,25 +547,38 @@ def _completeness(precision: Precision, labelled: SliceCounts) -> Floats:
     return np.where(np.isinf(least), np.nan, least)
 
 
-def _row(
-    text: str,
-    index: int,
-    tables: dict[Metric, _MetricRows],
-    beside: _Beside,
-) -> SliceRow:
-    rates = {m: rate for m, t in tables.items() if (rate := t.rates[index]) is not None}
-    if not any(metric.labelled for metric in rates):
-        beside = _Beside()  # the row looks like any hidden one
-    return SliceRow(
-        slice=text,
-        states={metric: table.states[index] for metric, table in tables.items()},
-        rates=rates,
-        gaps={m: shown for m, t in tables.items() if (shown := t.gaps[index]) is not None},
-        as_labelled={m: x for m, t in tables.items() if (x := t.as_labelled[index]) is not None},
-        calibration=beside.calibration,
-        completeness=beside.completeness,
-        agreement=beside.agreement,
+def _rows(
+    slices: Sequence[str], tables: Mapping[Metric, _MetricRows], beside: Sequence[_Beside]
+) -> Iterator[SliceRow]:
+    """Rows from the columns of all metrics."""
+    each = tables.values()
+    columns = (
+        zip(*(table.states for table in each), strict=True),
+        zip(*(table.rates for table in each), strict=True),
+        zip(*(table.gaps for table in each), strict=True),
+        zip(*(table.as_labelled for table in each), strict=True),
     )
+    for text, states_, rates, gaps, as_labelled, found in zip(
+        slices, *columns, beside, strict=True
+    ):
+        shown = _known_of(tables, rates)
+        # Without labelled rates the row looks like any hidden one.
+        more = found if any(metric.labelled for metric in shown) else _Beside()
+        yield SliceRow(
+            slice=text,
+            states=dict(zip(tables, states_, strict=True)),
+            rates=shown,
+            gaps=_known_of(tables, gaps),
+            as_labelled=_known_of(tables, as_labelled),
+            calibration=more.calibration,
+            completeness=more.completeness,
+            agreement=more.agreement,
+        )
+
+
+def _known_of(metrics: Iterable[Metric], items: Sequence[_T | None]) -> dict[Metric, _T]:
+    """Items of the metrics that have one."""
+    return {m: item for m, item in zip(metrics, items, strict=True) if item is not None}
 
 
 def _spreads(

@@ -39,6 +39,7 @@ from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata, post_strata,
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 
+
 class Points(Protocol):
     """One metric of all slices without bounds: these cost the most."""
 
