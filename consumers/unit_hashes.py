@@ -17,7 +17,7 @@ _MOST_KEYS = 1 << 16  # of all time
 
 
 class UnitHasher:
-    """Hashes units with their day, unlike ids that read the same.
+    """Hashes units with their day, unlike ids that read the same; the empty unit is none, and 0.
 
     Args:
         hasher: of the texts.
@@ -40,16 +40,17 @@ class UnitHasher:
 
     def _of_day(self, units: Sequence[str], group: int, at: np.int64) -> list[int]:
         known = self._remembered(group)
-        if new := list(set(units).difference(known)):
+        hashes = list(map(known.get, units))
+        new = list({unit for unit, one in zip(units, hashes, strict=True) if one is None})
+        if new:
             texts = (f"unit {at // DAY} {unit}" for unit in new)
             hashed = self._hasher(texts, np.full(len(new), at)).tolist()
             known.update(zip(new, hashed, strict=True))
-        return list(map(known.__getitem__, units))
+        return [known[u] if one is None else one for u, one in zip(units, hashes, strict=True)]
 
     def _remembered(self, group: int) -> dict[str, int]:
         if group not in self._known and len(self._known) >= _MAX_GROUPS:
             self._known.clear()
-        known = self._known.setdefault(group, {})
-        if len(known) > MAX_UNITS:
-            known.clear()
-        return known
+        if len(self._known.get(group, ())) > MAX_UNITS:
+            del self._known[group]
+        return self._known.setdefault(group, {"": 0})
