@@ -16,6 +16,19 @@ _MAX_GROUPS = 3
 _MOST_KEYS = 1 << 16  # of all time
 
 
+class _HashesOfDay(dict[str, int]):
+    """Hashes of units with one day and one id key; one that is not there yet is made."""
+
+    def __init__(self, hasher: IdHasher, day: int, number: int) -> None:
+        super().__init__({"": 0})
+        self._hasher, self._number = hasher, number
+        self._prefix = f"unit {day} "
+
+    def __missing__(self, unit: str) -> int:
+        hashed = self[unit] = self._hasher.one(self._prefix + unit, self._number)
+        return hashed
+
+
 class UnitHasher:
     """Hashes units with their day, unlike ids that read the same; the empty unit is none, and 0.
 
@@ -25,32 +38,23 @@ class UnitHasher:
 
     def __init__(self, hasher: IdHasher) -> None:
         self._hasher = hasher
-        self._known: dict[int, dict[str, int]] = {}
+        self._known: dict[int, _HashesOfDay] = {}
 
     def __call__(self, units: Sequence[str], ts: Int64s) -> Int64s:
         """Hash each unit with the day and the id key of its decided_at (microseconds)."""
         hashes = np.empty(len(units), np.int64)
-        days, numbers = ts // DAY, self._hasher.numbers(ts)
-        groups = days * _MOST_KEYS + numbers
+        groups = ts // DAY * _MOST_KEYS + self._hasher.numbers(ts)
         for group in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == group)
             chosen = units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
-            hashes[rows] = self._of_day(chosen, group, ts[rows[0]])
+            known = self._remembered(group).__getitem__
+            hashes[rows] = np.fromiter(map(known, chosen), np.int64, len(rows))
         return hashes
 
-    def _of_day(self, units: Sequence[str], group: int, at: np.int64) -> list[int]:
-        known = self._remembered(group)
-        hashes = list(map(known.get, units))
-        new = list({unit for unit, one in zip(units, hashes, strict=True) if one is None})
-        if new:
-            texts = (f"unit {at // DAY} {unit}" for unit in new)
-            hashed = self._hasher(texts, np.full(len(new), at)).tolist()
-            known.update(zip(new, hashed, strict=True))
-        return [known[u] if one is None else one for u, one in zip(units, hashes, strict=True)]
-
-    def _remembered(self, group: int) -> dict[str, int]:
+    def _remembered(self, group: int) -> _HashesOfDay:
         if group not in self._known and len(self._known) >= _MAX_GROUPS:
             self._known.clear()
         if len(self._known.get(group, ())) > MAX_UNITS:
             del self._known[group]
-        return self._known.setdefault(group, {"": 0})
+        day, number = divmod(group, _MOST_KEYS)
+        return self._known.setdefault(group, _HashesOfDay(self._hasher, day, number))
