@@ -30,6 +30,8 @@ from monitor.store.evaluator.store import EvaluatorStore
 SETTINGS = EXAMPLES / "census.toml"
 DECISION_SHARDS, LABEL_SHARDS = 4, 2
 CONSUME_SECONDS = 400.0
+DEFAULT_CYCLE = "10s"
+"""Of ``evaluate.cycle``: what is read while evaluations go on is evaluated as often as at a user's."""
 Cells = dict[tuple[str, bool, int, bool], tuple[int, ...]]
 
 
@@ -71,7 +73,7 @@ def consume(
     """Through Kafka, by ``slicewatch run``; returns when the last event is on the page.
 
     With ``apart`` one process ingests, and another one serves once all is read: so no evaluation
-    sees a part, however slow the machine is.
+    sees a part, however slow the machine is. Else one process does both, with the default cycle.
     """
     topics = (f"{name}-decisions", f"{name}-labels")
     _ = history.decisions, history.labels  # made before the clock starts
@@ -86,6 +88,7 @@ def consume(
         "SLICEWATCH__STREAM__GROUP_ID": name,
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": url,
+        **({} if apart else {"SLICEWATCH__EVALUATE__CYCLE": DEFAULT_CYCLE}),
         **WITH_KEY,
         **signed_probes.WITH_KEY,
     }
