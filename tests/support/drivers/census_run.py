@@ -16,7 +16,8 @@ import signed_probes
 from brokers import Broker
 from census import EXAMPLES, History, messages
 from id_keys import WITH_KEY
-from running import Running, Series
+from running import Running
+from scraped import Series
 from stored import sum_counts
 from warm_start import run
 
@@ -31,7 +32,7 @@ SETTINGS = EXAMPLES / "census.toml"
 DECISION_SHARDS, LABEL_SHARDS = 4, 2
 CONSUME_SECONDS = 400.0
 DEFAULT_CYCLE = "10s"
-"""Of ``evaluate.cycle``: what is read while evaluations go on is evaluated as often as at a user's."""
+"""Of ``evaluate.cycle``: what is read meanwhile is evaluated as often as at a user's."""
 Cells = dict[tuple[str, bool, int, bool], tuple[int, ...]]
 
 
