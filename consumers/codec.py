@@ -243,10 +243,10 @@ def _texts_if_any(ids: list[str | int | None]) -> list[str]:
 class DecodedDecisions:
     """Readable decisions as columns, before clocks and de-duplication.
 
-    ``units`` is empty when none was sent, and has an empty text for an event without. ``probes`` has the rows that call themselves probes;
-    those in doubt about their signature are coded as production. A missing score is NaN. ``below``
-    marks what was served automatically with a score below its own threshold. ``unknown`` counts
-    dropped fields by name.
+    ``units`` is empty when none was sent, and has an empty text for an event without. ``probes``
+    has the rows that call themselves probes; those in doubt about their signature are coded as
+    production. A missing score is NaN. ``below`` marks what was served automatically with a score
+    below its own threshold. ``unknown`` counts dropped fields by name.
     """
 
     texts: list[str]
