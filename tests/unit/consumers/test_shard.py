@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -94,6 +95,20 @@ def test_a_flush_changes_nothing_until_it_is_settled() -> None:
     assert not one.dirty
     assert one.buffered == 0
     assert one.flush().decisions is None
+
+
+def test_the_first_event_of_history_waits_until_nothing_follows_for_now() -> None:
+    shared = codecs()
+    history = replace(shared.clock, live=False)
+    one = state(replace(shared, clock=history))
+    one.add(records([event("a")], [10]), NOW)
+    assert one.tallies.counted == 0
+    assert one.next_offset == 10
+    one.judge_aside(NOW, None)
+    assert one.tallies.counted == 1
+    assert one.next_offset == 11
+    one.judge_aside(NOW, None)
+    assert one.tallies.events == 1, "nothing waits any more"
 
 
 def test_nothing_at_all() -> None:
