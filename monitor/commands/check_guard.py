@@ -53,7 +53,7 @@ def _line(contract: Contract, group: GroupBy, assumed: Assumed) -> str:
 
 
 def _weeks(days: float) -> str:
-    """How long that is, in whole days up to two weeks, and then in weeks."""
+    """That time in whole days up to two weeks, and then in weeks."""
     if days == inf:
         return "for ever"
     if days <= 1:

@@ -7,7 +7,8 @@ adds a name finds here which rules there are, and which one is meant for what la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from surface_audit import AUDIT
 from surface_types import Row, Surface, rows_for
@@ -1055,6 +1056,7 @@ TABLE: tuple[Row, ...] = (
 """All rows, by surface."""
 
 
-def rows_of(surface: Surface) -> dict[str, Row]:
+@cache
+def rows_of(surface: Surface) -> Mapping[str, Row]:
     """The rows of one surface by name."""
     return {row.name: row for row in TABLE if row.surface is surface}
