@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from monitor.core.counts.cells import Int64s
 
 Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 
 _CHUNK = 5_000  # rows of one VALUES list: its text stays far below SQLite's limits
-_TOGETHER = 50  # rows that SQLite inserts by one statement: a third of the time goes into each call
+_TOGETHER = 20  # rows that SQLite inserts by one statement: a third of the time goes into each call
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 # Element type and its binary form, by the kind of a column.
 _BIGINT, _BOOLEAN = (20, ">i8"), (16, "?")
-_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +204,14 @@ def _unnest(table: sa.Table, columns: Iterable[str]) -> str:
 def _server_type(column: sa.Column[Any]) -> str:
     kinds = {_BIGINT: "bigint", _BOOLEAN: "boolean"}
     element = _element(column)
-    return kinds[element] if element else column.type.compile(_POSTGRESQL)
+    return kinds[element] if element else column.type.compile(_postgresql())
+
+
+@cache
+def _postgresql() -> sa.Dialect:
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - slow to load, and SQLite has none
+
+    return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def copy_integers(
