@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from monitor.core.counts.cells import Int64s
 
 Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 
 _CHUNK = 5_000  # rows of one VALUES list: its text stays far below SQLite's limits
-_TOGETHER = 50  # rows that SQLite inserts by one statement: a third of the time goes into each call
+_TOGETHER = 20  # rows that SQLite inserts by one statement: a third of the time goes into each call
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 # Element type and its binary form, by the kind of a column.
 _BIGINT, _BOOLEAN = (20, ">i8"), (16, "?")
-_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +91,52 @@ def insert(
     ).rowcount
 
 
+def insert_integers(
+    connection: sa.Connection,
+    table: sa.Table,
+    names: Sequence[str],
+    rows: Int64s,
+    conflict: str,
+    *,
+    zeros: Sequence[str] = (),
+) -> int:
+    """As :func:`insert`, of rows that are one array, shape (n, columns)."""
+    if connection.dialect.name != "sqlite":
+        columns = dict(zip(names, rows.T, strict=True))
+        return insert(connection, table, columns, conflict, zeros=zeros)
+    whole = len(rows) - len(rows) % _TOGETHER
+    together = rows[:whole].reshape(-1, _TOGETHER * len(names)).tolist()
+    marks = ", ".join([*("?" * len(names)), *["0"] * len(zeros)])
+    statement = f"{table.name} ({', '.join((*names, *zeros))})", marks, conflict
+    parts = ((_TOGETHER, together), (1, rows[whole:].tolist()))
+    return sum(_insert_parts(connection, statement, n, list(map(tuple, p))) for n, p in parts)
+
+
 def _insert_rows(
     connection: sa.Connection, statement: tuple[str, str, str], rows: Sequence[tuple[Any, ...]]
 ) -> int:
     """Insert by SQLite, in the order of the rows: so many at once, and what is left one by one."""
-    head, marks, conflict = statement
     whole = len(rows) - len(rows) % _TOGETHER
     together = [
         tuple(chain.from_iterable(rows[at : at + _TOGETHER])) for at in range(0, whole, _TOGETHER)
     ]
-    touched = 0
-    for number, parameters in ((_TOGETHER, together), (1, rows[whole:])):
-        if parameters:
-            values = ", ".join([f"({marks})"] * number)
-            query = f"INSERT INTO {head} VALUES {values} ON CONFLICT {conflict}"
-            touched += connection.exec_driver_sql(query, list(parameters)).rowcount
-    return touched
+    parts = ((_TOGETHER, together), (1, list(rows[whole:])))
+    return sum(_insert_parts(connection, statement, number, part) for number, part in parts)
+
+
+def _insert_parts(
+    connection: sa.Connection,
+    statement: tuple[str, str, str],
+    number: int,
+    parameters: list[tuple[Any, ...]],
+) -> int:
+    """Insert so many rows by each of the parameters; returns how many were touched."""
+    if not parameters:
+        return 0
+    head, marks, conflict = statement
+    values = ", ".join([f"({marks})"] * number)
+    query = f"INSERT INTO {head} VALUES {values} ON CONFLICT {conflict}"
+    return connection.exec_driver_sql(query, parameters).rowcount
 
 
 def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
@@ -175,7 +204,14 @@ def _unnest(table: sa.Table, columns: Iterable[str]) -> str:
 def _server_type(column: sa.Column[Any]) -> str:
     kinds = {_BIGINT: "bigint", _BOOLEAN: "boolean"}
     element = _element(column)
-    return kinds[element] if element else column.type.compile(_POSTGRESQL)
+    return kinds[element] if element else column.type.compile(_postgresql())
+
+
+@cache
+def _postgresql() -> sa.Dialect:
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - slow to load, and SQLite has none
+
+    return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def copy_integers(
