@@ -1,8 +1,9 @@
 """From released blocks to the Releases of closed weeks; looked at once a day of event time.
 
-A week is first released in the first cycle after its last hour is closed to decisions: then every
-block that ends in it is known. Labels come later. While they may, the week is looked at once a day,
-and is released anew (a new revision) where the bytes have changed.
+A week is first released once its last hour is closed to decisions, as then every block that ends in
+it is known: by a live service in the cycle after, by others in the same one. Labels come later.
+While they may, the week is looked at once a day, and is released anew (a new revision) where the
+bytes have changed.
 """
 
 from __future__ import annotations
@@ -100,14 +101,24 @@ class Weeks:
     horizon: int
     timezone: str = UTC_ZONE
     _looked: tuple[int, IsoWeek] | None = None
+    _waits: bool = False
     _audits: WeekAudits = field(default_factory=WeekAudits)
     _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
 
-    def due(self, release: ReleaseBlocks) -> bool:
-        """Return True once a day of event time, when a week is over, and at first."""
-        return release.decisions is not None and self._now(release.decisions) != self._looked
+    def turn(self, release: ReleaseBlocks, *, busy: bool) -> bool:
+        """Return True once a day of event time, when a week is over, and at first.
+
+        Args:
+            release: the blocks.
+            busy: whether this cycle opened a new day besides, and another one follows soon: then
+                the weeks are left for that one, whatever it has to do.
+        """
+        if release.decisions is None or self._now(release.decisions) == self._looked:
+            return False
+        self._waits = busy and not self._waits and self._looked is not None
+        return not self._waits
 
     def _now(self, at: int) -> tuple[int, IsoWeek]:
         return pane_of(at, Grain.DAY), IsoWeek.of(at, self.timezone)
