@@ -290,7 +290,8 @@ class Builder:
         if findings is not None:
             rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
         rows += self._pooled_away(group, rolled, rows)
-        since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
+        listed = rows if late else ()
+        since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in listed}
         return GroupTable(
             group.name,
             tuple(sorted(rows, key=lambda row: row.slice)),
