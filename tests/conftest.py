@@ -24,7 +24,7 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker, TansuBroker
 from certificates import make_certificates
-from kafka_broker import KafkaBroker, kafka_libraries, missing_tools
+from kafka_broker import LASTING, KafkaBroker, kafka_libraries, missing_tools
 from migrated import bring_to_head
 from postgres import PostgresServer, has_postgres
 from secured_kafka import SecuredKafka
@@ -133,7 +133,7 @@ def _kafka_process() -> Iterator[KafkaBroker | None]:
             missing(f"{' and '.join(tools)} (for Apache Kafka)")
         yield None
         return
-    broker = KafkaBroker(kafka_libraries())
+    broker = KafkaBroker(kafka_libraries(), LASTING)
     yield broker
     broker.close()
 

@@ -24,7 +24,8 @@ import yaml
 from kafka_broker import KafkaBroker
 from monitoring import eventually
 from notified import PATIENT, Watch, watching
-from running import Running, Series
+from running import Running
+from scraped import Series
 
 pytestmark = pytest.mark.slow
 

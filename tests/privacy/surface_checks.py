@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 
-from prometheus_client.parser import text_string_to_metric_families as parse
+from scraped import Named, series_of
 from surface_types import Surface
 from surfaces import rows_of
 
 from monitor.core.privacy.bands import edges
 from monitor.core.privacy.rules import PrivacyRule as Rule
 
-Series = tuple[str, frozenset[tuple[str, str]]]
-Page = Mapping[Series, float]
+Page = Mapping[Named, float]
 
 MINUTES5 = 300.0
 STEP = 100.0
@@ -20,16 +20,16 @@ _SUFFIXES = ("_bucket", "_count", "_sum")
 _SLACK = 1e-9
 
 
-def read_page(text: str) -> dict[Series, float]:
+def read_page(text: str) -> dict[Named, float]:
     """Every series of our own on a page."""
     return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in parse(text)
-        for sample in family.samples
-        if sample.name.startswith("slicewatch_")
+        named: value
+        for named, value in series_of(text).items()
+        if named[0].startswith("slicewatch_")
     }
 
 
+@cache
 def rule_of(name: str) -> Rule:
     rows = rows_of(Surface.METRIC)
     for suffix in ("", *_SUFFIXES):

@@ -7,7 +7,8 @@ adds a name finds here which rules there are, and which one is meant for what la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 from surface_audit import AUDIT
 from surface_types import Row, Surface, rows_for
@@ -725,7 +726,19 @@ _PAGES = (
         "ContractContent.window SliceContent.contract SliceContent.window SliceContent.metric",
         "SliceContent.reference BandContent.band Finding.metric HistoryPoint.reference",
         "HistoryContent.contract HistoryContent.window HistoryContent.group_by",
-        "HistoryContent.slice HistoryContent.metric",
+        "HistoryContent.slice HistoryContent.metric Wait.group_by Wait.labelled",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, "end of the newest release block that is shown",
+        "Wait.ends_at",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.DECLARED, "k of the settings",
+        "Wait.needed",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.CLASS, "computed from published rows alone; never from what waits",
+        "Wait.route Wait.weeks_at_least Wait.ways Wait.sentence",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "what it is made of has rows of its own",
@@ -735,6 +748,7 @@ _PAGES = (
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
         "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
+        "ContractContent.waits",
         "HistoryContent.points Pipeline.topics ReportList.reports",
     ),
     *rows_for(
@@ -1042,6 +1056,7 @@ TABLE: tuple[Row, ...] = (
 """All rows, by surface."""
 
 
-def rows_of(surface: Surface) -> dict[str, Row]:
+@cache
+def rows_of(surface: Surface) -> Mapping[str, Row]:
     """The rows of one surface by name."""
     return {row.name: row for row in TABLE if row.surface is surface}

@@ -16,7 +16,8 @@ import signed_probes
 from brokers import Broker
 from census import EXAMPLES, History, messages
 from id_keys import WITH_KEY
-from running import Running, Series
+from running import Running
+from scraped import Series
 from stored import sum_counts
 from warm_start import run
 
@@ -30,6 +31,8 @@ from monitor.store.evaluator.store import EvaluatorStore
 SETTINGS = EXAMPLES / "census.toml"
 DECISION_SHARDS, LABEL_SHARDS = 4, 2
 CONSUME_SECONDS = 400.0
+DEFAULT_CYCLE = "10s"
+"""Of ``evaluate.cycle``: what is read meanwhile is evaluated as often as at a user's."""
 Cells = dict[tuple[str, bool, int, bool], tuple[int, ...]]
 
 
@@ -71,7 +74,7 @@ def consume(
     """Through Kafka, by ``slicewatch run``; returns when the last event is on the page.
 
     With ``apart`` one process ingests, and another one serves once all is read: so no evaluation
-    sees a part, however slow the machine is.
+    sees a part, however slow the machine is. Else one process does both, with the default cycle.
     """
     topics = (f"{name}-decisions", f"{name}-labels")
     _ = history.decisions, history.labels  # made before the clock starts
@@ -86,6 +89,7 @@ def consume(
         "SLICEWATCH__STREAM__GROUP_ID": name,
         "SLICEWATCH__STREAM__SESSION_TIMEOUT": "6s",
         "SLICEWATCH__STORE__URL": url,
+        **({} if apart else {"SLICEWATCH__EVALUATE__CYCLE": DEFAULT_CYCLE}),
         **WITH_KEY,
         **signed_probes.WITH_KEY,
     }

@@ -74,7 +74,17 @@ SETTINGS = {
     "auto.create.topics.enable": "false",
     "message.max.bytes": str(MAX_MESSAGE_BYTES),
     "log.retention.ms": "-1",  # tests write records of any age
+    "metadata.max.idle.interval.ms": "0",  # no entry twice a second that nothing has happened
 }
+# Four of them stand idle for most of a session. At the pace above that is a minute of CPU each.
+LASTING = {
+    "broker.heartbeat.interval.ms": "2000",
+    "broker.session.timeout.ms": "9000",
+    "log.cleaner.enable": "false",
+    "num.io.threads": "2",
+    "num.network.threads": "1",
+}
+"""Of a broker that nobody stops: what it says to its controller may be seldom."""
 
 
 class KafkaBroker(Broker):

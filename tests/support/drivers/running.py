@@ -14,20 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from free_ports import free_port
-from prometheus_client.parser import text_string_to_metric_families
+from scraped import Series, series_of
 from warm_start import MONITOR, Process, start
 
 WAIT_SECONDS = 120.0
-Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
-
-
-def series_of(page: str) -> Series:
-    """All series of a page: (name, labels) -> value."""
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(page)
-        for sample in family.samples
-    }
 
 
 class Running:

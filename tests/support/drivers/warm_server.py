@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 LARGEST = 1 << 20
 STREAMS = 3
 LATER = (
-    *("alembic.command", "alembic.config", "jinja2", "pandas", "river.drift"),
+    *("alembic.command", "alembic.config", "jinja2", "pandas", "river.base", "river.stats"),
     *("scipy.optimize", "scipy.sparse", "sqlalchemy.dialects.sqlite"),
     *("alerts.http", "consumers.receiving", "consumers.sources.kafka_source", "monitor.web"),
 )
@@ -39,7 +39,7 @@ def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     _load()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: it is for the tests to stop
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, _bury)
     while True:
         body, given, _, _ = socket.recv_fds(control, LARGEST, STREAMS + 1)
         if not body:
@@ -49,6 +49,13 @@ def main() -> None:
             return _keep(json.loads(body), given)
         for one in given:
             os.close(one)
+
+
+def _bury(*_: object) -> None:
+    """Take leave of all that have ended: what they used is counted as ours only then."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _load() -> None:
