@@ -290,7 +290,7 @@ class Evaluator:
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             published = self._publish(epoch, memory, watermark, caught_up=not behind)
-            self._release_weeks(epoch, memory, published=published)
+            self._release_weeks(epoch, memory, busy=published or behind)
             if not published and not behind and not self.hurried():
                 memory.detection.plan_ahead()
         return behind
@@ -406,10 +406,10 @@ class Evaluator:
         memory.encoded, memory.shown, memory.moved = encoded, shown, False
         return True
 
-    def _release_weeks(self, epoch: int, memory: _Memory, *, published: bool) -> None:
+    def _release_weeks(self, epoch: int, memory: _Memory, *, busy: bool) -> None:
         """Once a day of event time: store the Releases of closed weeks that have changed."""
-        busy = published and self._policy.live
-        if memory.stored is None or not memory.weeks.turn(memory.release, busy=busy):
+        may_wait = busy and self._policy.live
+        if memory.stored is None or not memory.weeks.turn(memory.release, busy=may_wait):
             return
         store, now = self._store, self._clock.now()
 

@@ -1,7 +1,7 @@
 """From released blocks to the Releases of closed weeks; looked at once a day of event time.
 
 A week is first released once its last hour is closed to decisions, as then every block that ends in
-it is known: by a live service in the cycle after, by others in the same one. Labels come later.
+it is known: by a live service in its next quiet cycle, by others at once. Labels come later.
 While they may, the week is looked at once a day, and is released anew (a new revision) where the
 bytes have changed.
 """
@@ -101,7 +101,7 @@ class Weeks:
     horizon: int
     timezone: str = UTC_ZONE
     _looked: tuple[int, IsoWeek] | None = None
-    _waits: bool = False
+    _waits: tuple[int, IsoWeek] | None = None
     _audits: WeekAudits = field(default_factory=WeekAudits)
     _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
@@ -112,13 +112,15 @@ class Weeks:
 
         Args:
             release: the blocks.
-            busy: whether this cycle opened a new day besides, and another one follows soon: then
-                the weeks are left for that one, whatever it has to do.
+            busy: whether this step has published something, or another one follows at once: then
+                the weeks are left for a quiet one, but not beyond the day.
         """
-        if release.decisions is None or self._now(release.decisions) == self._looked:
+        now = None if release.decisions is None else self._now(release.decisions)
+        if now is None or now == self._looked:
             return False
-        self._waits = busy and not self._waits and self._looked is not None
-        return not self._waits
+        waits = busy and self._looked is not None and self._waits in {None, now}
+        self._waits = now if waits else None
+        return not waits
 
     def _now(self, at: int) -> tuple[int, IsoWeek]:
         return pane_of(at, Grain.DAY), IsoWeek.of(at, self.timezone)

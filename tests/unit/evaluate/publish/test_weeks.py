@@ -46,13 +46,19 @@ def test_a_day_is_looked_at_once(weeks: Weeks) -> None:
     assert weeks.turn(released(FRIDAY + DAY), busy=False)
 
 
-def test_a_busy_cycle_leaves_it_to_the_next_one_busy_or_not(weeks: Weeks) -> None:
+def test_busy_steps_leave_it_to_a_quiet_one(weeks: Weeks) -> None:
     look(weeks, FRIDAY)
-    turns = [weeks.turn(released(FRIDAY + DAY + n * HOUR), busy=True) for n in range(2)]
-    assert turns == [False, True]
-    look(weeks, FRIDAY + DAY)
-    assert not weeks.turn(released(FRIDAY + DAY + 2 * HOUR), busy=True)
-    assert [weeks.turn(released(FRIDAY + 2 * DAY), busy=busy) for busy in (True, False)] == [
-        False,
-        True,
+    at = [FRIDAY + DAY + n * HOUR for n in range(4)]
+    turns = [
+        weeks.turn(released(now), busy=busy)
+        for now, busy in zip(at, (True, True, True, False), strict=True)
     ]
+    assert turns == [False, False, False, True]
+
+
+def test_no_day_goes_by_without_a_look(weeks: Weeks) -> None:
+    look(weeks, FRIDAY)
+    assert not weeks.turn(released(FRIDAY + 2 * DAY - 1), busy=True)
+    assert weeks.turn(released(FRIDAY + 2 * DAY), busy=True)
+    look(weeks, FRIDAY + 2 * DAY)
+    assert not weeks.turn(released(FRIDAY + 3 * DAY), busy=True)
