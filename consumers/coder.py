@@ -105,7 +105,7 @@ def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:
             one.traffic,
             one.evidence_passed,
             one.threshold,
-            join((one.attributes, one.versions)),  # type: ignore[arg-type]  # Raw is a buffer
+            join((one.attributes, one.versions)),
         )
         for one in decisions
     ]
