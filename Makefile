@@ -82,7 +82,7 @@ adversary: $(VENV)/.installed-test  ## attack the published numbers as an outsid
 
 # Results are kept with commit and day, and the tables of the docs are rendered from them.
 bench: $(VENV)/.installed-bench  ## measure speed, as ratios within one run [FOR=run ARGS=--small]
-	@for one in $(or $(FOR),run refresh scale flush disk blocks guard cohort scrape pages); do \
+	@for one in $(or $(FOR),run memory refresh scale flush disk blocks guard cohort scrape pages); do \
 	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS) || exit 1; done
 	@$(BIN)/python tests/bench/performance_page.py
 

@@ -1,1 +1,7 @@
 """Ingress: events, codec, record sources, the ingest loop."""
+
+__all__ = [
+    "asyncapi", "codec", "coder", "collaborators", "dead_letters", "dedupe", "event_time",
+    "event_words", "events", "ingest", "mapping", "probe_signing", "producing", "receiving",
+    "shard", "sources", "unknown_fields", "wire",
+]  # fmt: skip

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from types import NoneType
 from typing import Any, Generic, TypeVar
 
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from consumers.bias_results import BiasResults
-from consumers.coder import Coder, RejectedError, key_of
+from consumers.coder import Coder, Key, RejectedError, keys_of
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from consumers.event_words import reason_and_field
 from consumers.events import MAX_EVENTS_PER_MESSAGE, FastDecision, Label
@@ -48,6 +48,7 @@ _NESTED = ("attributes.", "versions.")  # fields of these parts are counted by t
 _REVIEWER_SHIFT = 32
 """Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it shows whether two
 labels of one decision are of one reviewer (wrongly once in 2e9), and links no two decisions."""
+_NEW = -1  # instead of a code: nobody had the key before
 _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}
 
 
@@ -69,14 +70,13 @@ class Decoded(Generic[Event]):
     timestamps: Int64s
     unknown: Counter[str] = field(default_factory=Counter)
 
-    def take(self, rows: Sequence[int]) -> Decoded[Event]:
+    def take(self, rows: Int64s) -> Decoded[Event]:
         """The chosen events, in the order given."""
-        chosen = np.array(rows, np.int64)
         return Decoded(
-            [self.events[row] for row in rows],
-            self.offsets[chosen],
-            self.items[chosen],
-            self.timestamps[chosen],
+            [self.events[row] for row in rows.tolist()],
+            self.offsets[rows],
+            self.items[rows],
+            self.timestamps[rows],
             self.unknown,
         )
 
@@ -218,9 +218,9 @@ def _micros(moments: Sequence[datetime | int]) -> Int64s:
     """Microseconds of each moment; a number is milliseconds."""
     try:
         # Whole microseconds survive a float of seconds until the year 2255.
-        instants: Iterable[float] = (moment.timestamp() for moment in moments)  # type: ignore[union-attr]
+        instants: Iterable[float] = map(datetime.timestamp, moments)  # type: ignore[arg-type]
         seconds = np.fromiter(instants, np.float64, len(moments))
-    except AttributeError:  # looked for only where there is one: most send texts
+    except TypeError:  # a number is looked for only where there is one: most send texts
         instants = (m / 1e3 if isinstance(m, int) else m.timestamp() for m in moments)
         seconds = np.fromiter(instants, np.float64, len(moments))
     return np.rint(seconds * 1e6).astype(np.int64)
@@ -231,24 +231,26 @@ def _texts(ids: list[str | int]) -> list[str]:
     return ids if set(map(type, ids)) <= {str} else list(map(str, ids))  # type: ignore[return-value]
 
 
-def _texts_or_none(ids: list[str | int | None]) -> list[str | None]:
-    if set(map(type, ids)) <= {str, NoneType}:
+def _texts_if_any(ids: list[str | int | None]) -> list[str]:
+    """Ids as texts, the empty one where there is none; no texts at all where none has one."""
+    types = set(map(type, ids))
+    if types <= {str}:
         return ids  # type: ignore[return-value]
-    return [None if one is None else str(one) for one in ids]
+    return [] if types == {NoneType} else ["" if one is None else str(one) for one in ids]
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedDecisions:
     """Readable decisions as columns, before clocks and de-duplication.
 
-    ``units`` is empty when none was sent. ``probes`` has the rows that call themselves probes;
-    those in doubt about their signature are coded as production. A missing score is NaN. ``below``
-    marks what was served automatically with a score below its own threshold. ``unknown`` counts
-    dropped fields by name.
+    ``units`` is empty when none was sent, and has an empty text for an event without. ``probes``
+    has the rows that call themselves probes; those in doubt about their signature are coded as
+    production. A missing score is NaN. ``below`` marks what was served automatically with a score
+    below its own threshold. ``unknown`` counts dropped fields by name.
     """
 
     texts: list[str]
-    units: list[str | None]
+    units: list[str]
     ts: Int64s
     codes: Int64s
     scores: npt.NDArray[np.float64]
@@ -268,7 +270,7 @@ class DecodedDecisions:
             return parts[0]
         starts = accumulate((len(part.ts) for part in parts), initial=0)
         has_units = any(part.units for part in parts)
-        units = (part.units or [None] * len(part.ts) for part in parts if has_units)
+        units = (part.units or [""] * len(part.ts) for part in parts if has_units)
 
         def joined(name: str) -> Any:
             return np.concatenate([getattr(part, name) for part in parts])
@@ -328,18 +330,15 @@ class DecisionCodec:
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
-        known = self._codes(decoded.events)
-        if -1 in known:
-            decoded, known = self._code_new(decoded, known, dead_letters)
+        decoded, codes = self._coded(decoded, dead_letters)
         events, n = decoded.events, len(decoded.events)
-        codes, ts = np.array(known, np.int64), _micros([event.decided_at for event in events])
+        ts = _micros([event.decided_at for event in events])
         probes = self._judged(events, codes, ts)
         scores = np.array([event.judge_score for event in events], np.float64)
         bands = np.searchsorted(self._edges, scores, side="right")
-        units = [event.unit for event in events]
         return DecodedDecisions(
             texts=_texts([event.decision_id for event in events]),
-            units=[] if set(units) <= {None} else _texts_or_none(units),
+            units=_texts_if_any([event.unit for event in events]),
             ts=ts,
             codes=self._without_unsigned(codes, probes),
             scores=scores,
@@ -367,30 +366,25 @@ class DecisionCodec:
             codes[unsigned] = self._coder.as_production(codes[unsigned])
         return codes
 
-    def _codes(self, events: Sequence[FastDecision]) -> list[int]:
-        get = self._coder.codes.get
-        return [get(key_of(event), -1) for event in events]
-
-    def _code_new(
-        self, decoded: Decoded[FastDecision], codes: list[int], dead_letters: DeadLetterBuffer
-    ) -> tuple[Decoded[FastDecision], list[int]]:
-        """Check nested parts not seen before; events that fail become dead letters."""
-        good = []
-        for row, code in enumerate(codes):
+    def _coded(
+        self, decoded: Decoded[FastDecision], dead_letters: DeadLetterBuffer
+    ) -> tuple[Decoded[FastDecision], Int64s]:
+        """Code events; those whose nested parts are not acceptable become dead letters."""
+        keys = keys_of(decoded.events)
+        known = map(self._coder.codes.get, keys, repeat(_NEW))
+        codes = np.fromiter(known, np.int64, len(keys))
+        for row in np.flatnonzero(codes == _NEW).tolist():
             try:
-                codes[row] = self._code(decoded.events[row]) if code < 0 else code
-                good.append(row)
+                codes[row] = self._code(keys[row], decoded.events[row])
             except RejectedError as error:
                 place = int(decoded.offsets[row]), int(decoded.items[row])
                 dead_letters.refuse(*place, error.reason, error.field)
-        if len(good) == len(codes):
-            return decoded, codes
-        return decoded.take(good), [codes[row] for row in good]
+        good = np.flatnonzero(codes != _NEW)
+        return (decoded, codes) if len(good) == len(codes) else (decoded.take(good), codes[good])
 
-    def _code(self, decision: FastDecision) -> int:
-        key = key_of(decision)
+    def _code(self, key: Key, decision: FastDecision) -> int:
         known = self._coder.codes.get(key)
-        return self._coder.code(key) if known is None else known
+        return self._coder.code(key, decision) if known is None else known
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ NUMBERS_EACH = 16
 _KEY_BYTES = 400  # what a key takes besides its nested parts: measured, with its place in a dict
 
 Nested = TypeVar("Nested")
-Key = tuple[str, float, bool, str | None, bool, float | None, bytes, bytes]
+Key = tuple[str, float, bool, str | None, bool, float | None, bytes]
 Meaning = tuple[tuple[str, ...], str, Route, int, bool, bool]
 """Atom in each era, version text, route, audit rate, evidence passed, probe."""
 MAX_DROPPED = 8
@@ -90,18 +90,25 @@ def value_text(value: str | float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def key_of(decision: FastDecision) -> Key:
-    """Fields that decide the cell of a decision, but for its score band."""
-    return (
-        decision.route,
-        decision.audit_p,
-        decision.label_requested,
-        decision.traffic,
-        decision.evidence_passed,
-        decision.threshold,
-        bytes(decision.attributes),
-        bytes(decision.versions),
-    )
+def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:
+    """Fields that decide the cell of each decision, but for its score band.
+
+    The nested parts are JSON values, which say themselves where they end: joined, they are told
+    apart. One call for both takes half as long as to copy each.
+    """
+    join = b"\n".join
+    return [
+        (
+            one.route,
+            one.audit_p,
+            one.label_requested,
+            one.traffic,
+            one.evidence_passed,
+            one.threshold,
+            join((one.attributes, one.versions)),  # Raw is a buffer
+        )
+        for one in decisions
+    ]
 
 
 def _atom(coding: Coding, values: Mapping[str, str]) -> str:
@@ -198,15 +205,15 @@ class Coder:
         """The dictionary is in the store now."""
         self._atoms, self._version_texts, self._cells = {}, {}, {}
 
-    def code(self, key: Key) -> int:
-        """The code of a key that is not in ``codes`` yet.
+    def code(self, key: Key, decision: FastDecision) -> int:
+        """The code of a key that is not in ``codes`` yet, and of a decision that has it.
 
         Raises:
             RejectedError: wrong type, oversized nested part; a name that is not declared, where
                 those are rejected.
         """
-        route, audit_p, _, traffic, evidence, threshold, attributes, versions = key
-        sent, version, dropped = self._checked(attributes, versions)
+        route, audit_p, _, traffic, evidence, threshold, _ = key
+        sent, version, dropped = self._checked(bytes(decision.attributes), bytes(decision.versions))
         values = sent | self._of_versions(version)
         rate = self._coding.rate_index(audit_p)
         meaning = (
@@ -254,7 +261,7 @@ class Coder:
         return code
 
     def _remember(self, key: Key, code: int, endless: bool) -> None:
-        size = _KEY_BYTES + len(key[-2]) + len(key[-1])
+        size = _KEY_BYTES + len(key[-1])
         keys, strays = self._key_bytes + size, self._stray_bytes + size * endless
         if keys > MAX_KEY_BYTES or strays > MAX_STRAY_BYTES or len(self.codes) >= MAX_KEYS:
             self._full = True

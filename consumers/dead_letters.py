@@ -68,7 +68,13 @@ class IdHasher:
 
     def under_all(self, text: str) -> list[int]:
         """The hashes of one text by every key."""
-        return [int(self._hashed([text], number)[0]) for number in range(len(self._keyed))]
+        return [self.one(text, number) for number in range(len(self._keyed))]
+
+    def one(self, text: str, number: int) -> int:
+        """The hash of one text by the key of this number."""
+        keyed = self._keyed[number].copy()
+        keyed.update(text.encode())
+        return int.from_bytes(keyed.digest(), "big") >> 1
 
     def across(self, texts: Sequence[str], ts: Int64s, ids: Int64s) -> dict[tuple[int, int], int]:
         """Hashes by the key of the other side, of what lies close to a change of the key.

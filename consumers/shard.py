@@ -44,6 +44,11 @@ _ROUTE_NAMES = tuple(route.name.lower() for route in Route)
 _NONE = np.empty(0, np.int64)
 
 
+def _chosen(texts: list[str], rows: Int64s) -> list[str]:
+    """The texts of rows in their order; mostly all of them."""
+    return texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
+
+
 @dataclass(frozen=True, slots=True)
 class Codecs:
     """Codecs and settings that all shards of a worker share.
@@ -338,18 +343,17 @@ class ShardState:
         self._noticed.below += int(read.below[rows[fresh]].sum())
         self.tallies.counted += int(fresh.sum())
         self.tallies.duplicates += int((~fresh).sum())
-        self._decisions.append(columns if fresh.all() else columns.take(fresh))
-        self._compare(read, rows[fresh])
+        counted = columns if fresh.all() else columns.take(fresh)
+        self._decisions.append(counted)
+        self._compare(read, rows[fresh], counted.units)
         if read.probes:
             self._add_probes(read, rows[fresh])
 
-    def _compare(self, read: DecodedDecisions, counted: Int64s) -> None:
+    def _compare(self, read: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
         """Look for repetitions among production decisions that name no unit."""
-        compared = np.ones(len(read.ts), np.bool_)
-        compared[self.codecs.coder.probe_rows(read.codes)] = False
-        if read.units:
-            compared &= np.array([not unit for unit in read.units], np.bool_)
-        rows = counted[compared[counted]]
+        compared = units == 0 if len(units) else np.ones(len(counted), np.bool_)
+        compared[self.codecs.coder.probe_rows(read.codes[counted])] = False
+        rows = counted[compared]
         atoms = self.codecs.coder.atoms(read.codes[rows])
         self._repeated += self.repetition.add(atoms, read.scores[rows], read.ts[rows])
 
@@ -381,15 +385,8 @@ class ShardState:
 
     def _units(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
         """Hash the units that are there. Probes are of nobody."""
-        given = [read.units[row] or "" for row in rows.tolist()]
-        probes = self.codecs.coder.probe_rows(read.codes[rows]).tolist()
-        if "" not in given and not probes:
-            return self.codecs.units(given, read.ts[rows])
-        for row in probes:
-            given[row] = ""
-        units, places = np.zeros(len(rows), np.int64), np.flatnonzero(list(map(bool, given)))
-        named = [given[place] for place in places.tolist()]
-        units[places] = self.codecs.units(named, read.ts[rows[places]])
+        units = self.codecs.units(_chosen(read.units, rows), read.ts[rows])
+        units[self.codecs.coder.probe_rows(read.codes[rows])] = 0
         return units
 
     def _ids(
@@ -404,8 +401,7 @@ class ShardState:
         return ids
 
     def _hashed(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
-        texts = (read.texts[row] for row in rows.tolist())
-        return self.codecs.hasher(texts, read.ts[rows])
+        return self.codecs.hasher(_chosen(read.texts, rows), read.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]

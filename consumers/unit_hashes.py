@@ -16,8 +16,21 @@ _MAX_GROUPS = 3
 _MOST_KEYS = 1 << 16  # of all time
 
 
+class _HashesOfDay(dict[str, int]):
+    """Hashes of units with one day and one id key; one that is not there yet is made."""
+
+    def __init__(self, hasher: IdHasher, day: int, number: int) -> None:
+        super().__init__({"": 0})
+        self._hasher, self._number = hasher, number
+        self._prefix = f"unit {day} "
+
+    def __missing__(self, unit: str) -> int:
+        hashed = self[unit] = self._hasher.one(self._prefix + unit, self._number)
+        return hashed
+
+
 class UnitHasher:
-    """Hashes units with their day, unlike ids that read the same.
+    """Hashes units with their day, unlike ids that read the same; the empty unit is none, and 0.
 
     Args:
         hasher: of the texts.
@@ -25,31 +38,23 @@ class UnitHasher:
 
     def __init__(self, hasher: IdHasher) -> None:
         self._hasher = hasher
-        self._known: dict[int, dict[str, int]] = {}
+        self._known: dict[int, _HashesOfDay] = {}
 
     def __call__(self, units: Sequence[str], ts: Int64s) -> Int64s:
         """Hash each unit with the day and the id key of its decided_at (microseconds)."""
         hashes = np.empty(len(units), np.int64)
-        days, numbers = ts // DAY, self._hasher.numbers(ts)
-        groups = days * _MOST_KEYS + numbers
+        groups = ts // DAY * _MOST_KEYS + self._hasher.numbers(ts)
         for group in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == group)
             chosen = units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
-            hashes[rows] = self._of_day(chosen, group, ts[rows[0]])
+            known = self._remembered(group).__getitem__
+            hashes[rows] = np.fromiter(map(known, chosen), np.int64, len(rows))
         return hashes
 
-    def _of_day(self, units: Sequence[str], group: int, at: np.int64) -> list[int]:
-        known = self._remembered(group)
-        if new := list(set(units).difference(known)):
-            texts = (f"unit {at // DAY} {unit}" for unit in new)
-            hashed = self._hasher(texts, np.full(len(new), at)).tolist()
-            known.update(zip(new, hashed, strict=True))
-        return list(map(known.__getitem__, units))
-
-    def _remembered(self, group: int) -> dict[str, int]:
+    def _remembered(self, group: int) -> _HashesOfDay:
         if group not in self._known and len(self._known) >= _MAX_GROUPS:
             self._known.clear()
-        known = self._known.setdefault(group, {})
-        if len(known) > MAX_UNITS:
-            known.clear()
-        return known
+        if len(self._known.get(group, ())) > MAX_UNITS:
+            del self._known[group]
+        day, number = divmod(group, _MOST_KEYS)
+        return self._known.setdefault(group, _HashesOfDay(self._hasher, day, number))

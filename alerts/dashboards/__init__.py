@@ -10,4 +10,4 @@ from alerts.dashboards.fleet import FLEET
 from alerts.dashboards.rendering import rendered
 from alerts.dashboards.slices import SLICE
 
-__all__ = ["FLEET", "SLICE", "PanelPlace", "dashboards", "places", "rendered"]
+__all__ = ["FLEET", "SLICE", "PanelPlace", "dashboards", "model", "places", "rendered"]

@@ -100,9 +100,9 @@ def table(text: str) -> Query:
     return Query(text, now=True, table=True)
 
 
-def sql(text: str, *, rows: bool = False) -> Query:
+def sql(text: str) -> Query:
     """A query of the published tables."""
-    return Query(text, source=Source.POSTGRESQL, table=rows)
+    return Query(text, source=Source.POSTGRESQL)
 
 
 def gap_limits(*chosen: str) -> tuple[Query, Query]:

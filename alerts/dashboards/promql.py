@@ -44,14 +44,7 @@ def oldest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> 
     return _aggregated("min", family, by, series(family, *chosen, where=where))
 
 
-def per_second(
-    family: Family,
-    by: Iterable[str],
-    *chosen: str,
-    of: Iterable[str] = (),
-    where: str = "",
-    interval: str = RATE_INTERVAL,
-) -> str:
+def per_second(family: Family, by: Iterable[str], *chosen: str, of: Iterable[str] = ()) -> str:
     """Pace of a counter: of each one the highest over processes, then the sum.
 
     Args:
@@ -59,10 +52,8 @@ def per_second(
         by: labels of the result.
         chosen: as for :func:`series`.
         of: labels that tell its counters apart beyond ``by``: topic and partition, or instance.
-        where: as for :func:`series`.
-        interval: of the rate.
     """
-    return _counted(f"rate({series(family, *chosen, where=where)}[{interval}])", family, by, of)
+    return _counted(f"rate({series(family, *chosen)}[{RATE_INTERVAL}])", family, by, of)
 
 
 def increase(

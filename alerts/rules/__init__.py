@@ -19,18 +19,7 @@ from alerts.rules.promql import AlertSubject, held_name
 from alerts.rules.rendering import rendered, runbook
 
 __all__ = [
-    "GROUP_BY",
-    "About",
-    "Alert",
-    "AlertSubject",
-    "Inhibition",
-    "Severity",
-    "alerts",
-    "breach_alerts",
-    "declarations",
-    "held_name",
-    "needed_files",
-    "rendered",
-    "rules",
+    "GROUP_BY", "About", "Alert", "AlertSubject", "Inhibition", "Severity", "alerts",
+    "breach_alerts", "declarations", "held_name", "needed_files", "rendered", "rules",
     "runbook",
-]
+]  # fmt: skip

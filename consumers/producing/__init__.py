@@ -20,21 +20,7 @@ from consumers.producing.transports import (
 )
 
 __all__ = [
-    "AuditDraw",
-    "AuditSampler",
-    "Drawn",
-    "Encode",
-    "EventError",
-    "Message",
-    "Open",
-    "Producer",
-    "Topics",
-    "Transport",
-    "TransportError",
-    "avro",
-    "confluent",
-    "decision_message",
-    "http",
-    "kafka_python",
-    "label_message",
-]
+    "AuditDraw", "AuditSampler", "Drawn", "Encode", "EventError", "Message", "Open", "Producer",
+    "Topics", "Transport", "TransportError", "avro", "avro_schema", "confluent",
+    "decision_message", "http", "kafka_python", "label_message",
+]  # fmt: skip

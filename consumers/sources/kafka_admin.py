@@ -107,11 +107,6 @@ class KafkaTopics:
         except (OSError, ValueError, TypeError, AssertionError) as error:
             raise SourceError(f"the Kafka client refuses its settings: {error}") from error
 
-    @property
-    def admin(self) -> KafkaAdminClient:
-        """For what is not asked here."""
-        return self._admin
-
     def partitions(self, topic: str) -> Sequence[int]:
         """Numbers of a topic's partitions. Unknown or not readable: SourceError."""
         return sorted(int(one["partition_index"]) for one in self._describe(topic)["partitions"])

@@ -19,7 +19,6 @@ from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 
 EXPECTED, POLICY, EVIDENCE = "expected_ready", "policy", "evidence"
-FIXABLE = (EXPECTED, POLICY, EVIDENCE)
 """Fields that a set holds fixed within a pair, unless it says that it varies them on purpose."""
 
 
@@ -64,7 +63,7 @@ class ProbeSet:
         name: of the set.
         version: of the set, for people; the hash of its content is what counts.
         synthetic: invented test conditions; else it is reviewed data of real people.
-        varies: which of :data:`FIXABLE` differ within pairs on purpose.
+        varies: which of the fields above differ within pairs on purpose.
         items: all variants, sorted by pair and variant.
     """
 

@@ -25,7 +25,7 @@ REGRESSION, HELD_OUT = "regression", "held_out"
 
 
 class Point(enum.StrEnum):
-    """What the point alone says of a limit, as the audit's worked example has it.
+    """Answer of the point alone to a limit, as the audit's worked example has it.
 
     In production only intervals decide; here it stands beside what the interval says.
     """
@@ -63,7 +63,7 @@ class ShownFlip:
 
 @dataclass(frozen=True, slots=True)
 class FlipCounts:
-    """How often pairs of one expected outcome flipped on one axis; the evidence gate is outside.
+    """Flips of pairs of one expected outcome on one axis; the evidence gate is outside.
 
     Two kinds of error that are never added up: of ready replies a flip delays one, of others it
     serves one that is not ready.
@@ -166,7 +166,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class SupportCheck:
-    """Whether a slice has the positives (TPR) or negatives (FPR) that the contract asks for.
+    """Positives (TPR) or negatives (FPR) of a slice, and those that the contract asks for.
 
     Of real people pairs are counted, which are one request each, however many variants the slice
     holds of them; of a synthetic set variants.
@@ -224,7 +224,7 @@ class WhatIfLine:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """What usually helps where a stage fails, and what does not: a hypothesis to be tested."""
+    """Usual remedies where a stage fails, and what does not help: a hypothesis to be tested."""
 
     stage: str
     helps: str
@@ -343,7 +343,7 @@ class LimitsLine:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDecision:
-    """Whether the router may be released, and which of the contract's limits speak against it."""
+    """The release decision, and which of the contract's limits speak against it."""
 
     approved: bool
     requirements: tuple[RequirementLine, ...]

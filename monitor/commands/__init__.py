@@ -1,1 +1,3 @@
 """One module for each command of the command line."""
+
+__all__ = ["starting"]

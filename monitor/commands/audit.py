@@ -98,13 +98,13 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     "--previous",
     metavar="JSON",
     type=_PATH,
-    help="With --scorecard: that of the last time; what has drifted since is a ticket.",
+    help="With --scorecard: the last scorecard; what has drifted since then becomes a ticket.",
 )
 @click.option(
     "--baseline",
     metavar="JSON",
     type=_PATH,
-    help="With --scorecard: that of what is in use; nothing may get worse.",
+    help="With --scorecard: the scorecard of what is in use; no dimension may be worse.",
 )
 @click.option(
     "--events",

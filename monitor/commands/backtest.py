@@ -67,9 +67,9 @@ def command(
 ) -> None:
     """Try a contract on the stored cohorts: which pages and tickets it would have raised.
 
-    The detectors of the service see again what they have seen, with other limits, supports or
-    group-bys, from the first cohort that is kept (the horizon and eight days back). Nothing is
-    written or sent. Slices that no published table shows are withheld; times are told to the day.
+    The detectors of the service run once more over the stored cohorts, with other limits, supports
+    or group-bys, from the oldest cohort that is kept (the horizon and eight days back). Nothing is
+    written or sent. Slices that no published table shows are withheld; times are given to the day.
 
     Example: slicewatch backtest --propose --baseline 2026-W45,2026-W46 > new.toml;
     slicewatch backtest --contract new.toml

@@ -89,7 +89,7 @@ def command(
     ready: float,
     every: bool,
 ) -> None:
-    """Validate the settings, and say what they mean for what can be seen and decided.
+    """Validate the settings, and explain what can be shown and decided with them.
 
     Warnings come first, then what is in order, then the explanations. With --all the settings
     follow as they will be used, defaults included and secrets masked.
@@ -97,23 +97,24 @@ def command(
     For each contract, group-by and metric it shows how many decisions a day a slice needs for a
     verdict, and what else would make it decidable at --daily, --audit and --ready.
 
-    It says what the bound on false pages rests on where requests come in clusters, which labels
-    the grid of audit rates discards, and the support from which a reader can see that a limit is
-    kept: published numbers are rounded, and coded where too few were missed.
+    It also says what the bound on false pages assumes where requests come in clusters, which labels
+    the grid of audit rates discards, and how much support a slice needs before its published
+    numbers, which are rounded, can show that it keeps a limit.
 
     Certificates that have expired, or will within two weeks, are reported; an expired server
     certificate is an error.
 
     With --connect it also checks that the broker, both topics, the schema registry if there is one,
-    and the database are as required: that all of it may be read, and written where the service
-    writes (the database always, dead letters included; the topics where server.producers names
-    somebody). Nothing is written for it. It shows which published numbers wait for what, and what
-    a start would change in the store.
+    and the database are as required, and that the service may read all of them and write where it
+    has to (the database always, dead letters included; the topics where server.producers names
+    somebody). The check itself writes nothing. It shows which published numbers wait for what, and
+    what a start would change in the store.
     Exit code 2 when something is wrong.
 
-    With --events it says of each line that is not counted, or not as it may be meant, what is wrong
-    and what was expected, and then what would be counted; nothing is stored, and nothing of what an
-    event says is printed. As with replay, decisions=FILE or labels=FILE says what a file contains.
+    With --events it explains each line of a file that would not be counted, or perhaps not as it
+    was meant: what is wrong, and what was expected. Then it shows what would be counted. Nothing is
+    stored, and no content of an event is printed. As with replay, decisions=FILE or labels=FILE
+    says what a file contains.
     Exit code 1 when some events could not be counted.
 
     Example: slicewatch check --settings slicewatch.toml --connect

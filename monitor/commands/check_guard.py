@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, inf
 
 from monitor.commands.check_labels import Assumed
 from monitor.core.contract import Contract, GroupBy
+from monitor.core.privacy.periods import waited_for
+from monitor.core.publish.waiting import LabelWait
 from monitor.core.time import DAY
-from monitor.evaluate.blocks.merge_maps import (
-    CELL_LABEL_PERIOD,
-    CELL_PERIOD,
-    LABEL_PERIOD,
-    POOL_PERIOD,
-)
 from monitor.settings import Settings
 
 _WEEK = 7
@@ -37,35 +33,29 @@ def _line(contract: Contract, group: GroupBy, assumed: Assumed) -> str:
     """What is said of a group-by; of several the same, but for their names."""
     k, crossed = contract.k, len(group.attributes) > 1
     head = f"contract {contract.name}: {{names}}: "
-    decided = (CELL_PERIOD if crossed else POOL_PERIOD) / DAY
+    decided = waited_for(crossed=crossed, labels=False) / DAY
     if assumed.daily * decided < k:
         return (
             f"warning: {head}fewer than {k} decisions of a slice come in {_days(decided)}, so such"
             " values are pooled: list fewer values, or compare by fewer attributes"
         )
-    route, daily = min(assumed.labels.items(), key=lambda one: one[1])
-    waited = (CELL_LABEL_PERIOD if crossed else LABEL_PERIOD) / DAY
-    if daily * waited < k:
+    wait = LabelWait.of(assumed.pace, k, crossed=crossed)
+    if not wait.named:
         return (
-            f"warning: {head}{k} labels of {route} of a slice take {_weeks(k / daily)}, and"
-            f" {_days(waited)} are waited for, so such values have no labelled rates:"
-            f" {_help(k / waited / daily, assumed)}"
+            f"warning: {head}{k} labels of {wait.route} of a slice take {_weeks(wait.days)}, and"
+            f" {_days(wait.waited)} are waited for, so such values have no labelled rates:"
+            f" {', or '.join(wait.ways)}"
         )
     return (
-        f"ok: {head}labelled rates are published once each slice has {k} new labels of {route},"
-        f" which takes {_weeks(k / daily)}"
+        f"ok: {head}labelled rates are published once each slice has {k} new labels of"
+        f" {wait.route}, which takes {_weeks(wait.days)}"
     )
 
 
-def _help(times: float, assumed: Assumed) -> str:
-    """Ways to get so many times the labels."""
-    audit = ceil(100 * assumed.audit * times) / 100
-    pooled = f"pool {ceil(times)} values into one"
-    return f"audit {audit:.0%} or more, or {pooled}" if audit <= 1 else pooled
-
-
 def _weeks(days: float) -> str:
-    """How long that is, in whole days up to two weeks, and then in weeks."""
+    """That time in whole days up to two weeks, and then in weeks."""
+    if days == inf:
+        return "for ever"
     if days <= 1:
         return "a day at most"
     return _days(ceil(days)) if days <= _FORTNIGHT else f"about {days / _WEEK:.1f} weeks"

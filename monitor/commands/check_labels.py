@@ -23,6 +23,7 @@ from monitor.core.publish.decidable import (
     decidable_ratio,
     first_decided,
 )
+from monitor.core.publish.waiting import Pace
 from monitor.core.time import DAY, WINDOWS
 from monitor.settings import Settings
 
@@ -54,13 +55,10 @@ class Assumed:
     ready: float
 
     @property
-    def labels(self) -> dict[str, float]:
-        """Labels a day and slice, by route; of human_review everything is labelled."""
+    def pace(self) -> Pace:
+        """Labels a day and slice; of human_review everything is labelled."""
         served = self.ready * _TPR + (1 - self.ready) * _FPR
-        return {
-            "auto_serve": self.daily * served * self.audit,
-            "human_review": self.daily * (1 - served),
-        }
+        return Pace.of(self.daily, served, 1 - served, self.audit)
 
 
 @dataclass(frozen=True, slots=True)

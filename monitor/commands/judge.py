@@ -74,7 +74,7 @@ def command(path: Path, *, show_prompt: bool) -> None:
 
 
 def prompt_of(judge: JudgeSettings) -> Prompt:
-    """What the judge is told.
+    """Prompt that the judge is given.
 
     Raises:
         SettingsError: a category that there is not.

@@ -51,8 +51,8 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
 def command(out: Path, settings: Path | None) -> None:
     """Write the JSON Schemas, Prometheus rules and configuration, Alertmanager files and runbooks.
 
-    And the Avro schemas and the AsyncAPI document of the events, the Grafana dashboards with their
-    provisioning files, and the reference page of all metrics.
+    It also writes the Avro schemas and the AsyncAPI document of the events, the Grafana dashboards
+    with their provisioning files, and the reference page of all metrics.
 
     It needs no secret and reads none: files of keys and tokens may be missing where it runs.
 

@@ -61,7 +61,7 @@ def command(
 
     The end of the files closes the UTC day of their last event, so that all of it can be shown.
     Events of that day that come in a later file are late: they are held back until enough of them
-    have come. With --more-to-come only the last hour is closed; so it is while that day lasts.
+    have come. With --more-to-come only the last hour is closed, as always while that day lasts.
 
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """

@@ -103,8 +103,8 @@ revision_option = click.option(
     "against",
     metavar="REVISION",
     type=ROW_ID,
-    help="Tell changes against this revision; by default against the newest earlier one that"
-    " somebody has signed, else the first.",
+    help="Show what has changed since this revision; by default since the newest earlier one that"
+    " somebody has signed, else since the first.",
 )
 @click.option(
     "--bundle",
@@ -138,7 +138,8 @@ def command(
     """Write the fairness report of a closed week: what was tested, what failed, what is not known.
 
     It is made from the Release that the evaluator stored when the week was over, or from a later
-    revision of it, which labels that came since have changed. It says no number that is not in it.
+    revision, stored because more labels had arrived. It contains no number that the Release does
+    not contain.
 
     Example: slicewatch report --week 2026-W47 --format html,json --out reports
     """
@@ -169,7 +170,7 @@ def sign(
 ) -> None:
     """Sign a revision of a week's Release, by the SHA-256 of its bytes.
 
-    A signature stays, and is shown as one of another revision when the Release is revised.
+    A signature is kept when the Release is revised, and is then shown with the revision it signs.
 
     Example: slicewatch report sign --week 2026-W47 --by "A. Person" --note "accepted; see ticket"
     """

@@ -44,7 +44,7 @@ _LAST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class BacktestPolicy:
-    """What is tried.
+    """The contracts that are tried, and what they are tried under.
 
     Attributes:
         contracts: of all use cases.
@@ -145,7 +145,7 @@ def backtest(
 
     Returns:
         Pages and tickets by when they would have come. Slices that no published table shows are
-        withheld, and times are told to the day.
+        withheld, and times are given to the day.
     """
     with reading(engine) as connection:
         with_labels, closed = (

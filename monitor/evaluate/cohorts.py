@@ -38,7 +38,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class CohortColumns:
-    """What the rows of an hour say of labels.
+    """Labels of the rows of an hour.
 
     Attributes:
         requested: labels, shape (n,).

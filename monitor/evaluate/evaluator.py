@@ -573,7 +573,7 @@ class Evaluator:
             kept = at >= self._oldest(grain, watermark)
             increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
         release = self._released(memory, _NewRows(at, cells, values), watermark)
-        units = UnitRows.of(deltas)
+        units = UnitRows.of(deltas, memory.dictionary.index)
         if units is not None:
             release = replace(release, units=self._units(memory, units, watermark))
         return increments, release

@@ -3,3 +3,8 @@
 A finding is a signal for people to look at, beside the routing metrics: never a verdict on a model,
 and no probability that can be relied on, since the judge's confidence is not calibrated.
 """
+
+__all__ = [
+    "categories", "judge_protocol", "judgements", "kafka_stream", "openai_judge",
+    "output_events", "prompt", "request_budget", "worker",
+]  # fmt: skip

@@ -7,4 +7,7 @@ package knows neither the store nor counts, so a report cannot say more than its
 from monitor.reports.facts import AttributeFacts, ReportFacts, UseCaseFacts
 from monitor.reports.weekly_report import WeeklyReport
 
-__all__ = ["AttributeFacts", "ReportFacts", "UseCaseFacts", "WeeklyReport"]
+__all__ = [
+    "AttributeFacts", "ReportFacts", "UseCaseFacts", "WeeklyReport", "as_csv", "as_html",
+    "as_json", "as_markdown", "as_pdf", "bundle", "decision", "proposals", "weekly_report",
+]  # fmt: skip

@@ -8,19 +8,8 @@ from monitor.settings.sections import Alerting, ProbesSettings, Receiver, Server
 from monitor.settings.warnings import warnings
 
 __all__ = [
-    "Alerting",
-    "Duration",
-    "ProbesSettings",
-    "Receiver",
-    "Secret",
-    "Server",
-    "Settings",
-    "Url",
-    "contract_numbers",
-    "contract_record",
-    "duration_text",
-    "is_loopback",
-    "load",
-    "resolved",
+    "Alerting", "Duration", "ProbesSettings", "Receiver", "Secret", "Server", "Settings", "Url",
+    "as_text", "check_use_cases", "checks", "contract_numbers", "contract_record",
+    "duration_text", "is_loopback", "kinds", "load", "problems", "resolved", "sections",
     "warnings",
-]
+]  # fmt: skip

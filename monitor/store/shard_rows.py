@@ -89,7 +89,7 @@ def watermark_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
 
 
 def _slowest(marks: Sequence[tuple[int | None, bool]]) -> int | None:
-    """Of watermarks, and whether they hold back."""
+    """The slowest watermark of those that hold back, else the fastest of all."""
     awaited = [mark for mark, holds_back in marks if holds_back]
     known = [mark for mark in awaited if mark is not None]
     if awaited:

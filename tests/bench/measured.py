@@ -50,8 +50,17 @@ def waited_seconds(pid: int) -> float:
 
 def peak_megabytes_of(pid: int) -> float:
     """Most memory that a running process had resident."""
+    return _megabytes_of(pid, "VmHWM:")
+
+
+def resident_megabytes_of(pid: int) -> float:
+    """Memory that a running process has resident now."""
+    return _megabytes_of(pid, "VmRSS:")
+
+
+def _megabytes_of(pid: int, field: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
+        if line.startswith(field):
             return int(line.split()[1]) / 1024
     return 0.0
 

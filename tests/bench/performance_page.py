@@ -135,6 +135,21 @@ def rendering_table() -> str:
     return table("slices | contracts | series | us of CPU each | aim", rows)
 
 
+def memory_table() -> str:
+    """A day read as fast as it goes."""
+    columns = (
+        "hours of event time | events read | resident MB | database MB | events per CPU second"
+    )
+    cells = [
+        (
+            *(f"{row['hours']:g}", f"{row['events']:,}", row["megabytes"], row["stored"]),
+            f"{row['per_cpu_second']:,}",
+        )
+        for row in kept("memory")["rows"]
+    ]
+    return f"{table(columns, cells)}\n\n{provenance('memory')}"
+
+
 def scale_table() -> str:
     """Processes side by side."""
     columns = (
@@ -202,6 +217,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "profile": ("profile", profile_table),
     "cycles": ("refresh", cycles_table),
     "rendering": ("refresh", rendering_table),
+    "memory": ("memory", memory_table),
     "scale": ("scale", scale_table),
     "million": ("scale", million_table),
 }

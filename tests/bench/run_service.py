@@ -78,11 +78,11 @@ class Service:
 
         The database is looked at from outside, which costs the service nothing.
         """
-        self._until(self._answers, "the port answers")
+        self.until_it_answers()
         starting = cpu_seconds(self.process.pid)
         engine = db.create_engine(url)
         try:
-            self._until(lambda: _read(engine) >= events, "all events are stored")
+            self._until(lambda: everything_read(engine) >= events, "all events are stored")
             stored = time.perf_counter() - self._began
             self._until(lambda: _folded(engine), "all events are counted")
             folded = time.time()
@@ -94,6 +94,10 @@ class Service:
             return Watched(usage, stored, waited, read_statuses(engine))
         finally:
             engine.dispose()
+
+    def until_it_answers(self) -> None:
+        """Wait for its port."""
+        self._until(self._answers, "the port answers")
 
     def _until(self, good: Callable[[], bool], what: str, every: float = LOOK_SECONDS) -> None:
         while not good():
@@ -117,7 +121,8 @@ class Service:
         return 0.0
 
 
-def _read(engine: sa.Engine) -> int:
+def everything_read(engine: sa.Engine) -> int:
+    """Events of all shards that were read and stored so far."""
     return sum(status.tallies.events for status in read_statuses(engine))
 
 

@@ -29,6 +29,7 @@ from monitor.store.shard_rows import read_statuses
 
 READERS = Path(__file__).with_name("run_readers.py")
 CLIENTS = ("kafka-python", "librdkafka")
+TOPICS = ("decisions", "labels")
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,10 @@ class Bench:
         self.broker = broker
         self._folder = folder
         self._runs = 0
-        _produce(broker, "decisions", traffic.decisions)
-        _produce(broker, "labels", traffic.labels)
-        _produce(broker, "no-labels", Topic([], [], []))
+        for name, topic in zip(TOPICS, (traffic.decisions, traffic.labels), strict=True):
+            broker.create_topic(name, PARTITIONS)
+            produce(broker, name, topic)
+        broker.create_topic("no-labels", PARTITIONS)
         n, both = len(traffic.decisions), len(traffic.decisions) + len(traffic.labels)
         truth = traffic.truth
         alone = Truth(truth.decisions, truth.copies, 0)
@@ -162,8 +164,8 @@ def _check(statuses: Sequence[ShardStatus], load: Load) -> None:
     assert counted == expected, f"{counted} instead of {expected}"
 
 
-def _produce(broker: KafkaBroker, name: str, topic: Topic) -> None:
-    broker.create_topic(name, PARTITIONS)
+def produce(broker: KafkaBroker, name: str, topic: Topic) -> None:
+    """Send all messages of a topic that is there."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "linger.ms": 20, "compression.type": "none",
          "queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1 << 20}

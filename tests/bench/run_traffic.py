@@ -89,6 +89,7 @@ class RunTraffic:
 class _Drawn:
     """Columns of decisions in the order in which they were made."""
 
+    number: Ints
     at: Floats
     sent: Floats
     score: Floats
@@ -101,10 +102,13 @@ class _Drawn:
     values: dict[str, Ints]
 
 
-def run_traffic(n: int, now: float | None = None, seed: int = 11) -> RunTraffic:
-    """``n`` decisions of the last hours up to ``now`` (seconds since 1970), and their labels."""
+def run_traffic(n: int, now: float | None = None, seed: int = 11, first: int = 0) -> RunTraffic:
+    """``n`` decisions of the last hours up to ``now`` (seconds since 1970), and their labels.
+
+    Their ids and units are numbered from ``first`` on, so that several may follow one another.
+    """
     rng = np.random.default_rng(seed)
-    drawn = _draw(rng, n, time.time() if now is None else now)
+    drawn = _draw(rng, n, time.time() if now is None else now, first)
     again = rng.random(n) < DUPLICATES
     decisions = _decisions(rng, drawn, again)
     labels, labelled = _labels(rng, drawn, float(drawn.sent.max()))
@@ -161,7 +165,7 @@ window = "7d"
 """.replace(str(list(VARIANTS)), str(list(VARIANTS)).replace("'", '"'))
 
 
-def _draw(rng: np.random.Generator, n: int, now: float) -> _Drawn:
+def _draw(rng: np.random.Generator, n: int, now: float, first: int) -> _Drawn:
     at = np.sort(now - LATENESS_SECONDS - rng.random(n) * HOURS * 3600)
     late = np.minimum(rng.exponential(DELAY_SECONDS, n), LATENESS_SECONDS - 1)
     score = rng.random(n).round(3)
@@ -176,7 +180,8 @@ def _draw(rng: np.random.Generator, n: int, now: float) -> _Drawn:
         requested=~probe & (~served | (rng.random(n) < AUDITED)),
         probe=probe,
         ready=rng.random(n) < 0.2 + 0.7 * score,
-        unit=np.arange(n) // PER_UNIT + rng.integers(50, size=n),
+        number=np.arange(first, first + n),
+        unit=np.arange(first, first + n) // PER_UNIT + rng.integers(50, size=n),
         version=rng.choice(len(VERSIONS), n, p=SHARES_OF_VERSIONS),
         values={name: rng.zipf(1.5, n) % size for name, size in sizes.items()},
     )
@@ -191,7 +196,7 @@ def _decisions(rng: np.random.Generator, drawn: _Drawn, again: npt.NDArray[np.bo
 def _decision(drawn: _Drawn, i: int) -> dict[str, object]:
     served = bool(drawn.served[i])
     event: dict[str, object] = {
-        "decision_id": f"9f1c{i:012d}",
+        "decision_id": f"9f1c{drawn.number[i]:012d}",
         "decided_at": _text(drawn.at[i]),
         "route": "auto_serve" if served else "human_review",
         "judge_score": float(drawn.score[i]),
@@ -229,8 +234,8 @@ def _labels(rng: np.random.Generator, drawn: _Drawn, now: float) -> tuple[Topic,
 
 def _label(drawn: _Drawn, i: int, said: float) -> dict[str, object]:
     return {
-        "label_id": f"77aa{i:012d}",
-        "decision_id": f"9f1c{i:012d}",
+        "label_id": f"77aa{drawn.number[i]:012d}",
+        "decision_id": f"9f1c{drawn.number[i]:012d}",
         "decided_at": _text(drawn.at[i]),
         "version": 1,
         "ready": bool(drawn.ready[i]),

@@ -365,10 +365,40 @@ def test_only_what_differs_from_the_last_cycle_is_sent(cycles: Cycles) -> None:
     assert cycles.shows(lesson(BOTH[0], at=T0 + HOUR))
 
 
-def test_a_new_day_is_sent_whole(cycles: Cycles) -> None:
+@pytest.mark.parametrize("slices", [BOTH, BOTH[:1], (*BOTH, full("channel=phone"))])
+@pytest.mark.parametrize("later", [DAY, 3 * DAY, -DAY])
+def test_a_new_day_is_a_copy_of_the_last_one_and_what_differs(
+    cycles: Cycles, slices: tuple[SliceRow, ...], later: int
+) -> None:
     first = cycles.publish(lesson(*BOTH))
+    known = everything(cycles.engine)
+    sent = cycles.publish(lesson(*slices, at=T0 + later))
+    assert sent["published_contract"] == 1
+    assert sent["published_rate"] < first["published_rate"]
+    found = everything(cycles.engine)
+    assert {name: [r for r in rows if r["day"] == TODAY] for name, rows in found.items()} == known
+    with db.writing(cycles.engine) as connection:
+        for table in PUBLISHED:
+            connection.execute(sa.delete(table).where(table.c.day != TODAY))
+        write_published(connection, lesson(*slices, at=T0 + later))
+    assert found == everything(cycles.engine)
+
+
+def test_a_new_day_is_sent_whole_where_rows_of_the_last_one_are_missing(cycles: Cycles) -> None:
+    first = cycles.publish(lesson(*BOTH))
+    with db.writing(cycles.engine) as connection:
+        connection.execute(sa.delete(metadata.tables["published_calibration"]))
     assert cycles.publish(lesson(*BOTH, at=T0 + DAY)) == first
-    assert cycles.publish(lesson(*BOTH)) == first
+    assert len(read(cycles.engine, "published_calibration")) == first["published_calibration"]
+
+
+def test_rows_of_a_day_that_comes_again_go(cycles: Cycles) -> None:
+    cycles.publish(lesson(*BOTH, full("channel=phone")))
+    cycles.publish(lesson(*BOTH, at=T0 + DAY))
+    cycles.publish(lesson(*BOTH))
+    rows = [row for row in read(cycles.engine, "published_rate") if row["day"] == TODAY]
+    assert rows
+    assert "channel=phone" not in {row["slice"] for row in rows}
 
 
 def test_after_a_restart_or_another_evaluator_everything_is_sent_once(cycles: Cycles) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,13 +177,19 @@ def test_a_late_label_among_many_corrections_waits() -> None:
 
 
 def by_changes_alone(
-    state: FamilyState, edges: Sequence[int], index: CellIndex, part: LateCounts, units: object
+    state: FamilyState,
+    edges: Sequence[int],
+    index: CellIndex,
+    part: LateCounts,
+    units: object,
+    *,
+    since: int,
 ) -> bool:
     """The rule as it would be if a first label were a change like any other."""
     changes = np.abs(part.values).max(axis=1)
     values = np.zeros_like(part.values)
     values[:, Counter.LABELLED] = changes
-    return _all_enough(state, edges, index, replace(part, values=values), None)
+    return _all_enough(state, edges, index, replace(part, values=values), None, since=since)
 
 
 def test_a_late_label_among_many_corrections_would_be_found(
@@ -272,3 +279,72 @@ def test_what_waits_changes_no_byte_of_any_answer(tmp_path: Path) -> None:
     found = published((4, 2, 3, 3), tmp_path / "one")
     assert published((2, 4, 4, 2), tmp_path / "other") == found
     assert published((10, 2, 3, 9), tmp_path / "more") != found, "what ends a block does"
+
+
+# Late counts across changes of merge maps: a value loses its name, late counts come, it is back.
+
+FEW_NAMED = 8
+"""Decisions a day of values that are always pooled."""
+RETURNS = {0: 12, **dict.fromkeys(range(1, 7), 1), **dict.fromkeys(range(7, 16), 40)}
+"""Decisions of each day of the value that has a name in the first week, and from the third on."""
+LATE_OF = {"v": 3, **{f"w{i}": 3 for i in range(6)}, "x": 12}
+
+
+def returning_world() -> World:
+    """Three of the returning value come a week late, among 18 of values that are always pooled."""
+    rng = np.random.default_rng(7)
+    rare = [f"w{i}" for i in range(6)]
+    values = ("x", "v", *rare)
+    days = [("x", day, 240) for day in range(16)] + [("v", *one) for one in RETURNS.items()]
+    days += [(value, day, FEW_NAMED) for value in rare for day in range(16)]
+    parts = [
+        (np.full(n, values.index(value)), START + day * DAY + np.sort(rng.integers(0, DAY, n)))
+        for value, day, n in days
+    ]
+    late = [(values.index(value), n) for value, n in LATE_OF.items()]
+    parts += [(np.full(n, of), START + 6 * HOUR + rng.integers(0, HOUR, n)) for of, n in late]
+    atom, at = (np.concatenate(column) for column in zip(*parts, strict=True))
+    came_late = np.arange(len(at)) >= len(at) - sum(LATE_OF.values())
+    order = np.argsort(at, kind="stable")
+    none, nobody = np.zeros(len(at), np.int64), np.empty(0, np.int64)
+    cells = (at[order], atom[order], np.full(len(at), AUTO), none, none)
+    made = world_of(
+        {"a": values}, tuple((v,) for v in values), 16, cells, Given(nobody, nobody, nobody, nobody)
+    )
+    arrives = np.where(came_late[order], START + 8 * DAY + 5 * HOUR, made.arrives)
+    return replace(made, arrives=arrives)
+
+
+@contextmanager
+def returned() -> Iterator[tuple[Known, list[set[str]]]]:
+    """Who looks twice a day, and which values had a name then."""
+    made = returning_world()
+    atoms = [tuple(zip(made.names, atom, strict=True)) for atom in made.atoms]
+    known, named = Known(atoms, DECISIONS), []
+    with tempfile.TemporaryDirectory() as name, Releasing(made, Path(name)) as site:
+        for now in looks(made.end - DAY):
+            site.until(now)
+            known.look(site, {})
+            named.append({*site.kept().maps["replies/a"].get("a", ())})
+        yield known, named
+
+
+def test_late_counts_of_a_value_that_is_named_again_give_nothing_away() -> None:
+    with returned() as (known, named):
+        has_name = ["v" in one for one in named]
+        assert has_name[0]
+        assert has_name[-1]
+        assert not all(has_name)
+        assert known.leaks() == []
+
+
+def test_by_the_rows_of_the_day_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: whoever remembers the first week subtracts it from the third."""
+
+    def forgetful(*arguments: Any, since: int) -> bool:
+        return _all_enough(*arguments, since=2**62)
+
+    monkeypatch.setattr(late_counts, "_all_enough", forgetful)
+    with returned() as (known, _):
+        assert known.hidden() == 1
+        assert len(known.leaks()) == 1

@@ -131,7 +131,7 @@ def test_a_real_alertmanager_tells_it_and_no_breach(lost: Played, tmp_path: Path
         told = watched.firing("SlicewatchLabelsMissing")
         assert [one["labels"]["route"] for one in told.values()] == ["auto_serve"]
         (text,) = (one["annotations"]["description"] for one in told.values())
-        assert "Without their labels: a=s00." in text
+        assert "Slices whose labels are missing: a=s00." in text
         assert "a=s00 about " in text
         assert not watched.asked('ALERTS{alertname=~"Slicewatch.*Breach"}')
 

@@ -726,7 +726,19 @@ _PAGES = (
         "ContractContent.window SliceContent.contract SliceContent.window SliceContent.metric",
         "SliceContent.reference BandContent.band Finding.metric HistoryPoint.reference",
         "HistoryContent.contract HistoryContent.window HistoryContent.group_by",
-        "HistoryContent.slice HistoryContent.metric",
+        "HistoryContent.slice HistoryContent.metric Wait.group_by Wait.labelled",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, "end of the newest release block that is shown",
+        "Wait.ends_at",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.DECLARED, "k of the settings",
+        "Wait.needed",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.CLASS, "computed from published rows alone; never from what waits",
+        "Wait.route Wait.weeks_at_least Wait.ways Wait.sentence",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "what it is made of has rows of its own",
@@ -736,6 +748,7 @@ _PAGES = (
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
         "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
+        "ContractContent.waits",
         "HistoryContent.points Pipeline.topics ReportList.reports",
     ),
     *rows_for(

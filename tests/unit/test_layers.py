@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import importlib.metadata
 import importlib.util
+import inspect
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,43 @@ def declared_dependencies() -> list[str]:
 def canonical(requirement: str) -> str:
     name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def modules() -> dict[str, Path]:
+    """Files by the name of their module; Alembic finds its own."""
+    files = {}
+    for package in PACKAGES:
+        for path in source_of(package).rglob("*.py"):
+            parts = [package, *path.relative_to(source_of(package)).with_suffix("").parts]
+            files[".".join(part for part in parts if part != "__init__")] = path
+    return {name: path for name, path in files.items() if ".migrations" not in name}
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+def test_a_package_names_what_others_import_of_it() -> None:
+    """``__all__``: modules that code outside uses, and what ``__init__.py`` itself has."""
+    files = modules()
+    packages = {name for name, path in files.items() if path.name == "__init__.py"}
+    used: dict[str, set[str]] = {package: set() for package in packages}
+    for user, path in files.items():
+        for name in files.keys() & imported(path):
+            package, _, module = name.rpartition(".")
+            if package and not f"{user}.".startswith(f"{package}."):
+                used[package].add(module)
+    assert len(packages) > 30
+    for package, names in used.items():
+        face = importlib.import_module(package)
+        assert names <= set(face.__all__), package
+        own = {one: getattr(face, one) for one in set(face.__all__) - names}
+        assert not any(map(inspect.ismodule, own.values())), package
 
 
 def test_every_part_of_monitor_has_a_layer() -> None:

@@ -2,3 +2,5 @@
 
 There is no total. A dimension that passes says nothing of another one.
 """
+
+__all__ = ["card", "card_file", "files", "scoring"]

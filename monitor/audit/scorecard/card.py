@@ -9,7 +9,7 @@ from monitor.audit.scorecard.measured import ScorePart
 
 
 class DimensionVerdict(enum.StrEnum):
-    """What a dimension says of a release."""
+    """Answer of a dimension for a release."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"  # beyond its limit

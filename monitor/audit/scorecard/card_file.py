@@ -54,7 +54,7 @@ WORSE_BY = 0.01
 
 
 class Cadence(enum.StrEnum):
-    """How often a dimension is measured."""
+    """Time between two measurements of a dimension."""
 
     DAILY = "daily"
     WEEKLY = "weekly"
@@ -87,7 +87,7 @@ CadenceName = Annotated[Cadence, Meta(description=f"one of {', '.join(Cadence)}"
 
 
 class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What the scorecard is of, and how it is compared with an earlier one."""
+    """Subject of the scorecard, and its comparison with an earlier one."""
 
     name: Name
     drift: Margin = DRIFT

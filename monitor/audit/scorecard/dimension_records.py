@@ -49,7 +49,7 @@ Numbers = Annotated[
 
 
 class Refusal(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Whether one variant of an item was refused."""
+    """One variant of an item, and whether it was refused."""
 
     item: Label
     variant: Label
@@ -74,7 +74,7 @@ class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Whether one item of a slice was selected."""
+    """One item of a slice, and whether it was selected."""
 
     item: Label
     slice: Label
@@ -82,7 +82,7 @@ class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Whether one item of a slice was selected, and whether it should have been."""
+    """One item of a slice, whether it was selected, and whether it should have been."""
 
     item: Label
     slice: Label
@@ -91,7 +91,7 @@ class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Whether an evaluator flagged one text of a slice, and whether reviewers found it toxic."""
+    """One text of a slice: whether an evaluator flagged it, and reviewers found it toxic."""
 
     item: Label
     slice: Label

@@ -1,4 +1,4 @@
-"""What a measure finds in the records of one dimension."""
+"""Findings of a measure in the records of one dimension."""
 
 from __future__ import annotations
 

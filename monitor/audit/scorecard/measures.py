@@ -26,7 +26,7 @@ HIGH_PRIORITY = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How a dimension is measured.
+    """A way to measure a dimension.
 
     Attributes:
         title: for people.
@@ -50,7 +50,7 @@ class Measure:
 
     @property
     def source(self) -> str:
-        """Where the formula is from, as its docstring says."""
+        """The source of the formula, as its docstring says."""
         text = " ".join((self.measure.__doc__ or "").split())
         return text.partition("Source: ")[2] or _ASSOCIATION
 

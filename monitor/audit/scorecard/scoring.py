@@ -79,7 +79,7 @@ def _measured(dimension: Dimension, folder: Path) -> ScoredDimension:
 
 
 def _guarded(found: MeasuredScore, measure: Measure) -> MeasuredScore:
-    """What may be shown of records of real people: the score alone, in hundredths.
+    """The part that may be shown of records of real people: the score alone, in hundredths.
 
     Raises:
         UnmeasurableError: a slice has so few of an outcome that they could be recognised.
@@ -140,7 +140,7 @@ def _scored(
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """What an earlier scorecard has of a dimension: a change, or why there is none."""
+    """The change of a dimension since an earlier scorecard, or why there is none."""
 
     change: ScoreChange | None
     why: str = ""

@@ -17,6 +17,8 @@ from monitor.commands.db.upkeep import (
     resume,
 )
 
+__all__ = ["command"]
+
 
 @click.group(
     "db",

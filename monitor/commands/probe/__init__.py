@@ -8,6 +8,8 @@ from monitor.commands.probe.access import router_key_command
 from monitor.commands.probe.probe_status import status
 from monitor.commands.probe.send import run
 
+__all__ = ["command"]
+
 
 @click.group("probe", commands=(run, status, router_key_command))
 def command() -> None:

@@ -131,7 +131,7 @@ class DayClusters:
 
     @classmethod
     def of(cls, found: Repetition) -> DayClusters:
-        """What was found of one block of a shard."""
+        """Sums of one block of a shard."""
         return cls(tested=found.tested, alike=found.alike, by_chance=found.by_chance)
 
     @property

@@ -52,6 +52,11 @@ class SliceCounts:
             self.slices, self.strata, self.values.sum(axis=0, keepdims=True) - self.values
         )
 
+    def above(self, other: SliceCounts) -> SliceCounts:
+        """These rows, and below them those of another table of the same strata."""
+        values = np.concatenate([self.values, other.values])
+        return SliceCounts(self.slices + other.slices, self.strata, values)
+
     def pooled(self, names: Sequence[str]) -> SliceCounts:
         """Add up rows that get the same name; ``names[i]`` is the new name of slice i."""
         slices = tuple(sorted(set(names)))

@@ -50,8 +50,18 @@ def production(counts: SliceCounts) -> npt.NDArray[np.bool_]:
 
 
 def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Mask of the strata that labelled rates cover: production, evidence passed, not blocked."""
-    return is_reviewed(decode_strata(counts.strata))
+    """Mask of the strata that labelled rates cover: production, evidence passed, not blocked.
+
+    Nothing may be written into it.
+    """
+    return _reviewed(np.asarray(counts.strata, np.int64).tobytes())
+
+
+@lru_cache(maxsize=256)  # hours have the same strata, too
+def _reviewed(codes: bytes) -> npt.NDArray[np.bool_]:
+    mask = is_reviewed(decode_strata(np.frombuffer(codes, np.int64)))
+    mask.flags.writeable = False
+    return mask
 
 
 def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:

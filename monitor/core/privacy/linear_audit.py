@@ -36,7 +36,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class LpAudit(enum.StrEnum):
-    """What an audit found.
+    """Result of an audit.
 
     No count is known too closely; some are; or a stretch was not asked (it is too large, say), and
     nothing was found in the others.

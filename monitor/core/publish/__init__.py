@@ -1,1 +1,9 @@
 """Publishable values: the Snapshot, its rows and tables, and what is suppressed in them."""
+
+__all__ = [
+    "act_input", "annotations", "backtests", "conclusion", "contract_tables", "decidable",
+    "each_row", "encoding", "glossary", "headlines", "history", "incident_reports", "incidents",
+    "limitations", "lines", "missing_labels", "needed_support", "pipeline", "reasons",
+    "release", "rows", "side_by_side", "snapshot", "states", "suppression", "waiting",
+    "waiting_words", "words",
+]  # fmt: skip

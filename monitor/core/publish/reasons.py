@@ -1,7 +1,8 @@
 """Reasons why a cell is not decided, and until when: as much as the guards allow to say.
 
 What hides a slice is never told apart (too few decisions, too few labels of a kind, or that another
-slice could be worked out from it): which of them it is would say something of its few.
+slice could be worked out from it): which of them it is would say something of its few. How long it
+takes is told by published rows alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
+from monitor.core.publish.waiting import shown_wait
+from monitor.core.publish.waiting_words import pooled_below, slice_wait
 from monitor.core.publish.words import moment_text
 from monitor.core.time import WINDOWS
 
@@ -64,6 +67,11 @@ def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
             return since, "Weeks that begin then or later have it."
         whole = moment_text(listed + kind.length)
         return since, f"Windows that begin then or later have it: from about {whole} on."
+    why, until = _hidden(place, metric)
+    return why, f"{until} {known}" if (known := _by_its_pace(place, metric)) else until
+
+
+def _hidden(place: Place, metric: Metric) -> tuple[str, str]:
     if place.period(metric) is None:
         return _nothing_yet(place.contract.k, metric)
     audits = " more audits," if metric.labelled else ""
@@ -73,6 +81,16 @@ def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
         f"Shown again once there are enough, no date is known; a longer window,{audits} or pooling"
         " it with a similar value in the settings, helps.",
     )
+
+
+def _by_its_pace(place: Place, metric: Metric) -> str:
+    """What published rows say about how long it takes; empty where they do not."""
+    if not isinstance(place.table, GroupTable):
+        return ""
+    if Metric.SELECTION not in place.row.rates:
+        return pooled_below(crossed="+" in place.table.group_by)
+    wait = shown_wait(place.contract, place.table, place.row) if metric.labelled else None
+    return "" if wait is None else slice_wait(wait)
 
 
 def _nothing_yet(k: int, metric: Metric) -> tuple[str, str]:

@@ -6,9 +6,10 @@ from the exact ones: numbers, verdicts and states. Only whether labels are in is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -47,9 +48,9 @@ from monitor.core.publish.suppression import (
 )
 from monitor.core.rates.estimates import (
     Measured,
-    in_band,
+    by_band,
+    columns_of,
     measure,
-    one_row,
 )
 from monitor.core.rates.gaps import (
     GapColumns,
@@ -136,10 +137,9 @@ class _Rate:
     shown: ShownColumns
     mature: Bools
 
-    def row(self, index: int) -> _Rate:
-        """One row alone."""
-        mature = self.mature[index : index + 1]
-        return _Rate(self.measured.row(index), one_row(self.shown, index), mature)
+    def rows(self, at: slice) -> _Rate:
+        """Some rows alone."""
+        return _Rate(self.measured.rows(at), self.shown.rows(at), self.mature[at])
 
     def hidden(self, away: Bools) -> _Rate:
         """Without what would be shown of some rows."""
@@ -160,6 +160,36 @@ class _MetricRows:
 _Rates = Mapping[Metric, _Rate]
 
 
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Slices, and what each of them is compared with where that is the rest of the group-by.
+
+    Attributes:
+        counts: of the slices, shape (S, K, COUNTERS).
+        may: slices whose rates may be shown, shape (S,).
+        rest: of their complements, the same rows; None where nothing, or a slice, is the reference.
+        may_rest: complements whose rates may be shown, shape (S,).
+    """
+
+    counts: SliceCounts
+    may: Bools
+    rest: SliceCounts | None = None
+    may_rest: Bools | None = None
+
+    def rates(self, make: Callable[[SliceCounts, Bools], _Rates]) -> tuple[_Rates, _Rates | None]:
+        """Rates of both sides, made together: rows do not know of each other."""
+        if self.rest is None or self.may_rest is None:
+            return make(self.counts, self.may), None
+        both = make(self.counts.above(self.rest), np.concatenate([self.may, self.may_rest]))
+        size = len(self.may)
+        mine, others = ({m: one.rows(at) for m, one in both.items()} for at in _halves(size))
+        return mine, others
+
+
+def _halves(size: int) -> tuple[slice, slice]:
+    return slice(0, size), slice(size, 2 * size)
+
+
 def _decided_rates(policy: Policy, counts: SliceCounts, may: Bools) -> _Rates:
     """Selection and blocked rates of all rows, exact (with plain 95 % bounds) and as shown."""
     whole = np.ones(len(counts.slices), bool)
@@ -174,7 +204,7 @@ def _decided_rates(policy: Policy, counts: SliceCounts, may: Bools) -> _Rates:
 
 
 def _labelled_rates(
-    policy: Policy, counts: SliceCounts, may: Bools, metrics: Sequence[Metric]
+    policy: Policy, metrics: Sequence[Metric], counts: SliceCounts, may: Bools
 ) -> _Rates:
     """The rates that rest on labels, in the same way."""
     routes, strata = route_labels(counts), post_strata(counts, policy.coding)
@@ -198,7 +228,7 @@ def _named(rates: _Rates, slices: Sequence[str], reference: str | None) -> _Rate
     if reference not in slices:
         return {}
     index = slices.index(reference)
-    return {metric: rate.row(index) for metric, rate in rates.items()}
+    return {metric: rate.rows(slice(index, index + 1)) for metric, rate in rates.items()}
 
 
 def _metric_rows(
@@ -237,7 +267,7 @@ def _gaps(table: _GroupBounds, rate: _Rate, other: _Rate, enough: Bools) -> GapC
     policy, slices, compared = table.policy, table.slices, table.compared
 
     def gaps_at(z: float) -> GapColumns:
-        return gap(rate.measured.columns(z), other.measured.columns(z))
+        return gap(*columns_of((rate.measured, other.measured), z))
 
     shown = show_gaps(rate.shown, other.shown, simultaneous_z(compared), policy.precision)
     for allowed, its in _tolerances(policy, rate, slices):
@@ -348,8 +378,8 @@ def build_rows(
     table = _GroupBounds(policy, slices, reference, own if compared is None else compared)
     rest = rolled.rest(rolled.decisions) if reference == COMPLEMENT else None
     cells = None if rest is None else decisions_of(rest) >= policy.precision.k
-    rates = _decided_rates(policy, rolled.decisions, opened.cells)
-    others = None if rest is None or cells is None else _decided_rates(policy, rest, cells)
+    sides = _Sides(rolled.decisions, opened.cells, rest, cells)
+    rates, others = sides.rates(partial(_decided_rates, policy))
     tables, values = table.metric_rows(rates, others), _values(rates)
     labelled, beside = None, [_Beside()] * len(slices)
     if rolled.labelled is not None:
@@ -359,7 +389,7 @@ def build_rows(
         beside = labelled.beside
         tables, values = tables | labelled.tables, values | labelled.values
     in_order = {metric: tables[metric] for metric in metrics}
-    rows = tuple(_row(text, i, in_order, beside[i]) for i, text in enumerate(slices))
+    rows = tuple(_rows(slices, in_order, beside))
     shown = {metric: values[metric] for metric in metrics}
     return BuiltRows(rows, _spreads(policy, slices, shown), labelled)
 
@@ -425,12 +455,13 @@ def _labelled_rows(table: _GroupBounds, rolled: Rolled, basis: _Basis) -> Labell
     policy, labelled = table.policy, rolled.labelled
     assert labelled is not None, "called where there are labels"  # noqa: S101
     metrics, may = [m for m in rolled.metrics if m.labelled], np.array(basis.may, bool)
-    rates, others = _labelled_rates(policy, labelled, may, metrics), None
+    sides = _Sides(labelled, may)
     if basis.rest is not None:
         rest = rolled.rest(labelled)
         open_rest = np.array(basis.rest, bool)
         open_rest &= each_labelled(route_labels(rest), policy.precision.k)
-        others = _labelled_rates(policy, rest, open_rest, metrics)
+        sides = _Sides(labelled, may, rest, open_rest)
+    rates, others = sides.rates(partial(_labelled_rates, policy, metrics))
     beside = _beside(policy, labelled, may, _numbers(rates), decides=basis.decides)
     return LabelledRows(basis, table.metric_rows(rates, others), _values(rates), beside)
 
@@ -464,12 +495,10 @@ def _beside(
     """
     if not may.any():
         return [_Beside()] * len(labelled.slices)
-    bands = [
-        _calibration(policy, labelled, may, numbers, band) for band in range(policy.coding.bands)
-    ]
+    bands = zip(*_calibration(policy, labelled, may, numbers), strict=True)
     cells = [
         tuple(map(CalibrationCell, policy.coding.band_names, row)) if show_it else ()
-        for row, show_it in zip(zip(*bands, strict=True), may.tolist(), strict=True)
+        for row, show_it in zip(bands, may.tolist(), strict=True)
     ]
     complete = np.where(may, _completeness(policy.precision, labelled), np.nan)
     agreement = [
@@ -480,19 +509,21 @@ def _beside(
 
 
 def _calibration(
-    policy: Policy, labelled: SliceCounts, may: Bools, numbers: Bools, band: int
-) -> list[ShownRate | None]:
-    """P(ready | score band) of every row; a band is hidden in all if one has 1 to k - 1 labels."""
-    counts = in_band(labelled, band)
-    routes, k = route_labels(counts), policy.precision.k
-    labels: Int64s = routes.labels.sum(axis=0)
-    may = may & (labels >= max(MIN_CALIBRATION, k))
-    if not may.any() or np.any((labels != 0) & (labels < k)):
-        return [None] * len(labelled.slices)
+    policy: Policy, labelled: SliceCounts, may: Bools, numbers: Bools
+) -> list[list[ShownRate | None]]:
+    """P(ready | score band) of every row, by band.
+
+    A band is hidden in all rows if one has 1 to k - 1 labels.
+    """
+    precision, size, bands = policy.precision, len(labelled.slices), policy.coding.bands
+    counts = by_band(labelled, bands)
+    routes, k = route_labels(counts), precision.k
+    labels: Int64s = routes.labels.sum(axis=0).reshape(bands, size)
+    few = np.any((labels != 0) & (labels < k), axis=1, keepdims=True)
+    shown = may & (labels >= max(MIN_CALIBRATION, k)) & ~few & (numbers | precision.exact)
     exact = measure(counts, policy.coding, Metric.READY)
-    if not policy.precision.exact:
-        may &= numbers
-    return shown_rates(show(exact, may, policy.precision, routes), policy.precision)
+    rates = shown_rates(show(exact, shown.ravel(), precision, routes), precision)
+    return [rates[at : at + size] for at in range(0, len(rates), size)]
 
 
 def _completeness(precision: Precision, labelled: SliceCounts) -> Floats:
@@ -503,6 +534,8 @@ def _completeness(precision: Precision, labelled: SliceCounts) -> Floats:
     first (below k: received counts as 0, requested is left out).
     """
     k, (received, requested) = precision.k, by_stratum(labelled)
+    asked = requested.any(axis=0)
+    received, requested = received[:, asked], requested[:, asked]
     bands, missing = precision.support(requested), requested - received
     banded = precision.nearest(divide(precision.support(received), bands))
     share = np.select(
@@ -514,25 +547,38 @@ def _completeness(precision: Precision, labelled: SliceCounts) -> Floats:
     return np.where(np.isinf(least), np.nan, least)
 
 
-def _row(
-    text: str,
-    index: int,
-    tables: dict[Metric, _MetricRows],
-    beside: _Beside,
-) -> SliceRow:
-    rates = {m: rate for m, t in tables.items() if (rate := t.rates[index]) is not None}
-    if not any(metric.labelled for metric in rates):
-        beside = _Beside()  # the row looks like any hidden one
-    return SliceRow(
-        slice=text,
-        states={metric: table.states[index] for metric, table in tables.items()},
-        rates=rates,
-        gaps={m: shown for m, t in tables.items() if (shown := t.gaps[index]) is not None},
-        as_labelled={m: x for m, t in tables.items() if (x := t.as_labelled[index]) is not None},
-        calibration=beside.calibration,
-        completeness=beside.completeness,
-        agreement=beside.agreement,
+def _rows(
+    slices: Sequence[str], tables: Mapping[Metric, _MetricRows], beside: Sequence[_Beside]
+) -> Iterator[SliceRow]:
+    """Rows from the columns of all metrics."""
+    each = tables.values()
+    columns = (
+        zip(*(table.states for table in each), strict=True),
+        zip(*(table.rates for table in each), strict=True),
+        zip(*(table.gaps for table in each), strict=True),
+        zip(*(table.as_labelled for table in each), strict=True),
     )
+    for text, states_, rates, gaps, as_labelled, found in zip(
+        slices, *columns, beside, strict=True
+    ):
+        shown = _known_of(tables, rates)
+        # Without labelled rates the row looks like any hidden one.
+        more = found if any(metric.labelled for metric in shown) else _Beside()
+        yield SliceRow(
+            slice=text,
+            states=dict(zip(tables, states_, strict=True)),
+            rates=shown,
+            gaps=_known_of(tables, gaps),
+            as_labelled=_known_of(tables, as_labelled),
+            calibration=more.calibration,
+            completeness=more.completeness,
+            agreement=more.agreement,
+        )
+
+
+def _known_of(metrics: Iterable[Metric], items: Sequence[_T | None]) -> dict[Metric, _T]:
+    """Items of the metrics that have one."""
+    return {m: item for m, item in zip(metrics, items, strict=True) if item is not None}
 
 
 def _spreads(

@@ -36,6 +36,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import starmap
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
@@ -99,11 +101,15 @@ def states(
     levels: list[Verdict | None],
 ) -> list[State]:
     """The states of one metric, row by row."""
-    flags = zip(shown.tolist(), enough.tolist(), mature.tolist(), strict=True)
-    return [
-        state(*row, verdicts)
-        for row, verdicts in zip(flags, zip(gaps, levels, strict=True), strict=True)
-    ]
+    rows = zip(shown.tolist(), enough.tolist(), mature.tolist(), gaps, levels, strict=True)
+    return list(starmap(_state_of, rows))
+
+
+@cache
+def _state_of(
+    shown: bool, enough: bool, mature: bool, gap: Verdict | None, level: Verdict | None
+) -> State:
+    return state(shown, enough, mature, (gap, level))
 
 
 def with_crossing(state: State) -> State:

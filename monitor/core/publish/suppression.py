@@ -13,7 +13,6 @@ edge of the band of the labels on the other side.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isnan
 
 import numpy as np
 
@@ -51,6 +50,19 @@ class ShownColumns:
     support: Int64s
     trials: Floats
     step: Floats
+
+    def rows(self, at: slice) -> ShownColumns:
+        """Some rows alone."""
+        return ShownColumns(
+            self.metric,
+            self.shown[at],
+            self.value[at],
+            self.at_least[at],
+            self.at_most[at],
+            self.support[at],
+            self.trials[at],
+            self.step[at],
+        )
 
     @property
     def points(self) -> tuple[Floats, Floats]:
@@ -229,7 +241,12 @@ def shown_gaps(
 
 def known(numbers: Floats) -> list[float | None]:
     """The numbers as a list, None for NaN."""
-    return [None if isnan(x) else x for x in numbers.tolist()]
+    away = np.isnan(numbers)
+    if not away.any():
+        return list(numbers.tolist())
+    found = numbers.astype(object)
+    found[away] = None
+    return list(found.tolist())
 
 
 def _weights(metric: Metric, routes: RouteLabels | None) -> tuple[Floats | float, Floats | float]:

@@ -24,6 +24,7 @@ effects); Hall (1982), Biometrika 69 (the skewness term).
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -132,11 +133,31 @@ class Evidence:
         )
         return replace(self, value=value, support=support)
 
-    def row(self, index: int) -> Evidence:
-        """One row alone."""
-        at = np.s_[..., index : index + 1]
-        columns = (self.value, self.support, self.hits, self.alone, self.shared)
-        return Evidence(*(column[at] for column in columns))
+    @classmethod
+    def together(cls, parts: Sequence[Evidence]) -> Evidence:
+        """Rows of several rates, one after the other: all cost as much as one does."""
+        return cls(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
+
+    def __iter__(self) -> Iterator[Floats]:
+        """The columns, in their order; all have a last axis S."""
+        return iter((self.value, self.support, self.hits, self.alone, self.shared))
+
+    def rows(self, at: slice) -> Evidence:
+        """Some rows alone."""
+        return Evidence(*(column[..., at] for column in self))
+
+    @property
+    def exchanged(self) -> Evidence:
+        """The same of the other route's share."""
+        both = (column[::-1] for column in (self.hits, self.alone, self.shared))
+        return Evidence(1 - self.value, self.support, *both)
+
+    @classmethod
+    def bounds_of(cls, parts: Sequence[Evidence], z: float) -> list[tuple[Floats, Floats]]:
+        """The bounds of each of several rates, computed together."""
+        edges = np.cumsum([len(part.value) for part in parts])[:-1]
+        lower, upper = cls.together(parts).bounds(z)
+        return list(zip(np.split(lower, edges), np.split(upper, edges), strict=True))
 
     def bounds(self, z: float) -> tuple[Floats, Floats]:
         """Lower and upper bound at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
@@ -147,9 +168,9 @@ class Evidence:
         sampled = (self.shared > 0).any(axis=0) & ~np.isnan(self.value)
         if not sampled.any():
             return lower, upper
-        exchanged = (x[::-1] for x in (self.hits, self.alone, self.shared))
-        above = 1 - Evidence(1 - self.value, self.support, *exchanged)._least(z)
-        lower = np.where(sampled, np.minimum(self._least(z), self.value), lower)
+        least = Evidence.together([self, self.exchanged])._least(z)
+        below, above = least[: len(sampled)], 1 - least[len(sampled) :]
+        lower = np.where(sampled, np.minimum(below, self.value), lower)
         return lower, np.where(sampled, np.maximum(above, self.value), upper)
 
     def support_at(self, rate: Floats) -> Floats:

@@ -24,8 +24,9 @@ Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -37,19 +38,6 @@ from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata, post_strata, production
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
-_Columns = TypeVar("_Columns", bound="DataclassInstance")
-
-
-def one_row(columns: _Columns, index: int) -> _Columns:
-    """One row of parallel arrays, to be compared with all of another table."""
-    arrays = ((f.name, getattr(columns, f.name)) for f in fields(columns))
-    at = slice(index, index + 1)
-    return replace(columns, **{k: x[at] for k, x in arrays if isinstance(x, np.ndarray)})
 
 
 class Points(Protocol):
@@ -194,10 +182,11 @@ class Measured:
 
     def columns(self, z: float) -> RateColumns:
         """The rates with their bounds at a normal quantile."""
-        worst, best = self.extremes
-        lower, upper = worst.bounds(z)
-        if best is not worst:
-            _, upper = best.bounds(z)
+        (found,) = columns_of([self], z)
+        return found
+
+    def with_bounds(self, lower: Floats, upper: Floats) -> RateColumns:
+        """The rates with bounds that the evidence gives."""
         return RateColumns(
             self.metric,
             self.evidence.value,
@@ -211,12 +200,26 @@ class Measured:
 
     def row(self, index: int) -> Measured:
         """One row alone, to be compared with all of another table."""
-        at = slice(index, index + 1)
+        return self.rows(slice(index, index + 1))
+
+    def rows(self, at: slice) -> Measured:
+        """Some rows alone."""
         worst, best = self.extremes
-        one = worst.row(index)
-        ends = (one, one if best is worst else best.row(index))
+        one = worst.rows(at)
+        ends = (one, one if best is worst else best.rows(at))
         columns = (self.trialless[at], self.hits[at], self.misses[at], self.route_labels[at])
-        return Measured(self.metric, self.evidence.row(index), ends, *columns)
+        return Measured(self.metric, self.evidence.rows(at), ends, *columns)
+
+
+def columns_of(tables: Sequence[Measured], z: float) -> list[RateColumns]:
+    """Each of several tables with bounds at a normal quantile; all cost little more than one."""
+    ends = {id(end): end for table in tables for end in table.extremes}
+    found = dict(zip(ends, Evidence.bounds_of([*ends.values()], z), strict=True))
+    return [
+        table.with_bounds(found[id(worst)][0], found[id(best)][1])
+        for table in tables
+        for worst, best in (table.extremes,)
+    ]
 
 
 def measure(
@@ -247,6 +250,16 @@ def in_band(counts: SliceCounts, band: int) -> SliceCounts:
     """The counts of the strata of one score band."""
     columns = decode_strata(counts.strata).band == band
     return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
+
+
+def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
+    """Rows of every slice in the lowest score band, then in the next one, and so on.
+
+    Each has 0 in the strata of other bands, and so the rates that :func:`in_band` gives it.
+    """
+    inside = decode_strata(counts.strata).band == np.arange(bands)[:, None]
+    values = np.where(inside[:, None, :, None], counts.values, 0)
+    return SliceCounts(counts.slices * bands, counts.strata, np.concatenate(values))
 
 
 def _plain(counts: SliceCounts, metric: Metric) -> Measured:

@@ -45,12 +45,10 @@ class Comparisons:
     Attributes:
         streams: one a row.
         rows: position of each stream's slice among the slices of the group-by.
-        reversed: whether the reference would be worse off, a flag a row.
     """
 
     streams: tuple[Stream, ...]
     rows: tuple[int, ...]
-    reversed: tuple[bool, ...]
 
 
 @lru_cache(_KEPT)
@@ -78,7 +76,7 @@ def comparisons(
     """
     slices = declared_slices(group, coding)
     if kind is not StreamKind.LEVEL and not _has_reference(group, slices):
-        return Comparisons((), (), ())
+        return Comparisons((), ())
     limits = [_limit(contract.limits_of(group.name, text), metric, kind) for text in slices]
     found = [
         (Stream(contract.name, group.name, metric, kind, text, reference, direction, limit), row)
@@ -86,11 +84,7 @@ def comparisons(
         if limit is not None and MISSING not in parse_atom(text).values()
         for reference, direction in _looks(group, text, kind)
     ]
-    return Comparisons(
-        tuple(stream for stream, _ in found),
-        tuple(row for _, row in found),
-        tuple(stream.direction is Direction.REFERENCE_WORSE for stream, _ in found),
-    )
+    return Comparisons(tuple(stream for stream, _ in found), tuple(row for _, row in found))
 
 
 def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, ...]:

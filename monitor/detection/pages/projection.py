@@ -181,11 +181,6 @@ def gap_log_e(counts: PairCounts, level: Floats, limit: npt.ArrayLike) -> Floats
     return pair_log_e(counts, gap_alternatives(counts, level, limit), limit)
 
 
-def ratio_log_e(counts: PairCounts, level: Floats, limit: float) -> Floats:
-    """Log e-values that rate_b / rate_a is below the limit; else as :func:`gap_log_e`."""
-    return pair_log_e(counts, ratio_alternatives(counts, level, limit), 0.0, 1 / limit)
-
-
 def pair_log_e(
     counts: PairCounts,
     alternatives: tuple[Floats, Floats],

@@ -15,9 +15,10 @@ import numpy as np
 from monitor.core.counts.cells import Counts, Int64s, merge
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.periods import POOL_PERIOD
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.evaluate.blocks.family_state import PaneRun
-from monitor.evaluate.blocks.merge_maps import MAP_SPAN, POOL_PERIOD, MapCounts, Recent
+from monitor.evaluate.blocks.merge_maps import MAP_SPAN, MapCounts, Recent
 from monitor.evaluate.blocks.release_blocks import OpenBlock, ReleaseBlocks, Stretch
 from monitor.evaluate.blocks.units import Gate
 from monitor.evaluate.blocks.windows import split_panes

@@ -214,7 +214,10 @@ class FamilyState:
 
         Where earlier publications know of its instants, these are parts of rows.
         """
-        start = max(self.of(labels)[0], default=0)
+        return self.parts_since(max(self.of(labels)[0], default=0), labels)
+
+    def parts_since(self, start: int, labels: bool) -> Rows:
+        """The parts that its rows have in common with those of what was published since then."""
         key = labels, sum(end > start for one in self.former for end in one.ends(labels))
         if key not in self._counted:
             found = [(one.known(start, labels), one.where) for one in self.former]

@@ -3,7 +3,9 @@
 A late label or decision changes a published block; whoever kept the old one can subtract. So the
 counts that are held back for a region of event time are released together, and only if in every
 block of every family each row has none of them, or at least k (labels: in each route). A region
-lies between two instants at which all families have an edge.
+lies between two instants at which all families have an edge. Rows are the parts that present and
+former ones have in common: a value that has no name now had one when the block was published
+without these counts, and may have one again when it is published with them.
 
 Changes are counted by the fewest decisions that can be behind them: within a cell the largest
 change of any counter. What nets to nothing there is not seen by any reader either. How many labels
@@ -113,7 +115,7 @@ def _regions(
             whose = None if units is None else units.take(_of(part, index, units))
             # Late decisions change the blocks of labelled rates too, and those end elsewhere.
             if all(
-                _all_enough(state, edges, index, part, whose)
+                _all_enough(state, edges, index, part, whose, since=start)
                 for state in families
                 for edges in (hours[state.family.name], state.label_edges)
             ):
@@ -126,9 +128,20 @@ def _all_enough(
     index: CellIndex,
     part: LateCounts,
     units: PaneUnits | None,
+    *,
+    since: int,
 ) -> bool:
-    """Return True when no block has a row with 1 to k - 1 changes, or mostly of one unit."""
-    rows_of = state.rows_of(labels=units is None)
+    """Return True when no block has a row with 1 to k - 1 changes, or mostly of one unit.
+
+    Args:
+        state: of the family.
+        edges: of its blocks.
+        index: what all cells mean.
+        part: the late counts of a region.
+        units: their decisions by unit; None of labels.
+        since: where the region begins.
+    """
+    rows_of = state.parts_since(since, labels=units is None)
     at, size = np.searchsorted(index.cells, part.cells), rows_of.size
     rows = rows_of.of(index)[at]
     block = np.searchsorted(edges, part.hours * HOUR, side="right")

@@ -18,25 +18,22 @@ from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.privacy.bands import Precision
 from monitor.core.privacy.dominance import shared_rows
 from monitor.core.privacy.families import SliceFamily
+from monitor.core.privacy.periods import (
+    CELL_LABEL_PERIOD,
+    CELL_PERIOD,
+    LABEL_PERIOD,
+    OTHER_LABEL_PERIOD,
+    OTHER_PERIOD,
+    POOL_PERIOD,
+)
 from monitor.core.privacy.pooling import Flow, MergeMap, decisions_of, label_map, merge_map
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY
 from monitor.evaluate.blocks.family_state import Bools, FamilyState, kept_out
 from monitor.evaluate.blocks.stopped import stopped_slices, without_stopped
 from monitor.ports import PaneUnits
 
 MAP_SPAN = 28 * DAY
 """Span of counts that a merge map is made from."""
-
-OTHER_PERIOD, POOL_PERIOD, CELL_PERIOD = 8 * HOUR, DAY, 2 * DAY
-"""Longest that a group-by may have to wait for k decisions of one row, on average.
-
-What comes slower is pooled: a value of one attribute, a cell of several. Where even ``__other__``
-comes slower than k in eight hours (few decisions), nobody waits for it and it is left out."""
-
-LABEL_PERIOD, CELL_LABEL_PERIOD, OTHER_LABEL_PERIOD = 10 * DAY, 14 * DAY, 2 * DAY
-"""The same for labels of one route: a value that comes slower than the first is pooled, a cell than
-the second. Where even what is pooled comes slower than the first, or than the third if no listed
-value is in it, its labels are taken as not given."""
 
 POOLING_HYSTERESIS = 2
 """What is in stays in until it comes this much slower: a row near the limit would be in one week

@@ -78,7 +78,7 @@ class UnitRows:
 
     Attributes:
         at: start of the 5-minute pane, microseconds.
-        cells: cell id.
+        cells: position of the cell in the index.
         buckets: bucket of the unit.
         n: how many.
     """
@@ -89,14 +89,14 @@ class UnitRows:
     n: Int64s
 
     @classmethod
-    def of(cls, deltas: Sequence[StoredDelta]) -> UnitRows | None:
+    def of(cls, deltas: Sequence[StoredDelta], index: CellIndex) -> UnitRows | None:
         """Decisions by unit in the deltas; None where no decision named a unit."""
         parts = [(delta, delta.units) for delta in deltas if delta.units is not None]
         if not parts:
             return None
         return cls(
             pane_start(np.concatenate([d.panes[u.rows] for d, u in parts]), Grain.MINUTES5),
-            np.concatenate([delta.cells[units.rows] for delta, units in parts]),
+            np.concatenate([np.searchsorted(index.cells, d.cells)[u.rows] for d, u in parts]),
             np.concatenate([units.places % UNIT_COUNTS for _, units in parts]),
             np.concatenate([units.n for _, units in parts]),
         )
@@ -107,18 +107,15 @@ class UnitRows:
 
     def split(self, gate: Gate, index: CellIndex, left_out: Bools) -> tuple[UnitRows, UnitRows]:
         """Those of decisions that may be published, by the same gate, and of those held back."""
-        cell = np.searchsorted(index.cells, self.cells)
-        probe = decode_strata(index.strata[cell]).probe  # nobody's
-        held = gate.late(self.at) | (left_out[cell] & ~gate.early(self.at))
+        probe = decode_strata(index.strata).probe[self.cells]  # nobody's
+        held = gate.late(self.at) | (left_out[self.cells] & ~gate.early(self.at))
         return self.take(~held & ~probe), self.take(held & ~probe)
 
     def panes(self, grain: Grain, index: CellIndex, *, late: bool = False) -> PaneUnits:
         """Added up by pane and atom."""
-        atoms, atom_of = np.unique(
-            index.atoms[np.searchsorted(index.cells, self.cells)], return_inverse=True
-        )
-        key = pane_of(self.at, grain) * max(len(atoms), 1) + atom_of
-        rows, row_of = np.unique(key, return_inverse=True)
+        atoms, atom_of = np.unique(index.atoms, return_inverse=True)
+        key = pane_of(self.at, grain) * max(len(atoms), 1) + atom_of[self.cells]
+        rows, row_of = _numbered(key)
         counts = np.zeros((len(rows), UNIT_COUNTS), np.int64)
         np.add.at(counts, (row_of, self.buckets), self.n)
         panes, positions = np.divmod(rows, max(len(atoms), 1))
@@ -142,6 +139,8 @@ class RowUnits:
 
     def of_pane(self, pane: int) -> UnitTally:
         """Those of one pane."""
+        if not len(self.panes):
+            return UnitTally()  # no router names units: asked of every pane of every family
         first, end = np.searchsorted(self.panes, [pane, pane + 1])
         return self._tally(slice(int(first), int(end)), pane * self.grain // DAY)
 
@@ -161,3 +160,13 @@ class RowUnits:
         counts = np.zeros((self.size, UNIT_COUNTS), np.int64)
         np.add.at(counts, rows[rows >= 0], self.counts[part][rows >= 0])
         return UnitTally({day: counts})
+
+
+def _numbered(keys: Int64s) -> tuple[Int64s, Int64s]:
+    """Distinct keys in order, and the position of each; without sorting those close together."""
+    low, end = (int(keys.min()), int(keys.max()) + 1) if len(keys) else (0, 0)
+    if end - low > len(keys):
+        return np.unique(keys, return_inverse=True)
+    there = np.zeros(end - low, bool)
+    there[keys - low] = True
+    return np.flatnonzero(there) + low, (np.cumsum(there) - 1)[keys - low]

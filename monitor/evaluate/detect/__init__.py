@@ -1,1 +1,3 @@
 """Cohorts of labelled decisions go through detection, in order and once."""
+
+__all__ = ["cohorts_in_order", "inputs"]

@@ -127,7 +127,7 @@ class ClosedHours:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """What became of an hour.
+    """Outcome of an hour.
 
     Attributes:
         cohort: as it is frozen.

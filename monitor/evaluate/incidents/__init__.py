@@ -1,1 +1,3 @@
 """Incidents: how they begin, are acknowledged and end."""
+
+__all__ = ["book", "incidents"]

@@ -216,7 +216,7 @@ class ShownIncidents:
 
 
 def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
-    """Who is worse off: as the slice's own crossing says, and else as its shown gap does."""
+    """The side that is worse off, by the slice's own crossing, and else by its shown gap."""
     if known.kind is StreamKind.LEVEL:
         return Behind.LEVEL
     where = known.incident.group_by, known.incident.slice

@@ -135,7 +135,7 @@ def _beside(metric: Metric, rate: float | None, gap: float | None) -> float | No
 def _turned(
     gap: ShownGap, limit: float, metric: Metric, *, of_slice: bool
 ) -> Callable[[tuple[float, float]], bool]:
-    """Whether a rate that may be so much lower or higher turns the verdict."""
+    """Return True when a rate that may be so much lower or higher turns the verdict."""
     assert gap.lower is not None and gap.upper is not None  # noqa: S101, PT018 - decided
     lower, upper = gap.lower, gap.upper
     rises_with_rate = (metric not in HARMED_BY_LESS) == of_slice

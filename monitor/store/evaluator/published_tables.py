@@ -89,11 +89,46 @@ def write_published(
     if snapshot.watermark is None or snapshot.watermark < 0:
         return None
     day = to_datetime(snapshot.watermark).date()
-    known = before.snapshot if before is not None and before.day == day else None
+    known = None if before is None else _shown_on(connection, day, before)
     rows, stale = _rows_of(snapshot, known), None if known is None else _rows_of(known, snapshot)
     for table, wanted in rows.items():
         _replace(connection, table, day, wanted, None if stale is None else stale[table])
     return Publication(day, snapshot)
+
+
+def _shown_on(connection: sa.Connection, day: date, before: Publication) -> Snapshot | None:
+    """What the tables show on a day; None where that is not known.
+
+    A new day begins with a copy of the rows of the last one, made by the database: most of them
+    stay the same.
+    """
+    copied = before.day == day or all(
+        _copy(connection, table, before.day, day) == size
+        for table, size in _sizes(before.snapshot).items()
+    )
+    return before.snapshot if copied else None
+
+
+def _copy(connection: sa.Connection, table: sa.Table, old: date, new: date) -> int:
+    """Make the rows of one day those of another one; returns how many there are."""
+    connection.execute(sa.delete(table).where(table.c.day == new))
+    names = [column.name for column in table.columns if column.name != "day"]
+    rows = sa.select(sa.literal(new, table.c.day.type), *(table.c[name] for name in names))
+    copy = sa.insert(table).from_select(["day", *names], rows.where(table.c.day == old))
+    return connection.execute(copy.execution_options(preserve_rowcount=True)).rowcount
+
+
+def _sizes(snapshot: Snapshot) -> dict[sa.Table, int]:
+    """Numbers of rows of every table."""
+    groups = list(_groups(snapshot))
+    slices = [row for _, _, rows in groups for row in rows]
+    return {
+        published_contract: len(snapshot.contracts),
+        published_limit: sum(1 for _ in _limits(snapshot)),
+        published_window: sum(1 for _ in _windows(groups)),
+        published_rate: sum(len(row.states) for row in slices),
+        published_calibration: sum(len(row.calibration) for row in slices),
+    }
 
 
 def _rows_of(snapshot: Snapshot, other: Snapshot | None) -> dict[sa.Table, _Rows]:

@@ -136,7 +136,7 @@ class EvaluatorStore:
         return number
 
     def _shown_by(self, epoch: int, number: int) -> Publication | None:
-        """What the published tables show, if nobody wrote since this Snapshot of ours.
+        """Content of the published tables, if nobody wrote since this Snapshot of ours.
 
         Whoever else writes them raises the epoch, and a restore brings older numbers back.
         """

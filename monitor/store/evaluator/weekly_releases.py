@@ -87,16 +87,16 @@ def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
 
 
 def stored_report(
-    connection: sa.Connection, week: IsoWeek, number: int | None = None, against: int | None = None
+    connection: sa.Connection, week: IsoWeek, number: int | None = None
 ) -> StoredReport | None:
     """A revision of a week with what belongs to its report; None where it is not kept.
+
+    Changes are since the newest earlier revision that is signed, else the first: both are kept.
 
     Args:
         connection: of the store.
         week: which.
         number: of the revision; by default the newest.
-        against: number of the revision that changes are told against. By default the newest
-            earlier one that somebody has signed, else the first: both are kept.
     """
     newest = find_revision(connection, week.name)
     found = newest if number is None else find_revision(connection, week.name, number)
@@ -105,9 +105,8 @@ def stored_report(
     history = tuple(weeks_before(connection, week, WEEKS_BEFORE))
     before = next((one for one in history if one.week == week.before.name), None)
     signatures = tuple(read_signatures(connection, week.name))
-    if against is None:
-        signed = (one.revision for one in signatures if one.revision < found.number)
-        against = max(signed, default=1)
+    signed = (one.revision for one in signatures if one.revision < found.number)
+    against = max(signed, default=1)
     earlier = find_revision(connection, week.name, against) if against != found.number else None
     return StoredReport(found, newest.number, before, signatures, earlier, history)
 
@@ -172,7 +171,7 @@ def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Sig
 
 
 def thin_before(engine: sa.Engine, before: int) -> None:
-    """Of weeks that ended before an instant, keep the first and newest revision, and signed ones.
+    """Keep the first, newest and signed revisions of weeks that ended before an instant.
 
     Args:
         engine: the store.

@@ -19,11 +19,9 @@ from monitor.core.publish.snapshot import (
     WindowTable,
     decode,
 )
-from monitor.core.time import DAY, to_datetime
+from monitor.core.publish.waiting import is_behind
+from monitor.core.time import to_datetime
 from monitor.store.evaluator.records import RecordStore
-
-USUAL = 2 * DAY
-"""What is published ends with a UTC day, so it is usually up to a day and a half old."""
 
 FIRST_DECISIONS = "its first whole UTC day with enough decisions"
 FIRST_LABELS = "its first complete labels"
@@ -83,7 +81,7 @@ def _waits(period: Period | None, known: int | None, first: str, more: str) -> s
     """Data that a period waits for; ``known`` is how far its data have come."""
     if period is None:
         return first
-    return more if known is not None and known - period.end > USUAL else ""
+    return more if is_behind(period, known) else ""
 
 
 def _end(period: Period | None) -> datetime | None:

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 LARGEST = 1 << 20
 STREAMS = 3
 LATER = (
-    *("alembic.command", "alembic.config", "jinja2", "pandas", "river.drift"),
+    *("alembic.command", "alembic.config", "jinja2", "pandas", "river.base", "river.stats"),
     *("scipy.optimize", "scipy.sparse", "sqlalchemy.dialects.sqlite"),
     *("alerts.http", "consumers.receiving", "consumers.sources.kafka_source", "monitor.web"),
 )

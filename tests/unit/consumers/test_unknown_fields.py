@@ -273,7 +273,7 @@ def test_an_id_is_its_digits_and_a_time_its_instant() -> None:
     found, _ = read(codec(), *same, decision(decision_id="-17", unit=3))
     assert found.texts == ["-17"] * 3
     assert len(set(found.ts.tolist())) == 1
-    assert found.units == [None, None, "3"]
+    assert found.units == ["", "", "3"]
     label = lesson.label("-17", at, True)
     numbers = {"decision_id": -17, "decided_at": millis}
     moment = {"labelled_at": round((at.timestamp() + 1200) * 1000)}

@@ -14,6 +14,7 @@ from alerts.exposition.catalogue import CATALOGUE
 from monitor.cli import cli
 from monitor.commands.db import command as db
 from monitor.core.contract import State
+from monitor.core.privacy import periods
 from monitor.core.privacy.bands import STEPS, Precision, edges
 from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.time import DAY, HOUR, WINDOWS
@@ -52,15 +53,27 @@ def test_k_and_what_follows_from_it() -> None:
 
 
 def test_the_periods_are_those_of_the_release() -> None:
-    assert f"slower than k in {release.POOL_PERIOD // HOUR} hours" in row("pooling")
-    assert f"slower than k in {release.CELL_PERIOD // HOUR} hours" in row("pooling")
+    assert f"slower than k in {periods.POOL_PERIOD // HOUR} hours" in row("pooling")
+    assert f"slower than k in {periods.CELL_PERIOD // HOUR} hours" in row("pooling")
     assert f"the last {release.MAP_SPAN // DAY} days" in row("pooling")
-    assert f"slower than k in {release.OTHER_PERIOD // HOUR} hours" in row("leaving out")
+    assert f"slower than k in {periods.OTHER_PERIOD // HOUR} hours" in row("leaving out")
     slow = row("labels that come slowly")
-    assert f"of a route in {release.LABEL_PERIOD // DAY} days" in slow
-    assert f"(a cell of an intersection: in {release.CELL_LABEL_PERIOD // DAY})" in slow
-    assert f"(`__other__` alone: in {release.OTHER_LABEL_PERIOD // DAY})" in slow
+    assert f"of a route in {periods.LABEL_PERIOD // DAY} days" in slow
+    assert f"(a cell of an intersection: in {periods.CELL_LABEL_PERIOD // DAY})" in slow
+    assert f"(`__other__` alone: in {periods.OTHER_LABEL_PERIOD // DAY})" in slow
     assert f"on a stride of {LABEL_STRIDE // DAY} days" in row("one order of group-bys")
+
+
+def test_each_invariant_is_one_function_with_one_property_test() -> None:
+    table = PAGE.partition("### The invariants")[2].partition("\n\nA chain")[0]
+    named = [re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", row) for row in table.splitlines()]
+    found = [cells for cells in named if len(cells) > 1]
+    assert len(found) == 3
+    for (function, module), (check, tests) in found:
+        assert f"\ndef {function}(" in (ROOT / module).read_text()
+        before, _, after = (ROOT / tests).read_text().partition(f"def {check}(")
+        assert after
+        assert "@given(" in before.rpartition("def ")[2], "it is a property test"
 
 
 def test_how_long_things_are_kept() -> None:

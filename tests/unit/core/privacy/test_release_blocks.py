@@ -178,13 +178,19 @@ class TestAdvance:
     @given(
         st.lists(st.tuples(*[st.integers(0, 15)] * 4), min_size=1, max_size=30),
         st.sampled_from([2, 5, 11]),
+        st.sets(st.integers(1, 30)),
     )
-    def test_blocks_of_a_family_are_unions_of_its_parents(
-        self, counts: list[tuple[int, ...]], k: int
-    ) -> None:
-        parent = edges(hours([(a + b, c + d) for a, b, c, d in counts]), 2, k=k)
-        child = edges(hours(counts), 4, k=k, allowed=set(parent))
-        assert set(child) <= set(parent)
+    def test_time_is_laminar(self, counts: list[tuple[int, ...]], k: int, before: set[int]) -> None:
+        """Blocks are unions of those that are refined, and of former ones; all rows have enough."""
+        sums = [(a + b, c + d) for a, b, c, d in counts]
+        former = {hour * HOUR for hour in before}
+        parent = edges(hours(sums), 2, k=k, allowed=former)
+        child = edges(hours(counts), 4, k=k, allowed={*parent})
+        assert {*child} <= {*parent} <= former
+        for made, rows in ((parent, sums), (child, counts)):
+            for start, end in pairwise([0, *made]):
+                inside = np.sum(rows[start // HOUR : end // HOUR], axis=0)
+                assert not ((inside > 0) & (inside < k)).any()
 
 
 class TestBetweenHours:

@@ -279,3 +279,17 @@ def test_river_is_imported_only_when_labels_come() -> None:
         "assert 'river' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_a_detector_loads_no_data_sets_and_none_of_what_they_need() -> None:
+    """River's package of detectors would: a second of CPU, and memory, in every process."""
+    tuned = f"ChangeDetectors(Metric.TPR).feed(bytes([1, 0]) * {EARLY_LABELS})"
+    program = (
+        "import sys; from monitor.core.contract import Metric;"
+        "from monitor.detection.advisory.river_detectors import ChangeDetectors;"
+        f"{tuned}; print(*{{'river.datasets', 'pandas', 'sklearn'}} & sys.modules.keys())"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == []

@@ -22,7 +22,12 @@ from monitor.detection.pages.gap_tests import (
     HourlyGaps,
     add_hour,
 )
-from monitor.detection.pages.projection import PairCounts, gap_log_e, ratio_log_e
+from monitor.detection.pages.projection import (
+    PairCounts,
+    gap_log_e,
+    pair_log_e,
+    ratio_alternatives,
+)
 from monitor.detection.pages.streams import Direction, StreamKind
 
 CODING = coding(a="uvw")
@@ -211,7 +216,8 @@ def test_ratios_are_bet_on_with_the_arms_of_their_direction(reference: str) -> N
         mine, theirs = (tally(one, Metric.SELECTION, rows) for rows in ([row], others))
         a, b = (theirs, mine) if stream.direction is Direction.SLICE_WORSE else (mine, theirs)
         counts = PairCounts(*(np.array([x]) for x in (*a, *b)))
-        wanted = ratio_log_e(counts, np.array([USUAL[Metric.SELECTION]]), float(RATIO))
+        rates = ratio_alternatives(counts, np.array([USUAL[Metric.SELECTION]]), float(RATIO))
+        wanted = pair_log_e(counts, rates, 0.0, 1 / float(RATIO))
         assert log_e == pytest.approx(wanted[0])
 
 

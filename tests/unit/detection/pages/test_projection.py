@@ -19,9 +19,9 @@ from monitor.detection.pages.projection import (
     PairLevel,
     gap_alternatives,
     gap_log_e,
+    pair_log_e,
     project,
     ratio_alternatives,
-    ratio_log_e,
     thin,
     thin_labels,
     trials,
@@ -124,6 +124,11 @@ def test_expected_e_is_at_most_one_over_the_null(design: tuple[int, int, float, 
     e = e_values(n_a, n_b, level, limit)
     means = [expectation(e, np.full(n_a, a), np.full(n_b, b)) for a, b in edge + inside]
     assert np.max(means) <= 1 + 1e-12
+
+
+def ratio_log_e(counts: PairCounts, level: Floats, limit: float) -> Floats:
+    """Log e-values that rate_b / rate_a is below the limit, as bets of a ratio have them."""
+    return pair_log_e(counts, ratio_alternatives(counts, level, limit), 0.0, 1 / limit)
 
 
 def ratio_e_values(n_a: int, n_b: int, level: float, limit: float) -> Floats:
