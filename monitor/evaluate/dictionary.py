@@ -26,6 +26,7 @@ class CellDictionary:
         self._meaning = _meaning(stored.rows())
         self._texts = stored.atom_texts()
         self._versions = stored.version_texts()
+        self._learned: set[int] = set()
         self._coarse: dict[int, int] = {}
         self.fresh: dict[int, tuple[int, int, int]] = {}
         self._index: CellIndex | None = None
@@ -36,7 +37,12 @@ class CellDictionary:
         Raises:
             StoreError: the store does not say what a cell means.
         """
-        unknown = [cell for cell in np.unique(cells).tolist() if not self._knows(cell)]
+        new = set(cells.tolist()) - self._learned
+        if new:
+            self._require(sorted(cell for cell in new if not self._knows(cell)))
+            self._learned |= new
+
+    def _require(self, unknown: list[int]) -> None:
         if not unknown:
             return
         self._meaning |= _meaning(self._stored.rows(unknown))
@@ -59,9 +65,8 @@ class CellDictionary:
 
     def coarse(self, cells: Int64s) -> Int64s:
         """The atom x route cell that each fine cell belongs to."""
-        unique, inverse = np.unique(cells, return_inverse=True)
-        table = [self._coarse.get(cell) or self._coarsen(cell) for cell in unique.tolist()]
-        return np.array(table, np.int64)[inverse]
+        table = [self._coarse.get(cell) or self._coarsen(cell) for cell in cells.tolist()]
+        return np.array(table, np.int64)
 
     def _coarsen(self, cell: int) -> int:
         atom, code, _ = self._meaning[cell]

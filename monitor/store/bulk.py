@@ -8,25 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from monitor.core.counts.cells import Int64s
 
 Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 
 _CHUNK = 5_000  # rows of one VALUES list: its text stays far below SQLite's limits
-_TOGETHER = 50  # rows that SQLite inserts by one statement: a third of the time goes into each call
+_TOGETHER = 20  # rows that SQLite inserts by one statement: a third of the time goes into each call
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 # Element type and its binary form, by the kind of a column.
 _BIGINT, _BOOLEAN = (20, ">i8"), (16, "?")
-_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,8 @@ def insert(
         return 0
     names, nothing = ", ".join((*columns, *zeros)), ["0"] * len(zeros)
     if connection.dialect.name == "sqlite":
-        rows = list(zip(*map(_listed, columns.values()), strict=True))
         marks = ", ".join([*("?" * len(columns)), *nothing])
-        return _insert_rows(connection, (f"{table.name} ({names})", marks, conflict), rows)
+        return _insert_rows(connection, (f"{table.name} ({names})", marks, conflict), columns)
     given = ", ".join(["*", *nothing])
     query = f"INSERT INTO {table.name} ({names}) SELECT {given} FROM {_unnest(table, columns)}"
     return connection.exec_driver_sql(
@@ -93,21 +91,30 @@ def insert(
 
 
 def _insert_rows(
-    connection: sa.Connection, statement: tuple[str, str, str], rows: Sequence[tuple[Any, ...]]
+    connection: sa.Connection, statement: tuple[str, str, str], columns: Columns
 ) -> int:
     """Insert by SQLite, in the order of the rows: so many at once, and what is left one by one."""
     head, marks, conflict = statement
-    whole = len(rows) - len(rows) % _TOGETHER
-    together = [
-        tuple(chain.from_iterable(rows[at : at + _TOGETHER])) for at in range(0, whole, _TOGETHER)
-    ]
+    cells, width = _by_row(columns), len(columns)
+    whole = len(cells) - len(cells) % (width * _TOGETHER)
     touched = 0
-    for number, parameters in ((_TOGETHER, together), (1, rows[whole:])):
+    for number, some in ((_TOGETHER, cells[:whole]), (1, cells[whole:])):
+        step = width * number
+        parameters = [tuple(some[at : at + step]) for at in range(0, len(some), step)]
         if parameters:
             values = ", ".join([f"({marks})"] * number)
             query = f"INSERT INTO {head} VALUES {values} ON CONFLICT {conflict}"
-            touched += connection.exec_driver_sql(query, list(parameters)).rowcount
+            touched += connection.exec_driver_sql(query, parameters).rowcount
     return touched
+
+
+def _by_row(columns: Columns) -> list[Any]:
+    """All values, row after row. Whole numbers alone need no tuple for each row."""
+    given = list(columns.values())
+    if all(isinstance(column, np.ndarray) and column.dtype == np.int64 for column in given):
+        values: list[Any] = np.stack(given, axis=1).ravel().tolist()
+        return values
+    return list(chain.from_iterable(zip(*map(_listed, given), strict=True)))
 
 
 def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
@@ -175,7 +182,14 @@ def _unnest(table: sa.Table, columns: Iterable[str]) -> str:
 def _server_type(column: sa.Column[Any]) -> str:
     kinds = {_BIGINT: "bigint", _BOOLEAN: "boolean"}
     element = _element(column)
-    return kinds[element] if element else column.type.compile(_POSTGRESQL)
+    return kinds[element] if element else column.type.compile(_postgresql())
+
+
+@cache
+def _postgresql() -> sa.Dialect:
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415 - slow to load, and SQLite has none
+
+    return postgresql.dialect()  # type: ignore[no-untyped-call]
 
 
 def copy_integers(

@@ -155,13 +155,13 @@ class Counts:
     @classmethod
     def of(cls, keys: Int64s, values: Int64s) -> Counts:
         """Sum rows of equal keys; any order of rows gives the same table."""
-        unique, inverse = np.unique(keys, return_inverse=True)
-        if len(unique) == len(keys):
-            order = np.argsort(keys, kind="stable")
-            return cls(unique, values[order])
-        total = np.zeros((len(unique), values.shape[1]), np.int64)
-        np.add.at(total, inverse, values)
-        return cls(unique, total)
+        order = np.argsort(keys, kind="stable")
+        keys, values = keys[order], values[order]
+        apart = keys[1:] != keys[:-1]
+        if apart.all():
+            return cls(keys, values)
+        first = np.append(0, np.flatnonzero(apart) + 1)
+        return cls(keys[first], np.add.reduceat(values, first, dtype=np.int64))
 
     def __neg__(self) -> Counts:
         return Counts(self.keys, -self.values)

@@ -82,6 +82,8 @@ def _sum(closed: ClosedPanes, grain: Grain, span: Span) -> Counts:
 
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
     """Rows of (pane, cell, counters) as one table a pane; equal cells are added up."""
+    if len(panes) and (panes == panes[0]).all():  # as in nearly every cycle
+        return [PaneCounts(int(grain), int(panes[0]), Counts.of(cells, values))]
     order = np.argsort(panes, kind="stable")
     panes, cells, values = panes[order], cells[order], values[order]
     edges = np.flatnonzero(np.diff(panes)) + 1

@@ -6,7 +6,7 @@ Units are those of closed panes and of what is held back, for blocks only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
+from itertools import compress, pairwise
 
 import numpy as np
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from monitor.store import bulk
 from monitor.store.schema import COUNTER_COLUMNS, UNIT_COLUMNS, counts, unit_share
 
 _COUNTS_AT_ONCE, _UNITS_AT_ONCE = 5_000, 1_000  # rows of one statement
+_KEYS = ("grain", "pane", "cell")
 SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
 """All counters of a group of rows; PostgreSQL adds whole numbers up to decimals."""
 UNIT_NAMES = ", ".join(UNIT_COLUMNS)
@@ -45,36 +46,44 @@ def add_counts(
 
     A table without ``grain`` has one grain only.
     """
-    filled = [pane for pane in panes if len(pane.counts.keys)]
+    filled = sorted((pane for pane in panes if len(pane.counts.keys)), key=_place)
     if not filled:
         return
-    sizes = [len(pane.counts.keys) for pane in filled]
-    grains = np.repeat([pane.grain for pane in filled], sizes)
-    numbers = np.repeat([pane.pane for pane in filled], sizes)
-    cells = np.concatenate([pane.counts.keys for pane in filled])
-    keys, values = _once(
-        np.stack([grains, numbers, cells]), np.concatenate([pane.counts.values for pane in filled])
-    )
+    keys, values = _rows(filled)
+    if any(_place(one) == _place(other) for one, other in pairwise(filled)):
+        keys, values = _once(keys, values)
     # Most counters are 0 in all rows of a cycle: a row is a third of the work without them.
     counted = np.asarray(values.any(axis=0), bool)
     used = list(compress(COUNTER_COLUMNS, counted))
     zeros = [name for name in COUNTER_COLUMNS if name not in used]
-    values, conflict = values[:, counted], adding_to(table, used)
-    names = ("grain", "pane", "cell", *used)
-    for start in range(0, len(values), _COUNTS_AT_ONCE):
-        rows = slice(start, start + _COUNTS_AT_ONCE)
-        columns = dict(zip(names, [*keys[:, rows].tolist(), *values[rows].T.tolist()], strict=True))
-        if "grain" not in table.c:
-            del columns["grain"]
+    names, conflict = [*_KEYS, *used], adding_to(table, used)
+    numbers = np.concatenate([keys, values[:, counted]], axis=1)
+    if "grain" not in table.c:
+        names, numbers = names[1:], numbers[:, 1:]
+    for start in range(0, len(numbers), _COUNTS_AT_ONCE):
+        columns = dict(zip(names, numbers[start : start + _COUNTS_AT_ONCE].T, strict=True))
         bulk.insert(connection, table, columns, conflict, zeros=zeros)
 
 
+def _place(pane: PaneCounts) -> tuple[int, int]:
+    return pane.grain, pane.pane
+
+
+def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
+    """Key (grain, pane and cell) and counters of every row, in the order of the panes."""
+    sizes = [len(pane.counts.keys) for pane in panes]
+    keys = np.empty((sum(sizes), len(_KEYS)), np.int64)
+    keys[:, :2] = np.repeat([_place(pane) for pane in panes], sizes, axis=0)
+    keys[:, 2] = np.concatenate([pane.counts.keys for pane in panes])
+    return keys, np.concatenate([pane.counts.values for pane in panes])
+
+
 def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
-    """Rows of equal key, the columns of ``keys``, added up: a statement may touch a row once."""
-    order = np.lexsort(keys[::-1])
-    keys, values = keys[:, order], values[order]
-    first = np.append(True, (np.diff(keys) != 0).any(axis=0))
-    return keys[:, first], np.add.reduceat(values, np.flatnonzero(first))
+    """Rows of equal key added up: a statement may touch a row once."""
+    order = np.lexsort(keys.T[::-1])
+    keys, values = keys[order], values[order]
+    first = np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))
+    return keys[first], np.add.reduceat(values, np.flatnonzero(first))
 
 
 def add_units(connection: sa.Connection, units: Iterable[PaneUnits]) -> None:

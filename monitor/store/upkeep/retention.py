@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -160,11 +162,23 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
     before = slowest - policy.aggregates
     _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
     _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
-    for table in (incident_act, incident_crossing, incident_stream):
-        kept = sa.or_(incident.c.resolved_at.is_(None), incident.c.resolved_at >= before)
-        _drop(engine, table, ~sa.exists().where(incident.c.id == table.c.incident, kept))
+    with writing(engine) as connection:
+        for table in (incident_act, incident_crossing, incident_stream):
+            connection.execute(_drop_of_incidents(table), {"before": before})
 
 
+# Statements are made once: making them costs more than asking them, of tables with nothing to go.
+
+
+@cache
+def _drop_of_incidents(table: sa.Table) -> sa.Delete:
+    """Delete what is of no incident, or of one that was resolved before an instant."""
+    resolved = incident.c.resolved_at
+    kept = sa.or_(resolved.is_(None), resolved >= sa.bindparam("before"))
+    return sa.delete(table).where(~sa.exists().where(incident.c.id == table.c.incident, kept))
+
+
+@cache
 def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
     later = column.table.alias()
     return sa.exists().where(later.c[column.name] > column)
@@ -172,7 +186,12 @@ def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
 
 def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:
     end, an_hour = pane_of(before, grain), max(1, HOUR // grain)
-    _drop_before(engine, table.c.pane, end, an_hour, table.c.grain == int(grain))
+    _drop_before(engine, table.c.pane, end, an_hour, _of_grain(table, grain))
+
+
+@cache
+def _of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
+    return table.c.grain == int(grain)
 
 
 def _drop_before(
@@ -188,15 +207,21 @@ def _starts(
     engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
 ) -> Iterator[int]:
     """Start of each run of ``step`` units that has rows below ``end``."""
-    first_of = sa.select(sa.func.min(column)).where(column < end, *also)
-    at = _FIRST
+    first_of, at = _first_of(column, *also), _FIRST
     while True:
         with reading(engine) as connection:
-            first = connection.execute(first_of.where(column >= at)).scalar()
+            first = connection.execute(first_of, {"least": at, "before": end}).scalar()
         if first is None:
             return
         yield first
         at = first + step
+
+
+@cache
+def _first_of(column: sa.Column[int], *also: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """The smallest value of a column from ``least`` on, below ``before``."""
+    within = (column < sa.bindparam("before"), column >= sa.bindparam("least"))
+    return sa.select(sa.func.min(column)).where(*within, *also)
 
 
 def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) -> None:

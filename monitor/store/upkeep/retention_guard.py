@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -25,6 +27,11 @@ FEW = 24
 """So many panes go without a question: a store of one day, or an outage of as long."""
 
 _FIRST, _LAST = -(1 << 62), 1 << 62
+_HOURS = sa.select(sa.func.count(sa.distinct(snapshot.c.stored_at // HOUR)))
+_SNAPSHOT_HOURS = (
+    _HOURS.where(snapshot.c.stored_at < sa.bindparam("before")),
+    _HOURS.where(snapshot.c.stored_at >= sa.bindparam("before")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +141,25 @@ class _Panes:
 
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
         """One look into the index for each, however many rows it has."""
-        table = self.column.table
-        where = [self.column < end]
-        if table is counts:
-            where.append(counts.c.grain == int(self.grain))
+        query, where = _first_of(self.column), {"grain": int(self.grain)}
+        if self.column.table is not counts:
+            where.clear()
         with reading(engine) as connection:
             while True:
-                query = sa.select(sa.func.min(self.column)).where(self.column >= first, *where)
-                found = connection.execute(query).scalar()
+                found = connection.execute(query, where | {"least": first, "before": end}).scalar()
                 if found is None:
                     return
                 yield found
                 first = found + 1
+
+
+@cache
+def _first_of(column: sa.Column[int]) -> sa.Select[Any]:
+    """The first pane from ``least`` on, below ``before``; of a grain where there are several."""
+    where = [column < sa.bindparam("before"), column >= sa.bindparam("least")]
+    if column.table is counts:
+        where.append(counts.c.grain == sa.bindparam("grain"))
+    return sa.select(sa.func.min(column)).where(*where)
 
 
 def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool) -> Portion:
@@ -161,9 +175,8 @@ def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact
 
 def _of_snapshots(engine: sa.Engine, before: int, kept: int) -> Portion:
     """Hours that stored Snapshots are of: one an hour is kept."""
-    hour = snapshot.c.stored_at // HOUR
     with reading(engine) as connection:
-        hours = sa.select(sa.func.count(sa.distinct(hour)))
-        deleted = connection.execute(hours.where(snapshot.c.stored_at < before)).scalar_one()
-        left = connection.execute(hours.where(snapshot.c.stored_at >= before)).scalar_one()
+        deleted, left = (
+            connection.execute(hours, {"before": before}).scalar_one() for hours in _SNAPSHOT_HOURS
+        )
     return Portion("published Snapshots", "hours", before, deleted, left, kept // HOUR)
