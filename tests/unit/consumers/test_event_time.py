@@ -236,6 +236,21 @@ def test_leaps_that_come_one_by_one_are_believed_after_a_while() -> None:
     assert found == [JUMP] * WITNESSES + [None] * 2
 
 
+def test_a_first_event_is_believed_where_half_of_what_follows_is_of_its_time() -> None:
+    assert read([FAR, T0, FAR], [])[0] == [None, TOO_OLD, None]
+    assert read([FAR, T0, T0, FAR], [])[0] == [JUMP, None, None, JUMP]
+
+
+def test_a_leap_that_is_believed_is_no_witness_of_the_next_one() -> None:
+    """Nine others are near both leaps, and one is near the first alone."""
+    first = T0 + 5 * HORIZON
+    second, between = first + 3 * HORIZON // 2, first + 3 * HORIZON // 4
+    ts = [first, second, *[between] * (WITNESSES - 1), first]
+    found, clock = read(ts, [], ShardClock(HISTORY, T0))
+    assert found == [None, JUMP, *[None] * WITNESSES]
+    assert clock.newest == between
+
+
 def test_what_is_unreadable_does_not_make_a_leap_wait() -> None:
     clock = ShardClock(HISTORY, T0)
     ts, at = np.array([FAR, T0]), np.array([0, 1])

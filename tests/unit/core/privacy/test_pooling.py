@@ -212,6 +212,14 @@ class TestLabels:
         assert kept(label_map(counts, pooling, 41)) == {"channel": (), "region": ()}
 
 
+def test_a_map_without_late_values_pools_them_too() -> None:
+    known = MergeMap({"channel": (OTHER, "a", "b"), "region": ("a", "n")})
+    assert known.without(()) is known
+    later = known.without({("channel", "a")})
+    assert later == MergeMap({"channel": (OTHER, "b"), "region": ("a", "n")})
+    assert later.name("channel=a,region=a") == f"channel={OTHER},region=a"
+
+
 def test_rows_whose_labels_are_joined_have_one_number() -> None:
     pooling = MergeMap({"channel": (OTHER, "chat", "email"), "region": (OTHER, "n")})
     coarser = MergeMap({"channel": (OTHER, "chat"), "region": (OTHER, "n")})
