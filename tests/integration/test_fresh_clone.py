@@ -21,8 +21,6 @@ REGRESSED = "language_variety=conversational"
 def run(command: list[str], folder: Path, seconds: float) -> str:
     """Standard output of a command in a process group of its own, none of which outlives it."""
     environment = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "MAKEFLAGS")}
-    # Compiled when it is imported, as ever: most of what pip would compile is never imported.
-    environment["PIP_COMPILE"] = "0"
     with (folder / "errors.txt").open("w") as errors:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors,

@@ -123,7 +123,6 @@ def run(command: list[str], where: Path) -> str:
         for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "BRANCH_"))
     }
-    clean["PIP_COMPILE"] = "0"  # what is imported is compiled then; most of an install never is
     done = subprocess.run(
         command, cwd=where, env=clean, capture_output=True, text=True, timeout=SECONDS, check=False
     )
