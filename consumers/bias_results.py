@@ -20,6 +20,7 @@ from monitor.core.bias_scores import BiasScore
 from monitor.core.time import DAY
 from monitor.ports import RecordBatch
 
+_NAME = b"bias_result"  # looked for first: few labels have it anywhere
 _MARK = re.compile(rb'"type"\s*:\s*"bias_result"')
 _EPOCH = date(1970, 1, 1)
 OLDEST = 800
@@ -48,7 +49,11 @@ class BiasResults:
             dead_letters: what becomes of results that cannot be taken.
             now: wall clock, microseconds.
         """
-        marked = [row for row, value in enumerate(records.values) if _is_result(value)]
+        marked = [
+            row
+            for row, value in enumerate(records.values)
+            if value is not None and _NAME in value and _MARK.search(value) is not None
+        ]
         if not marked:
             return records, []
         found = []
@@ -81,10 +86,6 @@ class BiasResults:
             model=result.model,
             rubric=result.rubric or "",
         )
-
-
-def _is_result(value: bytes | None) -> bool:
-    return value is not None and b"bias_result" in value and _MARK.search(value) is not None
 
 
 def _without(records: RecordBatch, rows: Collection[int]) -> RecordBatch:

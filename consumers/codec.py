@@ -216,14 +216,15 @@ def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
 
 def _micros(moments: Sequence[datetime | int]) -> Int64s:
     """Microseconds of each moment; a number is milliseconds."""
+    # Whole microseconds survive a float of seconds until the year 2255.
+    return np.rint(np.array(_seconds(moments), np.float64) * 1e6).astype(np.int64)
+
+
+def _seconds(moments: Sequence[datetime | int]) -> list[float]:
     try:
-        # Whole microseconds survive a float of seconds until the year 2255.
-        instants: Iterable[float] = map(datetime.timestamp, moments)  # type: ignore[arg-type]
-        seconds = np.fromiter(instants, np.float64, len(moments))
+        return list(map(datetime.timestamp, moments))  # type: ignore[arg-type]
     except TypeError:  # a number is looked for only where there is one: most send texts
-        instants = (m / 1e3 if isinstance(m, int) else m.timestamp() for m in moments)
-        seconds = np.fromiter(instants, np.float64, len(moments))
-    return np.rint(seconds * 1e6).astype(np.int64)
+        return [m / 1e3 if isinstance(m, int) else m.timestamp() for m in moments]
 
 
 def _texts(ids: list[str | int]) -> list[str]:
@@ -459,7 +460,7 @@ class LabelCodec:
             return np.fromiter(values, np.int64, n)
 
         texts = _texts([event.decision_id for event in events])
-        reviewers = (f"{event.decision_id}\n{event.reviewer}" for event in events)
+        reviewers = [f"{event.decision_id}\n{event.reviewer}" for event in events]
         ts = _micros([event.decided_at for event in events])
         labels = LabelColumns(
             ids=self._hash(texts, ts),
@@ -468,7 +469,7 @@ class LabelCodec:
             rank=column(KIND_RANKS[event.kind] for event in events).astype(np.int8),
             revision=column(event.version for event in events),
             labelled_at=_micros([event.labelled_at for event in events]),
-            label=self._hash((_identity(event) for event in events), ts),
+            label=self._hash(map(_identity, events), ts),
             ready=column(_READY[event.ready] for event in events).astype(np.int8),
             blind=column(bool(event.blind) for event in events).astype(np.bool_),
             reviewer=np.maximum(self._hash(reviewers, ts) >> _REVIEWER_SHIFT, 1),
@@ -485,5 +486,5 @@ def _identity(label: Label) -> str:
     """
     at = label.labelled_at
     seconds = at / 1e3 if isinstance(at, int) else at.timestamp()
-    parts = (label.kind, label.version, label.ready, bool(label.blind), label.reason, seconds)
-    return "\n".join(map(str, (label.label_id, *parts, label.reviewer)))
+    head = f"{label.label_id}\n{label.kind}\n{label.version}\n{label.ready}"
+    return f"{head}\n{bool(label.blind)}\n{label.reason}\n{seconds}\n{label.reviewer}"

@@ -1,6 +1,6 @@
 """Grafana dashboards, rendered for an installation: pure functions and data.
 
-What is shown is declared in ``fleet``, ``slices``, ``operations``, ``health`` and ``history``;
+What is shown is declared in ``fleet``, ``slices``, ``operations``, ``data_health`` and ``history``;
 :mod:`~alerts.dashboards.grafana` writes it in Grafana's words. Alerts name the panel that shows
 what they are about, panels link to the runbooks of those alerts.
 """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from alerts.dashboards.data_health import health
 from alerts.dashboards.fleet import FLEET
-from alerts.dashboards.health import health
 from alerts.dashboards.model import Dashboard, Panel
 from alerts.dashboards.operations import OPERATIONS
 from alerts.dashboards.slices import SLICE

@@ -6,9 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from typing import Any, cast
 
+import numpy as np
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from consumers.sources.base import CLOSE_SECONDS, MAX_POLL_SECONDS, Membership, ShardChanges
@@ -238,12 +238,13 @@ def columns(shard: Shard, messages: Sequence[Message], high_water: int | None) -
 def by_shard(messages: Sequence[Message]) -> Iterator[tuple[Shard, list[Message]]]:
     """Messages of each shard in their order; what one fetch brought lies together already."""
     found: dict[tuple[str, int], list[Message]] = {}
-    start = 0
-    places = zip(map(_topic, messages), map(_partition, messages), strict=True)
-    for place, run in groupby(places):
-        end = start + len(list(run))
-        found.setdefault(place, []).extend(messages[start:end])
-        start = end
+    topics = np.array(list(map(_topic, messages)), object)
+    partitions = np.array(list(map(_partition, messages)), np.int64)
+    other = (topics[1:] != topics[:-1]) | (partitions[1:] != partitions[:-1])
+    begins = [0, *(np.flatnonzero(other) + 1).tolist()] if messages else []
+    for begin, end in zip(begins, [*begins[1:], len(messages)], strict=False):
+        place = topics[begin], int(partitions[begin])
+        found.setdefault(place, []).extend(messages[begin:end])
     return ((Shard(*place), own) for place, own in found.items())
 
 

@@ -10,6 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from datetime import date, timedelta
 
+from monitor.audit.audit_report import (
+    HELD_OUT,
+    REGRESSION,
+    AuditReport,
+    Check,
+    Comparison,
+    Part,
+    Run,
+    WhatIfLine,
+)
 from monitor.audit.contract_checks import (
     baseline_checks,
     contract_checks,
@@ -30,16 +40,6 @@ from monitor.audit.inputs import (
 )
 from monitor.audit.matching import comparisons, matched
 from monitor.audit.record_files import field_name, problem
-from monitor.audit.report import (
-    HELD_OUT,
-    REGRESSION,
-    AuditReport,
-    Check,
-    Comparison,
-    Part,
-    Run,
-    WhatIfLine,
-)
 from monitor.audit.sign_off import SignOff
 from monitor.audit.slices import (
     GroupSlices,

@@ -15,9 +15,9 @@ from itertools import product
 
 import numpy as np
 
+from monitor.audit.audit_report import Check, Point, SupportCheck
 from monitor.audit.inputs import Row
 from monitor.audit.matching import by_pair
-from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import SUPPORTED, GroupSlices, declared, slice_of, slices_within
 from monitor.core.contract import (
     COMPLEMENT,

@@ -32,9 +32,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
-from monitor.audit.flip_counts import stage_name
-from monitor.audit.inputs import Row
-from monitor.audit.report import (
+from monitor.audit.audit_report import (
     HELD_OUT,
     Check,
     LimitsLine,
@@ -46,6 +44,8 @@ from monitor.audit.report import (
     RequirementLine,
     Run,
 )
+from monitor.audit.flip_counts import stage_name
+from monitor.audit.inputs import Row
 from monitor.audit.sign_off import SignOff
 from monitor.audit.slices import slice_of
 from monitor.core.contract import Contract, Metric, Role, Verdict
@@ -302,7 +302,7 @@ def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
     """Recommendations for each stage that failed, in the order of the router's stages.
 
     Args:
-        stages: as :attr:`monitor.audit.report.FlipCounts.stages` names them; each counts once.
+        stages: as :attr:`~monitor.audit.audit_report.FlipCounts.stages` has them; each counts once.
     """
     return tuple(one for one in _ADVICE if one.stage in stages)
 

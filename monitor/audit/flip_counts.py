@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import product
 from math import comb
 
-from monitor.audit.inputs import Compared, Pair, Row
-from monitor.audit.matching import values
-from monitor.audit.report import (
+from monitor.audit.audit_report import (
     REPAIRED_SENTENCE,
     Comparison,
     FlipCounts,
     ShownFlip,
     VariantOutcome,
 )
+from monitor.audit.inputs import Compared, Pair, Row
+from monitor.audit.matching import values
 from monitor.core.privacy.bands import Precision
 from monitor.core.probes.flips import (
     FlipCause,

@@ -32,9 +32,9 @@ from datetime import date, datetime
 from difflib import get_close_matches
 from pathlib import Path
 
+from monitor.audit.audit_report import AuditReport, Requirement, Run
 from monitor.audit.inputs import RunVersions
 from monitor.audit.record_files import field_name, found, problem, toml_tree
-from monitor.audit.report import AuditReport, Requirement, Run
 
 _MAX_BYTES = 1 << 16
 _MAX_TEXT = 200

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from monitor.audit.audit_report import CalibrationLine, SliceLine
 from monitor.audit.inputs import Row
-from monitor.audit.report import CalibrationLine, SliceLine
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.counts.cells import (
     COUNTERS,

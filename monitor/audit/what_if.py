@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from monitor.audit.audit_report import WhatIfLine
 from monitor.audit.flip_counts import behind_gate
 from monitor.audit.inputs import Compared, Pair, Row
-from monitor.audit.report import WhatIfLine
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, atom_text
 from monitor.core.intervals import Floats

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.console import Console, RenderableType
 
+from monitor.audit.audit_report import AuditReport
 from monitor.audit.audit_run import audit, use_case_of
 from monitor.audit.dataset import DatasetReport, representation
 from monitor.audit.dataset_counts import read_counts
@@ -19,7 +20,6 @@ from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.render import as_json, html, junit, markdown, terminal
 from monitor.audit.render.card_document import card_document
 from monitor.audit.render.words import counted
-from monitor.audit.report import AuditReport
 from monitor.audit.set_files import promote, read_results, read_set, write_set
 from monitor.audit.sign_off import read_sign_off
 from monitor.clock import SystemClock

@@ -23,7 +23,7 @@ from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import IncidentBook
 from monitor.evaluate.incidents.incidents import Incidents

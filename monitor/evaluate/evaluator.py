@@ -53,7 +53,7 @@ from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import IncidentBook, log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
@@ -290,6 +290,7 @@ class Evaluator:
             self._compare(epoch, memory, watermark)
             behind = self._detect(epoch, memory, watermark) and not self.hurried()
             published = self._publish(epoch, memory, watermark, caught_up=not behind)
+            self._release_weeks(epoch, memory, busy=published or behind)
             if not published and not behind and not self.hurried():
                 memory.detection.plan_ahead()
         return behind
@@ -403,12 +404,13 @@ class Evaluator:
             memory.incidents.stored(number)
             memory.stored = number, snapshot
         memory.encoded, memory.shown, memory.moved = encoded, shown, False
-        if memory.weeks.due(memory.release):
-            self._release_weeks(epoch, memory, snapshot)
         return True
 
-    def _release_weeks(self, epoch: int, memory: _Memory, snapshot: Snapshot) -> None:
+    def _release_weeks(self, epoch: int, memory: _Memory, *, busy: bool) -> None:
         """Once a day of event time: store the Releases of closed weeks that have changed."""
+        may_wait = busy and self._policy.live
+        if memory.stored is None or not memory.weeks.turn(memory.release, busy=may_wait):
+            return
         store, now = self._store, self._clock.now()
 
         def incidents(week: IsoWeek) -> tuple[ReleasedIncident, ...]:
@@ -420,7 +422,7 @@ class Evaluator:
             closed=store.closed,
             release=memory.release,
             index=memory.dictionary.index,
-            snapshot=snapshot,
+            snapshot=memory.stored[1],
             incidents=incidents,
             newest=lambda week: store.read(find_revision, week.name),
         )

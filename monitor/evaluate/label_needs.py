@@ -29,9 +29,10 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
     z = simultaneous_z(comparisons(shown, group.reference))
     needs: list[dict[Metric, int]] = [{} for _ in table.rows]
     gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
+    limits = [contract.limits_of(group.name, row.slice) for row in table.rows]
     for metric in (metric for metric in USUAL_METRICS if metric.labelled):
+        its = [one.max_gap(metric) for one in limits]
         arms = arms_of(metric, table, group.reference)
-        its = [contract.limits_of(group.name, row.slice).max_gap(metric) for row in table.rows]
         for limit in {limit for limit in its if limit is not None}:
             found = zip(label_needs(arms, limit, z), detectable_gaps(arms, limit, z), strict=True)
             for at, (need, gap) in enumerate(found):

@@ -179,7 +179,7 @@ class Pending(SettingsSection, frozen=True, kw_only=True):
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
     """Size and pace of a flush, and the limits that keep memory flat."""
 
-    flush_events: Count = 20_000
+    flush_events: Count = 50_000
     flush_interval: Interval = Duration(2 * SECOND)
     dead_letter_stop_share: Share = Fraction("0.9")
     dead_letter_min_events: Count = 1000

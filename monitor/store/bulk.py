@@ -81,9 +81,8 @@ def insert(
         return 0
     names, nothing = ", ".join((*columns, *zeros)), ["0"] * len(zeros)
     if connection.dialect.name == "sqlite":
-        rows = list(zip(*map(_listed, columns.values()), strict=True))
         marks = ", ".join([*("?" * len(columns)), *nothing])
-        return _insert_rows(connection, (f"{table.name} ({names})", marks, conflict), rows)
+        return _insert_rows(connection, (f"{table.name} ({names})", marks, conflict), columns)
     given = ", ".join(["*", *nothing])
     query = f"INSERT INTO {table.name} ({names}) SELECT {given} FROM {_unnest(table, columns)}"
     return connection.exec_driver_sql(
@@ -91,52 +90,31 @@ def insert(
     ).rowcount
 
 
-def insert_integers(
-    connection: sa.Connection,
-    table: sa.Table,
-    names: Sequence[str],
-    rows: Int64s,
-    conflict: str,
-    *,
-    zeros: Sequence[str] = (),
-) -> int:
-    """As :func:`insert`, of rows that are one array, shape (n, columns)."""
-    if connection.dialect.name != "sqlite":
-        columns = dict(zip(names, rows.T, strict=True))
-        return insert(connection, table, columns, conflict, zeros=zeros)
-    whole = len(rows) - len(rows) % _TOGETHER
-    together = rows[:whole].reshape(-1, _TOGETHER * len(names)).tolist()
-    marks = ", ".join([*("?" * len(names)), *["0"] * len(zeros)])
-    statement = f"{table.name} ({', '.join((*names, *zeros))})", marks, conflict
-    parts = ((_TOGETHER, together), (1, rows[whole:].tolist()))
-    return sum(_insert_parts(connection, statement, n, list(map(tuple, p))) for n, p in parts)
-
-
 def _insert_rows(
-    connection: sa.Connection, statement: tuple[str, str, str], rows: Sequence[tuple[Any, ...]]
+    connection: sa.Connection, statement: tuple[str, str, str], columns: Columns
 ) -> int:
     """Insert by SQLite, in the order of the rows: so many at once, and what is left one by one."""
-    whole = len(rows) - len(rows) % _TOGETHER
-    together = [
-        tuple(chain.from_iterable(rows[at : at + _TOGETHER])) for at in range(0, whole, _TOGETHER)
-    ]
-    parts = ((_TOGETHER, together), (1, list(rows[whole:])))
-    return sum(_insert_parts(connection, statement, number, part) for number, part in parts)
-
-
-def _insert_parts(
-    connection: sa.Connection,
-    statement: tuple[str, str, str],
-    number: int,
-    parameters: list[tuple[Any, ...]],
-) -> int:
-    """Insert so many rows by each of the parameters; returns how many were touched."""
-    if not parameters:
-        return 0
     head, marks, conflict = statement
-    values = ", ".join([f"({marks})"] * number)
-    query = f"INSERT INTO {head} VALUES {values} ON CONFLICT {conflict}"
-    return connection.exec_driver_sql(query, parameters).rowcount
+    cells, width = _by_row(columns), len(columns)
+    whole = len(cells) - len(cells) % (width * _TOGETHER)
+    touched = 0
+    for number, some in ((_TOGETHER, cells[:whole]), (1, cells[whole:])):
+        step = width * number
+        parameters = [tuple(some[at : at + step]) for at in range(0, len(some), step)]
+        if parameters:
+            values = ", ".join([f"({marks})"] * number)
+            query = f"INSERT INTO {head} VALUES {values} ON CONFLICT {conflict}"
+            touched += connection.exec_driver_sql(query, parameters).rowcount
+    return touched
+
+
+def _by_row(columns: Columns) -> list[Any]:
+    """All values, row after row. Whole numbers alone need no tuple for each row."""
+    given = list(columns.values())
+    if all(isinstance(column, np.ndarray) and column.dtype == np.int64 for column in given):
+        values: list[Any] = np.stack(given, axis=1).ravel().tolist()
+        return values
+    return list(chain.from_iterable(zip(*map(_listed, given), strict=True)))
 
 
 def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:

@@ -19,8 +19,8 @@ import pytest
 import yaml
 
 from monitor import cli
+from monitor.audit.audit_report import FLIP_SENTENCE, SYNTHETIC_SENTENCE
 from monitor.audit.inputs import digest
-from monitor.audit.report import FLIP_SENTENCE, SYNTHETIC_SENTENCE
 from monitor.audit.set_files import read_results, read_set
 from monitor.commands import audit
 from monitor.core.time import to_micros

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import lesson
 import numpy as np
 import pytest
 from adversary.service import settings_text
+from adversary.week_sums import Known
 from adversary.worlds import AUTO, DAY, HOUR, START, World
 from guarded import Given, world_of
 from pipeline import DECISIONS, Pipeline, settings_with
@@ -168,6 +170,52 @@ def test_a_new_map_says_nothing_of_what_neither_names(tmp_path: Path) -> None:
 def test_without_the_former_maps_it_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FamilyState, "remember", lambda _: None)
     assert [leak for leak in small_differences(weekly(tmp_path)) if "'rest'" in leak]
+
+
+# The same of labels: their maps are others, and so are their blocks. A third of all is labelled.
+
+
+def labelled(made: World) -> World:
+    """Every third decision of a channel has a label, and each of ``rest``."""
+    rest = CHANNELS.index("rest")
+    each = [
+        np.flatnonzero(made.atom == at)[:: 1 if at == rest else 3] for at in range(len(CHANNELS))
+    ]
+    says = np.sort(np.concatenate(each))
+    asked, first = np.zeros(len(made.at), np.int64), np.ones(len(says), np.int64)
+    asked[says] = 1
+    said_at, ready = made.at[says] + 2 * HOUR, np.arange(len(says)) % 2
+    return replace(made, asked=asked, says=says, said_at=said_at, labelled=first, ready=ready)
+
+
+def labels_told(folder: Path) -> Known:
+    """Who has the exact sums of all blocks of labels, each day."""
+    made = labelled(channel_world(WEEKS))
+    known = Known([tuple(zip(made.names, atom, strict=True)) for atom in made.atoms])
+    with Releasing(
+        made, folder, settings_text(made, exact=False).replace('"7d"', '"30d"', 1)
+    ) as site:
+        for day in range(1, len(WEEKS) + 2):
+            site.until(START + day * DAY + 2 * MARGIN)
+            known.look(site, {})
+    return known
+
+
+REST = (CHANNELS.index("rest"),)
+
+
+def test_new_maps_of_labels_say_nothing_of_what_neither_names(tmp_path: Path) -> None:
+    known = labels_told(tmp_path)
+    named = {value for rows in known.rows for _, values in rows.names for value in values}
+    assert {"email", "fax1"} <= named
+    assert known.leaks_of(REST) == []
+
+
+def test_without_the_former_maps_of_labels_they_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FamilyState, "remember", lambda _: None)
+    assert labels_told(tmp_path).leaks_of(REST)
 
 
 # C: a contract whose second version is about fewer.

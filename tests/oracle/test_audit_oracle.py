@@ -21,9 +21,9 @@ from matched import REVIEWED, VARIETY, row, seen
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.proportion import proportion_confint
 
+from monitor.audit.audit_report import Part, Point
 from monitor.audit.audit_run import audit
 from monitor.audit.inputs import Pair
-from monitor.audit.report import Part, Point
 from monitor.core.contract import Metric
 from monitor.settings.sections import GroupBySettings
 

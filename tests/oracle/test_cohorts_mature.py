@@ -48,12 +48,11 @@ class World:
         order = np.argsort(answered)
         return cls(requests, hours[order], strata[order], answered[order])
 
-    def received(self, until: float) -> Int64s:
-        """Labels by hour and stratum that had come by then."""
-        found = np.zeros_like(self.requests)
-        end = np.searchsorted(self.answered, until)
-        np.add.at(found, (self.hours[:end], self.strata[:end]), 1)
-        return found
+    def came(self, since: float, until: float) -> Int64s:
+        """Labels by hour and stratum that came in this time."""
+        begin, end = np.searchsorted(self.answered, (since, until))
+        cells = self.hours[begin:end] * self.requests.shape[1] + self.strata[begin:end]
+        return np.bincount(cells, minlength=self.requests.size).reshape(self.requests.shape)
 
 
 @dataclass
@@ -101,15 +100,14 @@ def play(world: World) -> Run:
     codes = [Stratum(Route.AUTO_SERVE if audit else Route.HUMAN_REVIEW, 0, row // 2).code
              for row, audit in enumerate(AUDITS.tolist())]  # fmt: skip
     hours, strata = (axis.ravel() for axis in np.indices(world.requests.shape))
-    before, after = np.zeros_like(world.requests), None
+    received, after = np.zeros_like(world.requests), None
     for now in range(STEP, HOURS + 1, STEP):
-        received = world.received(now)
-        came = (received - before).ravel()
+        labelled = world.came(now - STEP, now)
+        came, received = labelled.ravel(), received + labelled
         asked = np.where((hours >= now - STEP) & (hours < now), world.requests.ravel(), 0)
         rows = np.flatnonzero(asked + came)
         labels = CohortColumns(asked[rows], came[rows], np.zeros((len(rows), 8), np.int64))
         cohorts.add(hours[rows], np.array(codes)[strata[rows]], labels)
-        before = received
         for hour, state in turns(cohorts, after, now):
             after = hour
             if state is CohortState.CONSUMED and hour in JUDGED:
@@ -137,7 +135,7 @@ def test_cohorts_are_consumed_long_before_their_horizon(name: str) -> None:
     world = World.of(1, SIZES[name], np.full(STRATA, 0.02))
     run = play(world)
     print(f"{name}: {run}")  # noqa: T201 - shown with -s and on failure
-    final = world.received(NEVER / 2)
+    final = world.came(0, NEVER / 2)
     alone = mature(final, world.requests)[list(JUDGED)].mean()
     assert alone < 0.2, "judged by themselves, most would wait for their horizon"
     assert run.share == 1

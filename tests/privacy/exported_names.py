@@ -15,7 +15,7 @@ import consumers
 import monitor
 from alerts.exposition.catalogue import CATALOGUE
 from consumers.receiving import BatchAnswer
-from monitor.audit.report import AuditReport
+from monitor.audit.audit_report import AuditReport
 from monitor.audit.scorecard.card import Scorecard
 from monitor.commands.probe.probe_status import ProbeStatus
 from monitor.core.publish.backtests import Backtest

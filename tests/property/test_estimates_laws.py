@@ -15,8 +15,15 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.intervals import wilson
-from monitor.core.rates.estimates import RateColumns, calibration, estimate
+from monitor.core.intervals import Z95, wilson
+from monitor.core.rates.estimates import (
+    RateColumns,
+    by_band,
+    calibration,
+    columns_of,
+    estimate,
+    measure,
+)
 from monitor.core.rates.gaps import gap, references
 
 CODING = Coding((), audit_rates=(1.0, 0.5, 0.05))
@@ -185,3 +192,26 @@ def test_probes_count_nowhere(metric: Metric) -> None:
     rates = estimate(SliceCounts(("",), np.array(codes), values), CODING, metric)
     assert np.isnan(rates.value).all()
     assert rates.hits.tolist() == rates.misses.tolist() == [0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables(), st.sampled_from(Metric), st.sampled_from([1.645, 1.96, 3.08]))
+def test_slices_and_complements_at_once_are_each_by_itself(
+    counts: SliceCounts, metric: Metric, z: float
+) -> None:
+    """Rows of a table do not know of each other: whatever is stacked gives the same bits."""
+    apart = [measure(one, CODING, metric) for one in (counts, counts.complements)]
+    stacked, size = measure(counts.above(counts.complements), CODING, metric), len(counts.slices)
+    for side, (one, found) in enumerate(zip(apart, columns_of(apart, z), strict=True)):
+        assert_same(found, one.columns(z))
+        assert_same(stacked.rows(slice(side * size, (side + 1) * size)).columns(z), found)
+
+
+@settings(max_examples=60, deadline=None)
+@given(tables())
+def test_all_bands_at_once_are_each_by_itself(counts: SliceCounts) -> None:
+    size = len(counts.slices)
+    found = measure(by_band(counts, CODING.bands), CODING, Metric.READY)
+    for band, alone in calibration(counts, CODING).items():
+        rows = found.rows(slice(band * size, (band + 1) * size))
+        assert_same(rows.columns(Z95), alone)

@@ -10,9 +10,9 @@ from audited import VALUES, contract_of, settings
 from cubes import Cell, build_contract, window
 from matched import VARIETY, seen, varieties
 
+from monitor.audit.audit_report import Check
 from monitor.audit.contract_checks import contract_checks
 from monitor.audit.inputs import Pair
-from monitor.audit.report import Check
 from monitor.audit.slices import audit_coding, slices_of
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route, Stratum

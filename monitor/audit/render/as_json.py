@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from monitor.audit.report import AuditReport
+from monitor.audit.audit_report import AuditReport
 
 FORMAT = 1
 """Changes when a key goes or changes its meaning; keys may be added under the same number."""

@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from monitor.audit.audit_report import (
+    SYNTHETIC_SENTENCE,
+    AuditReport,
+    Comparison,
+    Part,
+    ReleaseDecision,
+    Run,
+)
 from monitor.audit.render import part_sections
 from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import (
@@ -18,14 +26,6 @@ from monitor.audit.render.words import (
     number,
     slice_name,
     versions,
-)
-from monitor.audit.report import (
-    SYNTHETIC_SENTENCE,
-    AuditReport,
-    Comparison,
-    Part,
-    ReleaseDecision,
-    Run,
 )
 from monitor.core.contract import Metric, Role
 from monitor.drawing.tables import TableCell, Tone, mark, printable, table

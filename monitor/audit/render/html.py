@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from monitor.audit.audit_report import AuditReport
 from monitor.audit.render.document import document
 from monitor.audit.render.layout import AuditDocument
-from monitor.audit.report import AuditReport
 from monitor.drawing.templates import document_template
 
 _TEMPLATE = "report.html.j2"

@@ -20,9 +20,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from monitor.audit.render import words
-from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers
-from monitor.audit.report import (
+from monitor.audit.audit_report import (
     HELD_OUT,
     AuditReport,
     Check,
@@ -32,6 +30,8 @@ from monitor.audit.report import (
     ShownFlip,
     SupportCheck,
 )
+from monitor.audit.render import words
+from monitor.audit.render.words import CHECKS, METRICS, CheckFormat, Numbers
 from monitor.core.contract import COMPLEMENT, Verdict
 from monitor.drawing.tables import printable
 

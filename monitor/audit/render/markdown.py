@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from monitor.audit.audit_report import AuditReport
 from monitor.audit.render.document import document
 from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import counted
-from monitor.audit.report import AuditReport
 from monitor.drawing.markdown import SYMBOLS, plain
 from monitor.drawing.tables import Table
 

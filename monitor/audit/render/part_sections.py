@@ -4,6 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from monitor.audit.audit_report import (
+    FLIP_SENTENCE,
+    SYNTHETIC_SENTENCE,
+    CalibrationLine,
+    Check,
+    FlipCounts,
+    Part,
+    Point,
+    ShownFlip,
+    SliceLine,
+    VariantOutcome,
+    WhatIfLine,
+)
 from monitor.audit.dataset import (
     BALANCING_CAN,
     BALANCING_CANNOT,
@@ -17,19 +30,6 @@ from monitor.audit.dataset import (
 from monitor.audit.render import words
 from monitor.audit.render.layout import AuditSection, Brief
 from monitor.audit.render.words import CHECKS, METRICS, NOTHING, TRIALS, CheckFormat, Numbers
-from monitor.audit.report import (
-    FLIP_SENTENCE,
-    SYNTHETIC_SENTENCE,
-    CalibrationLine,
-    Check,
-    FlipCounts,
-    Part,
-    Point,
-    ShownFlip,
-    SliceLine,
-    VariantOutcome,
-    WhatIfLine,
-)
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipDirection
 from monitor.drawing.tables import TableCell, Tone, mark, table

@@ -12,9 +12,9 @@ from rich.segment import Segment
 from rich.table import Table as Grid
 from rich.text import Text
 
+from monitor.audit.audit_report import AuditReport, Requirement
 from monitor.audit.render.document import document
 from monitor.audit.render.layout import AuditDocument, AuditSection
-from monitor.audit.report import AuditReport, Requirement
 from monitor.drawing.tables import Table, TableCell, Tone
 
 _LONGEST = max(len(requirement) for requirement in Requirement)

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from monitor.audit.audit_report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
 from monitor.audit.inputs import RunVersions
-from monitor.audit.report import HELD_OUT, REGRESSION, ShownFlip, VariantOutcome
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Route, parse_atom
 from monitor.core.probes.flips import FlipDirection

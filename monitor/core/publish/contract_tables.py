@@ -18,7 +18,7 @@ of them is never finer than without this rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -123,6 +123,26 @@ class Pooled:
         return versions, table
 
 
+@dataclass(slots=True)
+class _Scoped:
+    """Counts of a use case alone, made once for all tables of the same counts.
+
+    The tables of a window mostly are of the same blocks, hence of one and the same object.
+    """
+
+    _inside: tuple[CellIndex, Int64s] | None = None
+    # The counts are kept beside what is made of them: no other object can have their id.
+    _known: dict[int, tuple[Counts, Counts]] = field(default_factory=dict)
+
+    def of(self, counts: Counts, index: CellIndex, where: Collection[tuple[str, str]]) -> Counts:
+        """Those of the cells that have all of these attribute values."""
+        if self._inside is None or self._inside[0] is not index:
+            self._inside, self._known = (index, cells_within(index, where)), {}
+        if id(counts) not in self._known:
+            self._known[id(counts)] = counts, among(counts, self._inside[1])
+        return self._known[id(counts)][1]
+
+
 @dataclass(frozen=True, slots=True)
 class Builder:
     """Makes the tables of one contract.
@@ -138,6 +158,7 @@ class Builder:
     coding: Coding
     listed_since: Dates = field(default_factory=dict)
     of_week: bool = False
+    _scoped: _Scoped = field(default_factory=_Scoped, init=False, repr=False, compare=False)
 
     def table(self, windows: Sequence[WindowTable]) -> ContractTable:
         """The whole contract."""
@@ -269,7 +290,8 @@ class Builder:
         if findings is not None:
             rows = tuple(with_findings(row, findings, pooled.pooling) for row in rows)
         rows += self._pooled_away(group, rolled, rows)
-        since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in rows}
+        listed = rows if late else ()
+        since = {row.slice: _no_data_before(late, parse_atom(row.slice).items()) for row in listed}
         return GroupTable(
             group.name,
             tuple(sorted(rows, key=lambda row: row.slice)),
@@ -328,11 +350,11 @@ class Builder:
         """Only the cells whose atoms belong to the use case."""
         if not self.contract.where:
             return counts
-        inside = cells_within(counts.index, self.contract.where)
+        of, where, index = self._scoped.of, self.contract.where, counts.index
         return replace(
             counts,
-            decisions=among(counts.decisions, inside),
-            labelled=among(counts.labelled, inside),
+            decisions=of(counts.decisions, index, where),
+            labelled=of(counts.labelled, index, where),
         )
 
     def _pooled_away(

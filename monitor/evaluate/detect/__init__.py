@@ -1,3 +1,3 @@
 """Cohorts of labelled decisions go through detection, in order and once."""
 
-__all__ = ["cohorts_in_order", "inputs"]
+__all__ = ["cohorts_in_order", "detection_inputs"]

@@ -22,7 +22,7 @@ from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.page_tests import ROUTES, PageTests, WeekEnd
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import HeldWeeks
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.store.evaluator.stored_detection import FrozenCohort
 
 log = logging.getLogger("slicewatch.evaluate")

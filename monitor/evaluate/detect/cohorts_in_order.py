@@ -29,7 +29,7 @@ from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
 from monitor.evaluate.detect.crossings import Changing, Crossings
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.evaluate.detect.slice_label_checks import SliceLabelChecks
 from monitor.store.evaluator.stored_detection import (

@@ -21,7 +21,7 @@ from monitor.core.counts.rollup import cells_within
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.contract_advisor import ContractWatch
 from monitor.detection.advisory.label_requests import request_counts
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from monitor.core.counts.rollup import roll_up
 from monitor.detection.advisory.contract_advisor import ContractWatch
 from monitor.detection.advisory.slice_labels import SliceLabels
 from monitor.detection.pages.page_tests import scoped
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.detect.request_checks import next_day
 
 _COUNTED = (Counter.N, Counter.Q, Counter.LABELLED)

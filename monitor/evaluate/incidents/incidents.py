@@ -17,7 +17,7 @@ from monitor.detection.diagnosis.explain import BreachCause, explain
 from monitor.detection.pages.page_tests import scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.detect.cohorts_in_order import DetectionState, NewestTurns
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.incidents.book import IncidentBook, IncidentStep, RowExtras
 from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext
 from monitor.store.evaluator.stored_detection import DetectionChange, FrozenCohort

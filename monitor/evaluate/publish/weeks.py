@@ -1,8 +1,9 @@
 """From released blocks to the Releases of closed weeks; looked at once a day of event time.
 
-A week is first released in the first cycle after its last hour is closed to decisions: then every
-block that ends in it is known. Labels come later. While they may, the week is looked at once a day,
-and is released anew (a new revision) where the bytes have changed.
+A week is first released once its last hour is closed to decisions, as then every block that ends in
+it is known: by a live service in its next quiet cycle, by others at once. Labels come later.
+While they may, the week is looked at once a day, and is released anew (a new revision) where the
+bytes have changed.
 """
 
 from __future__ import annotations
@@ -100,14 +101,26 @@ class Weeks:
     horizon: int
     timezone: str = UTC_ZONE
     _looked: tuple[int, IsoWeek] | None = None
+    _waits: tuple[int, IsoWeek] | None = None
     _audits: WeekAudits = field(default_factory=WeekAudits)
     _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
         default_factory=dict
     )
 
-    def due(self, release: ReleaseBlocks) -> bool:
-        """Return True once a day of event time, when a week is over, and at first."""
-        return release.decisions is not None and self._now(release.decisions) != self._looked
+    def turn(self, release: ReleaseBlocks, *, busy: bool) -> bool:
+        """Return True once a day of event time, when a week is over, and at first.
+
+        Args:
+            release: the blocks.
+            busy: whether this step has published something, or another one follows at once: then
+                the weeks are left for a quiet one, but not beyond the day.
+        """
+        now = None if release.decisions is None else self._now(release.decisions)
+        if now is None or now == self._looked:
+            return False
+        waits = busy and self._looked is not None and self._waits in {None, now}
+        self._waits = now if waits else None
+        return not waits
 
     def _now(self, at: int) -> tuple[int, IsoWeek]:
         return pane_of(at, Grain.DAY), IsoWeek.of(at, self.timezone)

@@ -61,8 +61,8 @@ def add_counts(
     if "grain" not in table.c:
         names, numbers = names[1:], numbers[:, 1:]
     for start in range(0, len(numbers), _COUNTS_AT_ONCE):
-        rows = numbers[start : start + _COUNTS_AT_ONCE]
-        bulk.insert_integers(connection, table, names, rows, conflict, zeros=zeros)
+        columns = dict(zip(names, numbers[start : start + _COUNTS_AT_ONCE].T, strict=True))
+        bulk.insert(connection, table, columns, conflict, zeros=zeros)
 
 
 def _place(pane: PaneCounts) -> tuple[int, int]:

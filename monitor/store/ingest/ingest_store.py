@@ -404,13 +404,18 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
 
 def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
     connection.execute(
-        sa.update(ownership)
-        .where(is_shard(flush.shard))
-        .values(
-            max_decided_at=flush.max_decided_at,
-            watermark=flush.watermark,
-            holds_back=flush.holds_back,
-            tallies=msgspec.json.encode(flush.tallies).decode(),
-            flushed_at=now,
-        )
+        sa.text(
+            "UPDATE ownership SET max_decided_at = :newest, watermark = :watermark,"
+            " holds_back = :holds_back, tallies = :tallies, flushed_at = :now"
+            " WHERE topic = :topic AND part = :part"
+        ),
+        {
+            "newest": flush.max_decided_at,
+            "watermark": flush.watermark,
+            "holds_back": flush.holds_back,
+            "tallies": msgspec.json.encode(flush.tallies).decode(),
+            "now": now,
+            "topic": flush.shard.topic,
+            "part": flush.shard.partition,
+        },
     )

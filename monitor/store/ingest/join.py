@@ -368,9 +368,9 @@ def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelCol
     )
 
 
-def _columns(labels: LabelColumns) -> dict[str, list[int]]:
+def _columns(labels: LabelColumns) -> dict[str, Int64s]:
     names = ("rank", "revision", "labelled_at", "label", "ready", "blind", "reviewer")
-    return {name: getattr(labels, name).tolist() for name in names}
+    return {name: getattr(labels, name).astype(np.int64) for name in names}
 
 
 def _start_waiting(

@@ -114,8 +114,7 @@ def _keep(recent: RecentDecisions, columns: dict[str, Int64s]) -> None:
 def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
     """Insert by the fastest way there is; False when a key was there already."""
     if connection.dialect.name == "sqlite":
-        rows = {name: one.tolist() for name, one in columns.items()}
-        return bulk.insert(connection, pending, rows) == len(columns["id"])
+        return bulk.insert(connection, pending, columns) == len(columns["id"])
     return bulk.copy_integers(connection, pending, columns)
 
 

@@ -8,7 +8,7 @@ What was never published by itself is bounded by linear programs over all of the
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -196,15 +196,29 @@ class Known:
     def leaks(self, most: int = 10) -> list[str]:
         """Those of them that are known too closely."""
         program = _Program.of(sorted(self._sums, key=repr), self._counts)
-        found = []
-        for target in sorted(self._targets(), key=repr)[:most]:
+        return list(self._known(program, sorted(self._targets(), key=repr)[:most]))
+
+    def leaks_of(self, atoms: tuple[int, ...]) -> list[str]:
+        """Small sums of some atoms that are known too closely, in what was always told together."""
+        program = _Program.of(sorted(self._sums, key=repr), self._counts)
+        together: dict[int, list[int]] = defaultdict(list)
+        for place, unknown in program.unknowns.items():
+            together[unknown].append(place)
+        every = (
+            Sum(atoms, route, tuple(sorted(places)))
+            for places in together.values()
+            for route in range(self.kind.columns)
+        )
+        return list(self._known(program, [one for one in every if 0 < self._sum(one) < K]))
+
+    def _known(self, program: _Program, targets: Iterable[Sum]) -> Iterator[str]:
+        for target in targets:
             low, high = program.interval(target)
             truth = self._sum(target)
             assert low - 1e-6 <= truth <= high + 1e-6
             if tighter_than_k(low, high):
                 names = [dict(self.atoms[atom]) for atom in target.atoms]
-                found.append(f"{names} {target}: {truth} is {low:.2f} to {high:.2f}")
-        return found
+                yield f"{names} {target}: {truth} is {low:.2f} to {high:.2f}"
 
     def _targets(self) -> set[Sum]:
         every = (

@@ -163,8 +163,8 @@ def play_known_onset(world: CauseWorld) -> Paged:
     paged = Paged(world, cohorts, crossed, QUARTER)
     for at, counts in enumerate(world.cohorts(QUARTER)):
         cohorts.append(counts)
-        since = merge(cohorts[world.onset // QUARTER :])
         if at % paged.day == paged.day - 1 and at * QUARTER > world.onset:
+            since = merge(cohorts[world.onset // QUARTER :])
             known = {stream for _, stream in crossed}
             crossed += [(at, stream) for stream in _beyond(world, since) if stream not in known]
         if paged.over:

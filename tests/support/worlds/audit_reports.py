@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from monitor.audit.inputs import Excluded, RunVersions
-from monitor.audit.report import (
+from monitor.audit.audit_report import (
     REPAIRED_SENTENCE,
     AuditReport,
     CalibrationLine,
@@ -29,6 +28,7 @@ from monitor.audit.report import (
     VariantOutcome,
     WhatIfLine,
 )
+from monitor.audit.inputs import Excluded, RunVersions
 from monitor.core.contract import Metric, Verdict
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from matched import VARIETY, VERSIONS, row, seen, ten_pairs
 
+from monitor.audit.audit_report import Requirement
 from monitor.audit.inputs import Pair, ProbeSet, Results, Row, RunVersions, digest, results_digest
-from monitor.audit.report import Requirement
 from monitor.audit.sign_off import RequirementSignature, SignOff
 from monitor.core.contract import Contract
 from monitor.settings import Settings

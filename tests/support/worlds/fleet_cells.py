@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -63,15 +64,19 @@ class Cells:
     atoms: tuple[str, ...]
     strata: tuple[int, ...] = STRATA
 
-    def _ids(self, version: str) -> Int64s:
-        """Atom by atom, each in the order of the strata."""
+    @cached_property
+    def _ids(self) -> Mapping[str, Int64s]:
+        """By version: atom by atom, each in the order of the strata."""
+        return {version: self._ids_of(version) for version in VERSIONS}
+
+    def _ids_of(self, version: str) -> Int64s:
         texts = [f"{atom}|{version}|{code}" for atom in self.atoms for code in self.strata]
         return np.array([content_id(text) for text in texts], np.int64)
 
     @cached_property
     def index(self) -> CellIndex:
         """What the ids mean."""
-        ids = np.concatenate([self._ids(version) for version in VERSIONS])
+        ids = np.concatenate([*self._ids.values()])
         atoms = [content_id(atom) for atom in self.atoms for _ in self.strata]
         order = np.argsort(ids)
         atom_of = np.tile(np.array(atoms, np.int64), len(VERSIONS))[order]
@@ -105,11 +110,11 @@ class Cells:
         """A table of counts, from an array of atom x stratum x counter."""
         rows = values.reshape(-1, COUNTERS)
         some = rows.any(axis=1)
-        return Counts.of(self._ids(VERSIONS[0])[some], rows[some])
+        return Counts.of(self._ids[VERSIONS[0]][some], rows[some])
 
     def renewed(self, counts: Counts) -> Counts:
         """The same decisions by the second version."""
-        first, second = map(self._ids, VERSIONS)
+        first, second = (self._ids[version] for version in VERSIONS)
         order = np.argsort(first)
         at = order[np.searchsorted(first[order], counts.keys)]
         return Counts.of(second[at], counts.values)

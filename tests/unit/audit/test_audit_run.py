@@ -26,9 +26,7 @@ from matched import pair as pair_of
 from matched import row as row_of
 from probe_rows import result_row, write_json
 
-from monitor.audit.audit_run import audit
-from monitor.audit.inputs import Pair, Results, Row, RunVersions, digest, results_digest
-from monitor.audit.report import (
+from monitor.audit.audit_report import (
     HELD_OUT,
     REGRESSION,
     REPAIRED_SENTENCE,
@@ -37,6 +35,8 @@ from monitor.audit.report import (
     Point,
     Requirement,
 )
+from monitor.audit.audit_run import audit
+from monitor.audit.inputs import Pair, Results, Row, RunVersions, digest, results_digest
 from monitor.audit.set_files import read_results
 from monitor.audit.sign_off import SignOff
 from monitor.core.contract import Metric

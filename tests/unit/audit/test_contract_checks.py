@@ -13,10 +13,10 @@ from audited import VALUES, real_settings, reviewed_pairs, settings
 from matched import CANDIDATE, VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
+from monitor.audit.audit_report import Check, Point, SupportCheck
 from monitor.audit.audit_run import contract_of
 from monitor.audit.contract_checks import baseline_checks, contract_checks, support_checks
 from monitor.audit.inputs import Pair, Row
-from monitor.audit.report import Check, Point, SupportCheck
 from monitor.audit.slices import GroupSlices, audit_coding, slices_of, without_gate
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.settings import Settings

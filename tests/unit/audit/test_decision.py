@@ -9,8 +9,7 @@ import pytest
 from audited import TODAY, sign_off
 from matched import VERSIONS
 
-from monitor.audit.decision import Signed, decide, first_day
-from monitor.audit.report import (
+from monitor.audit.audit_report import (
     HELD_OUT,
     REGRESSION,
     Check,
@@ -25,6 +24,7 @@ from monitor.audit.report import (
     SupportCheck,
     VariantOutcome,
 )
+from monitor.audit.decision import Signed, decide, first_day
 from monitor.core.contract import Metric, Role, Verdict
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
 from monitor.core.publish.snapshot import ShownRate

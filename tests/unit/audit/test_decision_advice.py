@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.audit.audit_report import Recommendation
 from monitor.audit.decision import advice
 from monitor.audit.flip_counts import stage_name
-from monitor.audit.report import Recommendation
 from monitor.core.probes.flips import FlipCause, FlipStage
 
 GATE = stage_name(FlipStage.EVIDENCE_GATE, None)

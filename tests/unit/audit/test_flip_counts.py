@@ -8,10 +8,10 @@ import pytest
 from matched import REFERENCES, REVIEWED, VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
+from monitor.audit.audit_report import FlipCounts, ShownFlip, VariantOutcome
 from monitor.audit.flip_counts import flip_counts, mcnemar, shown_flips
 from monitor.audit.inputs import Compared, Pair
 from monitor.audit.matching import comparisons
-from monitor.audit.report import FlipCounts, ShownFlip, VariantOutcome
 from monitor.core.privacy.bands import edges
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage, Observed
 

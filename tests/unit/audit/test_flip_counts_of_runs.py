@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from matched import CANDIDATE, REFERENCES, VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
+from monitor.audit.audit_report import REPAIRED_SENTENCE, Comparison
 from monitor.audit.flip_counts import NOTHING_SENTENCE, RunSide, broken, compare_runs
 from monitor.audit.inputs import Pair
 from monitor.audit.matching import comparisons
-from monitor.audit.report import REPAIRED_SENTENCE, Comparison
 
 
 def side(pairs: Sequence[Pair]) -> RunSide:

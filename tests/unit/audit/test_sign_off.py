@@ -11,8 +11,8 @@ import pytest
 from audited import TODAY, sign_off
 from matched import VERSIONS
 
+from monitor.audit.audit_report import AuditReport, Requirement, Run
 from monitor.audit.inputs import RunVersions
-from monitor.audit.report import AuditReport, Requirement, Run
 from monitor.audit.sign_off import RequirementSignature, SignOff, read_sign_off
 from monitor.errors import AuditError
 

@@ -10,9 +10,9 @@ from audited import real_settings, reviewed_pairs, settings
 from matched import VARIETY, row, seen, ten_pairs, varieties
 from matched import pair as pair_of
 
+from monitor.audit.audit_report import CalibrationLine, SliceLine
 from monitor.audit.audit_run import contract_of
 from monitor.audit.inputs import Pair, Row
-from monitor.audit.report import CalibrationLine, SliceLine
 from monitor.audit.slices import (
     GroupSlices,
     audit_coding,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matched import BLOCKED, CANDIDATE, REFERENCES, REVIEWED, VARIETY, seen, ten_pairs, varieties
 
+from monitor.audit.audit_report import WhatIfLine
 from monitor.audit.inputs import Pair
 from monitor.audit.matching import comparisons
-from monitor.audit.report import WhatIfLine
 from monitor.audit.what_if import MAX_THRESHOLDS, what_if
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed

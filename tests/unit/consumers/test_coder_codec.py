@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from signed_probes import DIGEST, KEY, VARIANTS, is_probe, signed
 
+from consumers import codec as codec_module
 from consumers import coder as coder_module
 from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
@@ -159,6 +160,50 @@ def test_arrays_and_single_messages_read_alike(seed: int, size: int) -> None:
     letters = [(x.offset, x.reason, x.field) for x in refused]
     assert letters == [(x.index, x.reason, x.field) for x in refused_again]
     assert {letter[1] for letter in letters} <= set(REASONS)
+
+
+def test_a_batch_in_parts_reads_like_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units are sent in the second part only; the row of a probe counts from its own part."""
+    events = [event(f"d{i}", score=i / 10) for i in range(8)]
+    events[4]["unit"], events[5]["unit"] = "u-1", 7
+    events[6] |= PROBE
+    whole = read_all(codec()[0], records(dump(*events)))[0]
+    monkeypatch.setattr(codec_module, "_TOGETHER", 3)
+    read = read_all(codec()[0], records(dump(*events)))[0]
+    assert read.texts == whole.texts == [f"d{i}" for i in range(8)]
+    assert read.units == whole.units == [None, None, None, None, "u-1", "7", None, None]
+    assert read.probes == whole.probes == {6: Doubt.UNSIGNED}
+    for name in ("ts", "codes", "scores", "bands", "requested", "offsets", "items", "below"):
+        assert np.array_equal(getattr(read, name), getattr(whole, name)), name
+
+
+def test_labels_in_parts_read_like_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = dump(*(label(label_id=f"l{i}", decision_id=f"d{i}", version=i + 1) for i in range(8)))
+    whole = read_all(LabelCodec(HASHER), records(rows))[0]
+    monkeypatch.setattr(codec_module, "_TOGETHER", 3)
+    read = read_all(LabelCodec(HASHER), records(rows))[0]
+    assert read.labels.revision.tolist() == [*range(1, 9)]
+    assert read.labels.ids.tolist() == whole.labels.ids.tolist()
+    assert read.offsets.tolist() == whole.offsets.tolist() == [*range(8)]
+
+
+def test_an_event_without_attributes_leaves_the_others_in_their_places() -> None:
+    bad = event("bad")
+    del bad["attributes"]
+    mails = event("c", attributes={"channel": "email"})
+    read, letters = read_all(codec()[0], records(dump(event("a"), bad, mails, event("d"))))
+    assert read.texts == ["a", "c", "d"]
+    assert read.offsets.tolist() == [0, 2, 3]
+    first, second, third = read.codes.tolist()
+    assert first == third != second
+    assert min(first, second) >= 0
+    assert [(one.offset, one.index, one.reason) for one in letters] == [(1, 0, "missing_field")]
+
+
+def test_a_message_without_a_value_is_one_event_that_cannot_be_read() -> None:
+    read, letters = read_all(codec()[0], records([None, *dump(event())], 41))
+    assert read.offsets.tolist() == [42]
+    assert [(one.offset, one.index, one.reason) for one in letters] == [(41, 0, "tombstone")]
 
 
 def test_the_dictionary_is_emptied_between_batches_and_changes_nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -96,6 +97,20 @@ def test_a_flush_changes_nothing_until_it_is_settled() -> None:
     assert one.flush().decisions is None
 
 
+def test_the_first_event_of_history_waits_until_nothing_follows_for_now() -> None:
+    shared = codecs()
+    history = replace(shared.clock, live=False)
+    one = state(replace(shared, clock=history))
+    one.add(records([event("a")], [10]), NOW)
+    assert one.tallies.counted == 0
+    assert one.next_offset == 10
+    one.judge_aside(NOW, None)
+    assert one.tallies.counted == 1
+    assert one.next_offset == 11
+    one.judge_aside(NOW, None)
+    assert one.tallies.events == 1, "nothing waits any more"
+
+
 def test_nothing_at_all() -> None:
     one = state()
     one.add(records([], [], high=10), NOW)
@@ -144,6 +159,15 @@ def test_thinned_requests_are_flagged_and_not_requested() -> None:
     assert 0.5 < kept.mean() < 0.75  # 0.5 / 0.8 of them
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_a_watermark_is_beyond_the_wall_clock_in_history_alone(live: bool) -> None:
+    """The newest event of all may be one that another worker believed, by a clock of its own."""
+    shared = codecs()
+    one = state(replace(shared, clock=replace(shared.clock, live=live)))
+    assert one.advance(NOW, NOW + HOUR)
+    assert one.watermark == NOW - 10 * MINUTE + (0 if live else HOUR)
+
+
 def test_a_watermark_never_goes_back() -> None:
     one = state()
     assert not one.advance(NOW)
@@ -176,6 +200,19 @@ def test_labels_are_kept_apart_from_decisions() -> None:
     assert len(flush.labels) == 1
     assert one.tallies.events == 2
     assert one.tallies.balance == 1  # the store says where the label ended
+
+
+def test_a_label_of_an_unbelievable_time_is_left_out_alone() -> None:
+    one = state(shard=LABELS)
+    moments = (lesson.START, lesson.START + timedelta(days=9), lesson.START + timedelta(hours=1))
+    labels = [
+        json.dumps(lesson.label(key, at, True)) for key, at in zip("abc", moments, strict=True)
+    ]
+    one.add(RecordBatch(LABELS, [10, 11, 12], [x.encode() for x in labels], [-1] * 3), NOW)
+    flush = one.flush()
+    assert flush.labels is not None
+    assert flush.labels.ts.tolist() == [T0, T0 + HOUR]
+    assert [(letter.offset, letter.reason) for letter in flush.dead_letters] == [(11, "future")]
 
 
 def probe(key: str, variant: str = "formal", **more: Any) -> dict[str, Any]:

@@ -40,3 +40,10 @@ def test_a_unit_is_another_one_on_another_day() -> None:
     ts = np.array([T0, T0 + HOUR, T0 + 2 * DAY])
     first, again, later = UnitHasher(IdHasher(KEYS))(["u", "u", "u"], ts).tolist()
     assert first == again != later
+
+
+def test_no_unit_is_zero() -> None:
+    ts = np.array([T0, T0 + 2 * DAY, T0])
+    hashes = UnitHasher(IdHasher(KEYS))(["", "", "u"], ts).tolist()
+    assert hashes[:2] == [0, 0]
+    assert hashes[2] != 0

@@ -15,9 +15,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from monitor.audit.audit_report import REPAIRED_SENTENCE, Requirement
 from monitor.audit.record_files import ALL_NAMES, RESULT_NAMES, ResultFields
 from monitor.audit.render import as_json
-from monitor.audit.report import REPAIRED_SENTENCE, Requirement
 from monitor.audit.set_files import typed_row
 from monitor.cli import cli
 from monitor.commands.audit import PIPED_WIDTH

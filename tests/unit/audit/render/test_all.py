@@ -10,8 +10,8 @@ import audit_reports as made
 import pytest
 from rich.console import Console
 
+from monitor.audit.audit_report import FLIP_SENTENCE, SYNTHETIC_SENTENCE, AuditReport
 from monitor.audit.render import as_json, html, junit, markdown, terminal
-from monitor.audit.report import FLIP_SENTENCE, SYNTHETIC_SENTENCE, AuditReport
 
 Render = Callable[[AuditReport], str]
 

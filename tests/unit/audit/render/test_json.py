@@ -10,8 +10,8 @@ import jsonschema
 import msgspec
 import pytest
 
+from monitor.audit.audit_report import AuditReport
 from monitor.audit.render import as_json
-from monitor.audit.report import AuditReport
 
 SCHEMAS = Path(__file__).parents[4] / "deploy" / "schemas"
 OWN = {"format", "notes", "judged", "exit_code"}

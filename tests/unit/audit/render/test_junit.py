@@ -10,9 +10,9 @@ import audit_reports as made
 import pytest
 from audited import sign_off
 
+from monitor.audit.audit_report import AuditReport, Check, Point, Requirement, SliceLine
 from monitor.audit.decision import Signed, decide
 from monitor.audit.render import junit
-from monitor.audit.report import AuditReport, Check, Point, Requirement, SliceLine
 from monitor.core.contract import Verdict
 
 REPORTS = (

@@ -8,8 +8,8 @@ from dataclasses import replace
 import audit_reports as made
 import pytest
 
+from monitor.audit.audit_report import Point
 from monitor.audit.render import markdown
-from monitor.audit.report import Point
 
 
 def headings(text: str) -> list[str]:

@@ -10,8 +10,8 @@ from itertools import pairwise
 import audit_reports as made
 from rich.console import Console
 
+from monitor.audit.audit_report import AuditReport, CalibrationLine, Point, Requirement, SliceLine
 from monitor.audit.render import terminal
-from monitor.audit.report import AuditReport, CalibrationLine, Point, Requirement, SliceLine
 from monitor.core.contract import Verdict
 
 

@@ -27,7 +27,7 @@ from cubes import (
 from monitor.core.contract import USUAL_METRICS, GroupBy, Metric, State, Verdict
 from monitor.core.counts.cells import Counts
 from monitor.core.counts.coding import Attribute
-from monitor.core.publish.contract_tables import Dates
+from monitor.core.publish.contract_tables import Builder, Dates
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -308,6 +308,17 @@ class TestWindows:
         shown = build_contract(contract(CHANNEL, where=(("case", "a"),)), CODING, [window(cells)])
         alone = build_contract(contract(CHANNEL), CODING, [window(big(CHAT))])
         assert shown.windows == alone.windows
+
+    def test_a_use_case_is_cut_once_out_of_counts_that_several_tables_share(self) -> None:
+        cells = [auto({"case": case, **CHAT}, 30) for case in "ab"]
+        settings = contract(CHANNEL, where=(("case", "a"),))
+        builder, first = Builder(settings, CODING), window(cells).blocks
+        cut = builder.scoped(first)
+        assert builder.scoped(replace(first, has_labels=False)).decisions is cut.decisions
+        for other in (window(cells).blocks, window([auto({"case": "a", **EMAIL}, 7)]).blocks):
+            found, alone = (one.scoped(other) for one in (builder, Builder(settings, CODING)))
+            np.testing.assert_array_equal(found.decisions.keys, alone.decisions.keys)
+            np.testing.assert_array_equal(found.decisions.values, alone.decisions.values)
 
     def test_probes_are_no_traffic(self) -> None:
         probes = [auto(CHAT, 500, 500, 500, probe=True), review(FAX, 500, 500, 1, probe=True)]

@@ -23,7 +23,7 @@ from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.evidence_history import KEPT
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.store.evaluator.stored_detection import (
     CountedCohorts,

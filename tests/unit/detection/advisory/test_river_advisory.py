@@ -176,6 +176,7 @@ def test_under_another_river_or_tuning_all_begin_anew_and_keep_their_counts(
     renewed, fresh = Advisory.from_bytes(body), Advisory()
     assert renewed.renewed
     assert renewed.tallies == old.tallies != {}
+    assert renewed.slices == {one.slice for one in old.tallies}, "known by their counts alone"
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(5), steps, 300)):
         args = (i * HOUR, Metric.TPR, SLICES, n, k)
         assert renewed.advance(*args) == fresh.advance(*args)
@@ -208,6 +209,13 @@ def test_a_slice_that_is_no_longer_watched_leaves_nothing() -> None:
     for i, (n, k) in enumerate(cohorts(np.random.default_rng(4), steps, 300)):
         alone.advance(i * HOUR, Metric.TPR, SLICES[:1], n[:1], k[:1])
     assert advisory.to_bytes() == alone.to_bytes()
+
+
+def test_a_slice_is_known_before_anything_is_found() -> None:
+    advisory = Advisory()
+    advisory.advance(0, Metric.TPR, SLICES, np.array([900, 40, 1]), np.array([700, 30, 1]))
+    assert not advisory.tallies
+    assert advisory.slices == set(SLICES)
 
 
 def test_empty_cohorts_change_nothing() -> None:

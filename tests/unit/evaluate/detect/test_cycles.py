@@ -24,7 +24,7 @@ from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
 from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy, DetectionState
-from monitor.evaluate.detect.inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.store.evaluator.stored_detection import (
     CountedCohorts,
     Crossing,
