@@ -171,7 +171,7 @@ def test_a_batch_in_parts_reads_like_one(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(codec_module, "_TOGETHER", 3)
     read = read_all(codec()[0], records(dump(*events)))[0]
     assert read.texts == whole.texts == [f"d{i}" for i in range(8)]
-    assert read.units == whole.units == [None, None, None, None, "u-1", "7", None, None]
+    assert read.units == whole.units == ["", "", "", "", "u-1", "7", "", ""]
     assert read.probes == whole.probes == {6: Doubt.UNSIGNED}
     for name in ("ts", "codes", "scores", "bands", "requested", "offsets", "items", "below"):
         assert np.array_equal(getattr(read, name), getattr(whole, name)), name
