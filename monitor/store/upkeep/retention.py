@@ -162,8 +162,8 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
     before = slowest - policy.aggregates
     _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
     _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
-    with writing(engine) as connection:
-        for table in (incident_act, incident_crossing, incident_stream):
+    for table in (incident_act, incident_crossing, incident_stream):
+        with writing(engine) as connection:  # each on its own: others write in between
             connection.execute(_drop_of_incidents(table), {"before": before})
 
 
