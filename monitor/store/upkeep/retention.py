@@ -163,7 +163,7 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
     _drop_before(engine, crossing.c.resolved_at, before, HOUR, _has_later(crossing.c.id))
     _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
     for table in (incident_act, incident_crossing, incident_stream):
-        with writing(engine) as connection:
+        with writing(engine) as connection:  # each on its own: others write in between
             connection.execute(_drop_of_incidents(table), {"before": before})
 
 
