@@ -196,12 +196,17 @@ def pair_log_e(
         slope: of the null, above 0, shape () or (P,).
     """
     a1, b1 = alternatives
-    shape = counts.n_a.shape
-    delta, steep = (np.broadcast_to(np.asarray(x, np.float64), shape) for x in (offset, slope))
+    found, at = np.zeros_like(a1), counts.comparable
+    if at.any():  # hardly a pair has new labels on both sides in an hour of little traffic
+        edge = tuple(np.broadcast_to(x, at.shape)[at, None] for x in (offset, slope))
+        found[at] = _log_e(counts.of(at), a1[at], b1[at], *edge)
+    return found
+
+
+def _log_e(counts: PairCounts, a1: Floats, b1: Floats, offset: Floats, slope: Floats) -> Floats:
     n_a, k_a, n_b, k_b = (x[:, None] for x in (counts.n_a, counts.k_a, counts.n_b, counts.k_b))
-    a0, b0 = project(a1, b1, n_a, n_b, delta[:, None], steep[:, None])
-    log_e = log_likelihood_ratio(n_a, k_a, a0, a1) + log_likelihood_ratio(n_b, k_b, b0, b1)
-    return np.where(counts.comparable[:, None], log_e, 0.0)
+    a0, b0 = project(a1, b1, n_a, n_b, offset, slope)
+    return log_likelihood_ratio(n_a, k_a, a0, a1) + log_likelihood_ratio(n_b, k_b, b0, b1)
 
 
 def gap_alternatives(
