@@ -1,7 +1,7 @@
-"""Memory of ``slicewatch run`` while it reads two days of events as fast as it can.
+"""Memory of ``slicewatch run`` while it reads three days of events as fast as it can.
 
-The traffic of ``make bench FOR=run`` sixteen times over, three hours each, so that a day has four
-million decisions and their labels; all of it lies in Kafka before the service starts with its
+The traffic of ``make bench FOR=run`` twenty-four times over, three hours each, so that a day has
+four million decisions and their labels; all of it lies in Kafka before the service starts with its
 defaults. Every hour of a day passes within seconds, and what is kept for an hour or two of event
 time (keys of duplicates, rows that wait for their other half) is dropped and filled again all the
 time. ``make bench FOR=memory`` keeps the rows in results/.
@@ -27,7 +27,7 @@ from run_traffic import HOURS, PARTITIONS, run_traffic, settings_text
 
 from monitor.store import database as db
 
-PARTS = 16
+PARTS = 24
 DECISIONS = 500_000
 """Of one part."""
 LOOK_SECONDS = 0.2

@@ -33,7 +33,7 @@ from run_traffic import settings_text
 from monitor.store import database as db
 from monitor.store.shard_rows import read_statuses
 
-DECISIONS = 500_000
+DECISIONS = 2_000_000
 WORKERS = (1, 2, 4)
 WAIT_SECONDS = 300.0
 LOOK_SECONDS = 0.1
