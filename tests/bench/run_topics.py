@@ -30,6 +30,7 @@ from monitor.store.shard_rows import read_statuses
 READERS = Path(__file__).with_name("run_readers.py")
 CLIENTS = ("kafka-python", "librdkafka")
 TOPICS = ("decisions", "labels")
+QUEUED = 500_000  # messages that a producer has not sent yet
 
 
 @dataclass(frozen=True)
@@ -168,9 +169,11 @@ def produce(broker: KafkaBroker, name: str, topic: Topic) -> None:
     """Send all messages of a topic that is there."""
     producer = Producer(
         {"bootstrap.servers": broker.bootstrap, "linger.ms": 20, "compression.type": "none",
-         "queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1 << 20}
+         "queue.buffering.max.messages": 2 * QUEUED, "queue.buffering.max.kbytes": 1 << 20}
     )  # fmt: skip
     for value, stamp, partition in zip(topic.values, topic.stamps, topic.partitions, strict=True):
+        while len(producer) >= QUEUED:
+            producer.poll(0.1)
         producer.produce(name, value, partition=partition, timestamp=stamp)
     assert producer.flush(60) == 0
 
