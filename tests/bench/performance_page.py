@@ -136,7 +136,7 @@ def rendering_table() -> str:
 
 
 def memory_table() -> str:
-    """A day read as fast as it goes."""
+    """Days that are read as fast as they can be."""
     columns = (
         "hours of event time | events read | resident MB | database MB | events per CPU second"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -40,6 +39,8 @@ from monitor.store.upkeep.retention_guard import (
     HOURS_KEPT_AFTER_HORIZON,
     MINUTES5_KEPT,
     RetentionPolicy,
+    first_of,
+    of_grain,
     require_moderate,
 )
 
@@ -167,9 +168,6 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
             connection.execute(_drop_of_incidents(table), {"before": before})
 
 
-# Statements are made once: making them costs more than asking them, of tables with nothing to go.
-
-
 @cache
 def _drop_of_incidents(table: sa.Table) -> sa.Delete:
     """Delete what is of no incident, or of one that was resolved before an instant."""
@@ -186,12 +184,7 @@ def _has_later(column: sa.Column[int]) -> sa.ColumnElement[bool]:
 
 def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -> None:
     end, an_hour = pane_of(before, grain), max(1, HOUR // grain)
-    _drop_before(engine, table.c.pane, end, an_hour, _of_grain(table, grain))
-
-
-@cache
-def _of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
-    return table.c.grain == int(grain)
+    _drop_before(engine, table.c.pane, end, an_hour, of_grain(table, grain))
 
 
 def _drop_before(
@@ -207,21 +200,14 @@ def _starts(
     engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
 ) -> Iterator[int]:
     """Start of each run of ``step`` units that has rows below ``end``."""
-    first_of, at = _first_of(column, *also), _FIRST
+    query, at = first_of(column, *also), _FIRST
     while True:
         with reading(engine) as connection:
-            first = connection.execute(first_of, {"least": at, "before": end}).scalar()
+            first = connection.execute(query, {"least": at, "before": end}).scalar()
         if first is None:
             return
         yield first
         at = first + step
-
-
-@cache
-def _first_of(column: sa.Column[int], *also: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """The smallest value of a column from ``least`` on, below ``before``."""
-    within = (column < sa.bindparam("before"), column >= sa.bindparam("least"))
-    return sa.select(sa.func.min(column)).where(*within, *also)
 
 
 def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) -> None:

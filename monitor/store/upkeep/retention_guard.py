@@ -141,25 +141,31 @@ class _Panes:
 
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
         """One look into the index for each, however many rows it has."""
-        query, where = _first_of(self.column), {"grain": int(self.grain)}
-        if self.column.table is not counts:
-            where.clear()
+        several = self.column.table is counts
+        query = first_of(self.column, *([of_grain(counts, self.grain)] if several else []))
         with reading(engine) as connection:
             while True:
-                found = connection.execute(query, where | {"least": first, "before": end}).scalar()
+                found = connection.execute(query, {"least": first, "before": end}).scalar()
                 if found is None:
                     return
                 yield found
                 first = found + 1
 
 
+# Statements are made once: making them costs more than asking them, of tables with nothing to go.
+
+
 @cache
-def _first_of(column: sa.Column[int]) -> sa.Select[Any]:
-    """The first pane from ``least`` on, below ``before``; of a grain where there are several."""
-    where = [column < sa.bindparam("before"), column >= sa.bindparam("least")]
-    if column.table is counts:
-        where.append(counts.c.grain == sa.bindparam("grain"))
-    return sa.select(sa.func.min(column)).where(*where)
+def first_of(column: sa.Column[int], *also: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """The smallest value of a column from ``least`` on, below ``before``."""
+    within = (column < sa.bindparam("before"), column >= sa.bindparam("least"))
+    return sa.select(sa.func.min(column)).where(*within, *also)
+
+
+@cache
+def of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
+    """Rows of panes of one grain."""
+    return table.c.grain == int(grain)
 
 
 def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool) -> Portion:
