@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -21,6 +22,7 @@ from brokers import Broker
 from frozen_store import FrozenStore
 from histories import Histories
 from manual import DATABASE, Administrator, commands
+from migrated import bring_to_head
 from pipeline import (
     DECISIONS,
     ID_KEY,
@@ -117,6 +119,38 @@ def test_an_old_store_is_refused_until_it_is_migrated(
         match=rf"schema is {FROZEN}, this version needs {next_release.REVISION}.*db migrate",
     ):
         database.require_head(engine)
+
+
+@pytest.fixture
+def two_urls(url: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
+    """Two empty databases of a kind."""
+    if url.startswith("sqlite"):
+        yield url, f"sqlite:///{tmp_path}/other.db"
+        return
+    server, name = request.getfixturevalue("postgres"), f"other_{uuid.uuid4().hex[:12]}"
+    yield url, server.create_database(name)
+    server.drop_database(name)
+
+
+def test_tables_that_tests_copy_are_of_the_release_that_asks(
+    two_urls: tuple[str, str], tmp_path: Path
+) -> None:
+    """Whichever test comes first in a process: this one may be it."""
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        next_release.become(patch, tmp_path)
+        found.append(_revision_of_a_copy(two_urls[0]))
+    found.append(_revision_of_a_copy(two_urls[1]))
+    assert found == [next_release.REVISION, database.head_revision()]
+
+
+def _revision_of_a_copy(url: str) -> str | None:
+    bring_to_head(url)
+    engine = database.create_engine(url)
+    try:
+        return database.schema_revision(engine)
+    finally:
+        engine.dispose()
 
 
 def test_an_upgraded_file_goes_on_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

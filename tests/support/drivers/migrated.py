@@ -20,7 +20,7 @@ from postgres import wheel_programs
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from monitor.store.database import create_engine, migrate
+from monitor.store.database import create_engine, head_revision, migrate
 
 
 def bring_to_head(url: str) -> None:
@@ -34,9 +34,14 @@ def bring_to_head(url: str) -> None:
         _copy_on_server(parsed)
 
 
-@cache
 def migrated_file() -> Path:
     """An SQLite file with all tables and no row."""
+    return _file_of(head_revision())
+
+
+@cache
+def _file_of(schema: str) -> Path:
+    """By schema: a test may have made this process the next release, which others are not."""
     file = Path(tempfile.mkdtemp(prefix="slicewatch-template-")) / "store.db"
     engine = create_engine(f"sqlite:///{file}")
     migrate(engine)
@@ -62,12 +67,12 @@ def _address(url: sa.URL) -> str:
 
 def _copy_on_server(url: sa.URL) -> None:
     with psycopg.connect(_address(url)) as connection:
-        connection.execute(_script(url.set(database="postgres")).encode())
+        connection.execute(_script(url.set(database="postgres"), head_revision()).encode())
 
 
 @cache
-def _script(server: sa.URL) -> str:
-    """What makes all tables, from a database that was migrated and dumped."""
+def _script(server: sa.URL, schema: str) -> str:
+    """What makes all tables of this schema, from a database that was migrated and dumped."""
     url = server.set(database=f"migrated_{uuid.uuid4().hex[:12]}")
     name = sql.Identifier(str(url.database))
     with psycopg.connect(_address(server), autocommit=True) as connection:

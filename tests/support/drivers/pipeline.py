@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
-import tempfile
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +20,7 @@ import msgspec
 import numpy.typing as npt
 import signed_probes
 import sqlalchemy as sa
-from migrated import bring_to_head
+from migrated import bring_to_head, migrated_file
 from stored import check_released
 
 from consumers.collaborators import Store
@@ -171,17 +168,6 @@ def settings_with(folder: Path, text: str = SETTINGS, **overrides: object) -> Se
     return load(path, {"SLICEWATCH__STORE__URL": f"sqlite:///{folder}/store.db", **env})
 
 
-@cache
-def _template() -> Path:
-    """A migrated, empty database, made once: a migration a test would take most of its time."""
-    folder = Path(tempfile.mkdtemp(prefix="slicewatch-template-"))
-    composition.open_store(settings_with(folder), ManualClock()).dispose()
-    with sqlite3.connect(folder / "store.db") as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    return folder / "store.db"
-
-
 class Pipeline:
     """A broker with both topics, a store, and as many workers and evaluators as a test likes."""
 
@@ -197,7 +183,7 @@ class Pipeline:
         self.settings = settings_with(folder, text, **overrides)
         self.path = folder / "store.db"
         if self.settings.store.url.startswith("sqlite"):
-            shutil.copy(_template(), self.path)
+            shutil.copy(migrated_file(), self.path)
         else:
             bring_to_head(self.settings.store.url)
         self.clock = ManualClock()
