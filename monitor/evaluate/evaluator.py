@@ -478,7 +478,9 @@ class Evaluator:
             return
         held = LateCounts(*self._store.closed.held_back())
         units = self._store.closed.late_units()
-        late, freed = release_late_counts(memory.release, memory.dictionary.index, held, units)
+        late, freed = release_late_counts(
+            memory.release, memory.dictionary.index, held, units, self._published_hours
+        )
         if late:
             away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
             change = ReleaseChange(released=late, held_back=away, units=freed.no_longer_late())
@@ -487,6 +489,10 @@ class Evaluator:
             memory.publisher.revise()
         self._release_rests(epoch, memory)
         memory.release.new_day = False
+
+    def _published_hours(self, first: int, end: int) -> LateCounts:
+        """Closed counts of some hours: what late ones would be added to."""
+        return LateCounts(*self._store.closed.rows(Grain.HOUR, first, end))
 
     def _release_rests(self, epoch: int, memory: _Memory) -> None:
         """Once a day: what closed weeks may show of labels that stay held back."""

@@ -136,6 +136,19 @@ class CrossedBlock:
         """
         if end - start > DAY and end % ASKED:
             return False
+        return self.hides_parts(start, end, inner, beside, k, labels=labels)
+
+    def hides_parts(
+        self,
+        start: int,
+        end: int,
+        inner: Sequence[Collection[int]],
+        beside: Sequence[Collection[int]],
+        k: int,
+        *,
+        labels: bool,
+    ) -> bool:
+        """The same of a block that ends here already, whenever that is."""
         edges = [sorted(at for at in some if start < at < end) for some in inner]
         every = np.unique(np.concatenate([[start], *edges])).astype(np.int64)
         if len(every) == 1 or not self._parts:

@@ -83,6 +83,7 @@ class Rows:
 
     Attributes:
         slices: texts of the present rows, sorted; without former maps row i is slice i.
+        sides: of how many combinations of former and present use cases there are rows.
         size: number of rows.
     """
 
@@ -101,9 +102,15 @@ class Rows:
         self._pooling = MergeMap(kept)
         self._wheres = sorted({family.where, *(where for _, where in former)})
         self._position = {text: row for row, text in enumerate(self._pooling.slices)}
-        self.size = len(self._position) * (2 ** len(self._wheres) - 1)
+        self.sides = 2 ** len(self._wheres) - 1
+        self.size = len(self._position) * self.sides
         self._index: CellIndex | None = None
         self._rows: Int64s = np.empty(0, np.int64)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Texts of the rows of one side: row i of side s is number ``s * len(parts) + i``."""
+        return self._pooling.slices
 
     def of(self, index: CellIndex) -> Int64s:
         """Row of every cell of the index; -1 is outside the use case."""

@@ -490,6 +490,16 @@ class ReleaseBlocks:
             for name in state.axes.crossed
         ]
 
+    def parts_shown(
+        self, state: FamilyState, *, labels: bool
+    ) -> tuple[list[set[int]], list[set[int]]]:
+        """For each attribute that a family crosses: edges of what it refines, and of the rest.
+
+        See ``inner`` and ``beside`` of :meth:`FamilyState.take`.
+        """
+        whole = Stretch(0, 0, labels, fine=0)
+        return self._inner(state, whole), self._beside(state, labels)
+
     def hides_rows(self, index: CellIndex) -> bool:
         """Return True when any cell is left out, or its labels are taken as not given."""
         return bool(np.any(self.kept_out(index)))
