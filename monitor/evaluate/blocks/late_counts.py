@@ -303,14 +303,10 @@ def _hides(
     at = np.searchsorted(region.index.cells, table.cells)
     row, starts = rows.of(region.index)[at], table.hours * HOUR
     blocks = np.unique(np.searchsorted(edges, starts, side="right")).tolist()
-    for side in range(rows.sides):
-        block = CrossedBlock(state.axes, rows.parts)
-        inside = row // len(rows.parts) == side  # -1 is outside of all
-        mine = np.where(inside, row % len(rows.parts), -1)
-        block.add(starts, mine, at, table.values, region.index)
-        for number in blocks:
-            if 0 < number < len(edges) and not block.hides_parts(
-                *edges[number - 1 : number + 1], inner, beside, state.family.k, labels=region.labels
-            ):
-                return False
-    return True
+    block = CrossedBlock(state.axes, rows.parts, rows.sides)
+    block.add(starts, row, at, table.values, region.index)
+    return all(
+        block.hides_parts(start, end, inner, beside, state.family.k, labels=region.labels)
+        for number, (start, end) in enumerate(pairwise(edges), 1)
+        if number in blocks
+    )

@@ -42,9 +42,9 @@ class Laid:
 
     @property
     def at(self) -> Ints:
-        """When each is decided: evenly, without an event near an hour's ends."""
+        """When each is decided: evenly, but in no hour's first or last minute."""
         spread = (np.arange(self.n) * self.hours * HOUR) // max(self.n, 1)
-        inside = spread // HOUR * HOUR + MINUTE + spread % HOUR * 9 // 10
+        inside = spread // HOUR * HOUR + MINUTE + spread % HOUR * 29 // 30
         return np.asarray(START + self.hour * HOUR + inside, np.int64)
 
 
