@@ -423,7 +423,10 @@ class ReleaseBlocks:
                 )
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
                 if stretch.anew and state.axes:  # what is published from now on has other edges
-                    last, some = state.of(labels)[0][-1], zip(state.axes.crossed, inner, strict=True)
+                    last, some = (
+                        state.of(labels)[0][-1],
+                        zip(state.axes.crossed, inner, strict=True),
+                    )
                     state.inner[labels] = {n: {at for at in e if at > last} for n, e in some}
 
     def _refined(self, state: FamilyState, labels: bool) -> set[int]:

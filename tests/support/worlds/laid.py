@@ -52,14 +52,9 @@ def laid_world(values: Mapping[str, tuple[str, ...]], days: int, parts: Sequence
     """The world of all parts; labels say ready in turn."""
     atoms = tuple(dict.fromkeys(part.atom for part in parts))
     at = np.concatenate([part.at for part in parts])
-    route, atom, arrive = (
-        np.concatenate([np.full(part.n, column(part)) for part in parts])
-        for column in (
-            lambda part: part.route,
-            lambda part: atoms.index(part.atom),
-            lambda part: -1 if part.arrive is None else part.arrive,
-        )
-    )
+    route = _each(parts, [part.route for part in parts])
+    atom = _each(parts, [atoms.index(part.atom) for part in parts])
+    arrive = _each(parts, [-1 if part.arrive is None else part.arrive for part in parts])
     firsts = np.cumsum([0, *(part.n for part in parts)])
     place = np.empty(len(at), np.int64)
     order = np.argsort(at, kind="stable")
@@ -74,6 +69,11 @@ def laid_world(values: Mapping[str, tuple[str, ...]], days: int, parts: Sequence
     made = world_of(values, atoms, days, cells, given)
     late = START + arrive[order] * HOUR
     return replace(made, arrives=np.where(arrive[order] < 0, made.arrives, late))
+
+
+def _each(parts: Sequence[Laid], values: Sequence[int]) -> Ints:
+    """The value of its part, for every decision."""
+    return np.repeat(np.array(values, np.int64), [part.n for part in parts])
 
 
 def _labels(part: Laid, first: int) -> Ints:
