@@ -439,7 +439,9 @@ class FamilyState:
         body = json.loads(stored.body)
         self.abandoned.update(body["burned"])
         self.label_abandoned.update(body["label_burned"])
-        # Older releases kept no former maps, and had one map for decisions and labels.
+        inner = body.get("inner", ({}, {}))
+        self.inner = [{name: set(edges) for name, edges in some.items()} for some in inner]
+        # Older releases kept no edges of former maps, no such maps, and had one map for decisions and labels.
         for until, kept, where, *of_labels in body.get("former", ()):
             label_until, labelled = of_labels or (until, kept)
             names = _kept(kept), _kept(labelled)
@@ -449,8 +451,6 @@ class FamilyState:
             where = _where(json.loads(stored.condition)[3])
             self._remember(Former(*self._published_until, kept, labelled, where))
             return False
-        inner = body.get("inner", ({}, {}))
-        self.inner = [{name: set(edges) for name, edges in some.items()} for some in inner]
         self.unlabelled = frozenset((row, route) for row, route in body["unlabelled"])
         self.left_out = frozenset(body["left_out"])
         self.left_out_share = body["left_out_share"]
