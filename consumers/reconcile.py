@@ -156,9 +156,9 @@ class Reconciler:
     ) -> list[ShardState] | None:
         """Compare with the store; returns shards whose status has changed without a message.
 
-        None when it is not time to look; only how far others are is looked at meanwhile, if anything
-        is paused, since it may wait for them. What is paused stays where it is: nobody knows how its
-        topic goes on.
+        None when it is not time to look. Only how far others are is looked at meanwhile, if
+        anything is paused: it may wait for them. What is paused stays where it is: nobody knows
+        how its topic goes on.
 
         Args:
             now: monotonic seconds.

@@ -441,7 +441,7 @@ class FamilyState:
         self.label_abandoned.update(body["label_burned"])
         inner = body.get("inner", ({}, {}))
         self.inner = [{name: set(edges) for name, edges in some.items()} for some in inner]
-        # Older releases kept no edges of former maps, no such maps, and had one map for decisions and labels.
+        # Older releases kept no former maps and edges, and had one map for decisions and labels.
         for until, kept, where, *of_labels in body.get("former", ()):
             label_until, labelled = of_labels or (until, kept)
             names = _kept(kept), _kept(labelled)
