@@ -16,6 +16,8 @@ from monitor.ports import RecordSource, Shard, ShardStatus, Tallies
 REVIEW_SECONDS = 10.0
 """The store's status of all shards is read this often: who was resumed or taken over, how far
 other workers are, and the event time that a caught-up shard takes over (clock ``live``)."""
+PAUSED_SECONDS = 1.0
+"""While a shard is held back, how far other workers are is read this often: it may go on then."""
 TOPICS_SECONDS = 15.0
 """Time for which a topic that was deleted and created again can go unnoticed while it is being
 read, and a partition that was added to it."""
@@ -125,6 +127,7 @@ class Reconciler:
         self._codecs = codecs
         self._policy = policy
         self._next_review = now + REVIEW_SECONDS
+        self._next_peers = now + PAUSED_SECONDS
         self._next_topics = now + TOPICS_SECONDS
         self._next_versions = now
         self._reached: dict[Shard, int | None] = {}
@@ -153,8 +156,9 @@ class Reconciler:
     ) -> list[ShardState] | None:
         """Compare with the store; returns shards whose status has changed without a message.
 
-        None when it is not time to look. What is paused stays where it is: nobody knows how its
-        topic goes on.
+        None when it is not time to look. Only how far others are is looked at meanwhile, if
+        anything is paused: it may wait for them. What is paused stays where it is: nobody knows
+        how its topic goes on.
 
         Args:
             now: monotonic seconds.
@@ -167,6 +171,9 @@ class Reconciler:
             RetiredTopicError: the store was started with other topics since.
         """
         if now < self._next_review:
+            if paused and storing and now >= self._next_peers:
+                self._next_peers = now + PAUSED_SECONDS
+                self.reconcile_peers()
             return None
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)

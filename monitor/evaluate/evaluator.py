@@ -436,6 +436,7 @@ class Evaluator:
         release, closed = memory.release, False
         if not begin_release(release, self._store.closed):
             return False
+        self._release_late(epoch, memory)  # where the work ended between a stop and this
         while (stop := release.next_stop(watermark)) is not None:
             if release.waits_for_first_day:
                 self._sift_first_day(epoch, memory, stop)
@@ -474,11 +475,13 @@ class Evaluator:
 
     def _release_late(self, epoch: int, memory: _Memory) -> None:
         """Once a day: publish late counts where enough of them have come."""
-        if not memory.release.new_day:
+        if not memory.release.late_due:
             return
         held = LateCounts(*self._store.closed.held_back())
         units = self._store.closed.late_units()
-        late, freed = release_late_counts(memory.release, memory.dictionary.index, held, units)
+        late, freed = release_late_counts(
+            memory.release, memory.dictionary.index, held, units, self._published_hours
+        )
         if late:
             away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
             change = ReleaseChange(released=late, held_back=away, units=freed.no_longer_late())
@@ -486,7 +489,11 @@ class Evaluator:
             self._store.commit(epoch, cycle, self._clock.now())
             memory.publisher.revise()
         self._release_rests(epoch, memory)
-        memory.release.new_day = False
+        memory.release.looked = memory.release.decisions
+
+    def _published_hours(self, first: int, end: int) -> LateCounts:
+        """Closed counts of some hours: what late ones would be added to."""
+        return LateCounts(*self._store.closed.rows(Grain.HOUR, first, end))
 
     def _release_rests(self, epoch: int, memory: _Memory) -> None:
         """Once a day: what closed weeks may show of labels that stay held back."""

@@ -46,6 +46,7 @@ AT = to_micros(NOW)
 POISON = to_micros(datetime(2099, 1, 1, tzinfo=UTC))
 LATENESS = 10 * MINUTE
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)
+MARKS = ("decisions", "labels", "sifted", "looked")
 POISONED = {"decisions": (D0,), "labels": (L0,), "all decisions": (D0, D1), "all": (D0, D1, L0)}
 
 
@@ -131,7 +132,7 @@ class Site:
         """And the evaluator has closed what has not come yet."""
         self.run(
             sa.update(release_mark)
-            .where(release_mark.c.name.in_(["decisions", "labels"]))
+            .where(release_mark.c.name.in_(MARKS))
             .values(at=POISON)
         )
         edge = release_edge.c
@@ -160,8 +161,7 @@ class Site:
         return self.pipeline.clock.now()
 
     def marks(self) -> list[int]:
-        names = ["decisions", "labels"]
-        return self.ask(sa.select(release_mark.c.at).where(release_mark.c.name.in_(names)))
+        return self.ask(sa.select(release_mark.c.at).where(release_mark.c.name.in_(MARKS)))
 
 
 @pytest.fixture

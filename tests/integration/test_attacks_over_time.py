@@ -209,7 +209,7 @@ def test_what_is_excluded_and_taken_back_is_whole_blocks(guarded: Followed) -> N
 
 
 def released_at_once(
-    release: ReleaseBlocks, index: CellIndex, held: LateCounts, units: PaneUnits
+    release: ReleaseBlocks, index: CellIndex, held: LateCounts, units: PaneUnits, *_: object
 ) -> tuple[list[PaneCounts], PaneUnits]:
     """All that is held back, however little it is."""
     freed = np.ones(len(units.panes), bool)

@@ -76,6 +76,17 @@ def test_labels_wait_for_the_decisions_of_another_worker(pipeline: Pipeline) -> 
     pipeline.check_conservation()
 
 
+def test_what_waits_for_another_worker_goes_on_soon_after_it(pipeline: Pipeline) -> None:
+    """And not only at the next review of everything."""
+    decider, labeller = two_workers(pipeline)
+    run(pipeline, labeller, REVIEW_SECONDS + 2)
+    assert state(pipeline, labeller) is ConsumerState.PAUSED
+    before = read(pipeline, LABEL)
+    run(pipeline, decider, 2)
+    run(pipeline, labeller, 3)
+    assert read(pipeline, LABEL) > before
+
+
 def test_decisions_wait_for_the_labels_of_another_worker(pipeline: Pipeline) -> None:
     decider, labeller = two_workers(pipeline)
     run(pipeline, labeller, 5)

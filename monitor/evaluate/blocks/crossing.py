@@ -50,11 +50,15 @@ class CrossedBlock:
 
     Attributes:
         axes: how the family crosses others.
-        slices: rows of the family, all combinations of the values that it keeps.
+        slices: rows of the family, all combinations of the values that it keeps; or, where earlier
+            publications know of its instants, the parts that rows have in common.
+        sides: how often these rows come, one after the other: once for each combination of use
+            cases. Rows of two of them exchange nothing.
     """
 
     axes: Axes
     slices: tuple[str, ...]
+    sides: int = 1
     _parts: list[_Columns] = field(default_factory=list)
     _found: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _alike: dict[str, int] = field(default_factory=dict)
@@ -72,7 +76,9 @@ class CrossedBlock:
             self._place = self._place * len(values) + value_of
             self._shape.append(len(values))
         rest = [str({n: v for n, v in row.items() if n not in crossed}) for row in rows]
-        self._rest = np.unique(rest, return_inverse=True)[1]
+        numbers = np.unique(rest, return_inverse=True)[1]
+        self._rest = np.concatenate([numbers + side * len(rows) for side in range(self.sides)])
+        self._place = np.tile(self._place, self.sides)
 
     def add(
         self, at: Int64s, rows: Int64s, positions: Int64s, values: Int64s, index: CellIndex
@@ -109,10 +115,6 @@ class CrossedBlock:
             columns = _Columns.joined(self._parts)
             self._parts = [columns.take(columns.at >= before)]
 
-    def clear(self) -> None:
-        """Forget all counts."""
-        self._parts = []
-
     def hides(
         self,
         start: int,
@@ -136,6 +138,19 @@ class CrossedBlock:
         """
         if end - start > DAY and end % ASKED:
             return False
+        return self.hides_parts(start, end, inner, beside, k, labels=labels)
+
+    def hides_parts(
+        self,
+        start: int,
+        end: int,
+        inner: Sequence[Collection[int]],
+        beside: Sequence[Collection[int]],
+        k: int,
+        *,
+        labels: bool,
+    ) -> bool:
+        """The same of a block that ends here already, whenever that is."""
         edges = [sorted(at for at in some if start < at < end) for some in inner]
         every = np.unique(np.concatenate([[start], *edges])).astype(np.int64)
         if len(every) == 1 or not self._parts:

@@ -83,6 +83,7 @@ class Rows:
 
     Attributes:
         slices: texts of the present rows, sorted; without former maps row i is slice i.
+        sides: of how many combinations of former and present use cases there are rows.
         size: number of rows.
     """
 
@@ -101,9 +102,15 @@ class Rows:
         self._pooling = MergeMap(kept)
         self._wheres = sorted({family.where, *(where for _, where in former)})
         self._position = {text: row for row, text in enumerate(self._pooling.slices)}
-        self.size = len(self._position) * (2 ** len(self._wheres) - 1)
+        self.sides = 2 ** len(self._wheres) - 1
+        self.size = len(self._position) * self.sides
         self._index: CellIndex | None = None
         self._rows: Int64s = np.empty(0, np.int64)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Texts of the rows of one side: row i of side s is number ``s * len(parts) + i``."""
+        return self._pooling.slices
 
     def of(self, index: CellIndex) -> Int64s:
         """Row of every cell of the index; -1 is outside the use case."""
@@ -154,6 +161,8 @@ class FamilyState:
         axes: how its slices cross those of others; None where they cross none.
         crossings: the open block of decisions pane by pane, and that of labels; where it matters.
         former: maps that blocks were published under before.
+        inner: for each attribute that it crosses, edges inside the open block of decisions, and of
+            labels, of what published parts of it before, under other maps.
     """
 
     family: SliceFamily
@@ -172,8 +181,9 @@ class FamilyState:
     rows: Rows | None = None
     label_rows: Rows | None = None
     axes: Axes | None = None
-    crossings: tuple[CrossedBlock, CrossedBlock] | None = None
+    crossings: list[CrossedBlock] | None = None
     former: list[Former] = field(default_factory=list)
+    inner: list[dict[str, set[int]]] = field(default_factory=lambda: [{}, {}])
     _counted: dict[tuple[bool, int], Rows] = field(default_factory=dict)
 
     @property
@@ -190,12 +200,14 @@ class FamilyState:
             self.rows = Rows(self.family, pooling)
             self.label_rows = Rows(self.family, self.map_of(labels=True))
             if self.axes:
-                slices = self.rows.slices, self.label_rows.slices
-                self.crossings = (
-                    CrossedBlock(self.axes, slices[0]),
-                    CrossedBlock(self.axes, slices[1]),
-                )
+                self.crossings = [self._crossed(labels) for labels in (False, True)]
         self.tail, self.label_tail = (self.empty(labels) for labels in (False, True))
+
+    def _crossed(self, labels: bool) -> CrossedBlock:
+        """An open block that holds nothing yet, by the rows that it is counted by."""
+        assert self.axes is not None, "called for families that cross others"  # noqa: S101
+        rows = self.counted(labels)
+        return CrossedBlock(self.axes, rows.parts, rows.sides)
 
     def map_of(self, labels: bool) -> MergeMap:
         """The merge map of its decisions, or that of its labels."""
@@ -314,6 +326,11 @@ class FamilyState:
             self.leave_open(tail if same else self.empty(labels), labels)
             if same:
                 return made
+            self.forget_crossing(labels)
+            later = run.starts >= edges[-1]
+            self.cross(
+                run.starts[later], run.cells[later], run.values[later], run.index, labels=labels
+            )
 
     def cross(
         self, at: Int64s, cells: Int64s, values: Int64s, index: CellIndex, *, labels: bool
@@ -329,13 +346,13 @@ class FamilyState:
         """
         if self.crossings:
             positions = np.searchsorted(index.cells, cells)
-            rows = self.rows_of(labels).of(index)[positions]
+            rows = self.counted(labels).of(index)[positions]
             self.crossings[labels].add(at, rows, positions, values, index)
 
     def forget_crossing(self, labels: bool) -> None:
         """The open block is about to be counted anew."""
         if self.crossings:
-            self.crossings[labels].clear()
+            self.crossings[labels] = self._crossed(labels)
 
     def _hides(
         self, inner: Sequence[Collection[int]], beside: Sequence[Collection[int]], labels: bool
@@ -411,6 +428,7 @@ class FamilyState:
                 [one.until, one.kept, one.where, one.label_until, one.labelled]
                 for one in self.former
             ],
+            "inner": [{n: sorted(edges) for n, edges in some.items()} for some in self.inner],
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
@@ -421,7 +439,9 @@ class FamilyState:
         body = json.loads(stored.body)
         self.abandoned.update(body["burned"])
         self.label_abandoned.update(body["label_burned"])
-        # Older releases kept no former maps, and had one map for decisions and labels.
+        inner = body.get("inner", ({}, {}))
+        self.inner = [{name: set(edges) for name, edges in some.items()} for some in inner]
+        # Older releases kept no former maps and edges, and had one map for decisions and labels.
         for until, kept, where, *of_labels in body.get("former", ()):
             label_until, labelled = of_labels or (until, kept)
             names = _kept(kept), _kept(labelled)

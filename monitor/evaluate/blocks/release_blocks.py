@@ -36,7 +36,7 @@ FINE = DAY
 """Time back to which blocks are made on 5-minute edges: the one-hour window needs no more."""
 
 _DECISIONS, _LABELS, _BEGINS, _SIFTED = "decisions", "labels", "begins", "sifted"
-_STAGE, _WEEK = "maps_stage", "maps_week"
+_STAGE, _WEEK, _LOOKED = "maps_stage", "maps_week", "looked"
 _LONGEST_LOOK = 10 * DAY
 _LAST_STAGE = 4  # from then on maps are made once a week
 
@@ -129,7 +129,7 @@ class ReleaseBlocks:
         begins: where the oldest block begins.
         sifted: the next stop: earlier hours are without what is left out; None before the first.
         kept: microseconds that closed panes are kept.
-        new_day: a UTC day has begun that late counts have not been looked at on.
+        looked: where panes were closed to decisions when late counts were looked at last.
         patient: nothing is published before the first day has ended, so that its rare values can
             be left out of everything. A live service does not wait: its total is shown at once.
     """
@@ -140,7 +140,7 @@ class ReleaseBlocks:
     labels: int | None = None
     begins: int | None = None
     sifted: int | None = None
-    new_day: bool = False
+    looked: int | None = None
     patient: bool = False
     _stage: int = 0
     _week: int = 0
@@ -174,6 +174,7 @@ class ReleaseBlocks:
         release.begins, release.sifted = marks.get(_BEGINS), marks.get(_SIFTED)
         if release.sifted is None and release.decisions is not None:  # stored before stops were
             release.sifted = release.decisions - release.decisions % HOUR + HOUR
+        release.looked = marks.get(_LOOKED, release.decisions)
         release._stage, release._week = marks.get(_STAGE, 0), marks.get(_WEEK, 0)
         names = {*stored.maps, *(edge.family for edge in stored.edges)} - {*release.families}
         release._gone = [Gone.of(name, stored.edges) for name in sorted(names)]
@@ -218,6 +219,13 @@ class ReleaseBlocks:
         if not self.patient:
             return self.begins
         return pane_start(pane_of(self.begins, Grain.DAY) + 1, Grain.DAY)
+
+    @property
+    def late_due(self) -> bool:
+        """True when a UTC day has begun that late counts have not been looked at on."""
+        if self.looked is None or self.decisions is None or self._stale:
+            return False
+        return pane_of(self.looked, Grain.DAY) < pane_of(self.decisions, Grain.DAY)
 
     @property
     def waits_for_first_day(self) -> bool:
@@ -287,7 +295,8 @@ class ReleaseBlocks:
             return None
         first, first_labels = self.decisions, self.labels
         self.decisions, self.labels = until, labels_until
-        self.new_day |= first is not None and pane_of(first, Grain.DAY) < pane_of(until, Grain.DAY)
+        if self.looked is None:
+            self.looked = until
         self._forget_old(until)
         if (stop and self._maps_due(until, labels_until)) or early or self._stale:
             return self._all_anew()
@@ -413,6 +422,12 @@ class ReleaseBlocks:
                     run, allowed, labels=labels, given_up=vain, inner=inner, beside=beside
                 )
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
+                if stretch.anew and state.axes:  # what is published from now on has other edges
+                    last, some = (
+                        state.of(labels)[0][-1],
+                        zip(state.axes.crossed, inner, strict=True),
+                    )
+                    state.inner[labels] = {n: {at for at in e if at > last} for n, e in some}
 
     def _refined(self, state: FamilyState, labels: bool) -> set[int]:
         """Where blocks end that a family refines and that were abandoned: its own are then, too.
@@ -461,7 +476,8 @@ class ReleaseBlocks:
             return []
         refined = [self.families[name].family for name in state.family.parents]
         return [
-            {
+            state.inner[stretch.labels].get(name, set())
+            | {
                 at
                 for family in refined
                 if name in family.names
@@ -489,6 +505,16 @@ class ReleaseBlocks:
             {at for other in beside if name in other.family.names for at in other.of(labels)[0]}
             for name in state.axes.crossed
         ]
+
+    def parts_shown(
+        self, state: FamilyState, *, labels: bool
+    ) -> tuple[list[set[int]], list[set[int]]]:
+        """For each attribute that a family crosses: edges of what it refines, and of the rest.
+
+        See ``inner`` and ``beside`` of :meth:`FamilyState.take`.
+        """
+        whole = Stretch(0, 0, labels, fine=0)
+        return self._inner(state, whole), self._beside(state, labels)
 
     def hides_rows(self, index: CellIndex) -> bool:
         """Return True when any cell is left out, or its labels are taken as not given."""
@@ -577,6 +603,7 @@ class ReleaseBlocks:
             _LABELS: self.labels,
             _BEGINS: self.begins,
             _SIFTED: self.sifted,
+            _LOOKED: self.looked,
             _STAGE: self._stage,
             _WEEK: self._week,
         }

@@ -36,6 +36,8 @@ BLOCK_GRID = 6 * HOUR
 """Blocks of all families may end at these instants, labels included."""
 
 _MARKS = ("decisions", "labels", "begins")
+_STOPS = ("sifted", "looked")
+"""The next stop, and when late counts were looked at: neither comes while it is in the future."""
 _WEEKS = ("maps_week",)
 
 
@@ -156,7 +158,7 @@ def _repair_evaluation(connection: sa.Connection, back_to: int) -> None:
     end = -(-back_to // BLOCK_GRID) * BLOCK_GRID
     _end_blocks(connection, end)
     mark = release_mark.c
-    for names, latest in ((_MARKS, end), (_WEEKS, pane_of(end, Grain.WEEK))):
+    for names, latest in ((_MARKS + _STOPS, end), (_WEEKS, pane_of(end, Grain.WEEK))):
         connection.execute(
             sa.update(release_mark).where(mark.name.in_(names), mark.at > latest).values(at=latest)
         )

@@ -182,7 +182,7 @@ class Feed:
         values = np.zeros((len(rows), COUNTERS), np.int64)
         values[:, Counter.LABELLED] = first
         values[:, Counter.READY] = world.ready[rows]
-        values[:, Counter.REVISED] = 1 - first
+        values[:, Counter.REVISED] = first != 1
         hours = (world.said_at[rows] - world.at[says]) / HOUR
         bucket = np.searchsorted(DELAY_EDGES_HOURS, hours, side="right")
         values[np.arange(len(rows)), Counter.DELAY_0 + bucket] = first
