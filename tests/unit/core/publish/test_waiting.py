@@ -25,6 +25,7 @@ from monitor.core.publish.waiting import (
     AUTO,
     REVIEW,
     USUAL,
+    GroupWait,
     LabelWait,
     Pace,
     group_waits,
@@ -141,6 +142,14 @@ def test_a_group_by_says_what_its_slowest_slice_waits_for() -> None:
         " gets 11 labels of auto_serve in one to two weeks; more audits, or pooling it with a"
         " similar value, helps."
     )
+
+
+def test_more_audits_do_not_help_a_slice_that_waits_for_reviews() -> None:
+    wait = LabelWait.of(Pace.of(100, 0.9, 0.02, 0.5), 11, crossed=False)
+    assert (wait.route, wait.named) == (REVIEW, True)
+    said = group_wait(GroupWait("channel", True, T0, 11, wait))
+    assert "11 labels of human_review" in said
+    assert said.endswith("; pooling it with a similar value, helps.")
 
 
 def test_where_all_are_too_slow_it_says_what_would_be_enough() -> None:
