@@ -236,6 +236,18 @@ def test_leaps_that_come_one_by_one_are_believed_after_a_while() -> None:
     assert found == [JUMP] * WITNESSES + [None] * 2
 
 
+@pytest.mark.parametrize("cuts", [[], [7], [*range(3 * WITNESSES)]])
+def test_events_that_are_all_leaps_are_believed_after_a_while_too(cuts: list[int]) -> None:
+    """Those that were refused just before are witnesses, however many were read at once."""
+    ts = [T0 + number * (HORIZON + DAY) for number in range(3 * WITNESSES)]
+    found, clock = read(ts, cuts)
+    assert found == naive_history(ts)
+    believed = [row for row, reason in enumerate(found) if reason is None]
+    assert believed[0] == 0
+    assert believed[1] > WITNESSES
+    assert clock.newest == ts[believed[-1]]
+
+
 def test_a_first_event_is_believed_where_half_of_what_follows_is_of_its_time() -> None:
     assert read([FAR, T0, FAR], [])[0] == [None, TOO_OLD, None]
     assert read([FAR, T0, T0, FAR], [])[0] == [JUMP, None, None, JUMP]

@@ -1,8 +1,16 @@
-"""What nobody reads lags all the same."""
+"""What nobody reads lags all the same; how far others are matters to a live stream alone."""
 
 from __future__ import annotations
 
-from consumers.reconcile import UnreadShards
+from dataclasses import replace
+from unittest.mock import Mock
+
+import pytest
+
+from consumers.backpressure import PeerProgress
+from consumers.event_time import ClockPolicy
+from consumers.reconcile import Reconciler, UnreadShards
+from monitor.core.time import HOUR, MINUTE
 from monitor.ports import Shard, ShardStatus, Tallies
 
 ADDED, PARKED, READ, ELSEWHERE = (Shard("d", part) for part in range(4))
@@ -74,3 +82,15 @@ def test_a_shard_that_was_taken_up_begins_anew_when_it_is_unread_again() -> None
     found.review(STATUSES, [], ["d"])
     (again,) = found.set_end_offsets({ADDED: 5}, 100.0)
     assert again.seconds == 0.0
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_other_workers_hold_a_live_stream_back_and_never_one_of_files(live: bool) -> None:
+    """Files are read to their end, in whatever order."""
+    store, own = Mock(), Mock(states={})
+    store.statuses.return_value = [replace(status(ELSEWHERE, "another", 11), watermark=5 * HOUR)]
+    clock = ClockPolicy(live=live, horizon=24 * HOUR, max_early=MINUTE)
+    codecs, policy = Mock(clock=clock, lateness=MINUTE), Mock(decisions_topic="d")
+    one = Reconciler(Mock(), store, own, codecs=codecs, policy=policy, now=0.0)
+    one.reconcile_peers()
+    assert one.peers == (PeerProgress([5 * HOUR + MINUTE], []) if live else PeerProgress())

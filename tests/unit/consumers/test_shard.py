@@ -259,3 +259,23 @@ def test_a_probe_has_a_label_as_any_decision_has(pending_all: bool) -> None:
     columns = one.flush().decisions
     assert columns is not None
     assert columns.pending.tolist() == [True, pending_all]
+
+
+@pytest.mark.parametrize(
+    ("watermark", "after"),
+    [
+        (NOW + 9_000 * HOUR, NOW - 10 * MINUTE),
+        (NOW - 10 * MINUTE + 1, NOW - 10 * MINUTE),
+        (NOW - 5 * HOUR, NOW - 5 * HOUR),
+        (None, None),
+    ],
+)
+def test_a_clock_far_beyond_this_machines_goes_back_and_its_watermark_never_forward(
+    watermark: int | None, after: int | None
+) -> None:
+    """The watermark stays the lateness behind the newest event."""
+    far = claim(max_decided_at=NOW + 9_000 * HOUR, watermark=watermark)
+    one = ShardState.of(far, codecs(), True, 10)
+    assert one.set_back(NOW)
+    assert (one.clock.newest, one.watermark) == (NOW, after)
+    assert not one.set_back(NOW), "it stands where this machine's clock does"

@@ -59,6 +59,9 @@ def test_the_ends_hold_the_estimate_and_the_support_is_not_more_than_there_is() 
     off = np.abs(found.value - exact.value)[plain]
     assert np.all(off <= found.step[plain] / 2 + 1e-9)
     assert off.mean() < 0.02
+    assert found.step[plain].max() <= 0.2 + 0.01, (
+        "ends that are 0.2 apart, and the rounding between"
+    )
     coded = found.shown & ~plain
     assert coded.mean() > 0.05
     low, high = found.points

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
@@ -24,6 +25,7 @@ from monitor.core.publish.waiting import (
     AUTO,
     REVIEW,
     USUAL,
+    GroupWait,
     LabelWait,
     Pace,
     group_waits,
@@ -45,7 +47,12 @@ def decided(name: str, support: int, served: float | None = 0.6) -> SliceRow:
     return SliceRow(name, dict.fromkeys(Metric, State.SUPPRESSED), rates)
 
 
-def snapshot(*rows: SliceRow, labelled: int | None = T0) -> Snapshot:
+AUDITED = {Metric.TPR: 1 / 6, Metric.FPR: 0.01}
+
+
+def snapshot(
+    *rows: SliceRow, labelled: int | None = T0, as_labelled: Mapping[Metric, float] = AUDITED
+) -> Snapshot:
     """A group-by of these slices; its labelled rates end at an instant, if they are shown."""
     made = lesson(*rows)
     (table,) = made.contracts
@@ -53,7 +60,7 @@ def snapshot(*rows: SliceRow, labelled: int | None = T0) -> Snapshot:
     (group,) = window.groups
     period = None if labelled is None else Period(labelled - 7 * DAY, labelled)
     group = replace(group, labelled=period)
-    total = replace(window.total, rates=TOTAL, as_labelled={Metric.TPR: 1 / 6, Metric.FPR: 0.01})
+    total = replace(window.total, rates=TOTAL, as_labelled=dict(as_labelled))
     window = replace(window, total=total, groups=(group,), labelled=Period(T0 - 7 * DAY, T0))
     return replace(made, contracts=(replace(table, windows=(window,)),))
 
@@ -77,6 +84,16 @@ def test_the_pace_of_a_slice_follows_from_what_is_shown_of_it() -> None:
     assert found.audit == pytest.approx(0.05)
     assert found.days == pytest.approx(11 / (24 * 0.05))
     assert found.named
+
+
+@pytest.mark.parametrize("rounded", [0.8, 0.81])
+def test_where_all_is_labelled_no_rounding_makes_it_more_than_all(rounded: float) -> None:
+    """The rate as labelled is then the rate itself, but for the last decimal."""
+    table, group = parts(snapshot(decided("channel=chat", 280), as_labelled={Metric.TPR: rounded}))
+    found = shown_wait(table, group, group.rows[0])
+    assert found is not None
+    assert found.audit == pytest.approx(1)
+    assert (found.route, found.days) == (REVIEW, pytest.approx(11 / 14)), "the slower route"
 
 
 def test_it_is_what_check_says_of_the_same_traffic() -> None:
@@ -126,6 +143,14 @@ def test_a_group_by_says_what_its_slowest_slice_waits_for() -> None:
         " gets 11 labels of auto_serve in one to two weeks; more audits, or pooling it with a"
         " similar value, helps."
     )
+
+
+def test_more_audits_do_not_help_a_slice_that_waits_for_reviews() -> None:
+    wait = LabelWait.of(Pace.of(100, 0.9, 0.02, 0.5), 11, crossed=False)
+    assert (wait.route, wait.named) == (REVIEW, True)
+    said = group_wait(GroupWait("channel", True, T0, 11, wait))
+    assert "11 labels of human_review" in said
+    assert said.endswith("; pooling it with a similar value, helps.")
 
 
 def test_where_all_are_too_slow_it_says_what_would_be_enough() -> None:

@@ -10,7 +10,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, wilson
-from monitor.core.rates.effective import Evidence
+from monitor.core.rates.effective import Evidence, Trials
 from monitor.core.rates.estimates import measure
 from monitor.core.rates.gaps import support_together
 
@@ -49,6 +49,17 @@ def test_sampled_bounds_hold_their_point(metric: Metric, z: float) -> None:
         lower, upper = found.bounds(z)
         assert 0 <= lower <= found.value <= upper <= 1
         assert lower <= wilson(found.value, found.support, z)[0] + 1e-9, "few may have erred upward"
+
+
+def test_a_sample_of_only_hits_or_of_none_still_varies_and_both_alike() -> None:
+    """One rate of 40 audits of 800 is 0 as sampled, the other 1."""
+    hits = np.array([0.0, 40.0])
+    trials = Trials(np.full(2, 800.0), np.full(2, 40.0), hits)
+    assert 0 < trials.rate[0] < 1 / 40, "less than where there is a hit"
+    assert trials.rate.sum() == pytest.approx(1)
+    assert trials.sampling[0] == pytest.approx(trials.sampling[1])
+    whole = Trials(hits, hits, hits)
+    assert whole.sampling.tolist() == [0, 0], "nothing is left to be sampled"
 
 
 @pytest.mark.parametrize("metric", SERVED)

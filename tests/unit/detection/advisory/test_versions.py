@@ -20,6 +20,14 @@ def test_equal_mixes_differ_by_chance_in_fewer_than_one_in_twenty() -> None:
     assert versions_differ(slices, references).mean() <= 0.05
 
 
+@pytest.mark.parametrize(("versions", "looks"), [(10, 24), (4, 168)])
+def test_one_in_twenty_is_of_all_versions_and_all_looks_together(versions: int, looks: int) -> None:
+    rng, shares, sets = np.random.default_rng(4), np.full(versions, 1 / versions), 300
+    slices, references = rng.multinomial(30, shares, (2, sets * looks))
+    ever = versions_differ(slices, references, looks).reshape(sets, looks).any(axis=1)
+    assert ever.mean() <= 0.05
+
+
 def test_a_canary_of_a_tenth_is_found() -> None:
     rng = np.random.default_rng(1)
     slices, references = rng.multinomial(1000, [0.9, 0.1], 100), rng.multinomial(9000, [1, 0], 100)

@@ -121,6 +121,14 @@ def test_streams_of_a_class_share_equally() -> None:
     assert budget.of(first) == pytest.approx([0.8 * 2 / 3 / 4] * 4 + [0.8 / 3])
 
 
+def test_many_streams_of_one_depth_take_nothing_from_another() -> None:
+    deep = [*gaps(0, depth=3), *gaps(0, 1, 2, depth=4)]
+    declared = [*gaps(0, 1), *gaps(*range(8), depth=2), *deep]
+    found = Budget().declare(declared).of(declared)
+    each = [0.70 / 2] * 2 + [0.25 / 8] * 8 + [0.05 / 4] * 4
+    assert found == pytest.approx([(1 - RESERVE) * part for part in each])
+
+
 def test_later_declarations_spend_a_half_a_sixth_and_so_on_of_the_reserve() -> None:
     budget = Budget().declare(gaps(0, 1))
     for numbers in ((2,), (0, 3, 4), (5,)):

@@ -85,6 +85,15 @@ def test_a_slice_whose_labels_do_not_come_is_not_bet_on_after_two_days(name: str
     assert max(days.values()) <= 1.1 or name.startswith("gap."), "a third of the complement"
 
 
+def test_a_slice_whose_labels_lack_from_the_first_day_on_is_not_bet_on() -> None:
+    """What was asked for today counts: no label of another day is needed to find it out."""
+    tests = play(0.5, since=0, days=3)
+    for name in LABELLED:
+        days = waiting(tests, name)
+        assert days.pop("a=u") > 2.9, "an hour or two ask for too few to judge"
+        assert max(days.values()) <= 1.1 or name.startswith("gap."), "a third of the complement"
+
+
 def test_blocked_requests_need_no_labels() -> None:
     assert max(waiting(play(0.0, since=10, days=14), "gap.blocked").values()) < 1
 

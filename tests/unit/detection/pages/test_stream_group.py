@@ -48,6 +48,18 @@ def test_a_bet_begins_with_the_days_that_have_run() -> None:
     assert watch.week.mixture.statistic()[1] == pytest.approx(math.log(2 / 7 * 3))
 
 
+def test_the_cohort_after_a_week_says_which_one_has_ended() -> None:
+    watch = entered(7 * 24)
+    assert watch.week is not None
+    last = watch.week.week
+    assert (watch.finished, watch.ended) == (None, None)
+    watch.enter(MONDAY + 7 * 24)
+    assert watch.finished is not None
+    assert (watch.ended, watch.week.week) == (last, last + 1)
+    watch.enter(MONDAY + 7 * 24 + 1)
+    assert (watch.finished, watch.ended) == (None, None)
+
+
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_the_cluster_size_divides_evidence_for_pages_and_for_the_list(size: int) -> None:
     watch = entered(24)
