@@ -48,6 +48,8 @@ class Haste:
 
 
 HURRIED = Haste("500ms", days=True)
+UNHURRIED = Haste("2s", days=True)
+"""For what takes a minute anyway: Prometheus reads the whole page of a service each time."""
 PATIENT = Haste("5s", days=False)
 """For who looks whether all is quiet: on a busy machine a scrape may take longer than half a
 second, and what happens in hours of the rules longer than a day of them."""
