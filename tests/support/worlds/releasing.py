@@ -22,6 +22,7 @@ from migrated import migrated_file
 from monitor import composition
 from monitor.core.privacy import exchange
 from monitor.evaluate.evaluator import Evaluator
+from monitor.ports import Clock
 from monitor.settings import Settings, load
 from monitor.store.upkeep import retention
 
@@ -99,6 +100,11 @@ class Untested(Evaluator):
         return False
 
 
+def untested(evaluator: Evaluator, clock: Clock) -> Evaluator:
+    """The same without detectors."""
+    return Untested(evaluator.store, evaluator.policy, clock)
+
+
 class Releasing:
     """Store, feed and evaluators of one world.
 
@@ -136,7 +142,7 @@ class Releasing:
 
     def fresh(self) -> Evaluator:
         made = composition.build_evaluator(self.settings, self.engine, StillClock())
-        return made if self._tested else Untested(made.store, made.policy, StillClock())
+        return made if self._tested else untested(made, StillClock())
 
     def restart(self) -> None:
         """Begin from what the store holds."""
