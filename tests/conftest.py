@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import re
+import sys
 import uuid
 from collections import defaultdict
 from collections.abc import Generator, Iterator
@@ -30,6 +31,10 @@ from postgres import PostgresServer, has_postgres
 from secured_kafka import SecuredKafka
 
 from monitor.store import database
+
+# No test has the formats of JSON Schemas checked, and to build the grammar of one of them takes
+# every worker a second and a half when it imports jsonschema, which does without.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # How long an example takes is the machine's: it may be busy.
 hypothesis.settings.register_profile("no deadline", hypothesis.settings.default, deadline=None)

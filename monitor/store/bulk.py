@@ -117,6 +117,21 @@ def _by_row(columns: Columns) -> list[Any]:
     return list(chain.from_iterable(zip(*map(_listed, given), strict=True)))
 
 
+def read_integers(
+    connection: sa.Connection, query: str, width: int, where: Mapping[str, int | bool]
+) -> Int64s:
+    """Rows of so many whole numbers each, none of them NULL, as a table."""
+    rows = connection.execute(parsed(query), where).all()
+    values = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width)
+    return values.reshape(len(rows), width)
+
+
+@cache
+def parsed(query: str) -> sa.TextClause:
+    """A query that is one of few texts: its parameters are looked for once, not in every cycle."""
+    return sa.text(query)
+
+
 def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
     """Delete the rows that have these values, given as columns; returns how many there were."""
     if not len(next(iter(columns.values()))):

@@ -20,6 +20,7 @@ from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
+from monitor.store import bulk
 from monitor.store.schema import delta
 
 
@@ -155,7 +156,7 @@ def write_delta(connection: sa.Connection, flush: ShardFlush, body: Payload) -> 
         return
     shard = {"topic": flush.shard.topic, "part": flush.shard.partition}
     seq = connection.execute(
-        sa.text(
+        bulk.parsed(
             "UPDATE ownership SET seq = seq + 1 WHERE topic = :topic AND part = :part RETURNING seq"
         ),
         shard,

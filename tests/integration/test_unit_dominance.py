@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from histories import Event
 from pipeline import DECISIONS, SETTINGS, Pipeline, settings_with
+from releasing import untested
 from signed_probes import signed
 
 from monitor.core.privacy.release_blocks import blocks_kept
@@ -109,13 +110,19 @@ def run(
     *,
     restarts: bool = False,
     partitions: int = 1,
+    tested: bool = True,
     **overrides: Any,
 ) -> Published:
-    """The whole service, hour by hour; with ``restarts`` a new worker and evaluator each hour."""
+    """The whole service, hour by hour; with ``restarts`` a new worker and evaluator each hour.
+
+    Where edges alone are looked at, it is not ``tested``: no detectors.
+    """
     folder.mkdir(exist_ok=True)
     found = Published([], [])
     with Pipeline(folder, (partitions, 1), text=TEXT, **overrides) as pipeline:
         worker, evaluator = pipeline.worker(), pipeline.evaluator()
+        if not tested:
+            evaluator = untested(evaluator, pipeline.clock)
         for hour, batch in enumerate(traffic.batches()):
             for number, message in enumerate(batch):
                 pipeline.broker.produce(DECISIONS, [message], number % partitions)
@@ -162,7 +169,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Published:
 @pytest.fixture(scope="module")
 def untold(tmp_path_factory: pytest.TempPathFactory) -> Published:
     """The same decisions, and nobody says whose they are."""
-    return run(tmp_path_factory.mktemp("untold"), Traffic(units=False))
+    return run(tmp_path_factory.mktemp("untold"), Traffic(units=False), tested=False)
 
 
 def test_a_dominated_slice_holds_its_group_by_back_until_others_have_come(
@@ -209,7 +216,7 @@ def periods(body: bytes) -> int | None:
 
 
 def test_a_small_share_holds_nothing_back(tmp_path: Path, untold: Published) -> None:
-    found = run(tmp_path, Traffic(acme=3)).edges[-1]
+    found = run(tmp_path, Traffic(acme=3), tested=False).edges[-1]
     hours = set(range(at(25), at(HOURS - 1), HOUR))
     assert hours & {*found[CHANNEL]} == hours & {*untold.edges[-1][CHANNEL]}
 
@@ -223,13 +230,13 @@ def test_restart_and_takeover_publish_the_same(tmp_path: Path, told: Published) 
 def test_how_events_are_batched_and_partitioned_makes_no_difference(
     tmp_path: Path, told: Published
 ) -> None:
-    found = run(tmp_path, Traffic(), partitions=2)
+    found = run(tmp_path, Traffic(), partitions=2, tested=False)
     assert found.edges[-1] == told.edges[-1]
 
 
 def test_what_came_too_late_is_nobodys(tmp_path: Path) -> None:
     """Decisions that are held back count neither in the slice nor against it."""
-    found = run(tmp_path, Traffic(late=True)).edges[-1]
+    found = run(tmp_path, Traffic(late=True), tested=False).edges[-1]
     assert len(within(found[CHANNEL], BEGINS, ENDS)) >= ENDS - BEGINS - 1
 
 
@@ -255,7 +262,7 @@ def test_late_decisions_join_what_is_published_only_if_they_are_several_units(
     hour = BEGINS + 4
     with Pipeline(tmp_path, text=TEXT, **store) as pipeline:  # type: ignore[arg-type]
         pipeline.worker()
-        evaluator = pipeline.evaluator()
+        evaluator = untested(pipeline.evaluator(), pipeline.clock)
         for batch in Traffic(acme=acme, late_hour=hour).batches():
             pipeline.broker.produce(DECISIONS, batch)
             pipeline.drain()
@@ -301,7 +308,7 @@ def test_a_value_that_stays_dominated_is_pooled_with_the_week(tmp_path: Path) ->
     """With it as many others as it takes, so that the group-by goes on."""
     monday = 72
     start = START - timedelta(hours=monday)
-    found = run(tmp_path, Traffic(start=start, heavy=(20, 80), hours=80)).edges
+    found = run(tmp_path, Traffic(start=start, heavy=(20, 80), hours=80), tested=False).edges
     before, after = found[monday - 1], found[-1]
     assert not within(before[CHANNEL], 22 - monday, 0)
     for family in (CHANNEL, BOTH):

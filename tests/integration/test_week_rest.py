@@ -96,7 +96,7 @@ def followed(world: World, looks: Sequence[int], *group_bys: str) -> Iterator[Fo
     with (
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory() as name,
-        Releasing(world, Path(name), settings_of(world, group_bys)) as site,
+        Releasing(world, Path(name), settings_of(world, group_bys), tested=False) as site,
     ):
         patch.setattr(weeks._WeekMaker, "_inputs", seen)
         for now in looks:

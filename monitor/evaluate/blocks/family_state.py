@@ -6,6 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -185,6 +186,7 @@ class FamilyState:
     former: list[Former] = field(default_factory=list)
     inner: list[dict[str, set[int]]] = field(default_factory=lambda: [{}, {}])
     _counted: dict[tuple[bool, int], Rows] = field(default_factory=dict)
+    _written: tuple[_Written, StoredMap] | None = None
 
     @property
     def open(self) -> bool:
@@ -415,22 +417,11 @@ class FamilyState:
         """The merge map as it is kept; None before there is one."""
         if self.pooling is None:
             return None
-        body = {
-            "kept": self.pooling.kept,
-            "labelled": self.map_of(labels=True).kept,
-            "unlabelled": sorted(self.unlabelled),
-            "left_out": sorted(self.left_out),
-            "left_out_share": self.left_out_share,
-            # Those that are no edges any more.
-            "burned": sorted(self.abandoned.difference(self.edges)),
-            "label_burned": sorted(self.label_abandoned.difference(self.label_edges)),
-            "former": [
-                [one.until, one.kept, one.where, one.label_until, one.labelled]
-                for one in self.former
-            ],
-            "inner": [{n: sorted(edges) for n, edges in some.items()} for some in self.inner],
-        }
-        return StoredMap(self.condition, json.dumps(body, sort_keys=True))
+        now = _Written.of(self)
+        # Every table of every publication asks for it; it changes once a week.
+        if self._written is None or self._written[0] != now:
+            self._written = now, StoredMap(self.condition, now.body())
+        return self._written[1]
 
     def restore(self, stored: StoredMap | None) -> bool:
         """Take the map that is kept; False where there is none made under these settings."""
@@ -456,6 +447,53 @@ class FamilyState:
         self.left_out_share = body["left_out_share"]
         self.use(MergeMap(kept), MergeMap(labelled))
         return True
+
+
+class _Written(NamedTuple):
+    """What is written of a merge map; the attributes are those of its family."""
+
+    pooling: MergeMap
+    label_pooling: MergeMap
+    unlabelled: frozenset[tuple[str, int]]
+    left_out: frozenset[str]
+    left_out_share: float | None
+    abandoned: frozenset[int]
+    label_abandoned: frozenset[int]
+    former: tuple[Former, ...]
+    inner: tuple[dict[str, list[int]], ...]
+
+    @classmethod
+    def of(cls, state: FamilyState) -> _Written:
+        """As it is now; of abandoned edges those that are no edges any more."""
+        return cls(
+            state.map_of(labels=False),
+            state.map_of(labels=True),
+            state.unlabelled,
+            state.left_out,
+            state.left_out_share,
+            frozenset(state.abandoned.difference(state.edges)),
+            frozenset(state.label_abandoned.difference(state.label_edges)),
+            tuple(state.former),
+            tuple({name: sorted(edges) for name, edges in one.items()} for one in state.inner),
+        )
+
+    def body(self) -> str:
+        """As text."""
+        body = {
+            "kept": self.pooling.kept,
+            "labelled": self.label_pooling.kept,
+            "unlabelled": sorted(self.unlabelled),
+            "left_out": sorted(self.left_out),
+            "left_out_share": self.left_out_share,
+            "burned": sorted(self.abandoned),
+            "label_burned": sorted(self.label_abandoned),
+            "former": [
+                [one.until, one.kept, one.where, one.label_until, one.labelled]
+                for one in self.former
+            ],
+            "inner": self.inner,
+        }
+        return json.dumps(body, sort_keys=True)
 
 
 def kept_out(states: Iterable[FamilyState], index: CellIndex) -> tuple[Bools, Bools]:

@@ -100,4 +100,4 @@ def add_units(connection: sa.Connection, units: Iterable[PaneUnits]) -> None:
             }
             bulk.insert(connection, unit_share, columns, ADDING_UNITS)
         if table.late:
-            connection.execute(sa.text(f"DELETE FROM unit_share WHERE late AND {_EMPTY}"))
+            connection.execute(bulk.parsed(f"DELETE FROM unit_share WHERE late AND {_EMPTY}"))

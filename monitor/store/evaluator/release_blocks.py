@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 
-import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import COUNTERS, Counts, Int64s, merge
@@ -135,7 +133,7 @@ def _hold_back(connection: sa.Connection, panes: Sequence[PaneCounts]) -> None:
     add_counts(connection, panes, held_back)
     if panes:
         empty = " AND ".join(f"{name} = 0" for name in COUNTER_COLUMNS)
-        connection.execute(sa.text(f"DELETE FROM held_back WHERE {empty}"))
+        connection.execute(bulk.parsed(f"DELETE FROM held_back WHERE {empty}"))
 
 
 class ClosedPanes:
@@ -194,7 +192,7 @@ class ClosedPanes:
         query = "SELECT MIN(pane) FROM released WHERE grain = :grain"
         with reading(self._engine) as connection:
             first: int | None = connection.execute(
-                sa.text(query), {"grain": int(Grain.HOUR)}
+                bulk.parsed(query), {"grain": int(Grain.HOUR)}
             ).scalar()
         return first
 
@@ -218,6 +216,4 @@ class ClosedPanes:
 
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         with reading(self._engine) as connection:
-            rows = connection.execute(sa.text(query), where).all()
-        values = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width)
-        return values.reshape(len(rows), width)
+            return bulk.read_integers(connection, query, width, where)

@@ -16,6 +16,7 @@ from monitor.core.counts.clusters import DayClusters
 from monitor.core.publish.release import Revision
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.ports import PaneCounts, Shard
+from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.dictionary_rows import write_cells
 from monitor.store.evaluator.cells import StoredCells
@@ -157,7 +158,7 @@ def _store_snapshot(
 ) -> int:
     """Returns its number."""
     stored = connection.execute(
-        sa.text(
+        bulk.parsed(
             "INSERT INTO snapshot (id, stored_at, watermark, body)"
             " SELECT COALESCE(MAX(id), 0) + 1, :stored_at, :watermark, :body FROM snapshot"
             " RETURNING id"

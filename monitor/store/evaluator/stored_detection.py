@@ -217,7 +217,7 @@ class CountedCohorts:
         query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
         with reading(self._engine) as connection:
             hour: int | None = connection.execute(
-                sa.text(query), {"grain": int(Grain.HOUR)}
+                bulk.parsed(query), {"grain": int(Grain.HOUR)}
             ).scalar()
         return hour
 
@@ -267,8 +267,7 @@ class CountedCohorts:
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         """Answer of a query on hours."""
         with reading(self._engine) as connection:
-            rows = connection.execute(sa.text(query), {"grain": int(Grain.HOUR), **where}).all()
-        return np.array([tuple(row) for row in rows], np.int64).reshape(len(rows), width)
+            return bulk.read_integers(connection, query, width, {"grain": int(Grain.HOUR), **where})
 
 
 def _unpacked(row: sa.Row[Any]) -> FrozenCohort:

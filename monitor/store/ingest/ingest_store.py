@@ -384,7 +384,7 @@ def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
     """The first statement of a shard: nobody else has claimed it, nothing was skipped or stored."""
     result = connection.execute(
-        sa.text(
+        bulk.parsed(
             "UPDATE ownership SET next_offset = :next, flushes = flushes + 1"
             " WHERE topic = :topic AND part = :part AND epoch = :epoch AND next_offset = :expected"
             " AND flushes = COALESCE(CAST(:flushes AS BIGINT), flushes)"
@@ -404,7 +404,7 @@ def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
 
 def _write_tallies(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
     connection.execute(
-        sa.text(
+        bulk.parsed(
             "UPDATE ownership SET max_decided_at = :newest, watermark = :watermark,"
             " holds_back = :holds_back, tallies = :tallies, flushed_at = :now"
             " WHERE topic = :topic AND part = :part"

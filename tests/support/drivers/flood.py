@@ -31,7 +31,7 @@ from monitor.store.shard_rows import read_statuses
 
 DECISIONS = Shard("decisions", 0)
 PER_MESSAGE, PER_POLL = 1_000, 10
-POLLS_AN_EVALUATION = 4
+POLLS_AN_EVALUATION = 8
 WARM_UP = 200_000
 EVERY = 5
 """One event in so many is an ordinary one in every case."""

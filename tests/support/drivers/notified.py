@@ -41,13 +41,17 @@ class Haste:
     Attributes:
         scrape: interval and time-out of scrapes.
         days: whether alerts that wait for days are in a hurry, too.
+        rules: how often rules are evaluated.
     """
 
     scrape: str
     days: bool
+    rules: str = "500ms"
 
 
 HURRIED = Haste("500ms", days=True)
+UNHURRIED = Haste("2s", days=True, rules="2s")
+"""For what takes a minute anyway: each time Prometheus reads the whole page of a service."""
 PATIENT = Haste("5s", days=False)
 """For who looks whether all is quiet: on a busy machine a scrape may take longer than half a
 second, and what happens in hours of the rules longer than a day of them."""
@@ -254,7 +258,7 @@ def _write(
     folder: Path, files: dict[str, str], targets: Sequence[int], manager: int, haste: Haste
 ) -> None:
     hurry = {
-        "prometheus/rules.yml": hurried_rules if haste.days else _with_real_days,
+        "prometheus/rules.yml": lambda one: _paced(one, haste),
         "prometheus/prometheus.yml": lambda one: _pointed(one, targets, manager, haste.scrape),
         "alertmanager/alertmanager.yml": _hurried_routes,
     }
@@ -265,9 +269,15 @@ def _write(
         path.write_text(text if changed is None else yaml.safe_dump(changed))
 
 
+def _paced(document: dict[str, Any], haste: Haste) -> dict[str, Any]:
+    hurried = hurried_rules(document) if haste.days else _with_real_days(document)
+    for group in hurried["groups"]:
+        group["interval"] = haste.rules
+    return hurried
+
+
 def hurried_rules(document: dict[str, Any]) -> dict[str, Any]:
     for group in document["groups"]:
-        group["interval"] = "500ms"
         for rule in group["rules"]:
             for name in {"for", "keep_firing_for"} & rule.keys():
                 number, unit = re.fullmatch(r"(\d+)([mhd])", rule[name]).groups()  # type: ignore[union-attr]

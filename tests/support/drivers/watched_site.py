@@ -14,7 +14,7 @@ from typing import Any
 import lesson
 from kafka_broker import KafkaBroker
 from migrated import bring_to_head
-from notified import EVERY_DAY, Watch, watching
+from notified import EVERY_DAY, UNHURRIED, Watch, watching
 from regressing import settings_text
 from running import Running
 from warm_start import run
@@ -66,7 +66,12 @@ class WatchedSite:
         address = {"SLICEWATCH__ALERTING__EXTERNAL_URL": f"http://127.0.0.1:{ports[0]}"}
         folder = self.folder / f"watch-{len(list(self.folder.glob('watch-*')))}"
         found = watching(
-            folder, self.settings, self.environment | address, *ports, office_days=office_days
+            folder,
+            self.settings,
+            self.environment | address,
+            *ports,
+            office_days=office_days,
+            haste=UNHURRIED,
         )
         return self.stack.enter_context(found)
 

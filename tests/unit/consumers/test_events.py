@@ -14,11 +14,12 @@ from consumers.events import Decision, DecisionFields, FastDecision, Label, sche
 from monitor.commands.render import rendered
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
+RENDERED = rendered()
 
 
-@pytest.mark.parametrize("name", sorted(rendered()))
+@pytest.mark.parametrize("name", sorted(RENDERED))
 def test_rendered_files_are_in_step(name: str) -> None:
-    assert (DEPLOY / name).read_text() == rendered()[name], "run: slicewatch render"
+    assert (DEPLOY / name).read_text() == RENDERED[name], "run: slicewatch render"
 
 
 @pytest.mark.parametrize(

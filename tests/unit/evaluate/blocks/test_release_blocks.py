@@ -39,10 +39,13 @@ COLUMNS = ("at", "arrives", "atom", "route", "band", "rate", "asked", "version")
 
 
 @contextmanager
-def releasing(world: World, text: str | None = None) -> Iterator[Releasing]:
+def releasing(
+    world: World, text: str | None = None, *, tested: bool = False
+) -> Iterator[Releasing]:
+    """Without detectors, where nothing but blocks is looked at."""
     with (
         TemporaryDirectory(prefix="slicewatch-release-") as folder,
-        Releasing(world, Path(folder), text) as site,
+        Releasing(world, Path(folder), text, tested=tested) as site,
     ):
         yield site
 
@@ -51,7 +54,7 @@ def run(
     world: World, moments: Sequence[int], restart: Callable[[int], bool] = lambda _: False
 ) -> tuple[Kept, list[bytes]]:
     """Evaluate at these moments; returns what is kept in the end, and all that was published."""
-    with releasing(world) as site:
+    with releasing(world, tested=True) as site:
         for number, now in enumerate(moments):
             if restart(number):
                 site.restart()
@@ -181,7 +184,7 @@ def test_closed_panes_that_retention_deletes_are_missed_by_nobody() -> None:
     world = make_world(2, Shape((3, 3), days=3, busy=30, audit=2, delay=6, strays=3, skew=1.5))
     moments = instants(world, 3 * HOUR, end_of(world))
     kept, published = run(world, moments)
-    with releasing(world) as site:
+    with releasing(world, tested=True) as site:
         for now in moments:
             site.until(now)
             site.clean(now)
@@ -280,7 +283,7 @@ def test_a_site_too_small_for_anything_goes_on_and_shows_nothing() -> None:
         **{name: getattr(quiet, name)[few] for name in COLUMNS},
         **{name: getattr(quiet, name)[:0] for name in ("says", "said_at", "labelled", "ready")},
     )
-    with releasing(world) as site:
+    with releasing(world, tested=True) as site:
         for now in instants(world, 6 * HOUR, START + 3 * DAY):
             site.until(now)
         (table,) = decode(site.snapshots()[-1]).contracts
