@@ -106,6 +106,11 @@ class PairCounts:
         """Some of the pairs."""
         return PairCounts(*(column[pairs] for column in self._columns))
 
+    def split(self, parts: int) -> list[PairCounts]:
+        """As many parts of equal length, in their order."""
+        columns = (column.reshape(parts, -1) for column in self._columns)
+        return [PairCounts(*part) for part in zip(*columns, strict=True)]
+
     @property
     def _columns(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
         return self.n_a, self.k_a, self.n_b, self.k_b
