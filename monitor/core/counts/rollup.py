@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.counts.cells import (
     COUNTERS,
@@ -87,11 +88,11 @@ class HourlySlices:
 
 @dataclass(frozen=True, slots=True)
 class HourlyCounts:
-    """Counts of several hours, row by row.
+    """Counts of several hours, row by row, an hour after the other.
 
     Attributes:
         hours: number of hours H.
-        hour: position of each row's hour, shape (R,).
+        hour: position of each row's hour, shape (R,), never decreasing.
         cells: its cell id.
         values: its counters, shape (R, COUNTERS).
     """
@@ -104,7 +105,7 @@ class HourlyCounts:
     @classmethod
     def of(cls, tables: Sequence[Counts]) -> HourlyCounts:
         """A table for each hour, in their order."""
-        sizes = [len(table.keys) for table in tables]
+        sizes = np.array([len(table.keys) for table in tables], np.int64)
         every = [Counts.empty(), *tables]
         return cls(
             len(tables),
@@ -113,9 +114,17 @@ class HourlyCounts:
             np.concatenate([table.values for table in every]),
         )
 
+    def at(self, hour: int) -> Counts:
+        """Those of one hour, by its position."""
+        rows = slice(*np.searchsorted(self.hour, (hour, hour + 1)).tolist())
+        return Counts(self.cells[rows], self.values[rows])
+
     def among(self, cells: Int64s) -> HourlyCounts:
         """The counts of these cells."""
-        rows = np.isin(self.cells, cells)
+        return self.only(np.isin(self.cells, cells))
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> HourlyCounts:
+        """Some of the rows."""
         return HourlyCounts(self.hours, self.hour[rows], self.cells[rows], self.values[rows])
 
     def roll_up(self, index: CellIndex, attributes: Sequence[str]) -> HourlySlices:

@@ -121,6 +121,7 @@ class HourlyLabels:
         parts = decode_strata(counts.strata)
         columns = np.flatnonzero(is_reviewed(parts) & (parts.rate < rates))
         place = parts.route[columns] * rates + parts.rate[columns]
+        sums = np.equal.outer(place, np.arange(_ROUTES * rates)).astype(np.int64)
         rows = arrays.positions(counts.slices, slices)
         known = np.flatnonzero(rows >= 0)
         values = counts.values[:, rows[known][:, None], columns]
@@ -128,7 +129,7 @@ class HourlyLabels:
         each = (values[..., Counter.N], values[..., Counter.Q], labels)
         table = np.zeros((3, len(counts.values), len(slices), _ROUTES * rates), np.int64)
         for mine, counted in zip(table, each, strict=True):
-            np.add.at(mine, np.s_[:, known[:, None], place], counted)
+            mine[:, known] = counted @ sums
         by_rate = np.clip(table, 0, None).reshape(*table.shape[:-1], _ROUTES, rates)
         decisions, requests, received = by_rate
         came = np.minimum(received, requests).sum(axis=-1)

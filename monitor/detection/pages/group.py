@@ -160,6 +160,18 @@ class GroupTests:
         gaps = {f"gap.{metric}": one for metric, one in self.gaps.items()}
         return gaps | {f"ratio.{metric}": one for metric, one in self.ratios.items()}
 
+    @property
+    def idle(self) -> bool:
+        """Whether no cohort moves anything: it has no streams, and nothing is learnt of labels."""
+        return not self.labels and not self.watches
+
+    def enter(self, hour: int, layout: Layout, cluster_size: float = 1) -> None:
+        """Let an hour begin; all that it does where the tests are idle."""
+        self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
+        self.divisor = max(self.divisor, self.cluster_size, cluster_size)
+        for watch in self.watches.values():
+            watch.enter(hour)
+
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
@@ -172,10 +184,7 @@ class GroupTests:
             cluster_size: largest number of decisions of its day that depend on each other; infinite
                 where nothing is bet.
         """
-        self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
-        self.divisor = max(self.divisor, self.cluster_size, cluster_size)
-        for watch in self.watches.values():
-            watch.enter(hour)
+        self.enter(hour, layout, cluster_size)
         if self.labels:
             self._bet_levels(self._add(cohort, layout))
         self._compare(cohort, layout)

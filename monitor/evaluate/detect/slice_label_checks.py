@@ -69,11 +69,12 @@ class SliceLabelChecks:
 
     def _advance(self, due: _DueGroup, counted: _Hours, end: int, inputs: Inputs) -> None:
         hours = [hour for hour in range(due.hour, end) if not inputs.excludes(hour)]
-        if hours:
-            own = counted.of(hours)
+        for first in range(0, len(hours), inputs.hours_at_once):
+            some = hours[first : first + inputs.hours_at_once]
+            own = counted.of(some)
             if due.contract.where:
                 own = own.among(cells_within(inputs.index, due.contract.where))
-            due.labels.advance(hours, own.roll_up(inputs.index, due.group.attributes))
+            due.labels.advance(some, own.roll_up(inputs.index, due.group.attributes))
         due.labels.skip(end - 1)
 
 

@@ -13,13 +13,13 @@ import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 
 from monitor.core.contract import Contract, GroupBy
-from monitor.core.counts.cells import Counter, Counts, Int64s
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.completeness import CohortState
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageTests
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
@@ -73,14 +73,14 @@ class Kept:
     released: int | None = None
     labels_take: int = 0
 
-    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
-        return FrozenCohort.of(hour, counted(hour, self.released), live=live)
+    def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
+        return [FrozenCohort.of(one, counted(one, self.released), live=live) for one in hours]
 
-    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
-        every = counted(hour, self.released)
-        values = np.zeros_like(every.values)
-        values[:, Counter.N] = every.values[:, Counter.N]
-        return FrozenCohort.of(hour, Counts(every.keys, values), live=live)
+    def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
+        every = self.counted(hours, live=live)
+        for one in every:
+            one.counts.values[:, np.arange(COUNTERS) != Counter.N] = 0
+        return every
 
     def first_counted(self) -> int:
         return MONDAY
@@ -327,7 +327,7 @@ def test_what_was_kept_in_one_turn_for_all_goes_on() -> None:
     settings = DetectorSettings([SELECTED], CODING)
     whole = PageTests.start(settings)
     for cohort in one.cohorts:
-        whole.advance(cohort.hour, cohort.counts, CELLS.index)
+        whole.advance([HourCohort(cohort.hour, cohort.counts)], CELLS.index)
     revived = ClosedHours.load(settings, whole.parts(), one.state.closed)
     now = ClosedHours.load(settings, one.state.parts, one.state.closed)
     assert revived.fleet.evidence() == now.fleet.evidence()
