@@ -316,6 +316,8 @@ class GroupTests:
         return Requests(np.maximum(asked, labelled.sum(axis=(2, 3))), expected)
 
     def _bet_levels(self, counts: Floats) -> None:
+        if not self.levels:
+            return
         enough = self._responses.enough & self._requests.as_stated
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
