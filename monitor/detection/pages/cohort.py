@@ -8,7 +8,7 @@ hold production decisions with evidence only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from monitor.core.counts.rollup import HourlySlices, SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, is_reviewed, reviewed
 from monitor.core.intervals import Floats
 from monitor.core.rates.gaps import Bools
-from monitor.detection.arrays import positions
+from monitor.detection.arrays import Arrays, positions
 
 _COUNTERS = (Counter.N, Counter.LABELLED, Counter.READY, Counter.Q, Counter.UNDECIDABLE)
 
@@ -125,6 +125,24 @@ class SliceCohort:
     def complements(self) -> SliceCohort:
         """Row i: everything in the group-by but slice i."""
         return SliceCohort(*(x.sum(axis=0) - x for x in self._arrays))
+
+    def moved(self, known: Layout, layout: Layout) -> SliceCohort:
+        """The same counts on the axes of another layout, which knows all the rates of this one."""
+        place = [layout.rates.index(rate) for rate in known.rates]
+        moved = np.zeros((3, len(self.decisions), *layout.shape), np.int64)
+        moved[:, :, :, place] = np.stack([self.decisions, self.labelled, self.ready])
+        return replace(self, decisions=moved[0], labelled=moved[1], ready=moved[2])
+
+    def to_arrays(self) -> Arrays:
+        """Everything, as plain arrays; see :meth:`from_arrays`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> SliceCohort:
+        """What :meth:`to_arrays` gave; an earlier version knew nothing of requests."""
+        nothing = np.zeros((len(arrays["decisions"]), len(REVIEWED_ROUTES)), np.int64)
+        known = {"requested": nothing, "received": nothing} | arrays
+        return cls(**{field.name: known[field.name] for field in fields(cls)})
 
     def __add__(self, other: SliceCohort) -> SliceCohort:
         pairs = zip(self._arrays, other._arrays, strict=True)
