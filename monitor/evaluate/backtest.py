@@ -74,15 +74,19 @@ class _Replayed(CountedCohorts):
         """Those of the hours that are taken."""
         return super().frozen(max(first, self._first), end, labels=labels)
 
-    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
-        """The cohort of an hour as it was consumed."""
-        (one,) = self.frozen(hour, hour + 1)
-        return replace(one, live=live)
+    def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
+        """The cohorts of hours as they were consumed."""
+        return self._consumed(hours, live=live, labels=True)
 
-    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
-        """The decisions of an hour as they were consumed."""
-        (one,) = self.frozen(hour, hour + 1, labels=False)
-        return replace(one, live=live)
+    def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
+        """The decisions of hours as they were consumed."""
+        return self._consumed(hours, live=live, labels=False)
+
+    def _consumed(self, hours: Sequence[int], *, live: bool, labels: bool) -> list[FrozenCohort]:
+        if not hours:
+            return []
+        kept, wanted = self.frozen(hours[0], hours[-1] + 1, labels=labels), set(hours)
+        return [replace(one, live=live) for one in kept if one.hour in wanted]
 
     def first_counted(self) -> None:
         """Nothing: label requests and missing labels are not tried, they do not page."""

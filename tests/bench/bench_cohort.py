@@ -22,7 +22,7 @@ from monitor.core.counts.cells import atom_text  # noqa: E402
 from monitor.core.counts.coding import Attribute, Coding  # noqa: E402
 from monitor.detection.advisory.advisors import Advisors  # noqa: E402
 from monitor.detection.pages.declared import DetectorSettings  # noqa: E402
-from monitor.detection.pages.page_tests import PageTests  # noqa: E402
+from monitor.detection.pages.page_tests import HourCohort, PageTests  # noqa: E402
 
 A, B = 50, 33
 DAYS = 4
@@ -47,7 +47,7 @@ def main() -> int:
     for hour in range(MONDAY, MONDAY + 24 * DAYS):
         counts = cells.hour(rng, Traffic(hourly=rng.gamma(0.5, 4.0, len(cells.atoms))))
         began = time.perf_counter()
-        advance = fleet.advance(hour, counts, cells.index)
+        (advance,) = fleet.advance([HourCohort(hour, counts)], cells.index)
         crossed = time.perf_counter()
         advice.advance(hour, advance.seen, cells.index, advance.listed)
         if hour >= MONDAY + 24:

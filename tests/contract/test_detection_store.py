@@ -130,8 +130,10 @@ def test_a_cohort_is_frozen_from_the_counts_of_its_hour(engine: sa.Engine) -> No
     panes.append(PaneCounts(int(Grain.DAY), HOUR0, random_counts(7)))
     with db.writing(engine) as connection:
         add_counts(connection, panes)
-    found = CountedCohorts(engine).counted(HOUR0, live=True)
-    nothing = CountedCohorts(engine).counted(HOUR0 + 1, live=False)
+    (found,) = CountedCohorts(engine).counted([HOUR0], live=True)
+    (nothing,) = CountedCohorts(engine).counted([HOUR0 + 1], live=False)
+    both = CountedCohorts(engine).counted([HOUR0, HOUR0 + 1], live=False)
+    assert list(map(plain, both)) == [(HOUR0, CONSUMED, False, *plain(found)[3:]), plain(nothing)]
     assert plain(found) == plain(FrozenCohort.of(HOUR0, hours[HOUR0], live=True))
     assert plain(nothing) == (HOUR0 + 1, CONSUMED, False, [], [])
     write(engine, DetectionChange(cohorts=[found]))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.counts.cells import (
     COUNTERS,
@@ -64,6 +65,81 @@ class SliceCounts:
         values = np.zeros((len(slices), *self.values.shape[1:]), np.int64)
         np.add.at(values, [position[name] for name in names], self.values)
         return SliceCounts(slices, self.strata, values)
+
+
+@dataclass(frozen=True, slots=True)
+class HourlySlices:
+    """Counts of all slices of one group-by in several hours, by stratum.
+
+    Attributes:
+        slices: slice texts of all the hours, sorted.
+        strata: distinct stratum codes of all the hours, increasing, shape (K,).
+        values: int64, shape (H, S, K, COUNTERS); zeros where an hour has no such slice or stratum.
+    """
+
+    slices: tuple[str, ...]
+    strata: Int64s
+    values: Int64s
+
+    def of(self, hour: int) -> SliceCounts:
+        """One hour, by its position."""
+        return SliceCounts(self.slices, self.strata, self.values[hour])
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyCounts:
+    """Counts of several hours, row by row, an hour after the other.
+
+    Attributes:
+        hours: number of hours H.
+        hour: position of each row's hour, shape (R,), never decreasing.
+        cells: its cell id.
+        values: its counters, shape (R, COUNTERS).
+    """
+
+    hours: int
+    hour: Int64s
+    cells: Int64s
+    values: Int64s
+
+    @classmethod
+    def of(cls, tables: Sequence[Counts]) -> HourlyCounts:
+        """A table for each hour, in their order."""
+        sizes = np.array([len(table.keys) for table in tables], np.int64)
+        every = [Counts.empty(), *tables]
+        return cls(
+            len(tables),
+            np.repeat(np.arange(len(tables)), sizes),
+            np.concatenate([table.keys for table in every]),
+            np.concatenate([table.values for table in every]),
+        )
+
+    def at(self, hour: int) -> Counts:
+        """Those of one hour, by its position."""
+        rows = slice(*np.searchsorted(self.hour, (hour, hour + 1)).tolist())
+        return Counts(self.cells[rows], self.values[rows])
+
+    def among(self, cells: Int64s) -> HourlyCounts:
+        """The counts of these cells."""
+        return self.only(np.isin(self.cells, cells))
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> HourlyCounts:
+        """Some of the rows."""
+        return HourlyCounts(self.hours, self.hour[rows], self.cells[rows], self.values[rows])
+
+    def roll_up(self, index: CellIndex, attributes: Sequence[str]) -> HourlySlices:
+        """Sum cells into the slices of one group-by, hour by hour, stratum by stratum.
+
+        Args:
+            index: what the cell ids mean; every id must be in it.
+            attributes: the group-by; empty for the total.
+        """
+        rows = np.searchsorted(index.cells, self.cells)
+        strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
+        slices, slice_of = _slices(index, rows, attributes)
+        values = np.zeros((self.hours, len(slices), len(strata), COUNTERS), np.int64)
+        np.add.at(values, (self.hour, slice_of, stratum_of), self.values)
+        return HourlySlices(slices, strata, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +198,7 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
         index: what the cell ids mean.
         attributes: the group-by; empty for the total.
     """
-    rows = np.searchsorted(index.cells, counts.keys)
-    strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
-    slices, slice_of = _slices(index, rows, attributes)
-    values = np.zeros((len(slices), len(strata), COUNTERS), np.int64)
-    np.add.at(values, (slice_of, stratum_of), counts.values)
-    return SliceCounts(slices, strata, values)
+    return HourlyCounts.of([counts]).roll_up(index, attributes).of(0)
 
 
 def production_totals(counts: Counts, index: CellIndex) -> Int64s:

@@ -28,8 +28,8 @@ from monitor.detection.advisory.finding_log import (
 )
 from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import WatchedUseCase
 from monitor.detection.pages.streams import Stream
+from monitor.detection.pages.watched import WatchedUseCase
 from monitor.detection.pages.weekly_evidence import ebh
 
 _LEDGER = "~found"

@@ -65,10 +65,17 @@ class DriftTest:
     def bet(self, at: int, bets: DriftBets, weights: Floats, cluster_size: float) -> None:
         """Bet on the cohort of one hour."""
         self.mixture.add_clock(HOUR / DAY)
+        if not len(bets.rows) and self.is_empty:
+            return
         self.mixture.bet(bets.rows, bets.log_e, WEIGHTS, cluster_size)
         over = crossed(self.mixture.statistic(), weights)
         self.crossed_at[over] = at
         self.mixture.reset(over)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no evidence of any slice."""
+        return bool(np.isneginf(self.mixture.log_r).all())
 
     def crossed_lately(self, at: int) -> Bools:
         """Mask of the slices that have crossed within :data:`REMEMBERED`, shape (S,)."""
@@ -204,7 +211,10 @@ class Baseline:
         )
 
     def _bets(self, against: ReferenceBets, n: Floats, k: Floats) -> DriftBets:
-        rows = np.flatnonzero(self.reference.frozen & against.compared(n))
+        frozen = self.reference.frozen
+        if not frozen.any():  # for days, of most slices for weeks
+            return DriftBets(np.zeros(0, np.int64), np.zeros((0, len(SHIFTS))))
+        rows = np.flatnonzero(frozen & against.compared(n))
         return DriftBets(rows, against.log_e(n, k)[rows])
 
     def _renew_bets(self) -> None:

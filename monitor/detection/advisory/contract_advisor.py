@@ -17,7 +17,7 @@ from monitor.detection.advisory.mix_labels import RATES, CellLabels
 from monitor.detection.advisory.river_advisory import Advisory
 from monitor.detection.advisory.slice_labels import SliceLabels
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import WatchedUseCase
+from monitor.detection.pages.watched import WatchedUseCase
 
 # No contract's name has a tilde, so no part is named like one of the fleet's.
 _DRIFT, _DELAYS, _RIVER, _REQUESTS = "~drift", "~delays", "~river", "~requests"

@@ -28,8 +28,8 @@ import numpy as np
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.coding import Coding
-from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
+from monitor.core.counts.rollup import HourlySlices
+from monitor.core.counts.strata import REVIEWED_ROUTES, is_reviewed
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Fault
 from monitor.core.rates.gaps import Bools
@@ -94,11 +94,11 @@ class FaultStatus(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LabelsOfHour:
-    """Labels of every slice and route in one hour, arrays of shape (S, route).
+class HourlyLabels:
+    """Labels of every slice and route in H hours, arrays of shape (H, S, route).
 
     Attributes:
-        decisions: by audit rate too, shape (S, route, rate).
+        decisions: by audit rate too, shape (H, S, route, rate).
         requests: labels requested by audit rate, at most the decisions; the same shape.
         requested: labels requested.
         received: of these the ones that have come.
@@ -110,28 +110,46 @@ class LabelsOfHour:
     received: Int64s
 
     @classmethod
-    def of(cls, counts: SliceCounts, slices: Sequence[str], rates: int) -> LabelsOfHour:
-        """Of one group-by; slices that the hour does not have get zeros.
+    def of(cls, counts: HourlySlices, slices: Sequence[str], rates: int) -> HourlyLabels:
+        """Of one group-by; slices that the hours do not have get zeros.
 
         Args:
-            counts: of the hour.
+            counts: of the hours.
             slices: the rows wanted.
             rates: size of the grid of audit rates.
         """
         parts = decode_strata(counts.strata)
-        columns = np.flatnonzero(reviewed(counts) & (parts.rate < rates))
+        columns = np.flatnonzero(is_reviewed(parts) & (parts.rate < rates))
         place = parts.route[columns] * rates + parts.rate[columns]
-        nothing = np.zeros((1, *counts.values.shape[1:]), np.int64)
+        sums = np.equal.outer(place, np.arange(_ROUTES * rates)).astype(np.int64)
         rows = arrays.positions(counts.slices, slices)
-        values = np.concatenate([counts.values, nothing])[rows][:, columns]
-        labels = values[:, :, [Counter.LABELLED, Counter.UNDECIDABLE]].sum(axis=2)
-        each = np.stack([values[:, :, Counter.N], values[:, :, Counter.Q], labels], axis=-1)
-        table = np.zeros((_ROUTES * rates, len(slices), 3), np.int64)
-        np.add.at(table, place, each.transpose(1, 0, 2))
-        by_rate = np.clip(table, 0, None).reshape(_ROUTES, rates, len(slices), 3)
-        decisions, requests, received = by_rate.transpose(3, 2, 0, 1)
-        came = np.minimum(received, requests).sum(axis=2)
-        return cls(decisions, np.minimum(requests, decisions), requests.sum(axis=2), came)
+        known = np.flatnonzero(rows >= 0)
+        values = counts.values[:, rows[known][:, None], columns]
+        labels = values[..., [Counter.LABELLED, Counter.UNDECIDABLE]].sum(axis=-1)
+        each = (values[..., Counter.N], values[..., Counter.Q], labels)
+        table = np.zeros((3, len(counts.values), len(slices), _ROUTES * rates), np.int64)
+        for mine, counted in zip(table, each, strict=True):
+            mine[:, known] = counted @ sums
+        by_rate = np.clip(table, 0, None).reshape(*table.shape[:-1], _ROUTES, rates)
+        decisions, requests, received = by_rate
+        came = np.minimum(received, requests).sum(axis=-1)
+        return cls(decisions, np.minimum(requests, decisions), requests.sum(axis=-1), came)
+
+    @property
+    def missing(self) -> PairCounts:
+        """Labels requested and missing of a slice, and of the others of its group-by.
+
+        Columns of all hours, one after the other.
+        """
+        asked, lost = self.requested, self.requested - self.received
+        every = (asked, lost, _others(asked), _others(lost))
+        return PairCounts(*(one.ravel() for one in every))
+
+
+def _others(labels: Int64s) -> Int64s:
+    """Those of the other slices, by hour, slice and route."""
+    others: Int64s = labels.sum(axis=1, keepdims=True) - labels
+    return others
 
 
 FORM = 1
@@ -139,6 +157,19 @@ FORM = 1
 
 _EVEN_ODDS = np.full(ODDS, 1 / ODDS)
 _EVEN_EXCESSES = np.full(len(EXCESSES), 1 / len(EXCESSES))
+
+
+@dataclass(frozen=True, slots=True)
+class _Bets:
+    """Bets of one hour: the n rows that bet, and log e-values of shape (n, alternatives)."""
+
+    rows: Int64s
+    log_e: Floats
+
+    @classmethod
+    def of(cls, some: Bools, log_e: Floats) -> _Bets:
+        rows = np.flatnonzero(some)
+        return cls(rows, log_e[rows])
 
 
 @dataclass(slots=True)
@@ -195,22 +226,28 @@ class SliceLabels:
             np.zeros((5, rows)),
         )
 
-    def advance(self, hour: int, counts: SliceCounts) -> None:
-        """Bet on one hour, and say which faults begin and end with it.
+    def advance(self, hours: Sequence[int], counts: HourlySlices) -> None:
+        """Bet on some hours, and say which faults begin and end with each.
 
         Args:
-            hour: pane index, later than all before.
-            counts: of this group-by.
+            hours: pane indices, increasing, later than all before.
+            counts: of this group-by in these hours.
         """
-        seen = LabelsOfHour.of(counts, self.slices, len(self.test.rates))
-        self._count(seen)
-        self._bet(seen)
-        self._begin(hour)
-        self._end(hour)
-        self.consumed = hour
+        seen = HourlyLabels.of(counts, self.slices, len(self.test.rates))
+        on_requests, on_missing = self._on_requests(seen), self._on_missing(seen)
+        lately = self._lately(seen)
+        for at, hour in enumerate(hours):
+            self._bet(on_requests[at], on_missing[at])
+            self.lately = lately[at]
+            self._begin(hour)
+            self._end(hour)
+            self.consumed = hour
 
     def skip(self, hour: int) -> None:
-        """Let an hour have its turn whose data are known to be bad: it moves nothing."""
+        """Let the hours up to this one have their turn: they move nothing more.
+
+        Their data are known to be bad, or they have moved what they could.
+        """
         self.consumed = hour
 
     @property
@@ -228,27 +265,44 @@ class SliceLabels:
                     found[fault] = FaultStatus(one.hours[0], one.shares[known - 1])
         return found
 
-    def _count(self, seen: LabelsOfHour) -> None:
-        """Count an hour among the latest labels."""
+    def _lately(self, seen: HourlyLabels) -> list[Floats]:
+        """The latest labels after each of some hours."""
         due = seen.decisions @ self.test.rates
         asked, came = seen.requested, seen.received
-        others = (asked.sum(axis=0) - asked, came.sum(axis=0) - came)
-        hour = np.stack([due, asked, came, *others]).reshape(5, -1)
-        self.lately = self.lately * np.exp2(-asked.ravel() / _MEMORY) + hour
+        columns = np.stack([due, asked, came, _others(asked), _others(came)], axis=1)
+        kept = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
+        lately, found = self.lately, []
+        for keeps, hour in zip(kept, columns.reshape(len(asked), 5, -1), strict=True):
+            lately = lately * keeps + hour
+            found.append(lately)
+        return found
 
-    def _bet(self, seen: LabelsOfHour) -> None:
-        for mixture in (self.requests, self.missing):
-            mixture.add_clock(HOUR / DAY)
-        some = seen.decisions.sum(axis=2).ravel() > 0
+    def _on_requests(self, seen: HourlyLabels) -> list[_Bets]:
+        """Bets of each hour on what is requested."""
         asked, spared = self.test.log_ratios()
         log_e = seen.requests @ asked + (seen.decisions - seen.requests) @ spared
-        log_e = log_e.reshape(-1, ODDS)
-        self.requests.bet(some, log_e[some], _EVEN_ODDS, self.cluster_size)
-        pairs = _missing(seen)
+        some = seen.decisions.any(axis=-1).reshape(len(log_e), -1)
+        return [_Bets.of(*one) for one in zip(some, log_e.reshape(*some.shape, ODDS), strict=True)]
+
+    def _on_missing(self, seen: HourlyLabels) -> list[_Bets]:
+        """Bets of each hour on what does not come, which then joins the usual share."""
+        pairs, shape = seen.missing, (len(seen.requested), -1)
+        levels = []
+        for hour in pairs.split(len(seen.requested)):
+            levels.append(self.level.rate)
+            self.level = self.level.learned(hour)
         some = pairs.comparable
-        found = gap_log_e(pairs.of(some), self.level.rate[some], TOLERATED)
-        self.missing.bet(some, found, _EVEN_EXCESSES, self.cluster_size)
-        self.level = self.level.learned(pairs)
+        log_e = np.zeros((len(some), len(EXCESSES)))
+        log_e[some] = gap_log_e(pairs.of(some), np.concatenate(levels)[some], TOLERATED)
+        by_hour = some.reshape(shape), log_e.reshape(*shape, len(EXCESSES))
+        return [_Bets.of(*one) for one in zip(*by_hour, strict=True)]
+
+    def _bet(self, on_requests: _Bets, on_missing: _Bets) -> None:
+        """Bet on one hour."""
+        each = (self.requests, on_requests, _EVEN_ODDS), (self.missing, on_missing, _EVEN_EXCESSES)
+        for mixture, bets, weights in each:
+            mixture.add_clock(HOUR / DAY)
+            mixture.bet(bets.rows, bets.log_e, weights, self.cluster_size)
 
     def _begin(self, hour: int) -> None:
         """Note what has crossed; its evidence begins anew."""
@@ -278,6 +332,8 @@ class SliceLabels:
 
     def _end(self, hour: int) -> None:
         """End the faults of rows whose latest labels are as they should be; let what is old go."""
+        if not self.episodes:
+            return
         fine = self._fine
         for fault, episodes in self.episodes.items():
             last, row = episodes[-1], self._row(fault)
@@ -343,13 +399,6 @@ class SliceLabels:
         fresh.episodes = {one: many for one, many in found.items() if one.slice in self.slices}
         fresh.consumed = facts["consumed"]
         return fresh
-
-
-def _missing(seen: LabelsOfHour) -> PairCounts:
-    """Labels requested and missing: a slice, and the others of its group-by."""
-    asked, lost = seen.requested, seen.requested - seen.received
-    columns = (asked, lost, asked.sum(axis=0) - asked, lost.sum(axis=0) - lost)
-    return PairCounts(*(one.ravel() for one in columns))
 
 
 def _fold(episode: Episode, oldest: int) -> None:

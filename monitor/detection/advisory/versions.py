@@ -37,6 +37,8 @@ def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int
         looks: how often it is asked; the 95 % hold for all of them together.
     """
     one, other = np.asarray(slices, np.float64), np.asarray(references, np.float64)
+    if one.shape[1] < 2:  # noqa: PLR2004 - all of both is of the same version
+        return np.zeros(len(one), bool)
     n, m = (np.broadcast_to(x.sum(axis=1, keepdims=True), x.shape) for x in (one, other))
     z = simultaneous_z(looks * max(one.shape[1], 1))
     p, q = divide(one, n), divide(other, m)
@@ -169,6 +171,8 @@ class RunningVersions:
         return cls(arrays["versions"], arrays["known"], arrays["recent"])
 
     def _add_columns(self, versions: Int64s) -> None:
+        if np.array_equal(self.versions, versions):
+            return
         every = np.union1d(self.versions, versions)
         if len(every) == len(self.versions):
             return

@@ -2,5 +2,5 @@
 
 __all__ = [
     "budget", "cluster_share", "cohort", "declared", "evidence_history", "mixture",
-    "page_tests", "projection", "recovery", "streams", "weekly_evidence",
+    "page_tests", "projection", "recovery", "streams", "watched", "weekly_evidence",
 ]  # fmt: skip

@@ -8,16 +8,26 @@ hold production decisions with evidence only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from monitor.core.counts.cells import MAX_RATES, Counter, Int64s, Route, decode_strata
+from monitor.core.counts.cells import (
+    MAX_RATES,
+    Counter,
+    Int64s,
+    Route,
+    StratumColumns,
+    decode_strata,
+)
 from monitor.core.counts.coding import Coding
-from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, production, reviewed
+from monitor.core.counts.rollup import HourlySlices, SliceCounts
+from monitor.core.counts.strata import REVIEWED_ROUTES, is_reviewed, reviewed
 from monitor.core.intervals import Floats
-from monitor.detection.arrays import positions
+from monitor.core.rates.gaps import Bools
+from monitor.detection.arrays import Arrays, positions
+
+_COUNTERS = (Counter.N, Counter.LABELLED, Counter.READY, Counter.Q, Counter.UNDECIDABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +84,16 @@ class SliceCohort:
 
     @classmethod
     def of(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
-        """Counts of one hour as arrays with one row for every slice.
+        """Counts of one hour, as :meth:`of_hours` lays them out."""
+        hour = HourlySlices(counts.slices, counts.strata, counts.values[None])
+        (cohort,) = cls.of_hours(hour, slices, layout)
+        return cohort
+
+    @classmethod
+    def of_hours(
+        cls, counts: HourlySlices, slices: Sequence[str], layout: Layout
+    ) -> list[SliceCohort]:
+        """Counts of each hour as arrays with one row for every slice.
 
         Rates outside the layout are left out of the labelled arrays; see :func:`rates_of`.
 
@@ -83,29 +102,47 @@ class SliceCohort:
             slices: the rows wanted; a slice without decisions is a row of zeros.
             layout: the axes.
         """
-        columns = np.flatnonzero(reviewed(counts))
-        strata = decode_strata(counts.strata[columns])
-        position = np.full(MAX_RATES, -1)
-        position[list(layout.rates)] = np.arange(len(layout.rates))
-        rate = position[strata.rate]
-        inside = (rate >= 0) & (strata.band < layout.bands)
-        at = (strata.route[inside], rate[inside], strata.band[inside])
         rows = positions(counts.slices, slices)
-        cells = np.zeros((3, *layout.shape, len(slices)), np.int64)
-        for row, counter in enumerate((Counter.N, Counter.LABELLED, Counter.READY)):
-            values = counts.values[:, columns[inside], counter]
-            np.add.at(cells[row], at, _take(values, rows).T)
-        cells = np.moveaxis(cells, -1, 1)
-        labelled = np.clip(cells[1], 0, None)
-        decisions = np.maximum(cells[0], labelled)
-        ready = np.clip(cells[2], 0, labelled)
-        asked, came = _by_route(counts, columns, rows)
-        return cls(decisions, labelled, ready, _routed(counts, rows), asked, came)
+        known = np.flatnonzero(rows >= 0)
+        hours, _, strata, _ = counts.values.shape
+        values = np.zeros((len(_COUNTERS), hours, len(slices), strata), np.int64)
+        for mine, counter in zip(values, _COUNTERS, strict=True):
+            mine[:, known] = counts.values[..., counter][:, rows[known]]
+        n, labels, ready, asked, undecidable = values
+        parts = decode_strata(counts.strata)
+        decisions, labelled, ready = _in_strata(np.stack([n, labels, ready]), parts, layout)
+        labelled = np.clip(labelled, 0, None)
+        requested = np.clip(_by_route(asked, parts), 0, None)
+        # A label that nobody requested does not make up for a missing one.
+        received = np.clip(_by_route(labels + undecidable, parts), 0, requested)
+        arrays = (
+            *(np.maximum(decisions, labelled), labelled, np.clip(ready, 0, labelled)),
+            *(_routed(n, parts), requested, received),
+        )
+        return [cls(*hour) for hour in zip(*arrays, strict=True)]
 
     @property
     def complements(self) -> SliceCohort:
         """Row i: everything in the group-by but slice i."""
         return SliceCohort(*(x.sum(axis=0) - x for x in self._arrays))
+
+    def moved(self, known: Layout, layout: Layout) -> SliceCohort:
+        """The same counts on the axes of another layout, which knows all the rates of this one."""
+        place = [layout.rates.index(rate) for rate in known.rates]
+        moved = np.zeros((3, len(self.decisions), *layout.shape), np.int64)
+        moved[:, :, :, place] = np.stack([self.decisions, self.labelled, self.ready])
+        return replace(self, decisions=moved[0], labelled=moved[1], ready=moved[2])
+
+    def to_arrays(self) -> Arrays:
+        """Everything, as plain arrays; see :meth:`from_arrays`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> SliceCohort:
+        """What :meth:`to_arrays` gave; an earlier version knew nothing of requests."""
+        nothing = np.zeros((len(arrays["decisions"]), len(REVIEWED_ROUTES)), np.int64)
+        known = {"requested": nothing, "received": nothing} | arrays
+        return cls(**{field.name: known[field.name] for field in fields(cls)})
 
     def __add__(self, other: SliceCohort) -> SliceCohort:
         pairs = zip(self._arrays, other._arrays, strict=True)
@@ -122,29 +159,30 @@ def rates_of(counts: SliceCounts) -> tuple[int, ...]:
     return tuple(np.unique(decode_strata(counts.strata[columns]).rate).tolist())
 
 
-def _by_route(counts: SliceCounts, columns: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """Labels requested and received in each slice by route, each of shape (S, 2)."""
-    route = decode_strata(counts.strata[columns]).route
-    values = counts.values[:, columns]
-    received = values[:, :, Counter.LABELLED] + values[:, :, Counter.UNDECIDABLE]
-    asked, came = (
-        np.stack([labels[:, route == one].sum(axis=1) for one in REVIEWED_ROUTES], axis=1)
-        for labels in (values[:, :, Counter.Q], received)
-    )
-    # A label that nobody requested does not make up for a missing one.
-    asked = np.clip(asked, 0, None)
-    return _take(asked, rows), _take(np.clip(came, 0, asked), rows)
+def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
+    """Columns of reviewed strata on the axes of a layout: a stratum has one place, if any."""
+    position = np.full(MAX_RATES, -1)
+    position[list(layout.rates)] = np.arange(len(layout.rates))
+    rate = position[strata.rate]
+    inside = np.flatnonzero(is_reviewed(strata) & (rate >= 0) & (strata.band < layout.bands))
+    placed = np.zeros((*values.shape[:-1], *layout.shape), np.int64)
+    placed[..., strata.route[inside], rate[inside], strata.band[inside]] = values[..., inside]
+    return placed
 
 
-def _routed(counts: SliceCounts, rows: Int64s) -> Int64s:
-    routes = decode_strata(counts.strata).route
-    decisions = np.clip(counts.values[:, :, Counter.N], 0, None) * production(counts)
-    by_route = [decisions[:, routes == route].sum(axis=1) for route in Route]
-    return _take(np.stack(by_route, axis=1), rows)
+def _by_route(labels: Int64s, strata: StratumColumns) -> Int64s:
+    """Labels of the reviewed strata by route, shape (H, S, 2)."""
+    own = is_reviewed(strata)
+    return _summed(labels, [own & (strata.route == route) for route in REVIEWED_ROUTES])
 
 
-def _take(values: Int64s, rows: Int64s) -> Int64s:
-    """Some rows; zeros for -1."""
-    nothing = np.zeros((1, *values.shape[1:]), np.int64)
-    taken: Int64s = np.concatenate([values, nothing])[rows]
-    return taken
+def _routed(decisions: Int64s, strata: StratumColumns) -> Int64s:
+    """Decisions of production by route, shape (H, S, 3)."""
+    own = [~strata.probe & (strata.route == route) for route in Route]
+    return _summed(np.clip(decisions, 0, None), own)
+
+
+def _summed(values: Int64s, columns: Sequence[Bools]) -> Int64s:
+    """Sums over each of some sets of columns, which become the last axis."""
+    summed: Int64s = values @ np.stack(columns, axis=1).astype(np.int64)
+    return summed

@@ -10,7 +10,7 @@ requested as its decisions say, is not bet on.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import comparisons, declared_slices, of_references
 from monitor.detection.pages.gap_bets import GapBets, GapPlan
 from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
-from monitor.detection.pages.label_responses import ROUTES, Requests, Responses
+from monitor.detection.pages.label_responses import Requests, Responses
 from monitor.detection.pages.levels import FRACTIONS, LevelBets, LevelPlan
 from monitor.detection.pages.outcomes import Outcomes
 from monitor.detection.pages.ready import ReadyRates
@@ -160,6 +160,18 @@ class GroupTests:
         gaps = {f"gap.{metric}": one for metric, one in self.gaps.items()}
         return gaps | {f"ratio.{metric}": one for metric, one in self.ratios.items()}
 
+    @property
+    def idle(self) -> bool:
+        """Whether no cohort moves anything: it has no streams, and nothing is learnt of labels."""
+        return not self.labels and not self.watches
+
+    def enter(self, hour: int, layout: Layout, cluster_size: float = 1) -> None:
+        """Let an hour begin; all that it does where the tests are idle."""
+        self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
+        self.divisor = max(self.divisor, self.cluster_size, cluster_size)
+        for watch in self.watches.values():
+            watch.enter(hour)
+
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
@@ -172,10 +184,7 @@ class GroupTests:
             cluster_size: largest number of decisions of its day that depend on each other; infinite
                 where nothing is bet.
         """
-        self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
-        self.divisor = max(self.divisor, self.cluster_size, cluster_size)
-        for watch in self.watches.values():
-            watch.enter(hour)
+        self.enter(hour, layout, cluster_size)
         if self.labels:
             self._bet_levels(self._add(cohort, layout))
         self._compare(cohort, layout)
@@ -201,7 +210,8 @@ class GroupTests:
         if not self.labels:
             return
         if layout.rates != self.ready.layout.rates:
-            self.today = None if self.today is None else _moved(self.today, self.ready, layout)
+            if self.today is not None:
+                self.today = self.today.moved(self.ready.layout, layout)
             self.ready = self.ready.moved(np.arange(len(self.slices)), layout)
         self._require_plans()
 
@@ -307,6 +317,8 @@ class GroupTests:
         return Requests(np.maximum(asked, labelled.sum(axis=(2, 3))), expected)
 
     def _bet_levels(self, counts: Floats) -> None:
+        if not self.levels:
+            return
         enough = self._responses.enough & self._requests.as_stated
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
@@ -372,8 +384,7 @@ class GroupTests:
             arrays |= gaps.hourly.to_arrays(_hourly(name))
         arrays["binned"] = self.binned.astype(np.int64)
         if self.today is not None:
-            for field_ in fields(self.today):
-                arrays[f"today.{field_.name}"] = getattr(self.today, field_.name)
+            arrays |= prefixed("today", self.today.to_arrays())
         return arrays
 
     def facts(self) -> dict[str, Any]:
@@ -407,7 +418,7 @@ class GroupTests:
             if self._compares_as(facts["streams"]):
                 self.binned = arrays["binned"].astype(np.float64)
             if "today.decisions" in arrays:
-                self.today = _today(part(arrays, "today"))
+                self.today = SliceCohort.from_arrays(part(arrays, "today"))
             return
         self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
@@ -432,13 +443,6 @@ def _labels_all(layout: Layout) -> bool:
     return bool(np.all(layout.audit == 1))
 
 
-def _today(arrays: Arrays) -> SliceCohort:
-    """State of a day as it was kept; an earlier version knew nothing of requests."""
-    nothing = np.zeros((len(arrays["decisions"]), ROUTES), np.int64)
-    known = {"requested": nothing, "received": nothing} | arrays
-    return SliceCohort(**{field_.name: known[field_.name] for field_ in fields(SliceCohort)})
-
-
 def _limits(watch: StreamGroup) -> Floats:
     """The limit of every stream."""
     return np.array([float(stream.limit) for stream in watch.streams])
@@ -448,11 +452,3 @@ def _directions(pairs: Int64s) -> Int64s:
     """The streams of some pairs."""
     both: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return both
-
-
-def _moved(cohort: SliceCohort, ready: ReadyRates, layout: Layout) -> SliceCohort:
-    """The same counts on the axes of another layout, which knows all their rates."""
-    place = [layout.rates.index(rate) for rate in ready.layout.rates]
-    moved = np.zeros((3, len(cohort.decisions), *layout.shape), np.int64)
-    moved[:, :, :, place] = np.stack([cohort.decisions, cohort.labelled, cohort.ready])
-    return replace(cohort, decisions=moved[0], labelled=moved[1], ready=moved[2])

@@ -71,6 +71,8 @@ class SrMixture:
         """
         if cluster_size < 1:
             raise ValueError("the cluster size is at least 1")
+        if not len(log_e):  # nothing bets
+            return
         mass = self.pending[rows][:, None] * np.asarray(weights, np.float64)
         self.log_r[rows] = np.logaddexp(self.log_r[rows], _log(mass)) + log_e / cluster_size
         self.pending[rows] = 0

@@ -17,20 +17,19 @@ from typing import Any
 import numpy as np
 
 from monitor.core.contract import Contract, Metric
-from monitor.core.counts.cells import Counts, Int64s, decode_strata
-from monitor.core.counts.rollup import CellIndex, SliceCounts, among, cells_within, roll_up
-from monitor.core.counts.strata import is_reviewed
+from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.rollup import CellIndex, among, cells_within
 from monitor.core.intervals import Floats
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.detection import arrays
 from monitor.detection.pages.budget import Budget
-from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
+from monitor.detection.pages.cohort import Layout
 from monitor.detection.pages.declared import DetectorSettings, all_streams
 from monitor.detection.pages.evidence_history import EvidenceHistory
 from monitor.detection.pages.group import GroupTests
-from monitor.detection.pages.projection import thin_labels
 from monitor.detection.pages.stream_group import StreamGroup
 from monitor.detection.pages.streams import Stream
+from monitor.detection.pages.watched import WatchedUseCase, Watching
 from monitor.detection.pages.weekly_evidence import ebh
 
 _BUDGET, _HISTORY = "budget", "history"
@@ -56,24 +55,6 @@ ROUTES = Turn(tuple(HIT_ROUTES), "~routes/")
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedUseCase:
-    """One cohort as one contract sees it.
-
-    Attributes:
-        counts: of its cells.
-        thinned: the same with labels thinned to one probability, for the advisory detectors; None
-            where that cannot be done.
-        total: ``counts`` rolled up to the one slice of everything.
-        rolled: ``counts`` rolled up to each group-by, by name.
-    """
-
-    counts: Counts
-    thinned: Counts | None
-    total: SliceCounts
-    rolled: Mapping[str, SliceCounts]
-
-
-@dataclass(frozen=True, slots=True)
 class WeekEnd:
     """Evidence of the streams whose ISO week has ended, which a list is made of.
 
@@ -88,6 +69,24 @@ class WeekEnd:
     streams: tuple[Stream, ...]
     log_e: Floats
     weights: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class HourCohort:
+    """The cohort of one hour.
+
+    Attributes:
+        hour: pane index.
+        counts: by cell id.
+        cluster_size: largest number of decisions of its day that depend on each other; it may
+            depend on the requests, never on routes or labels. None: as the settings say.
+        beside: the week that has ended for streams of another turn, to be listed with these.
+    """
+
+    hour: int
+    counts: Counts
+    cluster_size: float | None = None
+    beside: WeekEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,38 +171,27 @@ class PageTests:
             history.restore(*past)
         return cls(settings, budget, groups, history, rates, turn)
 
-    def advance(
-        self,
-        hour: int,
-        counts: Counts,
-        index: CellIndex,
-        cluster_size: float | None = None,
-        beside: WeekEnd | None = None,
-    ) -> PageAdvance:
-        """Consume the cohort of one hour.
+    def advance(self, cohorts: Sequence[HourCohort], index: CellIndex) -> list[PageAdvance]:
+        """Consume the cohorts of some hours, one after the other.
 
         Args:
-            hour: pane index, later than all before.
-            counts: by cell id; every id must be in ``index``.
-            index: what the cell ids mean.
-            cluster_size: largest number of decisions of its day that depend on each other; it may
-                depend on the requests, never on routes or labels. None: as the settings say.
-            beside: the week that has ended for streams of another turn, to be listed with these.
+            cohorts: in their order, later than all before.
+            index: what the cell ids mean; every id must be in it.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
-        crossed: list[Stream] = []
-        seen: dict[str, WatchedUseCase] = {}
-        for contract in self.settings.contracts:
-            own = scoped(contract, counts, index)
-            seen[contract.name] = self._see(contract, hour, own, index)
-            size = max(self.settings.cluster_size, cluster_size or 1)
-            crossed += self._contract(contract, hour, seen[contract.name], size)
-        self.history.note(hour, self._steps())
-        ended = self._week_end()
-        listed = _listed([one for one in (ended, beside) if one is not None])
-        return PageAdvance(tuple(crossed), ended, listed, seen)
+        hours, tables = [one.hour for one in cohorts], [one.counts for one in cohorts]
+        seen = {
+            contract.name: self._watching(contract).see(
+                hours, tables, index, self.rates.get(contract.name, ())
+            )
+            for contract in self.settings.contracts
+        }
+        return [
+            self._advance(one, {name: hours[at] for name, hours in seen.items()})
+            for at, one in enumerate(cohorts)
+        ]
 
     def plan_ahead(self, day: int) -> bool:
         """Make one plan of a UTC day that is to begin; returns False where none is left."""
@@ -261,46 +249,35 @@ class PageTests:
         none = np.zeros(0, np.int64)
         return np.concatenate([none, *(watch.evidence() for watch in self._watches)])
 
-    def _see(
-        self, contract: Contract, hour: int, counts: Counts, index: CellIndex
-    ) -> WatchedUseCase:
-        before = self.rates.get(contract.name, ())
-        total = roll_up(counts, index, ())
-        self.rates[contract.name] = tuple(sorted({*before, *rates_of(total)}))
-        groups = contract.group_bys
-        rolled = {group.name: roll_up(counts, index, group.attributes) for group in groups}
-        return WatchedUseCase(counts, self._thinned(hour, counts, index, before), total, rolled)
+    def _watching(self, contract: Contract) -> Watching:
+        tests = {group.name: self._group(contract, group.name) for group in contract.group_bys}
+        groups = {name: one.slices for name, one in tests.items() if not one.idle}
+        labels = any(metric.labelled for metric in self.turn.metrics)
+        return Watching(contract, self.settings.coding, groups, labels)
+
+    def _advance(self, cohort: HourCohort, seen: Mapping[str, WatchedUseCase]) -> PageAdvance:
+        size = max(self.settings.cluster_size, cohort.cluster_size or 1)
+        crossed: list[Stream] = []
+        for contract in self.settings.contracts:
+            crossed += self._contract(contract, cohort.hour, seen[contract.name], size)
+        self.history.note(cohort.hour, self._steps())
+        ended = self._week_end()
+        listed = _listed([one for one in (ended, cohort.beside) if one is not None])
+        return PageAdvance(tuple(crossed), ended, listed, seen)
 
     def _contract(
         self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: float
     ) -> list[Stream]:
-        layout = Layout.of(self.rates[contract.name], self.settings.coding)
+        self.rates[contract.name] = seen.rates
+        layout = Layout.of(seen.rates, self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
-            tests = self._group(contract, group.name)
-            cohort = SliceCohort.of(seen.rolled[group.name], tests.slices, layout)
-            crossed += tests.advance(hour, cohort, layout, cluster_size)
+            tests, cohort = self._group(contract, group.name), seen.cohorts.get(group.name)
+            if cohort is None:
+                tests.enter(hour, layout, cluster_size)
+            else:
+                crossed += tests.advance(hour, cohort, layout, cluster_size)
         return crossed
-
-    def _thinned(
-        self, hour: int, counts: Counts, index: CellIndex, rates: Sequence[int]
-    ) -> Counts | None:
-        """Labels thinned to the smallest audit rate of earlier cohorts; None below it.
-
-        It must not depend on the routes of this hour's own decisions.
-        """
-        if not rates:
-            return None
-        known = np.asarray(self.settings.coding.audit_rates)
-        rows = np.searchsorted(index.cells, counts.keys)
-        strata = decode_strata(index.strata[rows])
-        audit: Floats = known[strata.rate]
-        least = float(known[max(rates)])
-        inside = is_reviewed(strata)
-        if np.any(audit[inside] < least):
-            return None
-        audit = np.where(inside, audit, 1.0)
-        return thin_labels(hour, counts, audit, least)
 
     def _week_end(self) -> WeekEnd | None:
         """The week that the last cohort has ended; streams without one were declared later."""

@@ -12,13 +12,14 @@ tables and beyond".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.contract import Metric
-from monitor.core.counts.cells import Counter, Counts, Int64s, Route
+from monitor.core.counts.cells import Counter, Int64s, Route
+from monitor.core.counts.rollup import HourlyCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
 from monitor.core.rates.estimates import HIT_ROUTES
@@ -105,6 +106,11 @@ class PairCounts:
     def of(self, pairs: Bools) -> PairCounts:
         """Some of the pairs."""
         return PairCounts(*(column[pairs] for column in self._columns))
+
+    def split(self, parts: int) -> list[PairCounts]:
+        """As many parts of equal length, in their order."""
+        columns = (column.reshape(parts, -1) for column in self._columns)
+        return [PairCounts(*part) for part in zip(*columns, strict=True)]
 
     @property
     def _columns(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -284,7 +290,9 @@ def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge 
     return middle
 
 
-def thin_labels(hour: int, counts: Counts, audit: Floats, least: float) -> Counts:
+def thin_labels(
+    hours: Int64s | int, counts: HourlyCounts, audit: Floats, least: Floats | float
+) -> HourlyCounts:
     """Keep labels so that every decision has the same probability to have one.
 
     Labels of a cell that was audited with probability p are kept with probability least / p,
@@ -292,42 +300,44 @@ def thin_labels(hour: int, counts: Counts, audit: Floats, least: float) -> Count
     TPR. Thinned before any roll-up, so slices, complements and group-bys agree.
 
     Args:
-        hour: index of the hour the counts are of.
-        counts: one row for each cell.
-        audit: audit rate of each cell, in (0, 1], shape (len(counts.keys),).
-        least: the smallest audit rate in use; it must not depend on this hour's decisions.
+        hours: index of the hour that each row of the counts is of, or of all of them.
+        counts: one row for each cell of an hour.
+        audit: audit rate of each row, in (0, 1], shape (R,).
+        least: the smallest audit rate in use in the hour of each row, or in all; it must not depend
+            on that hour's decisions.
 
     Raises:
         ValueError: if a cell with labels was audited less than that.
     """
     labelled = np.maximum(counts.values[:, Counter.LABELLED], 0)
-    if np.any(audit[labelled > 0] < least):
+    if np.any(np.less(audit, least) & (labelled > 0)):
         raise ValueError("a label was audited at less than the least rate")
-    keep = np.minimum(least / audit, 1.0)
+    keep = np.minimum(np.divide(least, audit), 1.0)
     ready = np.clip(counts.values[:, Counter.READY], 0, labelled)
-    kept_ready = thin(hour, counts.keys, 1, ready, keep)
-    kept = kept_ready + thin(hour, counts.keys, 0, labelled - ready, keep)
+    kept_ready = thin(hours, counts.cells, 1, ready, keep)
+    kept = kept_ready + thin(hours, counts.cells, 0, labelled - ready, keep)
     values = counts.values.copy()
-    values[:, [Counter.LABELLED, Counter.READY]] = np.stack([kept, kept_ready], axis=1)
-    return Counts(counts.keys, values)
+    values[:, Counter.LABELLED], values[:, Counter.READY] = kept, kept_ready
+    return replace(counts, values=values)
 
 
-def thin(hour: int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
+def thin(hours: Int64s | int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
     """Number of items kept of each cell: a binomial draw that is a pure function.
 
     The same hour, cell and outcome give the same draw on every machine and in every order, and
     draws of different ones are independent. With more items, those kept before stay kept.
 
     Args:
-        hour: index of the hour.
-        cells: distinct content ids.
+        hours: index of the hour of each cell, or of all of them.
+        cells: content ids, distinct within an hour.
         outcome: distinguishes draws of one cell.
         counts: items of each cell, not negative.
         keep: probability of each cell's items to be kept; all are at 1.
     """
     drawn = np.where(keep < 1, counts, 0)
     ends = np.cumsum(drawn)
-    seeds = _mix(_mix(np.array([hour], np.int64).view(np.uint64)) + cells.view(np.uint64))
+    of_hour = _mix(np.atleast_1d(np.asarray(hours, np.int64)).view(np.uint64))
+    seeds = _mix(of_hour + cells.view(np.uint64))
     seeds = _mix(seeds + np.uint64(outcome))
     kept = np.where(keep < 1, 0, counts)
     for start in range(0, int(drawn.sum()), _LABELS_AT_ONCE):

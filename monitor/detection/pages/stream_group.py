@@ -32,6 +32,7 @@ class StreamGroup:
         week: for the weekly list; None before the first cohort.
         finished: log e-values of the week that ended with the last cohort, if one did.
         ended: index of that week.
+        _steps: progress of every stream as :attr:`mixture` is; None while it must be found anew.
     """
 
     streams: tuple[Stream, ...]
@@ -40,6 +41,7 @@ class StreamGroup:
     week: WeekBets | None = None
     finished: Floats | None = None
     ended: int | None = None
+    _steps: Int64s | None = None
 
     @classmethod
     def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> StreamGroup:
@@ -69,6 +71,7 @@ class StreamGroup:
             used: alternatives that new evidence begins with, in equal parts, shape (K,); None: all.
         """
         assert self.week is not None, "a cohort begins before its bets"  # noqa: S101
+        self._steps = None
         begun = np.ones(self.mixture.log_r.shape[1], np.bool_) if used is None else used
         weights = begun / begun.sum()
         self.mixture.bet(rows, log_e, weights, cluster_size)
@@ -76,13 +79,19 @@ class StreamGroup:
 
     def cross(self) -> list[Stream]:
         """The streams that page now; they begin anew, as the bound on false pages asks for."""
-        rows = budget.crossed(self.mixture.statistic(), self.weights)
+        if self._steps is not None:  # no bet since what had crossed began anew
+            return []
+        statistic = self.mixture.statistic()
+        rows = budget.crossed(statistic, self.weights)
         self.mixture.reset(rows)
+        self._steps = budget.evidence(np.where(rows, -np.inf, statistic), self.weights)
         return [self.streams[row] for row in np.flatnonzero(rows).tolist()]
 
     def evidence(self) -> Int64s:
         """Progress of every stream towards a page, in five steps."""
-        return budget.evidence(self.mixture.statistic(), self.weights)
+        if self._steps is None:
+            return budget.evidence(self.mixture.statistic(), self.weights)
+        return self._steps.copy()
 
     def to_arrays(self, prefix: str) -> Arrays:
         """All that the state consists of but the names of the streams."""
@@ -103,6 +112,7 @@ class StreamGroup:
         if f"{prefix}.log_r" not in arrays:
             return
         wanted = [stream.key for stream in self.streams]
+        self._steps = None
         self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, wanted)
         if f"{prefix}.week" in arrays:
             week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, wanted)

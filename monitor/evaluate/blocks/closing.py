@@ -63,6 +63,10 @@ class ClosedCounts(Protocol):
         """Pane, cell and counters of every row, in the order of panes."""
         ...
 
+    def counted(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """The same of rows that hold anything, with the counters that blocks are closed by."""
+        ...
+
     def units(self, grain: Grain, first: int, end: int) -> PaneUnits:
         """Decisions by unit, in the order of panes."""
         ...
@@ -210,9 +214,15 @@ def _map_counts(release: ReleaseBlocks, closed: ClosedCounts) -> MapCounts:
     start = release.decisions - POOL_PERIOD
     period = pane_of(start, Grain.HOUR), pane_of(release.decisions, Grain.HOUR)
     full = start >= release.begins
+    labels = release.labels or release.begins
+    decided = _recent(closed, release.begins, release.decisions)
     return MapCounts(
-        decided=_recent(closed, release.begins, release.decisions),
-        labelled=_recent(closed, release.begins, release.labels or release.begins),
+        decided=decided,
+        labelled=(
+            decided
+            if labels == release.decisions  # as in a back-fill
+            else _recent(closed, release.begins, labels)
+        ),
         last_period=_both(closed, Grain.HOUR, *period) if full else None,
         lately=_lately(release, closed),
     )
@@ -220,9 +230,9 @@ def _map_counts(release: ReleaseBlocks, closed: ClosedCounts) -> MapCounts:
 
 def _lately(release: ReleaseBlocks, closed: ClosedCounts) -> tuple[Counts, Counts]:
     """Counts of the last days, closed to decisions and to labels."""
-    decided, labelled = (
-        _summed(closed, *(pane_of(at, Grain.HOUR) for at in span)) for span in release.latest_days()
-    )
+    spans = [tuple(pane_of(at, Grain.HOUR) for at in span) for span in release.latest_days()]
+    sums = {span: _summed(closed, *span) for span in spans}  # those of both may be the same
+    decided, labelled = (sums[span] for span in spans)
     return decided, labelled
 
 
@@ -253,7 +263,7 @@ def _count_open(blocks: Iterable[OpenBlock], closed: ClosedCounts, index: CellIn
         if block.state.crossings:
             grain = Grain.HOUR if block.labels else Grain.MINUTES5
             panes = pane_of(block.start, grain), pane_of(block.end, grain)
-            at, cells, values = closed.rows(grain, *panes)
+            at, cells, values = closed.counted(grain, *panes)
             block.state.forget_crossing(block.labels)
             block.state.cross(pane_start(at, grain), cells, values, index, labels=block.labels)
 
@@ -286,7 +296,7 @@ def _portions(
     for midnight in range(start - start % DAY, end, DAY):
         at = max(start, midnight)
         first, last = pane_of(at, grain), pane_of(min(midnight + DAY, end), grain)
-        panes, cells, values = closed.rows(grain, first, last)
+        panes, cells, values = closed.counted(grain, first, last)
         ends = [pane_start(pane + 1, grain) for pane in range(first, last)]
         units = closed.units(grain, first, last)
         yield PaneRun(ends, panes - first, cells, values, index, units, first)

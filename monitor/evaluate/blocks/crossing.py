@@ -89,7 +89,7 @@ class CrossedBlock:
             at: start of the pane of each row.
             rows: row of the family that each belongs to; negative is outside.
             positions: of each row's cell in the index.
-            values: counters of each row.
+            values: counters of each row, none of which holds nothing at all.
             index: what the cells mean.
         """
         strata = decode_strata(index.strata[positions])
@@ -97,7 +97,7 @@ class CrossedBlock:
         counted = np.where(is_reviewed(strata), values[:, Counter.LABELLED], 0)
         alike = self._kinds(index.atoms[positions], index)
         columns = _Columns(at, rows, alike, strata.route, values[:, Counter.N], counted)
-        self._parts.append(columns.take(np.asarray(inside & values.any(axis=1), bool)))
+        self._parts.append(columns.take(np.asarray(inside, bool)))
 
     def _kinds(self, atoms: Int64s, index: CellIndex) -> Int64s:
         """For each crossed attribute a number of the values in which decisions must agree."""

@@ -10,7 +10,7 @@ and are committed with what they moved to.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -19,7 +19,7 @@ from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
 from monitor.detection.pages.cluster_share import ClusterShare
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import ROUTES, PageTests, WeekEnd
+from monitor.detection.pages.page_tests import ROUTES, HourCohort, PageTests, WeekEnd
 from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import HeldWeeks
 from monitor.evaluate.detect.detection_inputs import Inputs
@@ -64,16 +64,29 @@ class ClosedHours:
         made._restore((parts or {}).get(_WEEKS))
         return made
 
-    def consume(self, inputs: Inputs, hour: int, state: CohortState, *, live: bool) -> Consumed:
-        """Let an hour have its turn."""
-        self.consumed = hour
-        if state is not CohortState.CONSUMED:
-            return Consumed(FrozenCohort(hour, state, live))
-        cohort = inputs.cohorts.decided(hour, live=live)
-        advance = self.fleet.advance(hour, cohort.counts, inputs.index, self._divisor(inputs, hour))
-        if advance.ended is not None:
-            self._hold(advance.ended)
-        return Consumed(cohort, advance.crossed)
+    def consume(
+        self, inputs: Inputs, hours: Sequence[tuple[int, CohortState]], *, live: bool
+    ) -> list[Consumed]:
+        """Let some hours have their turn, in their order."""
+        due = [hour for hour, state in hours if state is CohortState.CONSUMED]
+        decided = inputs.cohorts.decided(due, live=live)
+        advances = self.fleet.advance(
+            [
+                HourCohort(hour, cohort.counts, self._divisor(inputs, hour))
+                for hour, cohort in zip(due, decided, strict=True)
+            ],
+            inputs.index,
+        )
+        for advance in advances:
+            if advance.ended is not None:
+                self._hold(advance.ended)
+        self.consumed = hours[-1][0]
+        moved = {
+            cohort.hour: Consumed(cohort, advance.crossed)
+            for cohort, advance in zip(decided, advances, strict=True)
+        }
+        passed = (Consumed(FrozenCohort(hour, state, live)) for hour, state in hours)
+        return [moved.get(one.cohort.hour, one) for one in passed]
 
     def week_before(self, hour: int) -> WeekEnd | None:
         """The week that has ended before that of an hour with its labels, to be listed now."""

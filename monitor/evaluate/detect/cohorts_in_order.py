@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import takewhile
 from typing import NamedTuple
 
 from monitor.core.contract import Contract, Metric
@@ -24,12 +25,12 @@ from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.pages.budget import resolved
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import LABELLED, PageTests, scoped
+from monitor.detection.pages.page_tests import LABELLED, HourCohort, PageTests, scoped
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
 from monitor.evaluate.detect.crossings import Changing, Crossings
-from monitor.evaluate.detect.detection_inputs import Inputs
+from monitor.evaluate.detect.detection_inputs import HourTurn, Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.evaluate.detect.slice_label_checks import SliceLabelChecks
 from monitor.store.evaluator.stored_detection import (
@@ -143,16 +144,15 @@ class DetectionState:
             What has changed; None where everything must be waited for.
         """
         checked, change = self._requests.step(inputs, watermark), Changing()
-        self._consume_closed(
-            inputs, lambda: cohorts.next_closed(self.routes.consumed, watermark), change
+        closed = _of_one_day(
+            lambda after: cohorts.next_closed(after, watermark), self.routes.consumed
         )
-        self._consume_labelled(
-            inputs,
-            lambda: cohorts.next_cohort(
-                self.consumed, watermark, horizon, self.policy.completeness
-            ),
-            change,
+        self._consume_closed(inputs, list(closed), change)
+        labelled = _of_one_day(
+            lambda after: cohorts.next_cohort(after, watermark, horizon, self.policy.completeness),
+            self.consumed,
         )
+        self._consume_labelled(inputs, list(takewhile(self._is_closed, labelled)), change)
         checked |= self._labels.step(inputs, self._labels_due(cohorts, watermark, horizon))
         parts = checked | self._moved(change)
         if not parts and not change.cohorts and not change.closed:
@@ -203,40 +203,44 @@ class DetectionState:
         consumed = None if self.consumed is None else self.consumed + 1
         return max((end for end in (usual, consumed) if end is not None), default=None)
 
-    def _consume_closed(self, inputs: Inputs, due: _Due, change: Changing) -> None:
+    def _consume_closed(self, inputs: Inputs, due: Sequence[HourTurn], change: Changing) -> None:
         """Let closed hours have their turn, of one day."""
-        for hour, state in _of_one_day(due):
-            if not change.closed and _begins_day(hour, self.routes.consumed):
-                self._resolve(inputs, hour, change, labels=False)
-            now = CohortState.EXCLUDED if inputs.excludes(hour) else state
-            found = self.routes.consume(inputs, hour, now, live=self.policy.live)
-            self.crossings.cross(found.crossed, hour, change)
-            change.closed.append(found.cohort)
+        if due and _begins_day(due[0][0], self.routes.consumed):
+            self._resolve(inputs, due[0][0], change, labels=False)
+        for hours in inputs.portions(due):
+            for found in self.routes.consume(inputs, hours, live=self.policy.live):
+                self.crossings.cross(found.crossed, found.cohort.hour, change)
+                change.closed.append(found.cohort)
 
-    def _consume_labelled(self, inputs: Inputs, due: _Due, change: Changing) -> None:
+    def _is_closed(self, turn: HourTurn) -> bool:
+        """Return True where an hour has had its turn among closed ones."""
+        return self.routes.consumed is not None and turn[0] <= self.routes.consumed
+
+    def _consume_labelled(self, inputs: Inputs, due: Sequence[HourTurn], change: Changing) -> None:
         """Let hours whose labels are in have their turn, of one day: never before it is closed."""
-        for hour, state in _of_one_day(due):
-            if self.routes.consumed is None or hour > self.routes.consumed:
-                return
-            if not change.cohorts and _begins_day(hour, self.consumed):
-                self._resolve(inputs, hour, change, labels=True)
-            now = CohortState.EXCLUDED if inputs.excludes(hour) else state
-            change.cohorts.append(self._consume(inputs, hour, now, change))
-            self.consumed = hour
+        if due and _begins_day(due[0][0], self.consumed):
+            self._resolve(inputs, due[0][0], change, labels=True)
+        for hours in inputs.portions(due):
+            self._consume(inputs, hours, change)
 
-    def _consume(
-        self, inputs: Inputs, hour: int, state: CohortState, change: Changing
-    ) -> FrozenCohort:
-        if state is not CohortState.CONSUMED:
-            return FrozenCohort(hour, state, self.policy.live)
-        cohort = inputs.cohorts.counted(hour, live=self.policy.live)
+    def _consume(self, inputs: Inputs, hours: Sequence[HourTurn], change: Changing) -> None:
+        live, due = self.policy.live, [hour for hour, state in hours if state is _CONSUMED]
+        counted = inputs.cohorts.counted(due, live=live)
+        advances = self.fleet.advance([self._cohort(inputs, one) for one in counted], inputs.index)
+        for cohort, advance in zip(counted, advances, strict=True):
+            self.crossings.cross(advance.crossed, cohort.hour, change)
+            self.advice.advance(cohort.hour, advance.seen, inputs.index, advance.listed)
+            change.listed = change.listed if advance.listed is None else advance.listed
+        consumed = {one.hour: one for one in counted}
+        passed = (FrozenCohort(hour, state, live) for hour, state in hours)
+        change.cohorts += [consumed.get(one.hour, one) for one in passed]
+        self.consumed = hours[-1][0]
+
+    def _cohort(self, inputs: Inputs, counted: FrozenCohort) -> HourCohort:
+        hour = counted.hour
         self.cluster_size = max(self.policy.cluster_size, inputs.clusters.largest_unit(hour))
         beside = self.routes.week_before(hour)
-        advance = self.fleet.advance(hour, cohort.counts, inputs.index, self.cluster_size, beside)
-        self.crossings.cross(advance.crossed, hour, change)
-        self.advice.advance(hour, advance.seen, inputs.index, advance.listed)
-        change.listed = change.listed if advance.listed is None else advance.listed
-        return cohort
+        return HourCohort(hour, counted.counts, self.cluster_size, beside)
 
     def _resolve(self, inputs: Inputs, hour: int, change: Changing, *, labels: bool) -> None:
         """Judge every unresolved crossing by the cohorts since its post-page window began."""
@@ -279,15 +283,22 @@ def log_detection(change: DetectionChange) -> None:
         log.warning("a crossing is resolved", extra={"crossing": number})
 
 
-_Due = Callable[[], tuple[int, CohortState] | None]
-"""The hour whose turn is next, and what is to become of it; None where it must be waited for."""
+_CONSUMED = CohortState.CONSUMED
 
 
-def _of_one_day(due: _Due) -> Iterator[tuple[int, CohortState]]:
-    """The hours that are due, each after the one before had its turn, of one UTC day."""
+def _of_one_day(
+    due: Callable[[int | None], HourTurn | None], consumed: int | None
+) -> Iterator[HourTurn]:
+    """The hours of one UTC day that are due.
+
+    Args:
+        due: the hour after another whose turn is next, and what is to become of it; None where it
+            must be waited for.
+        consumed: the newest hour that had its turn.
+    """
     day = None
-    while (found := due()) is not None and day in (None, _day(found[0])):
-        day = _day(found[0])
+    while (found := due(consumed)) is not None and day in (None, _day(found[0])):
+        consumed, day = found[0], _day(found[0])
         yield found
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import HOUR, Grain, pane_start
 from monitor.evaluate.clusters import ClusterDays
 from monitor.store.evaluator.stored_detection import CountedCohorts
+
+HourTurn = tuple[int, CohortState]
+"""An hour (pane index) whose turn has come, and what is to become of it."""
+
+_ROWS_AT_ONCE = 1 << 17
+"""Rows of a table of all slices and strata, hour by hour, that are in memory together: 20 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +41,17 @@ class Inputs:
         """Return True when any data of an hour are known to be bad."""
         start = pane_start(hour, Grain.HOUR)
         return any(span.start < start + HOUR and start < span.end for span in self.excluded)
+
+    def portions(self, hours: Sequence[HourTurn]) -> Iterator[Sequence[HourTurn]]:
+        """Successive hours that are read together; those with bad data are excluded now."""
+        turns = [
+            (hour, CohortState.EXCLUDED if self.excludes(hour) else state) for hour, state in hours
+        ]
+        for first in range(0, len(turns), self.hours_at_once):
+            yield turns[first : first + self.hours_at_once]
+
+    @property
+    def hours_at_once(self) -> int:
+        """Hours whose tables fit into memory together; at least one."""
+        index = self.index
+        return max(1, _ROWS_AT_ONCE // (len(index.atom_texts) * len(np.unique(index.strata)) + 1))

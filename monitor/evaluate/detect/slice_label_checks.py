@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.contract import Contract, GroupBy
-from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
-from monitor.core.counts.rollup import roll_up
+from monitor.core.counts.cells import COUNTERS, Counter, Int64s
+from monitor.core.counts.rollup import HourlyCounts, cells_within
 from monitor.detection.advisory.contract_advisor import ContractWatch
 from monitor.detection.advisory.slice_labels import SliceLabels
-from monitor.detection.pages.page_tests import scoped
 from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.detect.request_checks import next_day
 
@@ -69,12 +68,14 @@ class SliceLabelChecks:
                     yield _DueGroup(contract, group, watch, hour)
 
     def _advance(self, due: _DueGroup, counted: _Hours, end: int, inputs: Inputs) -> None:
-        for hour in range(due.hour, end):
-            if inputs.excludes(hour):
-                due.labels.skip(hour)
-                continue
-            own = scoped(due.contract, counted.of(hour), inputs.index)
-            due.labels.advance(hour, roll_up(own, inputs.index, due.group.attributes))
+        hours = [hour for hour in range(due.hour, end) if not inputs.excludes(hour)]
+        for first in range(0, len(hours), inputs.hours_at_once):
+            some = hours[first : first + inputs.hours_at_once]
+            own = counted.of(some)
+            if due.contract.where:
+                own = own.among(cells_within(inputs.index, due.contract.where))
+            due.labels.advance(some, own.roll_up(inputs.index, due.group.attributes))
+        due.labels.skip(end - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +109,10 @@ class _Hours:
         """Those of the hours ``first`` to ``end`` (exclusive)."""
         return cls(*inputs.cohorts.answers(first, end))
 
-    def of(self, hour: int) -> Counts:
-        """One hour, with the counters that labels are judged by."""
-        rows = slice(*np.searchsorted(self.hours, [hour, hour + 1]).tolist())
-        counts = np.zeros((rows.stop - rows.start, COUNTERS), np.int64)
-        counts[:, list(_COUNTED)] = self.values[rows]
-        return Counts(self.cells[rows], counts)
+    def of(self, hours: Sequence[int]) -> HourlyCounts:
+        """Some hours, increasing, with the counters that labels are judged by."""
+        inside = np.isin(self.hours, hours)
+        counts = np.zeros((np.count_nonzero(inside), COUNTERS), np.int64)
+        counts[:, list(_COUNTED)] = self.values[inside]
+        at = np.searchsorted(hours, self.hours[inside])
+        return HourlyCounts(len(hours), at, self.cells[inside], counts)

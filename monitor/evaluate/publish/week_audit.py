@@ -141,7 +141,7 @@ class _CountsQuestion:
         end = max((span.end for span in spans if span), default=0)
         if start == end:
             return
-        panes, cells, values = closed.rows(
+        panes, cells, values = closed.counted(
             Grain.HOUR, pane_of(start, Grain.HOUR), pane_of(end, Grain.HOUR)
         )
         common = set.intersection(*(set(some) for some in edges.values() if len(some) > 1))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from monitor.core.counts.cells import COUNTERS, Counts, Int64s, merge
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, merge
 from monitor.core.privacy.dominance import UNIT_COUNTS
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.ports import PaneCounts, PaneUnits
@@ -28,6 +28,8 @@ from monitor.store.schema import (
 
 _ANY = 1 << 40  # beyond every pane
 _COUNTERS = ", ".join(COUNTER_COLUMNS)
+_EMPTY = " AND ".join(f"{name} = 0" for name in COUNTER_COLUMNS)
+_CLOSED_BY = (Counter.N, Counter.LABELLED, Counter.READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,7 @@ def forget_release(connection: sa.Connection, attributes: Collection[str]) -> No
 def _hold_back(connection: sa.Connection, panes: Sequence[PaneCounts]) -> None:
     add_counts(connection, panes, held_back)
     if panes:
-        empty = " AND ".join(f"{name} = 0" for name in COUNTER_COLUMNS)
-        connection.execute(bulk.parsed(f"DELETE FROM held_back WHERE {empty}"))
+        connection.execute(bulk.parsed(f"DELETE FROM held_back WHERE {_EMPTY}"))
 
 
 class ClosedPanes:
@@ -180,6 +181,22 @@ class ClosedPanes:
         )
         table = self._table(query, COUNTERS + 2, grain=int(grain), first=first, end=end)
         return table[:, 0], table[:, 1], table[:, 2:]
+
+    def counted(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
+        """The same of rows that hold anything, with the counters that blocks are closed by alone.
+
+        Most counters are of labels that say more: to read them takes most of the time.
+        """
+        names = ", ".join(COUNTER_COLUMNS[counter] for counter in _CLOSED_BY)
+        query = (
+            f"SELECT pane, cell, {names} FROM released WHERE grain = :grain"
+            f" AND pane >= :first AND pane < :end AND NOT ({_EMPTY}) ORDER BY pane"
+        )
+        width = len(_CLOSED_BY) + 2
+        table = self._table(query, width, grain=int(grain), first=first, end=end)
+        values = np.zeros((len(table), COUNTERS), np.int64)
+        values[:, _CLOSED_BY] = table[:, 2:]
+        return table[:, 0], table[:, 1], values
 
     def held_back(self) -> tuple[Int64s, Int64s, Int64s]:
         """Hour, cell and counters of everything that is held back."""

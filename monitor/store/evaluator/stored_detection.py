@@ -195,22 +195,35 @@ class CountedCohorts:
             rows = connection.execute(hours.order_by(table.c.hour)).all()
         return [_unpacked(row) for row in rows]
 
-    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
-        """The cohort of an hour as it is counted now, to be consumed."""
-        query = (
-            f"SELECT cell, {', '.join(COUNTER_COLUMNS)} FROM counts"
-            " WHERE grain = :grain AND pane = :hour ORDER BY cell"
-        )
-        table = self._table(query, COUNTERS + 1, hour=hour)
-        return FrozenCohort.of(hour, Counts(table[:, 0], table[:, 1:]), live=live)
+    def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
+        """The cohorts of hours as they are counted now, to be consumed.
 
-    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
-        """The decisions of an hour as they are counted now, to be consumed without labels."""
-        query = "SELECT cell, n FROM counts WHERE grain = :grain AND pane = :hour ORDER BY cell"
-        table = self._table(query, 2, hour=hour)
+        Args:
+            hours: pane indices, increasing.
+            live: whether they may page.
+        """
+        query = (
+            f"SELECT pane, cell, {', '.join(COUNTER_COLUMNS)} FROM counts WHERE grain = :grain"
+            " AND pane >= :first AND pane < :end ORDER BY pane, cell"
+        )
+        table = self._of_hours(query, COUNTERS + 2, hours)
+        return _by_hour(hours, table[:, 0], Counts(table[:, 1], table[:, 2:]), live=live)
+
+    def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
+        """The decisions of hours as they are counted now, to be consumed without labels.
+
+        Args:
+            hours: pane indices, increasing.
+            live: whether they may page.
+        """
+        query = (
+            "SELECT pane, cell, n FROM counts WHERE grain = :grain"
+            " AND pane >= :first AND pane < :end ORDER BY pane, cell"
+        )
+        table = self._of_hours(query, 3, hours)
         values = np.zeros((len(table), COUNTERS), np.int64)
-        values[:, Counter.N] = table[:, 1]
-        return FrozenCohort.of(hour, Counts(table[:, 0], values), live=live)
+        values[:, Counter.N] = table[:, 2]
+        return _by_hour(hours, table[:, 0], Counts(table[:, 1], values), live=live)
 
     def first_counted(self) -> int | None:
         """The oldest hour that anything is counted of; None for an empty store."""
@@ -264,10 +277,27 @@ class CountedCohorts:
         hours, cells, requested, received = table[:, :4].T
         return hours, cells, requested, received, table[:, 4:]
 
+    def _of_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
+        """Answer of a query on the hours from the first to the last of some."""
+        if not hours:
+            return np.zeros((0, width), np.int64)
+        return self._table(query, width, first=hours[0], end=hours[-1] + 1)
+
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         """Answer of a query on hours."""
         with reading(self._engine) as connection:
             return bulk.read_integers(connection, query, width, {"grain": int(Grain.HOUR), **where})
+
+
+def _by_hour(
+    hours: Sequence[int], panes: Int64s, counts: Counts, *, live: bool
+) -> list[FrozenCohort]:
+    """The cohorts of hours that are row by row in one table, sorted by hour."""
+    starts, ends = (np.searchsorted(panes, hours, side).tolist() for side in ("left", "right"))
+    return [
+        FrozenCohort.of(hour, Counts(counts.keys[start:end], counts.values[start:end]), live=live)
+        for hour, start, end in zip(hours, starts, ends, strict=True)
+    ]
 
 
 def _unpacked(row: sa.Row[Any]) -> FrozenCohort:

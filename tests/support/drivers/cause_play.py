@@ -19,7 +19,7 @@ from monitor.detection.diagnosis.explain import Explanation, explain
 from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.declared import DetectorSettings, all_streams
-from monitor.detection.pages.page_tests import PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream
 
 QUARTER = HOURS // 4
@@ -144,8 +144,8 @@ def play(world: CauseWorld) -> Paged:
     paged = Paged(world, cohorts, crossed)
     for hour, counts in enumerate(world.cohorts()):
         cohorts.append(counts)
-        found = fleet.advance(START + hour, counts, world.index).crossed
-        crossed += [(hour, stream) for stream in found if stream.metric is world.metric]
+        (found,) = fleet.advance([HourCohort(START + hour, counts)], world.index)
+        crossed += [(hour, stream) for stream in found.crossed if stream.metric is world.metric]
         if paged.over:
             break
     return paged

@@ -16,7 +16,7 @@ from monitor.core.counts.rollup import SliceCounts, roll_up
 from monitor.core.time import Grain, pane_of, to_micros
 from monitor.detection.pages.budget import resolved
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageTests
 from monitor.detection.pages.streams import Stream
 
 FIRST_HOUR = pane_of(to_micros(datetime(2026, 6, 1, tzinfo=UTC)), Grain.HOUR)
@@ -39,7 +39,8 @@ class ShippedFleet:
     def advance(self, cohort: WorldCohort) -> list[Page]:
         """Consume one cohort."""
         counts = self._cells.counts(cohort.counts)
-        found = self._fleet.advance(FIRST_HOUR + cohort.hour, counts, self._cells.index)
+        hour = HourCohort(FIRST_HOUR + cohort.hour, counts)
+        (found,) = self._fleet.advance([hour], self._cells.index)
         self._listed = None if found.listed is None else self._pages(found.listed)
         return self._pages(found.crossed)
 

@@ -35,8 +35,9 @@ from monitor.detection.advisory.river_advisory import FindingCount
 from monitor.detection.advisory.river_detectors import ChangeDirection, Detector
 from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import PageAdvance, PageTests, WatchedUseCase
+from monitor.detection.pages.page_tests import HourCohort, PageAdvance, PageTests
 from monitor.detection.pages.projection import trials
+from monitor.detection.pages.watched import WatchedUseCase
 
 DAY, WEEK = 24, 168
 CODING = coding(a="uv", b="xy")
@@ -88,7 +89,8 @@ class Site:
         """What an hour brings the fleet; hours have their own seeds."""
         rng = np.random.default_rng((7, hour))
         counts = change(hour, cells.hour(rng, traffic))
-        return self.fleet.advance(MONDAY + hour, counts, cells.index)
+        (one,) = self.fleet.advance([HourCohort(MONDAY + hour, counts)], cells.index)
+        return one
 
     def play(
         self, hours: range, traffic: Traffic = CALM, change: Changed = asked, cells: Cells = ALL

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 from fleet_cells import coding
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
-from monitor.core.counts.rollup import SliceCounts
+from monitor.core.counts.rollup import HourlySlices
 from monitor.core.intervals import Floats
 from monitor.core.publish.annotations import Fault
 from monitor.detection.advisory.slice_labels import (
     TOLERATED,
     FaultStatus,
-    LabelsOfHour,
+    HourlyLabels,
     SliceFault,
     SliceLabels,
 )
@@ -35,12 +37,12 @@ MISSING = SliceFault("a=u", Route.AUTO_SERVE, Fault.MISSING)
 TOO_FEW = SliceFault("a=u", Route.AUTO_SERVE, Fault.TOO_FEW)
 
 
-def table(decisions: Int64s, requests: Int64s, labels: Int64s) -> SliceCounts:
-    """Of every slice and stratum, each of shape (S, 2)."""
-    values = np.zeros((len(SLICES), len(STRATA), COUNTERS), np.int64)
-    values[:, :, Counter.N], values[:, :, Counter.Q] = decisions, requests
-    values[:, :, Counter.LABELLED] = labels
-    return SliceCounts(SLICES, STRATA, values)
+def table(decisions: Int64s, requests: Int64s, labels: Int64s) -> HourlySlices:
+    """One hour of every slice and stratum, each of shape (S, 2)."""
+    values = np.zeros((1, len(SLICES), len(STRATA), COUNTERS), np.int64)
+    values[..., Counter.N], values[..., Counter.Q] = decisions, requests
+    values[..., Counter.LABELLED] = labels
+    return HourlySlices(SLICES, STRATA, values)
 
 
 @dataclass
@@ -61,7 +63,11 @@ class World:
     seed: int = 0
     watch: SliceLabels = field(default_factory=lambda: SliceLabels.start(GROUP, CODING, 1.0, 1))
 
-    def hour(self, hour: int) -> SliceCounts:
+    def hours(self, first: int, end: int) -> HourlySlices:
+        values = [self.hour(hour).values for hour in range(first, end)]
+        return HourlySlices(SLICES, STRATA, np.concatenate(values))
+
+    def hour(self, hour: int) -> HourlySlices:
         rng = np.random.default_rng((self.seed, hour))
         daily = np.array([1_000, 3_000, 4_000, 4_000, 4_000, 4_000])
         decisions = rng.poisson(daily[:, None] / DAY * (0.7, 0.3))
@@ -72,8 +78,9 @@ class World:
         return table(decisions, requests, rng.binomial(requests, come))
 
     def play(self, days: int, first: int = 0) -> dict[SliceFault, FaultStatus]:
-        for hour in range(first * DAY, days * DAY):
-            self.watch.advance(hour, self.hour(hour))
+        for day in range(first, days):
+            hours = range(day * DAY, (day + 1) * DAY)
+            self.watch.advance(hours, self.hours(hours.start, hours.stop))
         return self.watch.lasting(days * DAY)
 
 
@@ -133,8 +140,8 @@ def test_a_second_fault_is_another_one() -> None:
 def test_a_restart_is_seen_in_nothing(stop: int) -> None:
     whole, stopped = World(answered={5: 0.0, 8: 1.0}), World(answered={5: 0.0, 8: 1.0})
     for hour in range(10 * DAY):
-        whole.watch.advance(hour, whole.hour(hour))
-        stopped.watch.advance(hour, stopped.hour(hour))
+        whole.watch.advance([hour], whole.hour(hour))
+        stopped.watch.advance([hour], stopped.hour(hour))
         if hour == stop:
             fresh = SliceLabels.start(GROUP, CODING, 1.0, 1)
             stopped.watch = fresh.restored(stopped.watch.to_bytes())
@@ -159,7 +166,7 @@ def test_damaged_bytes_are_refused() -> None:
 
 def test_an_hour_without_slices_moves_nothing_but_the_clock() -> None:
     watch = SliceLabels.start(GROUP, CODING, 1.0, 1)
-    watch.advance(3, SliceCounts((), STRATA, np.zeros((0, 2, COUNTERS), np.int64)))
+    watch.advance([3], HourlySlices((), STRATA, np.zeros((1, 0, 2, COUNTERS), np.int64)))
     assert watch.consumed == 3
     assert watch.lasting(4) == {}
     assert np.isneginf(watch.missing.log_r).all()
@@ -168,11 +175,28 @@ def test_an_hour_without_slices_moves_nothing_but_the_clock() -> None:
 def test_labels_of_an_hour_are_counted_by_slice_route_and_rate() -> None:
     decisions, requests = np.full((6, 2), 40), np.full((6, 2), 10)
     labels = np.array([[12, 3]] * 6)
-    seen = LabelsOfHour.of(table(decisions, requests, labels), SLICES[:2], 4)
-    assert seen.decisions[:, 0].tolist() == [[0, 0, 40, 0]] * 2
-    assert seen.decisions[:, 1].tolist() == [[40, 0, 0, 0]] * 2
-    assert seen.requested.tolist() == [[10, 10]] * 2
-    assert seen.received.tolist() == [[10, 3]] * 2, "more than was requested is no more than all"
+    seen = HourlyLabels.of(table(decisions, requests, labels), SLICES[:2], 4)
+    assert seen.decisions[0, :, 0].tolist() == [[0, 0, 40, 0]] * 2
+    assert seen.decisions[0, :, 1].tolist() == [[40, 0, 0, 0]] * 2
+    assert seen.requested.tolist() == [[[10, 10]] * 2]
+    assert seen.received.tolist() == [[[10, 3]] * 2], "more than was requested is no more than all"
+
+
+@given(st.lists(st.integers(1, 30), min_size=1), st.integers(0, 3))
+@settings(max_examples=15, deadline=None)
+def test_hours_move_the_same_however_they_are_put_together(steps: list[int], seed: int) -> None:
+    """Bit by bit, with faults that begin and end, and hours without decisions."""
+    one, many = (World(answered={1: 0.0, 2: 1.0}, seed=seed) for _ in range(2))
+    ends = [0, *(end for end in np.cumsum(steps).tolist() if end < 4 * DAY), 4 * DAY]
+    every = many.hours(0, 4 * DAY)
+    every.values[30:34] = 0
+    for hour in range(4 * DAY):
+        alone = HourlySlices(SLICES, STRATA, every.values[hour : hour + 1])
+        one.watch.advance([hour], alone)
+    for first, end in pairwise(ends):
+        together = HourlySlices(SLICES, STRATA, every.values[first:end])
+        many.watch.advance(range(first, end), together)
+    assert many.watch.to_bytes() == one.watch.to_bytes()
 
 
 def enumerated(n_a: int, n_b: int, rates: tuple[float, float], level: float) -> Floats:

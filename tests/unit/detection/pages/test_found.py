@@ -15,7 +15,7 @@ from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
 from monitor.core.contract import COMPLEMENT, GroupBy, Limits, Metric
 from monitor.core.intervals import Floats
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import PageAdvance, PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageAdvance, PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
 NAMES = "uvwx"
@@ -55,7 +55,8 @@ def play(
     after = Traffic(ready=ready, audit=audit, **then)
     for hour in range(days * DAY):
         counts = CELLS.hour(rng, after if hour >= since * DAY else before)
-        yield hour, fleet.advance(MONDAY + hour, counts, CELLS.index)
+        (advance,) = fleet.advance([HourCohort(MONDAY + hour, counts)], CELLS.index)
+        yield hour, advance
 
 
 def named(stream: Stream) -> tuple[Metric, str, Direction]:

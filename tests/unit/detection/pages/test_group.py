@@ -14,7 +14,7 @@ from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.coding import Coding
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.group import BATCH, GroupTests
-from monitor.detection.pages.page_tests import PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageTests
 from monitor.detection.pages.stream_group import COHORT_DAYS
 from monitor.detection.pages.streams import Stream
 
@@ -45,7 +45,8 @@ def play(
     """Hours have their own seeds, so that the same hours bring the same decisions."""
     for hour in hours:
         rng = np.random.default_rng((seed, hour))
-        fleet.advance(MONDAY + hour, cells.hour(rng, traffic or Traffic()), cells.index)
+        counts = cells.hour(rng, traffic or Traffic())
+        fleet.advance([HourCohort(MONDAY + hour, counts)], cells.index)
     (group,) = fleet.groups.values()
     return group
 
@@ -185,7 +186,7 @@ def test_an_hour_without_anything_moves_the_clock_alone() -> None:
     fleet = start()
     group = play(fleet, range(DAY + 12))
     before = {name: watch.mixture.to_arrays() for name, watch in group.watches.items()}
-    fleet.advance(MONDAY + DAY + 12, Counts.empty(), ALL.index)
+    fleet.advance([HourCohort(MONDAY + DAY + 12, Counts.empty())], ALL.index)
     for name, watch in group.watches.items():
         assert (watch.mixture.log_r == before[name]["log_r"]).all()
         assert watch.mixture.pending == pytest.approx(before[name]["pending"] + COHORT_DAYS)
@@ -197,7 +198,8 @@ def test_a_breach_of_a_level_is_found_where_it_is() -> None:
     for hour in range(10 * DAY):
         rng = np.random.default_rng((5, hour))
         traffic = Traffic(tpr=np.array([0.75, 0.5, 0.75]), fpr=np.array([0.15, 0.15, 0.5]))
-        crossed += fleet.advance(MONDAY + hour, ALL.hour(rng, traffic), ALL.index).crossed
+        (advance,) = fleet.advance([HourCohort(MONDAY + hour, ALL.hour(rng, traffic))], ALL.index)
+        crossed += advance.crossed
     levels = {(one.metric, one.slice) for one in crossed if one.kind == "level"}
     assert levels == {("tpr", "a=v"), ("fpr", "a=w")}
 
@@ -207,7 +209,7 @@ def test_every_decision_is_bet_on_once() -> None:
     fleet, waited, bets = start(), np.zeros(5), 0
     for hour in range(2 * DAY):
         counts = ALL.hour(np.random.default_rng(hour), Traffic(hourly=BATCH / 3))
-        fleet.advance(MONDAY + hour, counts, ALL.index)
+        fleet.advance([HourCohort(MONDAY + hour, counts)], ALL.index)
         (group,) = fleet.groups.values()
         new = group.today.decisions.sum() if group.today else 0
         waits = group.binned.sum(axis=2)
@@ -229,7 +231,7 @@ def test_a_whole_day_is_learnt_also_if_a_new_audit_rate_came_in_it(first: int) -
         rng = np.random.default_rng(hour)
         counts = ALL.hour(rng, Traffic(audit=first if hour < 12 else 3 - first))
         labelled += int(counts.values[:, Counter.LABELLED].sum())
-        fleet.advance(MONDAY + hour, counts, ALL.index)
+        fleet.advance([HourCohort(MONDAY + hour, counts)], ALL.index)
     group = play(fleet, range(DAY, DAY + 1))
     assert group.ready.labelled.sum() == pytest.approx(labelled)
     assert group.ready.labelled.sum(axis=(0, 1, 3)).all(), "of every rate"
@@ -250,7 +252,8 @@ def test_thinning_does_not_look_at_the_audit_rates_of_its_own_hour() -> None:
 
     def seen(hour: int, audit: int) -> int:
         counts = ALL.hour(np.random.default_rng(hour), Traffic(audit=audit))
-        thinned = fleet.advance(MONDAY + hour, counts, ALL.index).seen["c"].thinned
+        (advance,) = fleet.advance([HourCohort(MONDAY + hour, counts)], ALL.index)
+        thinned = advance.seen["c"].thinned
         return 0 if thinned is None else int(thinned.values[:, Counter.LABELLED].sum())
 
     assert seen(0, 1) == 0, "nothing was known before the first hour"

@@ -12,7 +12,7 @@ from monitor.core.counts.cells import Counter, Counts, Route, decode_strata
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.group import GroupTests
 from monitor.detection.pages.label_responses import FEW, Requests, Responses
-from monitor.detection.pages.page_tests import PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageTests
 
 CODING = coding(a="uvw")
 CELLS = Cells(("a=u", "a=v", "a=w"))
@@ -64,7 +64,7 @@ def play(share: float, since: int, days: int, reference: str = "complement") -> 
     for hour in range(days * DAY):
         counts = CELLS.hour(np.random.default_rng(hour), Traffic(hourly=60, audit=1))
         lost = share if hour >= since * DAY else 1.0
-        fleet.advance(MONDAY + hour, asked(counts, lost, hour), CELLS.index)
+        fleet.advance([HourCohort(MONDAY + hour, asked(counts, lost, hour))], CELLS.index)
     (tests,) = fleet.groups.values()
     return tests
 

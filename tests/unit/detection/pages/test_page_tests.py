@@ -16,7 +16,7 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.detection import arrays
 from monitor.detection.pages.budget import RESERVE
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import PageAdvance, PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageAdvance, PageTests
 
 CODING = coding(a="uvw", b="xy")
 CELLS = Cells(tuple(f"a={a},b={b}" for a in "uvw" for b in "xy"))
@@ -66,7 +66,7 @@ def play(
     brought: list[PageAdvance] = []
     states: list[Mapping[str, bytes]] = []
     for hour in hours:
-        brought.append(fleet.advance(hour, feed(hour), index))
+        brought += fleet.advance([HourCohort(hour, feed(hour))], index)
         states.append(fleet.parts())
         if hour in stops:
             fleet = PageTests.start(DetectorSettings(contracts, CODING), parts=states[-1])
@@ -202,7 +202,7 @@ def test_the_sampling_of_labels_is_known_by_route() -> None:
     fleet = PageTests.start(DetectorSettings([WATCHED], CODING))
     assert fleet.sampling(WATCHED) == [(), ()]
     for hour in HOURS[:3]:
-        fleet.advance(hour, hour_of(hour), CELLS.index)
+        fleet.advance([HourCohort(hour, hour_of(hour))], CELLS.index)
     assert fleet.sampling(WATCHED) == [(CODING.audit_rates[2],), (1.0,)]
     assert fleet.sampling(replace(WATCHED, k=10**6)) == [(), ()]
     revived = PageTests.start(DetectorSettings([WATCHED], CODING), parts=fleet.parts())
@@ -234,8 +234,8 @@ def test_later_streams_get_later_weights_and_leave_the_others_alone(
     assert kept.items() <= new.evidence().items()
     assert all(new.evidence()[one] == 0 for one in later)
     for hour in HOURS[41:50]:
-        old.advance(hour, hour_of(hour), CELLS.index)
-        new.advance(hour, hour_of(hour), CELLS.index)
+        old.advance([HourCohort(hour, hour_of(hour))], CELLS.index)
+        new.advance([HourCohort(hour, hour_of(hour))], CELLS.index)
     one, other = evidence_by_stream(old), evidence_by_stream(new)
     shared = one.keys() & other.keys()
     assert len(shared) >= len(one) - 16  # every floor, where it changed

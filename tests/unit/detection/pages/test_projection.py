@@ -10,6 +10,7 @@ from scipy import optimize, special, stats
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, content_id
+from monitor.core.counts.rollup import HourlyCounts
 from monitor.detection.pages import projection
 from monitor.detection.pages.cohort import SliceCohort
 from monitor.detection.pages.projection import (
@@ -444,11 +445,11 @@ def test_thinning_with_probability_one_is_the_identity() -> None:
     assert thin(3, CELLS[:0], 1, counts[:0], np.ones(0)).tolist() == []
 
 
-def labels(labelled: list[int], ready: list[int]) -> Counts:
+def labels(labelled: list[int], ready: list[int]) -> HourlyCounts:
     values = np.zeros((len(labelled), COUNTERS), np.int64)
     values[:, Counter.N] = 1000
     values[:, Counter.LABELLED], values[:, Counter.READY] = labelled, ready
-    return Counts(CELLS[: len(labelled)], values)
+    return HourlyCounts.of([Counts(CELLS[: len(labelled)], values)])
 
 
 def test_labels_of_the_least_rate_are_all_kept() -> None:
@@ -458,6 +459,21 @@ def test_labels_of_the_least_rate_are_all_kept() -> None:
     kept, ready = thinned.values[2, [Counter.LABELLED, Counter.READY]]
     assert 0 <= ready <= kept < 100
     assert thinned.values[2, Counter.N] == 1000
+
+
+def test_an_hour_is_thinned_alike_alone_and_with_others() -> None:
+    """Each row by the least rate of its own hour."""
+    counts = [labels([40 + at, 30, 500], [10, 30, 200 + at]) for at in range(4)]
+    audit, least = np.array([0.2, 0.5, 1.0]), [0.2, 0.2, 0.05, 0.1]
+    alone = [thin_labels(5 + at, counts[at], audit, least[at]) for at in range(4)]
+    together = thin_labels(
+        np.repeat(np.arange(5, 9), 3),
+        HourlyCounts.of([one.at(0) for one in counts]),
+        np.tile(audit, 4),
+        np.repeat(least, 3),
+    )
+    for at, one in enumerate(alone):
+        assert together.at(at).values.tolist() == one.values.tolist()
 
 
 def test_ready_and_not_ready_labels_are_thinned_apart() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import pytest
 
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum
 from monitor.core.counts.rollup import CellIndex
@@ -59,6 +60,8 @@ class Panes:
         panes, cells = (np.array([row[i] for row in found], np.int64) for i in (0, 1))
         return panes, cells, values
 
+    counted = rows
+
     def sums(self, grain: Grain, first: int, end: int) -> Counts:
         _, cells, values = self.rows(grain, first, end)
         return Counts.of(cells, values)
@@ -80,14 +83,15 @@ def new(*families: SliceFamily) -> ReleaseBlocks:
     return ReleaseBlocks.restore(StoredRelease(), families or (TOTAL, CHANNEL), KEPT)
 
 
-def close(release: ReleaseBlocks, panes: Panes, hours: int) -> bool:
+def close(release: ReleaseBlocks, panes: Panes, hours: int, late: int = 0) -> bool:
+    """So many hours to decisions, ``late`` ones fewer to labels."""
     if not begin_release(release, panes):
         return False
     until, closed = START + hours * HOUR, False
     while (stop := release.next_stop(until)) is not None:
-        closed |= close_panes(release, panes, INDEX, stop, stop, stop=True)
+        closed |= close_panes(release, panes, INDEX, stop, stop - late * HOUR, stop=True)
         sift(release, panes, INDEX, stop)
-    return closed | close_panes(release, panes, INDEX, until, until)
+    return closed | close_panes(release, panes, INDEX, until, until - late * HOUR)
 
 
 def edges(release: ReleaseBlocks, name: str) -> list[int]:
@@ -175,14 +179,16 @@ def test_before_a_full_day_a_group_by_has_no_map_and_no_block() -> None:
     assert release.families["replies/channel"].pooling is not None
 
 
-def test_maps_are_made_of_the_last_weeks_alone() -> None:
+@pytest.mark.parametrize(("late", "reads"), [(0, 1), (24, 2)], ids=["at once", "labels later"])
+def test_maps_are_made_of_the_last_weeks_alone(late: int, reads: int) -> None:
     """What is older is not even read for them; they are made first, then come all blocks."""
     release, panes = new(), steady(32 * 24)
-    close(release, panes, 30 * 24)
+    close(release, panes, 30 * 24, late)
     panes.reads.clear()
-    close(release, panes, 32 * 24)  # a Monday lies between
+    close(release, panes, 32 * 24, late)  # a Monday lies between
     spans = [(end - first) * HOUR for grain, first, end in panes.reads if grain is Grain.HOUR]
-    assert spans[:2] == [MAP_SPAN, MAP_SPAN], "of decisions, and of labels"
+    assert spans[:reads] == [MAP_SPAN] * reads, "of decisions, and of labels"
+    assert spans[reads] < MAP_SPAN
 
 
 def test_an_open_block_that_waits_for_a_row_left_out_is_abandoned() -> None:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import cast
+from typing import ClassVar
 
 import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
+from kept_detection import KeptDetection
 
 from monitor.core.contract import Contract, GroupBy
-from monitor.core.counts.cells import Counter, Counts, Int64s
+from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.completeness import CohortState
+from monitor.core.counts.rollup import CellIndex
 from monitor.core.privacy.release_blocks import Span
 from monitor.core.time import DAY, HOUR
 from monitor.detection import arrays
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.detection.pages.page_tests import PageTests
+from monitor.detection.pages.page_tests import HourCohort, PageTests
 from monitor.detection.pages.streams import Stream
-from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
-from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy, DetectionState
-from monitor.evaluate.detect.detection_inputs import Inputs
+from monitor.evaluate.detect.cohorts_in_order import RESOLVE_SPAN, DetectionPolicy
 from monitor.store.evaluator.stored_detection import (
-    CountedCohorts,
     Crossing,
     DetectionChange,
-    FrozenCohort,
-    StoredDetection,
 )
 
 CODING = coding(a="uv", b="xy")
@@ -51,107 +47,18 @@ def counted(hour: int, released: int | None = None) -> Counts:
 
 
 @dataclass
-class Kept:
+class Kept(KeptDetection):
     """What a store and the cohorts of the labels would tell, from the first day on.
 
     Attributes:
-        policy: of the next start.
-        asked: hours up to which frozen cohorts were asked for.
-        hollow: hours whose labels never came.
-        excluded: spans that are known to be bad.
         released: the hour from which on other versions answer.
-        labels_take: microseconds until an hour's labels are in.
     """
 
-    policy: DetectionPolicy
-    state: StoredDetection = field(default_factory=StoredDetection)
-    cohorts: list[FrozenCohort] = field(default_factory=list)
-    closed: list[FrozenCohort] = field(default_factory=list)
-    asked: list[tuple[int, int]] = field(default_factory=list)
-    hollow: frozenset[int] = frozenset()
-    excluded: Sequence[Span] = ()
+    index: ClassVar[CellIndex] = CELLS.index
     released: int | None = None
-    labels_take: int = 0
 
-    def counted(self, hour: int, *, live: bool) -> FrozenCohort:
-        return FrozenCohort.of(hour, counted(hour, self.released), live=live)
-
-    def decided(self, hour: int, *, live: bool) -> FrozenCohort:
-        every = counted(hour, self.released)
-        values = np.zeros_like(every.values)
-        values[:, Counter.N] = every.values[:, Counter.N]
-        return FrozenCohort.of(hour, Counts(every.keys, values), live=live)
-
-    def first_counted(self) -> int:
-        return MONDAY
-
-    def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        hours = {hour: counted(hour) for hour in range(first, end)}
-        return (
-            np.repeat([*hours], [len(one.keys) for one in hours.values()]),
-            np.concatenate([one.keys for one in hours.values()]),
-            np.concatenate([one.values[:, (Counter.N, Counter.Q)] for one in hours.values()]),
-        )
-
-    def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        hours = {hour: counted(hour) for hour in range(first, end)}
-        columns = (Counter.N, Counter.Q, Counter.LABELLED)
-        return (
-            np.repeat([*hours], [len(one.keys) for one in hours.values()]),
-            np.concatenate([one.keys for one in hours.values()]),
-            np.concatenate([one.values[:, columns] for one in hours.values()]),
-        )
-
-    def labels_due(self, watermark: int, horizon: int) -> None:
-        """Hours are judged with their cohorts."""
-
-    def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
-        if labels:
-            self.asked.append((first - MONDAY, end - MONDAY))
-        return [x for x in (self.cohorts if labels else self.closed) if first <= x.hour < end]
-
-    def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
-        hour = MONDAY if after is None else after + 1
-        return None if hour * HOUR >= watermark else (hour, CohortState.CONSUMED)
-
-    def next_cohort(
-        self, after: int | None, watermark: int, horizon: int, threshold: Fraction
-    ) -> tuple[int, CohortState] | None:
-        hour = MONDAY if after is None else after + 1
-        if hour * HOUR >= watermark - self.labels_take:
-            return None
-        return hour, CohortState.INCOMPLETE if hour in self.hollow else CohortState.CONSUMED
-
-    def run(self, hours: int) -> list[DetectionChange]:
-        """All that is mature by a new evaluator, each change committed."""
-        detection, changes = DetectionState.load(self.state, self.policy), []
-        inputs = Inputs(cast(CountedCohorts, self), CELLS.index, self.excluded)
-        watermark = (MONDAY + hours) * HOUR
-        while (
-            found := detection.step(inputs, cast(Cohorts, self), watermark, 7 * DAY)
-        ) is not None:
-            self.commit(found)
-            changes.append(found)
-        return changes
-
-    def commit(self, change: DetectionChange) -> None:
-        kept = {one.id: one for one in self.state.crossings}
-        for number, at in change.refreshed.items():
-            kept[number] = replace(kept[number], latest=at)
-        for number, at in change.resolved.items():
-            assert kept[number].resolved_at is None
-            kept[number] = replace(kept[number], resolved_at=at)
-        assert not kept.keys() & {one.id for one in change.opened}
-        kept |= {one.id: one for one in change.opened}
-        parts = {name: x for name, x in self.state.parts.items() if name not in change.dropped}
-        self.cohorts += change.cohorts
-        crossings = tuple(kept[number] for number in sorted(kept))
-        self.closed += change.closed
-        newest = change.cohorts[-1].hour if change.cohorts else self.state.consumed
-        closed = change.closed[-1].hour if change.closed else self.state.closed
-        self.state = StoredDetection(parts | dict(change.parts), newest, crossings, closed)
-        standing = [one.stream for one in crossings if one.resolved_at is None]
-        assert len(standing) == len(set(standing)), "one stands once"
+    def feed(self, hour: int) -> Counts:
+        return counted(hour, self.released)
 
 
 def policy(live: bool = True, *contracts: Contract) -> DetectionPolicy:
@@ -327,7 +234,7 @@ def test_what_was_kept_in_one_turn_for_all_goes_on() -> None:
     settings = DetectorSettings([SELECTED], CODING)
     whole = PageTests.start(settings)
     for cohort in one.cohorts:
-        whole.advance(cohort.hour, cohort.counts, CELLS.index)
+        whole.advance([HourCohort(cohort.hour, cohort.counts)], CELLS.index)
     revived = ClosedHours.load(settings, whole.parts(), one.state.closed)
     now = ClosedHours.load(settings, one.state.parts, one.state.closed)
     assert revived.fleet.evidence() == now.fleet.evidence()
