@@ -130,11 +130,7 @@ class Site:
 
     def poison_evaluation(self) -> None:
         """And the evaluator has closed what has not come yet."""
-        self.run(
-            sa.update(release_mark)
-            .where(release_mark.c.name.in_(MARKS))
-            .values(at=POISON)
-        )
+        self.run(sa.update(release_mark).where(release_mark.c.name.in_(MARKS)).values(at=POISON))
         edge = release_edge.c
         with db.writing(self.pipeline.engine) as connection:
             families = connection.execute(sa.select(edge.family, edge.labels).distinct()).all()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, merge
