@@ -161,8 +161,6 @@ class FamilyState:
         axes: how its slices cross those of others; None where they cross none.
         crossings: the open block of decisions pane by pane, and that of labels; where it matters.
         former: maps that blocks were published under before.
-        inner: for each attribute that it crosses, edges inside the open block of decisions, and of
-            labels, of what published parts of it before, under other maps.
     """
 
     family: SliceFamily
@@ -183,7 +181,6 @@ class FamilyState:
     axes: Axes | None = None
     crossings: list[CrossedBlock] | None = None
     former: list[Former] = field(default_factory=list)
-    inner: list[dict[str, set[int]]] = field(default_factory=lambda: [{}, {}])
     _counted: dict[tuple[bool, int], Rows] = field(default_factory=dict)
 
     @property
@@ -428,7 +425,6 @@ class FamilyState:
                 [one.until, one.kept, one.where, one.label_until, one.labelled]
                 for one in self.former
             ],
-            "inner": [{n: sorted(edges) for n, edges in some.items()} for some in self.inner],
         }
         return StoredMap(self.condition, json.dumps(body, sort_keys=True))
 
@@ -439,9 +435,7 @@ class FamilyState:
         body = json.loads(stored.body)
         self.abandoned.update(body["burned"])
         self.label_abandoned.update(body["label_burned"])
-        inner = body.get("inner", ({}, {}))
-        self.inner = [{name: set(edges) for name, edges in some.items()} for some in inner]
-        # Older releases kept no former maps and edges, and had one map for decisions and labels.
+        # Older releases kept no former maps, and had one map for decisions and labels.
         for until, kept, where, *of_labels in body.get("former", ()):
             label_until, labelled = of_labels or (until, kept)
             names = _kept(kept), _kept(labelled)
