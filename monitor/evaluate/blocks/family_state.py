@@ -162,8 +162,6 @@ class FamilyState:
         axes: how its slices cross those of others; None where they cross none.
         crossings: the open block of decisions pane by pane, and that of labels; where it matters.
         former: maps that blocks were published under before.
-        inner: for each attribute that it crosses, edges inside the open block of decisions, and of
-            labels, of what published parts of it before, under other maps.
     """
 
     family: SliceFamily
@@ -184,7 +182,6 @@ class FamilyState:
     axes: Axes | None = None
     crossings: list[CrossedBlock] | None = None
     former: list[Former] = field(default_factory=list)
-    inner: list[dict[str, set[int]]] = field(default_factory=lambda: [{}, {}])
     _counted: dict[tuple[bool, int], Rows] = field(default_factory=dict)
     _written: tuple[_Written, StoredMap] | None = None
 
@@ -430,9 +427,7 @@ class FamilyState:
         body = json.loads(stored.body)
         self.abandoned.update(body["burned"])
         self.label_abandoned.update(body["label_burned"])
-        inner = body.get("inner", ({}, {}))
-        self.inner = [{name: set(edges) for name, edges in some.items()} for some in inner]
-        # Older releases kept no former maps and edges, and had one map for decisions and labels.
+        # Older releases kept no former maps, and had one map for decisions and labels.
         for until, kept, where, *of_labels in body.get("former", ()):
             label_until, labelled = of_labels or (until, kept)
             names = _kept(kept), _kept(labelled)
@@ -460,7 +455,6 @@ class _Written(NamedTuple):
     abandoned: frozenset[int]
     label_abandoned: frozenset[int]
     former: tuple[Former, ...]
-    inner: tuple[dict[str, list[int]], ...]
 
     @classmethod
     def of(cls, state: FamilyState) -> _Written:
@@ -474,7 +468,6 @@ class _Written(NamedTuple):
             frozenset(state.abandoned.difference(state.edges)),
             frozenset(state.label_abandoned.difference(state.label_edges)),
             tuple(state.former),
-            tuple({name: sorted(edges) for name, edges in one.items()} for one in state.inner),
         )
 
     def body(self) -> str:
@@ -491,7 +484,6 @@ class _Written(NamedTuple):
                 [one.until, one.kept, one.where, one.label_until, one.labelled]
                 for one in self.former
             ],
-            "inner": self.inner,
         }
         return json.dumps(body, sort_keys=True)
 

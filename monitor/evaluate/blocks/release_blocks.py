@@ -422,12 +422,6 @@ class ReleaseBlocks:
                     run, allowed, labels=labels, given_up=vain, inner=inner, beside=beside
                 )
                 self._made += [StoredEdge(name, labels, edge.at, edge.burned) for edge in made]
-                if stretch.anew and state.axes:  # what is published from now on has other edges
-                    last, some = (
-                        state.of(labels)[0][-1],
-                        zip(state.axes.crossed, inner, strict=True),
-                    )
-                    state.inner[labels] = {n: {at for at in e if at > last} for n, e in some}
 
     def _refined(self, state: FamilyState, labels: bool) -> set[int]:
         """Where blocks end that a family refines and that were abandoned: its own are then, too.
@@ -476,8 +470,7 @@ class ReleaseBlocks:
             return []
         refined = [self.families[name].family for name in state.family.parents]
         return [
-            state.inner[stretch.labels].get(name, set())
-            | {
+            {
                 at
                 for family in refined
                 if name in family.names

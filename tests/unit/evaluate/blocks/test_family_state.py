@@ -50,22 +50,6 @@ def test_what_was_burned_stays_so_where_it_is_no_edge_any_more() -> None:
     assert not again.abandoned_spans(labels=True)
 
 
-def test_what_published_parts_of_the_open_block_is_kept() -> None:
-    """Under other settings, too; older releases did not keep it."""
-    state = state_of()
-    state.inner[0]["channel"] = {HOUR, 2 * HOUR}
-    stored = state.stored()
-    assert stored
-    for again, same in ((state_of(), True), (state_of(k=20), False)):
-        assert again.restore(stored) is same
-        assert again.inner == [{"channel": {HOUR, 2 * HOUR}}, {}]
-    body = json.loads(stored.body)
-    del body["inner"]
-    again = state_of()
-    assert again.restore(replace(stored, body=json.dumps(body)))
-    assert again.inner == [{}, {}]
-
-
 def test_it_stays_so_under_other_settings_too() -> None:
     state = state_of()
     state.abandon(2 * HOUR, labels=True)
