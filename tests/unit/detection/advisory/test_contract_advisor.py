@@ -23,5 +23,7 @@ def test_the_weekly_list_is_of_as_many_streams_as_share_the_error_rate() -> None
     a, b = (*"uv", OTHER), (*"xy", OTHER)
     slices = {("a", f"a={one}") for one in a} | {("a+b", f"a={x},b={y}") for x in a for y in b}
     rates = (Metric.TPR, Metric.FPR)
-    assert set(listed) == {Drift(watched.name, *one, rate) for one in slices for rate in rates}
+    assert set(listed) == {
+        Drift(watched.name, group, text, rate) for group, text in slices for rate in rates
+    }
     assert len(listed) == watch.streams == 24

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
@@ -10,6 +12,7 @@ from scipy.stats import poisson
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Counter, Counts, Route, decode_strata
 from monitor.detection.pages.declared import DetectorSettings
+from monitor.detection.pages.gap_tests import ALTERNATIVES
 from monitor.detection.pages.group import GroupTests
 from monitor.detection.pages.label_responses import FEW, Requests, Responses
 from monitor.detection.pages.page_tests import HourCohort, PageTests
@@ -56,13 +59,16 @@ def asked(counts: Counts, share: float, hour: int) -> Counts:
     return Counts(counts.keys, values)
 
 
-def play(share: float, since: int, days: int, reference: str = "complement") -> GroupTests:
+def play(
+    share: float, since: int, days: int, reference: str = "complement", *, sampled: bool = True
+) -> GroupTests:
     """From a day on a share of the labels of one slice is missing; all slices are alike."""
+    coded = CODING if sampled else replace(CODING, audit_rates=(1.0,))
     group = GroupBy(("a",), reference)
     of = contract(group, of=limits(floor="0.70", ceiling="0.30"))
-    fleet = PageTests.start(DetectorSettings([of], CODING))
+    fleet = PageTests.start(DetectorSettings([of], coded))
     for hour in range(days * DAY):
-        counts = CELLS.hour(np.random.default_rng(hour), Traffic(hourly=60, audit=1))
+        counts = CELLS.hour(np.random.default_rng(hour), Traffic(hourly=60, audit=int(sampled)))
         lost = share if hour >= since * DAY else 1.0
         fleet.advance([HourCohort(MONDAY + hour, asked(counts, lost, hour))], CELLS.index)
     (tests,) = fleet.groups.values()
@@ -109,6 +115,17 @@ def test_a_reference_whose_labels_do_not_come_stops_what_is_compared_with_it(nam
 @pytest.mark.parametrize("name", LABELLED)
 def test_a_slice_that_lacks_a_tenth_of_its_labels_is_bet_on_as_before(name: str) -> None:
     assert max(waiting(play(0.9, since=3, days=12), name).values()) <= 1.1
+
+
+@pytest.mark.parametrize("name", ["gap.tpr", "gap.fpr"])
+def test_labels_of_which_a_tenth_is_missing_are_not_compared_by_themselves(name: str) -> None:
+    """Where all are to be labelled they would be: that evidence is of the days that have run."""
+    watch = play(0.9, since=0, days=3, sampled=False).watches[name]
+    rows = [row for row, stream in enumerate(watch.streams) if stream.slice == "a=u"]
+    found = np.exp(watch.mixture.log_r[rows, ALTERNATIVES:])
+    days = 3 - watch.mixture.pending[rows]
+    assert days.min() > 2
+    assert found.sum(axis=1) == pytest.approx(days / 2), "half of the alternatives"
 
 
 def test_labels_that_are_missing_are_no_evidence() -> None:

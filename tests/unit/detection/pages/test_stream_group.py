@@ -48,16 +48,20 @@ def test_a_bet_begins_with_the_days_that_have_run() -> None:
     assert watch.week.mixture.statistic()[1] == pytest.approx(math.log(2 / 7 * 3))
 
 
+def ended_with(watch: StreamGroup, hour: int) -> int | None:
+    """The week that a cohort has ended."""
+    watch.enter(hour)
+    assert (watch.finished is None) == (watch.ended is None)
+    return watch.ended
+
+
 def test_the_cohort_after_a_week_says_which_one_has_ended() -> None:
-    watch = entered(7 * 24)
+    watch = entered(7 * 24 - 1)
     assert watch.week is not None
-    last = watch.week.week
-    assert (watch.finished, watch.ended) == (None, None)
-    watch.enter(MONDAY + 7 * 24)
-    assert watch.finished is not None
-    assert (watch.ended, watch.week.week) == (last, last + 1)
-    watch.enter(MONDAY + 7 * 24 + 1)
-    assert (watch.finished, watch.ended) == (None, None)
+    week = watch.week.week
+    hours = range(MONDAY + 7 * 24 - 1, MONDAY + 7 * 24 + 2)
+    assert [ended_with(watch, hour) for hour in hours] == [None, week, None]
+    assert watch.week.week == week + 1
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
