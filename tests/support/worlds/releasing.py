@@ -93,7 +93,8 @@ def attributes_of(family: str) -> tuple[str, ...]:
 class Untested(Evaluator):
     """Makes blocks and tables, and no hour has its turn with the detectors.
 
-    They take half of the time, and no block or sum depends on them.
+    They take half of the time, and no block or sum depends on them: a test of release blocks
+    compares the two.
     """
 
     def _detect(self, *_: object) -> bool:

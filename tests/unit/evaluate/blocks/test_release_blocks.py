@@ -118,6 +118,30 @@ def test_restarts_are_seen_in_nothing(seed: int, pattern: str) -> None:
     assert alone[1]
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_no_block_or_sum_depends_on_detectors(seed: int) -> None:
+    """Late, stray and corrected counts included: so tests of these may do without detectors."""
+    world, found = make_world(seed, random_shape(seed, days=2.5)), []
+    for tested in (True, False):
+        with releasing(world, tested=tested) as site:
+            for now in instants(world, 2 * HOUR, end_of(world) + 12 * HOUR):
+                site.until(now)
+            assert bool(site.detection()["route_cohort"]) is tested
+            found.append(tables_of(site))
+    assert found[0] == found[1]
+    assert all(found[0][name] for name in ("released", "release_edge", "release_map"))
+
+
+def tables_of(site: Releasing) -> dict[str, list[str]]:
+    """All that is kept of blocks, row by row in some order."""
+    names = ("released", "held_back", "release_edge", "release_map", "release_mark", "unit_share")
+    with site.engine.connect() as connection:
+        return {
+            name: sorted(map(str, connection.exec_driver_sql(f"SELECT * FROM {name}")))
+            for name in names
+        }
+
+
 # What is promised of all blocks
 
 
