@@ -121,7 +121,10 @@ def read_integers(
     connection: sa.Connection, query: str, width: int, where: Mapping[str, int | bool]
 ) -> Int64s:
     """Rows of so many whole numbers each, none of them NULL, as a table."""
-    rows = connection.execute(parsed(query), where).all()
+    found = connection.execute(parsed(query), where)
+    # Tuples of the driver: a Row for each would take a third of the time.
+    rows = found.cursor.fetchall()
+    found.close()
     values = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width)
     return values.reshape(len(rows), width)
 

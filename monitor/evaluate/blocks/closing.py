@@ -51,12 +51,12 @@ class ClosedCounts(Protocol):
         """The oldest closed hour that is kept."""
         ...
 
-    def sums(self, grain: Grain, first: int, end: int) -> Counts:
-        """Counts added up by cell."""
+    def counted_sums(self, grain: Grain, first: int, end: int) -> Counts:
+        """Counts added up by cell, with the counters that blocks are closed by."""
         ...
 
     def held_back_sums(self, first: int, end: int) -> Counts:
-        """Held-back counts of hours, added up by cell."""
+        """Held-back counts of hours, with the same counters."""
         ...
 
     def rows(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
@@ -244,11 +244,11 @@ def _recent(closed: ClosedCounts, begins: int, until: int) -> Recent:
 
 
 def _summed(closed: ClosedCounts, first: int, end: int) -> Counts:
-    return merge([closed.sums(Grain.HOUR, first, end), closed.held_back_sums(first, end)])
+    return merge([closed.counted_sums(Grain.HOUR, first, end), closed.held_back_sums(first, end)])
 
 
 def _both(closed: ClosedCounts, grain: Grain, first: int, end: int) -> tuple[Counts, PaneUnits]:
-    return closed.sums(grain, first, end), closed.units(grain, first, end)
+    return closed.counted_sums(grain, first, end), closed.units(grain, first, end)
 
 
 def _count_open(blocks: Iterable[OpenBlock], closed: ClosedCounts, index: CellIndex) -> None:

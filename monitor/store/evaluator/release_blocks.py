@@ -31,6 +31,8 @@ _ANY = 1 << 40  # beyond every pane
 _COUNTERS = ", ".join(COUNTER_COLUMNS)
 _EMPTY = " AND ".join(f"{name} = 0" for name in COUNTER_COLUMNS)
 _CLOSED_BY = (Counter.N, Counter.LABELLED, Counter.READY)
+_CLOSED_BY_NAMES = [COUNTER_COLUMNS[counter] for counter in _CLOSED_BY]
+_CLOSED_BY_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in _CLOSED_BY_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,20 +161,30 @@ class ClosedPanes:
         """Labels that the Release of a week has besides its blocks, by cell; see the evaluator."""
         return self.sums(Grain.WEEK, week, week + 1)
 
+    def counted_sums(self, grain: Grain, first: int, end: int) -> Counts:
+        """The same with the counters that blocks are closed by alone; see :meth:`counted`."""
+        query = (
+            f"SELECT cell, {_CLOSED_BY_SUMS} FROM released"
+            " WHERE grain = :grain AND pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
+        )
+        table = self._table(query, len(_CLOSED_BY) + 1, grain=int(grain), first=first, end=end)
+        return Counts(table[:, 0], _widened(table[:, 1:]))
+
     def held_back_sums(self, first: int, end: int) -> Counts:
         """Counts that are in no block of the hours ``first`` to ``end`` (exclusive), by cell.
 
         Held-back ones, and the rests of weeks that have any of these hours: merge maps are made
-        with both, or a value would lose its name because a week has taken its labels.
+        with both, or a value would lose its name because a week has taken its labels. With the
+        counters that blocks are closed by.
         """
         query = (
-            f"SELECT cell, {SUMS} FROM held_back"
+            f"SELECT cell, {_CLOSED_BY_SUMS} FROM held_back"
             " WHERE pane >= :first AND pane < :end GROUP BY cell ORDER BY cell"
         )
-        table = self._table(query, COUNTERS + 1, first=first, end=end)
+        table = self._table(query, len(_CLOSED_BY) + 1, first=first, end=end)
         first_week, last_week = (pane_of(at * HOUR, Grain.WEEK) for at in (first, end - 1))
-        rests = self.sums(Grain.WEEK, first_week, last_week + 1)
-        return merge([Counts(table[:, 0], table[:, 1:]), rests])
+        rests = self.counted_sums(Grain.WEEK, first_week, last_week + 1)
+        return merge([Counts(table[:, 0], _widened(table[:, 1:])), rests])
 
     def rows(self, grain: Grain, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
         """Pane, cell and counters of every row of the panes ``first`` to ``end`` (exclusive)."""
@@ -188,16 +200,13 @@ class ClosedPanes:
 
         Most counters are of labels that say more: to read them takes most of the time.
         """
-        names = ", ".join(COUNTER_COLUMNS[counter] for counter in _CLOSED_BY)
         query = (
-            f"SELECT pane, cell, {names} FROM released WHERE grain = :grain"
+            f"SELECT pane, cell, {', '.join(_CLOSED_BY_NAMES)} FROM released WHERE grain = :grain"
             f" AND pane >= :first AND pane < :end AND NOT ({_EMPTY}) ORDER BY pane"
         )
         width = len(_CLOSED_BY) + 2
         table = self._table(query, width, grain=int(grain), first=first, end=end)
-        values = np.zeros((len(table), COUNTERS), np.int64)
-        values[:, _CLOSED_BY] = table[:, 2:]
-        return table[:, 0], table[:, 1], values
+        return table[:, 0], table[:, 1], _widened(table[:, 2:])
 
     def held_back(self) -> tuple[Int64s, Int64s, Int64s]:
         """Hour, cell and counters of everything that is held back."""
@@ -235,3 +244,10 @@ class ClosedPanes:
     def _table(self, query: str, width: int, **where: int) -> Int64s:
         with reading(self._engine) as connection:
             return bulk.read_integers(connection, query, width, where)
+
+
+def _widened(closed_by: Int64s) -> Int64s:
+    """All counters, of which those are 0 that blocks are not closed by."""
+    values = np.zeros((len(closed_by), COUNTERS), np.int64)
+    values[:, _CLOSED_BY] = closed_by
+    return values

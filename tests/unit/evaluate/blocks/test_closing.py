@@ -62,7 +62,7 @@ class Panes:
 
     counted = rows
 
-    def sums(self, grain: Grain, first: int, end: int) -> Counts:
+    def counted_sums(self, grain: Grain, first: int, end: int) -> Counts:
         _, cells, values = self.rows(grain, first, end)
         return Counts.of(cells, values)
 
