@@ -493,7 +493,7 @@ class Evaluator:
 
     def _published_hours(self, first: int, end: int) -> LateCounts:
         """Closed counts of some hours: what late ones would be added to."""
-        return LateCounts(*self._store.closed.rows(Grain.HOUR, first, end))
+        return LateCounts(*self._store.closed.counted(Grain.HOUR, first, end))
 
     def _release_rests(self, epoch: int, memory: _Memory) -> None:
         """Once a day: what closed weeks may show of labels that stay held back."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.contract import Contract
-from monitor.core.counts.cells import Counter, Counts, decode_strata
+from monitor.core.counts.cells import Counts, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import (
     CellIndex,
@@ -23,7 +23,7 @@ from monitor.core.counts.rollup import (
 )
 from monitor.core.counts.strata import is_reviewed
 from monitor.core.intervals import Floats
-from monitor.detection.pages.cohort import Layout, SliceCohort
+from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 from monitor.detection.pages.projection import thin_labels
 
 
@@ -111,10 +111,11 @@ class Watching:
         A stratum that the hour has no decision of, all corrections added up, has no rate.
         """
         before, after, seen = [], [], tuple(sorted(rates))
-        found = _rates_of(counts, index) if self.labels else [set[int]()] * counts.hours
-        for new in found:
+        total = counts.roll_up(index, ()) if self.labels else None
+        for hour in range(counts.hours):
             before.append(seen)
-            seen = seen if new <= set(seen) else tuple(sorted({*seen, *new}))
+            if total is not None:
+                seen = tuple(sorted({*seen, *rates_of(total.of(hour))}))
             after.append(seen)
         return before, after
 
@@ -159,18 +160,3 @@ class Watching:
 
 
 _Rates = tuple[int, ...]
-
-
-def _rates_of(counts: HourlyCounts, index: CellIndex) -> list[set[int]]:
-    """Indices of the audit rates of the reviewed decisions of each hour."""
-    strata, stratum_of = np.unique(
-        index.strata[np.searchsorted(index.cells, counts.cells)], return_inverse=True
-    )
-    decisions = np.zeros((counts.hours, len(strata)), np.int64)
-    np.add.at(decisions, (counts.hour, stratum_of), counts.values[:, Counter.N])
-    parts = decode_strata(strata)
-    hour, column = np.nonzero((decisions != 0) & is_reviewed(parts))
-    found = [set[int]() for _ in range(counts.hours)]
-    for at, rate in zip(hour.tolist(), parts.rate[column].tolist(), strict=True):
-        found[at].add(rate)
-    return found

@@ -18,9 +18,7 @@ from monitor.core.counts.strata import is_reviewed
 from monitor.core.privacy.exchange import Axes, given_away
 from monitor.core.time import DAY, HOUR
 
-ASKED = 6 * HOUR
-"""Blocks that are open for more than a day may end at four instants a day only: the question takes
-longer then, and is not asked in vain every hour."""
+_ASKED = 6 * HOUR
 
 Bools = npt.NDArray[np.bool_]
 
@@ -89,7 +87,7 @@ class CrossedBlock:
             at: start of the pane of each row.
             rows: row of the family that each belongs to; negative is outside.
             positions: of each row's cell in the index.
-            values: counters of each row, none of which holds nothing at all.
+            values: counters of each row, not all of them 0.
             index: what the cells mean.
         """
         strata = decode_strata(index.strata[positions])
@@ -136,21 +134,6 @@ class CrossedBlock:
             k: smallest cell that may be shown.
             labels: whether it is a block of labels, too.
         """
-        if end - start > DAY and end % ASKED:
-            return False
-        return self.hides_parts(start, end, inner, beside, k, labels=labels)
-
-    def hides_parts(
-        self,
-        start: int,
-        end: int,
-        inner: Sequence[Collection[int]],
-        beside: Sequence[Collection[int]],
-        k: int,
-        *,
-        labels: bool,
-    ) -> bool:
-        """The same of a block that ends here already, whenever that is."""
         edges = [sorted(at for at in some if start < at < end) for some in inner]
         every = np.unique(np.concatenate([[start], *edges])).astype(np.int64)
         if len(every) == 1 or not self._parts:
@@ -199,6 +182,15 @@ class CrossedBlock:
             counts = np.zeros(shape, np.int64)
             np.add.at(counts, (kind, place, part), some.labels if labels else some.decisions)
             yield counts.reshape(len(counts), *self._shape, len(starts))
+
+
+def may_end(start: int, end: int) -> bool:
+    """Return True when it is worth asking whether a block from one instant to another may end.
+
+    Blocks that are open for more than a day may do so at four instants a day only: the question
+    takes longer then, and is not asked in vain every hour.
+    """
+    return end - start <= DAY or end % _ASKED == 0
 
 
 def known_until(end: int) -> int:

@@ -18,7 +18,7 @@ from monitor.core.privacy.families import SliceFamily
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.privacy.release_blocks import BlockTally, Condition, Edge, Pane, Span, advance
 from monitor.core.time import DAY, HOUR
-from monitor.evaluate.blocks.crossing import CrossedBlock
+from monitor.evaluate.blocks.crossing import CrossedBlock, may_end
 from monitor.evaluate.blocks.units import RowUnits
 from monitor.ports import PaneUnits
 from monitor.store.evaluator.release_blocks import StoredMap
@@ -359,8 +359,8 @@ class FamilyState:
         def hides(start: int, end: int) -> bool:
             if self.crossings is None:
                 return True
-            k = self.family.k
-            return self.crossings[labels].hides(start, end, inner, beside, k, labels=labels)
+            block, k = self.crossings[labels], self.family.k
+            return may_end(start, end) and block.hides(start, end, inner, beside, k, labels=labels)
 
         return hides
 

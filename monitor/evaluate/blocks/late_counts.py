@@ -300,13 +300,14 @@ def _hides(
     inner, beside = release.parts_shown(state, labels=labels)
     edges = on_the_hour(state.of(labels)[0])
     rows = state.parts_since(region.start, labels=region.labels)
+    table = table.take(np.asarray(table.values.any(axis=1)))
     at = np.searchsorted(region.index.cells, table.cells)
     row, starts = rows.of(region.index)[at], table.hours * HOUR
     blocks = np.unique(np.searchsorted(edges, starts, side="right")).tolist()
     block = CrossedBlock(state.axes, rows.parts, rows.sides)
     block.add(starts, row, at, table.values, region.index)
     return all(
-        block.hides_parts(start, end, inner, beside, state.family.k, labels=region.labels)
+        block.hides(start, end, inner, beside, state.family.k, labels=region.labels)
         for number, (start, end) in enumerate(pairwise(edges), 1)
         if number in blocks
     )

@@ -159,3 +159,19 @@ def contract(*groups: GroupBy, of: Limits | None = None, where: str = "") -> Con
         k=11,
         where=((name, value),) if where else (),
     )
+
+
+def with_odd_hours(counts: Counts, since: int) -> Counts:
+    """Every twentieth hour is empty, has no labels, or has labels that precede their decisions.
+
+    Args:
+        counts: of an hour; changed in place.
+        since: how many hours there were before it.
+    """
+    if since % 20 == 11:
+        return Counts.empty()
+    if since % 20 == 13:
+        counts.values[:, [Counter.LABELLED, Counter.READY]] = 0
+    if since % 20 == 15:
+        counts.values[:, Counter.N] = 0
+    return counts

@@ -8,7 +8,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fleet_cells import MONDAY, STRATA, Cells, Traffic, coding, contract, join, limits
+from fleet_cells import (
+    MONDAY,
+    STRATA,
+    Cells,
+    Traffic,
+    coding,
+    contract,
+    join,
+    limits,
+    with_odd_hours,
+)
 
 from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, Route, Stratum, merge
@@ -32,14 +42,7 @@ def hour_of(hour: int, audit: int | None = None) -> Counts:
     rng, since = np.random.default_rng(hour), hour - SATURDAY
     served = np.where([atom.startswith("a=u") for atom in CELLS.atoms], 0.4, 0.9)
     traffic = Traffic(hourly=12, tpr=served, audit=audit or (2 if since < 30 else since % 3 + 1))
-    counts = CELLS.hour(rng, traffic)
-    if since % 20 == 11:
-        return Counts.empty()
-    if since % 20 == 13:
-        counts.values[:, [Counter.LABELLED, Counter.READY]] = 0
-    if since % 20 == 15:
-        counts.values[:, Counter.N] = 0  # labels that came before their decisions
-    return counts
+    return with_odd_hours(CELLS.hour(rng, traffic), since)
 
 
 def alike(hour: int) -> Counts:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits
+from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits, with_odd_hours
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kept_detection import KeptDetection
@@ -52,12 +52,7 @@ class Odd(KeptDetection):
         counts.values[:, Counter.Q] = labelled + rng.binomial(labelled, 0.03)
         counts.values[:, Counter.DELAY_0] = rng.binomial(labelled, 0.4)
         counts.values[:, Counter.DELAY_4] = labelled - counts.values[:, Counter.DELAY_0]
-        if since % 20 == 11:
-            return Counts.empty()
-        if since % 20 == 13:
-            counts.values[:, [Counter.LABELLED, Counter.READY]] = 0
-        if since % 20 == 15:
-            counts.values[:, Counter.N] = 0  # labels that came before their decisions
+        counts = with_odd_hours(counts, since)
         return counts if since < 56 else CELLS.renewed(counts)
 
 
