@@ -46,6 +46,7 @@ class Acceptor:
         self._tls = tls
         self._new_connection = connect
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
+        self._accepted: dict[Connection, socket.socket] = {}  # whose task has not begun
         self._left = asyncio.Event()
 
     @property
@@ -65,7 +66,8 @@ class Acceptor:
                 await asyncio.sleep(_ACCEPT_WAIT)
                 continue
             connection = self._new_connection(self._forget)
-            self._tasks[connection] = loop.create_task(self._connect(client, connection))
+            self._accepted[connection] = client
+            self._tasks[connection] = loop.create_task(self._connect(connection))
 
     async def _wait_for_room(self) -> None:
         while len(self._tasks) >= self._slots:
@@ -75,9 +77,10 @@ class Acceptor:
                     async with asyncio.timeout(_MOMENT):
                         await self._left.wait()
 
-    async def _connect(self, client: socket.socket, connection: Connection) -> None:
+    async def _connect(self, connection: Connection) -> None:
         """Shake hands, where there is TLS, and leave the connection to its protocol."""
         loop = asyncio.get_running_loop()
+        client = self._accepted.pop(connection)
         limits = {
             "ssl_handshake_timeout": self._times.head,
             "ssl_shutdown_timeout": self._times.drain,
@@ -129,6 +132,8 @@ class Acceptor:
             connection.transport.abort()
         else:
             self._tasks[connection].cancel()
+            if client := self._accepted.pop(connection, None):  # a task that never begins
+                client.close()
         self._forget(connection)  # at once: a flood must not hold the place
 
     def _forget(self, connection: Connection) -> None:
