@@ -156,6 +156,18 @@ class TansuBroker(Broker):
         self.process = EmbeddedBroker().start()
         super().__init__("tansu", self.process.bootstrap)
 
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None
+    ) -> str:
+        """As for any broker; the next producer learns of all topics at once.
+
+        Tansu tells a client that has asked for no topic of all. A topic that is made later the
+        client asks for alone: the others have no leader from then on, for which it looks without
+        a pause, and takes half of a core.
+        """
+        self._forget_producer()
+        return super().create_topic(name, partitions, configs)
+
     def close(self) -> None:
         self.disconnect()
         self.process.stop()
