@@ -161,9 +161,9 @@ class TansuBroker(Broker):
     ) -> str:
         """As for any broker; the next producer learns of all topics at once.
 
-        Tansu tells a client that has asked for no topic of all. A topic that is made later the
-        client asks for alone: the others have no leader from then on, for which it looks without
-        a pause, and takes half of a core.
+        A producer begins by asking for no topic, and Tansu answers with all of them. For a topic
+        that is made later the producer asks alone, and the answer makes it forget the others. It
+        would look for their leaders without a pause from then on, which takes a core.
         """
         self._forget_producer()
         return super().create_topic(name, partitions, configs)
