@@ -23,7 +23,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: help demo test lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-check bench-detection bench-incidents bench-labels clean
+.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-check bench-detection bench-incidents bench-labels clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,10 +31,20 @@ help:  ## show this list
 demo: $(VENV)/.installed-demo  ## watch a synthetic router on an embedded broker live [FOR=seconds]
 	@exec $(BIN)/slicewatch demo $(if $(FOR),--for $(FOR)) $(ARGS)
 
-test: lint  ## run lint, types, layers, all tests; measure branch coverage [WORKERS=4 COVERAGE=0 ARGS=...]
-	@echo "== tests, including those of the built wheel"
-	@BRANCH_COVERAGE=$(COVERAGE) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
-		--durations=25 $(ARGS)
+# Two suites. `make test` is for every change, `make test-all` for the gate.
+PYTEST = $(BIN)/python tests/support/drivers/leave_nothing.py $(BIN)/python -m pytest -q \
+	-n $(WORKERS) --dist loadfile --no-loadscope-reorder
+MEASURED = BRANCH_COVERAGE=$(COVERAGE) BRANCH_COVERAGE_KEEP=build/coverage.json
+
+test: lint  ## lint, types, layers and the fast tests: 12 minutes on two cores [WORKERS=4 COVERAGE=0 ARGS=...]
+	@echo "== tests: all but those marked full, property tests with a third of their examples"
+	@SLICEWATCH_EXAMPLES=0.33 $(MEASURED) $(PYTEST) -m "not full" $(ARGS)
+
+test-all: test test-rest  ## make test, then chaos, attacks, floods, packaging and all examples of property tests
+
+test-rest:
+	@echo "== tests marked full, and property tests with all their examples"
+	@$(MEASURED) BRANCH_COVERAGE_GO_ON=build/coverage.json $(PYTEST) -m "full or hypothesis" $(ARGS)
 
 lint: $(VENV)/.installed-test  ## run ruff, mypy --strict (tests too) and the check of layers
 	@echo "== ruff"

@@ -25,6 +25,7 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker, TansuBroker
 from certificates import make_certificates
+from example_counts import examples
 from kafka_broker import LASTING, KafkaBroker, kafka_libraries, missing_tools
 from migrated import bring_to_head
 from postgres import PostgresServer, has_postgres
@@ -37,13 +38,20 @@ from monitor.store import database
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # How long an example takes is the machine's: it may be busy.
-hypothesis.settings.register_profile("no deadline", hypothesis.settings.default, deadline=None)
-hypothesis.settings.load_profile("no deadline")
+hypothesis.settings.register_profile(
+    "slicewatch",
+    hypothesis.settings.default,
+    deadline=None,
+    max_examples=examples(hypothesis.settings.default.max_examples),
+)
+hypothesis.settings.load_profile("slicewatch")
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Seconds of the files that take more than a few, by the way from the root; after a change:
-``make test ARGS=--write-durations``."""
+"""Seconds of each file that takes more than five.
+
+``make test-all ARGS=--write-durations`` renews them."""
 WORTH_KNOWING = 5.0
+SLOWEST = 10
 BROKER_FIXTURES = {"kafka", "apache", "own_kafka", "secured_kafka", "tansu"}
 
 
@@ -56,8 +64,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--write-durations", default=False) and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(FileDurations())
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(
+            FileDurations(write=config.getoption("--write-durations", default=False))
+        )
     if branch_coverage.MEASURED:
         config.pluginmanager.register(branch_coverage.MEASURED)
 
@@ -67,11 +77,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """The longest files first, or one worker ends with them while the others have nothing."""
     _mark_brokers(items)
     yield
-    known: dict[str, float] = json.loads(DURATIONS.read_text())
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    paths = {item.path: item.nodeid.partition("::")[0] for item in items}
-    seconds = {path: known.get(name, 60.0 * (path in slow)) for path, name in paths.items()}
-    items.sort(key=lambda item: -seconds[item.path])
+    seconds: dict[str, float] = json.loads(DURATIONS.read_text())
+    items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0.0))
 
 
 @pytest.hookimpl(trylast=True)
@@ -82,18 +89,28 @@ def pytest_collection_finish() -> None:
 
 
 class FileDurations:
-    """Adds up the seconds of each file, and keeps those of files that this session ran."""
+    """Adds up the seconds of each file, prints the slowest files, and writes all on request."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, write: bool) -> None:
+        self.write = write
         self.seconds: dict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.seconds[report.nodeid.partition("::")[0]] += report.duration
 
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section(f"slowest {SLOWEST} files of {sum(self.seconds.values()):.0f} s")
+        for name in sorted(self.seconds, key=lambda name: -self.seconds[name])[:SLOWEST]:
+            terminalreporter.write_line(f"{self.seconds[name]:6.1f} s  {name}")
+
     def pytest_sessionfinish(self) -> None:
-        known = {**json.loads(DURATIONS.read_text()), **self.seconds}
-        kept = {name: round(known[name]) for name in sorted(known) if known[name] >= WORTH_KNOWING}
-        DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
+        if self.write:
+            seconds = {**json.loads(DURATIONS.read_text()), **self.seconds}
+            seconds = {name: took for name, took in seconds.items() if took >= WORTH_KNOWING}
+            kept = {
+                name: round(took) for name, took in sorted(seconds.items()) if took >= WORTH_KNOWING
+            }
+            DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 def _mark_brokers(items: list[pytest.Item]) -> None:

@@ -45,7 +45,7 @@ def exact_after_the_rest(site: Site, *processes: ChaosProcess) -> None:
     site.assert_exact()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_worker_added_takes_a_part_and_the_others_keep_theirs(
     site: Site, server: ChaosProcess
@@ -62,7 +62,7 @@ def test_a_worker_added_takes_a_part_and_the_others_keep_theirs(
             exact_after_the_rest(site, server, first, second, third)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_worker_removed_leaves_its_part_to_the_others(site: Site, server: ChaosProcess) -> None:
     workers = started(site, "ingest", "first", "second", "third", **PATIENT)
     with workers as (first, second, third):
@@ -75,7 +75,7 @@ def test_a_worker_removed_leaves_its_part_to_the_others(site: Site, server: Chao
         exact_after_the_rest(site, server, first, second)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("ending", ["killed", "terminated"])
 def test_a_named_worker_that_is_back_in_time_keeps_its_shards(
     site: Site, server: ChaosProcess, ending: str
@@ -120,7 +120,7 @@ def working(site: Site, *servers: ChaosProcess) -> tuple[ChaosProcess, ChaosProc
     return (first, second) if evaluator(site, first) is first else (second, first)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", DATABASES)
 def test_all_servers_show_the_same_snapshot(site: Site) -> None:
     with (
@@ -149,7 +149,7 @@ def newest_snapshot_stays(site: Site) -> bool:
     return records.newest_snapshot(0) == before
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_killed_evaluator_is_replaced_within_its_lease(site: Site) -> None:
     with (
@@ -168,7 +168,7 @@ def test_a_killed_evaluator_is_replaced_within_its_lease(site: Site) -> None:
         exact_after_the_rest(site, idle, worker)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", DATABASES)
 @pytest.mark.parametrize("point", ["before_commit", "after_commit"])
 def test_an_evaluator_that_slept_through_its_lease_is_fenced(site: Site, point: str) -> None:
@@ -190,7 +190,7 @@ def test_an_evaluator_that_slept_through_its_lease_is_fenced(site: Site, point: 
         exact_after_the_rest(site, asleep, other, worker)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", DATABASES)
 def test_an_evaluator_that_was_away_catches_up(site: Site) -> None:
     """Hours of event time wait, more deltas than one transaction folds."""

@@ -26,14 +26,14 @@ def client(seed: int) -> str:
     return client_of(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", ["postgresql"])
 @pytest.mark.parametrize("hours", [-1, 1, 87_660], ids=["an hour back", "an hour on", "ten years"])
 def test_a_storm_in_which_the_clock_is_set(site: Site, hours: int) -> None:
     weather(site, SECONDS / 2, timedelta(hours=hours))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
 def test_a_storm_leaves_exact_counts(site: Site) -> None:
     try:

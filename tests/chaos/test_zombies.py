@@ -47,7 +47,7 @@ def finish(site: Site, zombie: ChaosProcess, everyone: Sequence[ChaosProcess]) -
     site.assert_exact()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("database", "client"),
     [("sqlite", "kafka-python"), ("postgresql", "kafka-python"), ("postgresql", "librdkafka")],
@@ -64,7 +64,7 @@ def test_the_flush_of_a_zombie_is_refused(site: Site, server: ChaosProcess) -> N
             finish(site, zombie, everyone)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_without_the_fence_a_zombie_counts_twice(site: Site, server: ChaosProcess) -> None:
     """Offsets and effects in one transaction are not enough: this is why there is a fence."""
     with ChaosProcess(site, "ingest", "zombie", CHAOS_UNFENCED="1") as zombie:
@@ -81,7 +81,7 @@ def test_without_the_fence_a_zombie_counts_twice(site: Site, server: ChaosProces
     assert site.deviation()["n"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", ["postgresql"])
 def test_a_claim_waits_for_a_zombie_inside_its_transaction(
     site: Site, server: ChaosProcess
@@ -102,7 +102,7 @@ def test_a_claim_waits_for_a_zombie_inside_its_transaction(
         finish(site, zombie, everyone)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", ["postgresql"])
 def test_the_server_ends_the_transaction_of_a_zombie(site: Site, server: ChaosProcess) -> None:
     """Nobody continues it in time: the heir does not wait for ever, and nothing is counted twice.
@@ -120,7 +120,7 @@ def test_the_server_ends_the_transaction_of_a_zombie(site: Site, server: ChaosPr
             finish(site, zombie, everyone)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("database", DATABASES)
 def test_a_crash_at_every_point_of_a_flush_a_claim_and_a_fold(
     site: Site, server: ChaosProcess

@@ -36,7 +36,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import DAY, HOUR
 from monitor.settings import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 AT = 1_780_308_000 * 1_000_000
 BREACH = "SlicewatchTprBreach"

@@ -25,7 +25,7 @@ from alerts.rules import GROUP_BY
 from monitor.core.publish.snapshot import decode, numbered
 from monitor.store.database import create_engine
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
 BREACHES = (

@@ -27,7 +27,7 @@ from monitor.core.time import MINUTE, to_micros
 from monitor.store import database as db
 from monitor.store.schema import label_arrival, ownership
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 AHEAD, REFUSED = "SlicewatchEventsAhead", "SlicewatchRetentionRefused"
 SILENT, FAILING = "SlicewatchLabelsSilent", "SlicewatchStoreFailing"

@@ -31,7 +31,7 @@ PAGE = (Path(__file__).parents[2] / "deploy" / "docs" / "producers.md").read_tex
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 SLICES = ("language_variety=formal", "language_variety=conversational")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -309,7 +309,7 @@ def site(
     site.engine.dispose()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_restored_backup_goes_on_exactly(site: Site, administrator: Administrator) -> None:
     fixed = {"SLICEWATCH__STREAM__INSTANCE": "only"}  # the same member: no waiting for a timeout
     with site.run("run", **fixed) as service:
@@ -356,7 +356,7 @@ def move(site: Site, url: str) -> None:
     site.store_url = url
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_restored_copy_of_a_file_goes_on_exactly(
     kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:

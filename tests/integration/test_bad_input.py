@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -429,11 +428,12 @@ def _flood(events: int) -> Iterator[bytes]:
         yield f"[{','.join(rows)}]".encode()
 
 
+@pytest.mark.full
 def test_a_flood_of_unlisted_values_leaves_memory_flat(
     tmp_path: Path, log: pytest.LogCaptureFixture
 ) -> None:
     """Every decision has a value of its own: three atoms are stored and memory does not grow."""
-    events = 300_000 * int(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
+    events = 300_000
     process, resident = psutil.Process(), []
     with Pipeline(tmp_path, max_records=50, dedupe__window="0s") as pipeline:
         worker = pipeline.worker()

@@ -20,7 +20,7 @@ from monitor.core.time import Grain, pane_of, to_micros
 from monitor.store import database as db
 from monitor.store.schema import counts
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
 
 BLIND = "SlicewatchBlind"
 Body = dict[str, Any]

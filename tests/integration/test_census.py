@@ -33,7 +33,7 @@ from monitor.core.rates.estimates import estimate
 from monitor.core.time import Grain
 from monitor.settings import load
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 GROUPS: dict[str, list[str]] = {
     "": [],

@@ -15,7 +15,7 @@ from running import Running
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 MANY = 300
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def decisions(name: str, first: datetime) -> list[bytes]:

@@ -41,7 +41,7 @@ from running import Running
 
 from alerts.exposition.catalogue import PAGE
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 DOCUMENTS = documents()
 GRAFANA = "https://grafana.example"

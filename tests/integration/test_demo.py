@@ -98,7 +98,7 @@ def assert_nothing_is_left(demo: Demo, folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(2 * SECONDS + 240)
 def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Path) -> None:
     demo = start("--json", "--seed", "7", "--for", str(SECONDS))

@@ -34,7 +34,7 @@ from surroundings import Surroundings, surroundings
 from monitor.store.database import create_engine
 from monitor.store.shard_rows import read_statuses
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow]
+pytestmark = [pytest.mark.broker, pytest.mark.full]
 
 SECONDS = float(os.environ.get("SLICEWATCH_DEPLOYMENT_SECONDS", "0"))
 """How long traffic goes on at least; the wait for every condition comes on top."""

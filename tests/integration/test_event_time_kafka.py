@@ -31,7 +31,7 @@ FAR = datetime(2099, 1, 1, tzinfo=UTC)
 ANY_TIMESTAMP = {"message.timestamp.after.max.ms": str(2**63 - 1)}
 """As brokers before 4.0 have it."""
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 class Site:

@@ -93,7 +93,7 @@ def _bounded(series: Mapping[str, float]) -> set[str]:
 _FIELDS = "slicewatch_unknown_fields_total"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_flood_leaves_memory_and_series_as_they_were(case: Case) -> None:
@@ -123,7 +123,7 @@ def test_a_flood_leaves_memory_and_series_as_they_were(case: Case) -> None:
     assert after[unkept] == totals["unkept"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.timeout(SECONDS + 60)
 def test_how_many_distinct_values_there_were_is_told_in_a_band() -> None:
     case = CASES[0]  # what is told of it is looked at twice

@@ -45,7 +45,7 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_make_demo_in_a_fresh_clone(tmp_path: Path) -> None:
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("not a git checkout")

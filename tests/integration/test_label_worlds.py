@@ -11,7 +11,7 @@ import pytest
 from label_play import play
 from label_worlds import LabelWorld, Sizes, catalogue
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 SMALL = Sizes(slices=4, a_day=4_000, days=12, breaks=5)
 WORLDS = {

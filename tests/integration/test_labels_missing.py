@@ -19,7 +19,7 @@ from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import GroupTable, LabelsAtFault, SliceRow, Snapshot, decode
 from monitor.detection.pages.streams import Stream
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 BROKEN, DAYS, A_DAY = 12, 19, 8_000
 """Days: when something breaks, and how long it is looked at. A thousand decisions of a slice."""

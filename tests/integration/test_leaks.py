@@ -36,7 +36,7 @@ from monitor.store.database import create_engine
 from monitor.store.schema import PUBLISHED, metadata
 from monitor.store.shard_rows import read_statuses
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 K = 11
 ID_KEY = f"{MARK}-the-key-that-ids-are-hashed-with"

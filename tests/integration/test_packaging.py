@@ -50,7 +50,7 @@ FROM_THE_WHEEL = (
 something. The rest runs on the tree, whose files are the wheel's, byte for byte."""
 NOT_COPIED = {*PACKAGES, "build", "dist"}  # of the tree's top; the wheel stands for the packages
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 # Alembic's scripts run only inside Alembic, a __main__ runs the program, and what belongs to an
 # extra is imported by those who chose it.

@@ -263,7 +263,7 @@ def test_without_a_broker_or_topic_nothing_is_sent(
     assert router.router.probes == 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_broker_that_dies_ends_the_run_in_one_line(
     own_kafka: KafkaBroker, topic_name: str, router: Any, tmp_path: Path
 ) -> None:

@@ -204,7 +204,7 @@ def test_flips_and_their_page_are_in_the_snapshot(site: Callable[[str], Pipeline
     assert begun < found.pages[FlipDirection.HELD_BACK] < begun + 2 * PAIRS * 1_000_000
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_kills_and_takeovers_change_no_byte(
     seed: int, site: Callable[[str], Pipeline], clock: Clock

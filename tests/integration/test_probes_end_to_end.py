@@ -33,7 +33,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 PAGE, UNSIGNED = "SlicewatchProbeFlips", "SlicewatchProbesUnsigned"
 AHEAD = timedelta(minutes=6)  # of the service's clock
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def example_router() -> ModuleType:

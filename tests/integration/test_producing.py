@@ -132,7 +132,7 @@ def test_a_broker_that_is_away_makes_no_router_wait(client: str) -> None:
     assert done.stdout == f"50 False {counts}\n"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_router_goes_on_while_its_broker_is_away_and_loses_nothing_that_fits(
     own_kafka: KafkaBroker, topic_name: str
 ) -> None:

@@ -27,7 +27,7 @@ from notified import PATIENT, Watch, watching
 from running import Running
 from scraped import Series
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

@@ -23,6 +23,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline import (
@@ -564,7 +565,7 @@ def _same_columns(one: Any, other: Any) -> None:
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.floats(0, 0.5))
 def test_arrays_and_single_events_add_the_same(
     bare: Pipeline, seed: int, size: int, share: float

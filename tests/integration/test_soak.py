@@ -27,7 +27,7 @@ def soak(hours: int, *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_sixteen_hours_of_demo_traffic_leave_everything_flat() -> None:
     done = soak(16)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

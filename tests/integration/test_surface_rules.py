@@ -21,7 +21,7 @@ from monitor.core.privacy.rules import PrivacyRule
 from monitor.ports import Shard
 from monitor.service import Service
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 K = 11
 PER_SCRAPE = 5

@@ -21,7 +21,7 @@ FOUND_WITHIN = 2 * 30.0
 """An added partition is read by then: deploy/docs/operations.md promises half, up to 25 of which
 our intervals take, and a busy machine needs more for the rest."""
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 class Site:

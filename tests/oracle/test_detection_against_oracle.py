@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pytest
 from answered import answered
 from betting import level_alternatives
+from example_counts import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -233,7 +234,7 @@ def test_weekly_e_values(start: int, history: list[tuple[int, float | None]]) ->
     close(found, list(oracle.weekly_log_es(panes, [1.0]).values()))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @example([(-math.log(0.05), 1.0)], 0.05)
 @given(
     st.lists(st.tuples(st.one_of(st.floats(-5, 12), st.just(-math.inf)), rates), max_size=9),
@@ -259,7 +260,7 @@ ALL_STREAMS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(ALL_STREAMS), max_size=20), min_size=1, max_size=6))
 def test_budgets(declarations: list[list[Stream]]) -> None:
     declared = Budget()
@@ -505,7 +506,7 @@ def directions(plan: GapPlan, metric: Metric) -> list[tuple[_Bets, bool]]:
     return both if metric is Metric.FPR else both[::-1]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     worlds(),
     st.sampled_from([Metric.TPR, Metric.FPR]),

@@ -229,7 +229,7 @@ def chat_only(day: dict[str, Slice]) -> dict[str, Slice]:
     return {"channel=chat": day["channel=chat"]}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("day", "next_day", "cluster_size"),
     [(AT_ALL_LIMITS, AT_ALL_LIMITS, 1), (AT_ALL_LIMITS, MOVED, 1), (MOVED, AT_ALL_LIMITS, 3)],
@@ -255,7 +255,7 @@ def test_evidence_expects_at_most_the_clock(
             assert (in_days == pytest.approx(hours / 24)) == at_limit, stream
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_breach_expects_more() -> None:
     """Of what one decision is enough for: levels, and rates that need no labels."""
     breach = {
@@ -289,7 +289,7 @@ def as_forecast(slice_: str, tpr: float, ready: float, lost: float) -> Slice:
     return Slice(tpr, fpr, blocked=0.1, ready=ready, lost=lost)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("lost", [0.5, 1.0])
 def test_a_forecast_in_place_of_lost_labels_expects_at_most_the_clock(lost: float) -> None:
     """What hours are consumed with that stay incomplete: at its limit a level expects the clock."""
@@ -396,7 +396,7 @@ def expected_of_units(
     return total, 2 + len(sizes)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", UNITS)
 def test_bets_divided_by_the_largest_unit_expect_at_most_the_clock(name: str) -> None:
     """Conditional on who sends what; divided by 1 instead, some streams expect more."""
@@ -424,7 +424,7 @@ def so_far(units: list[Unit]) -> list[int]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", GROWING)
 def test_hours_that_wait_for_no_day_expect_at_most_the_clock(name: str) -> None:
     """Whatever was expected of the day; by the largest unit so far, some streams expect more."""

@@ -31,7 +31,7 @@ from monitor.core.counts.strata import post_strata
 from monitor.core.intervals import Z95, wilson
 from monitor.core.rates.estimates import estimate
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 Floats = npt.NDArray[np.float64]
 

@@ -97,7 +97,7 @@ class World:
         return mine, other
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("decisions", [1_000, 5_000, 7_000])
 @pytest.mark.parametrize("ready", [0.1, 0.5, 0.8])
 def test_gaps_at_their_limit_fail_no_more_often_than_they_may(ready: float, decisions: int) -> None:
@@ -110,7 +110,7 @@ def test_gaps_at_their_limit_fail_no_more_often_than_they_may(ready: float, deci
         assert wrong <= binom.ppf(0.999, windows, 1.4 * allowed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("decisions", "ready"), [(1_000, 0.5), (2_500, 0.8)])
 def test_what_just_reaches_its_minimum_is_not_chosen_for_its_gap(
     decisions: int, ready: float
@@ -137,7 +137,7 @@ def test_a_minimum_at_the_common_rate_is_not_correlated_with_the_gap() -> None:
     assert abs(np.corrcoef(together, found)[0, 1]) < 0.15
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_fail_is_within_reach() -> None:
     """TPR gap .15 over .10 at 5,000 decisions, a tenth of them ready: 100 effective positives."""
     reached = []
@@ -151,7 +151,7 @@ def test_a_fail_is_within_reach() -> None:
     assert reached[1] > 0.012  # was .011
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_holm_decides_more_and_no_more_wrongly() -> None:
     """Tables of 24: half at their limit, half at .20. Wrong fails of a table may be 5 %."""
     tables, size = 2_000, 24
@@ -179,7 +179,7 @@ def test_holm_decides_more_and_no_more_wrongly() -> None:
     assert found[1] > 1.02 * found[0]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("comparisons", [1, 24])
 def test_shown_intervals_cover_as_they_say_and_are_narrower(comparisons: int) -> None:
     """Where rates are rounded coarsely, shown intervals of gaps covered .99 to 1.00 of windows.

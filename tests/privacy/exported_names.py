@@ -33,8 +33,6 @@ PACKAGES = [Path(*package.__path__) for package in (monitor, consumers, alerts)]
 """Where they are imported from: the tree, or an installed wheel."""
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
 LOGGERS = frozenset({"log", "_log"})
-WRITERS = frozenset({"problem", "echo", "UsageError", "BadParameter"})
-"""Functions beside the exceptions whose arguments a person reads."""
 
 
 def metric_names() -> set[str]:
@@ -119,16 +117,14 @@ def keys_of(document: Mapping[str, Any], closed: frozenset[str]) -> set[str]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Text:
-    """What one call writes: its constant part, and the expressions in it."""
+class LogLine:
+    """A log line: the module that writes it, and its event with the names of its fields."""
 
     module: str
-    line: int
     event: str
-    arguments: tuple[str, ...]
 
 
-def log_lines() -> list[Text]:
+def log_lines() -> list[LogLine]:
     """Every call of a logger: the event with its places, and the names of its fields."""
     found = []
     for module, call in _calls():
@@ -139,7 +135,7 @@ def log_lines() -> list[Text]:
             and function.value.id in LOGGERS
             and function.attr in LEVELS
         ):
-            found.append(Text(module, call.lineno, _event(call), ()))
+            found.append(LogLine(module, _event(call)))
     return found
 
 
@@ -161,38 +157,6 @@ def _event(call: ast.Call) -> str:
     ]
     event = texts[0] if texts else "?"
     return f"{event}; {' '.join(sorted(map(str, fields)))}" if fields else event
-
-
-def written_texts() -> list[Text]:
-    """Every error that is made and every line that is printed: the expressions it tells."""
-    found = []
-    for module, call in _calls():
-        function = call.func
-        name = function.attr if isinstance(function, ast.Attribute) else ""
-        name = function.id if isinstance(function, ast.Name) else name
-        if name in WRITERS or name.endswith("Error"):
-            told = [a for arg in [*call.args, *_values(call)] for a in _told(arg)]
-            found.append(Text(module, call.lineno, name, tuple(told)))
-    return found
-
-
-def _values(call: ast.Call) -> Iterator[ast.expr]:
-    return (keyword.value for keyword in call.keywords if keyword.arg != "err")
-
-
-def _told(argument: ast.expr) -> Iterator[str]:
-    """What is told by an argument: the places of a text, or an expression as a whole."""
-    if isinstance(argument, ast.Constant):
-        return
-    if isinstance(argument, ast.JoinedStr):
-        for part in argument.values:
-            if isinstance(part, ast.FormattedValue):
-                yield ast.unparse(part.value)
-    elif isinstance(argument, ast.BinOp) and isinstance(argument.op, ast.Add):
-        yield from _told(argument.left)
-        yield from _told(argument.right)
-    else:
-        yield ast.unparse(argument)
 
 
 def _calls() -> Iterator[tuple[str, ast.Call]]:

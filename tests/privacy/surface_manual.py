@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
-from surface_texts import Argument
 from surface_types import Row, Surface
 from surfaces import TABLE
 
@@ -38,7 +37,7 @@ WHERE = {
 
 
 def chapter() -> str:
-    """Rules, then every name by surface; then what texts may tell."""
+    """Return the rules, then every name by surface."""
     return "\n".join(_lines())
 
 
@@ -54,11 +53,6 @@ def _lines() -> Iterator[str]:
         rows = sorted((r for r in TABLE if r.surface is surface), key=_by_rule)
         for (rule, why), some in groupby(rows, lambda row: (row.rule, row.why)):
             yield f"| {', '.join(map(_name, some))} | {_word(rule.name)} | {why} |"
-    yield "\n**Error texts and printed lines** tell these kinds of things, and no others\n"
-    yield "| kind | what it is |"
-    yield "|---|---|"
-    for kind in Argument:
-        yield f"| {kind.name.lower()} | {kind.value} |"
     yield ""
 
 

@@ -12,7 +12,6 @@ import exported_names as exported
 import pytest
 from published_lesson import BOTH, lesson
 from surface_manual import BEGIN, END, MANUAL, written
-from surface_texts import ARGUMENTS, KNOWS_SETTINGS_ONLY, Argument
 from surface_types import Surface
 from surfaces import TABLE, rows_of
 
@@ -78,30 +77,6 @@ def test_only_the_access_log_has_an_event_that_is_not_written_where_it_is_logged
     assert modules == {"alerts.http.access_log"}
 
 
-def test_every_place_in_an_error_or_a_printed_line_is_classified() -> None:
-    told = {
-        (text.module, argument)
-        for text in exported.written_texts()
-        for argument in text.arguments
-        if not text.module.startswith(KNOWS_SETTINGS_ONLY)
-    }
-    known = {
-        (module, argument)
-        for module, kinds in ARGUMENTS.items()
-        for arguments in kinds.values()
-        for argument in arguments
-    }
-    assert sorted(told - known) == [], "told without a kind in tests/privacy/surface_texts.py"
-    assert sorted(known - told) == [], "a kind for what is not told"
-
-
-def test_a_place_in_a_text_is_of_one_kind() -> None:
-    for module, kinds in ARGUMENTS.items():
-        seen = Counter(argument for arguments in kinds.values() for argument in arguments)
-        assert set(seen.values()) == {1}, module
-    assert {kind for kinds in ARGUMENTS.values() for kind in kinds} == set(Argument)
-
-
 def test_the_texts_of_the_settings_can_know_nothing_else() -> None:
     folder = Path(monitor.settings.__file__).parent
     imported = {
@@ -124,16 +99,12 @@ def test_the_texts_of_the_settings_can_know_nothing_else() -> None:
 def test_who_exports_without_a_row_is_found(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The scan sees a new log line, a new error and a new field."""
+    """The scan sees a new log line."""
     package = tmp_path / "monitor"
     package.mkdir()
-    (package / "new.py").write_text(
-        'log.info("a decision", extra={"id": one.id})\n'
-        'raise StoreError(f"no {thing.name}" + f" of {others}")\n'
-    )
+    (package / "new.py").write_text('log.info("a decision", extra={"id": one.id})\n')
     monkeypatch.setattr(exported, "PACKAGES", [package])
     assert [line.event for line in exported.log_lines()] == ["a decision; id"]
-    assert [text.arguments for text in exported.written_texts()] == [("thing.name", "others")]
 
 
 def test_every_key_of_the_demo_s_document_has_a_row() -> None:

@@ -31,7 +31,7 @@ def assert_found_nothing(figures: Figures) -> None:
     assert (figures.tighter, figures.single_exact) == (0, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_attacker_of_many_worlds_finds_nothing() -> None:
     total = Figures()
     for seed in range(WORLDS):
@@ -42,7 +42,7 @@ def test_the_attacker_of_many_worlds_finds_nothing() -> None:
     assert total.misread < 0.02 * total.facts, "the attacker does not understand what is shown"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_attacker_of_a_month_finds_nothing() -> None:
     world = make_world(1, Shape(values=(3,), days=28, busy=40, strays=1))
     figures = attack(world, step=6 * HOUR, budget=MONTH)
@@ -51,7 +51,7 @@ def test_the_attacker_of_a_month_finds_nothing() -> None:
     assert figures.single
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_same_attacker_recovers_nearly_all_behind_a_naive_guard() -> None:
     """Rows below k are left out and nothing else: the test above can fail."""
     total = Figures()

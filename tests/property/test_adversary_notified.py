@@ -15,7 +15,7 @@ from alerts.rules import rules
 from monitor.core.publish.snapshot import numbered
 from monitor.settings import Settings
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 SEEDS = (0, 2, 5, 7)
 """Worlds in which both hidden and shown slices page."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from example_counts import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from probe_rows import VERSIONS, ProbeRow, write_csv, write_json
@@ -16,7 +17,9 @@ from monitor.audit.inputs import ProbeSet, digest
 from monitor.audit.set_files import read_results, read_set, write_rows, write_set
 
 # Files are written: a busy machine may take its time.
-FILED = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FILED = settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 LETTERS = st.characters(exclude_categories=["C", "Z"])
 WORDS = st.text(LETTERS, min_size=1, max_size=4)
 VERSION = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,5}", fullmatch=True)

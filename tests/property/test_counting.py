@@ -1,14 +1,13 @@
 """Laws of counting: no order, repetition, batching, sharding, crash or restart can be seen.
 
 Every history is counted by the naive oracle as well, and the two must be equal cell by cell at
-every grain. ``SLICEWATCH_EXAMPLES`` multiplies the number of examples.
+every grain. ``SLICEWATCH_EXAMPLES=10`` tries ten times as many examples.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 import random
 import sqlite3
 import tempfile
@@ -24,6 +23,7 @@ from typing import Any
 import counting_oracle as oracle
 import pytest
 import sqlalchemy as sa
+from example_counts import examples
 from histories import START, Histories, doubled, shuffled, text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -64,10 +64,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(0, 40)
 
 
-def examples(number: int) -> settings:
-    scale = int(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
+def trying(number: int) -> settings:
     return settings(
-        max_examples=number * scale,
+        max_examples=examples(number),
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -96,7 +95,7 @@ def in_order(history: Histories) -> list[dict[str, Any]]:
     return sorted(history.decisions, key=lambda event: event["decided_at"])
 
 
-@examples(12)
+@trying(12)
 @given(SEEDS, SIZES)
 def test_counts_equal_the_oracle(seed: int, size: int) -> None:
     history = Histories(seed, size)
@@ -109,7 +108,7 @@ def test_counts_equal_the_oracle(seed: int, size: int) -> None:
     assert total(statuses, LABELS, "thinned") == thinned
 
 
-@examples(20)
+@trying(20)
 @given(SEEDS, SIZES, st.sampled_from([1, 3, 50]), st.sampled_from([1, 7, 20_000]))
 def test_order_repetition_and_batching_change_nothing(
     seed: int, size: int, poll: int, flush: int
@@ -131,7 +130,7 @@ def test_order_repetition_and_batching_change_nothing(
     assert total(statuses, DECISIONS, "duplicates") == len(decisions) - size
 
 
-@examples(15)
+@trying(15)
 @given(SEEDS, SIZES, st.integers(1, 4), st.integers(1, 3))
 def test_shards_change_nothing(seed: int, size: int, decisions: int, labels: int) -> None:
     """Also labels of one decision spread over partitions that have nothing to do with its own."""
@@ -188,14 +187,14 @@ class Unreliable:
         return result
 
 
-@examples(30)
+@trying(30)
 @given(SEEDS, st.integers(1, 50))
 def test_crashes_rebalances_and_a_failing_store_change_nothing(seed: int, size: int) -> None:
     """Workers come, go, die and are robbed of shards; some only hear of it after the new owner."""
     _check_disorder(seed, size)
 
 
-@examples(6)
+@trying(6)
 @given(SEEDS, st.integers(1, 50))
 def test_nor_do_they_on_postgresql(postgres: PostgresServer, seed: int, size: int) -> None:
     name = f"disorder_{uuid.uuid4().hex}"
@@ -252,7 +251,7 @@ def _evaluate(evaluators: list[Any], pick: random.Random) -> None:
         evaluator.release_lease()
 
 
-@examples(10)
+@trying(10)
 @given(SEEDS, SIZES)
 def test_remembering_every_decision_counts_every_label(seed: int, size: int) -> None:
     history = Histories(seed, size)
@@ -263,7 +262,7 @@ def test_remembering_every_decision_counts_every_label(seed: int, size: int) -> 
         run_history(path, decisions, labels, wanted, pending__policy="all")
 
 
-@examples(15)
+@trying(15)
 @given(SEEDS, st.integers(2, 8))
 def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number: int) -> None:
     """Equal kind, version, time and even id: whichever comes first, the same one stands."""
@@ -294,14 +293,14 @@ def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number:
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-@examples(20)
+@trying(20)
 @given(SEEDS, st.integers(1, 3))
 def test_pairs_of_reviewers_do_not_depend_on_what_comes_when(seed: int, partitions: int) -> None:
     """Corrections and retractions in between, before the decision too, and everything again."""
     _check_pairs(seed, partitions)
 
 
-@examples(5)
+@trying(5)
 @given(SEEDS, st.integers(1, 3))
 def test_nor_do_pairs_on_postgresql(postgres: PostgresServer, seed: int, partitions: int) -> None:
     name = f"pairs_{uuid.uuid4().hex}"
@@ -356,7 +355,7 @@ def test_the_histories_hold_pairs_of_every_kind_and_some_that_were_taken_back() 
     assert min(found.values()) > 10
 
 
-@examples(10)
+@trying(10)
 @given(SEEDS, st.integers(1, 40))
 def test_slices_of_every_group_by_sum_to_the_total(seed: int, size: int) -> None:
     history = Histories(seed, size)
@@ -381,7 +380,7 @@ def _assert_partition(counts: Counts, index: CellIndex) -> None:
         assert (rolled.values + rolled.complements.values == rolled.total.values).all()
 
 
-@examples(5)
+@trying(5)
 @given(SEEDS, st.integers(5, 60))
 def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) -> None:
     """After every cycle a fresh evaluator over a copy of the store says exactly the same."""
@@ -470,7 +469,7 @@ def test_an_unchanged_snapshot_is_not_stored_again() -> None:
             assert connection.execute(sa.text("SELECT COUNT(*) FROM snapshot")).scalar() == 1
 
 
-@examples(8)
+@trying(8)
 @given(SEEDS, st.integers(1, 30))
 def test_gaps_in_the_offsets_are_accounted_for(seed: int, size: int) -> None:
     """Control, aborted and compacted records use offsets up and are never delivered."""

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 import numpy.typing as npt
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slice_tables import blocked, completeness
@@ -178,7 +179,7 @@ def test_a_slice_does_not_depend_on_its_neighbours(counts: SliceCounts, metric: 
 
 
 @given(tables(), st.sampled_from(LABELLED))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_higher_z_never_narrows(counts: SliceCounts, metric: Metric) -> None:
     narrow, wide = (estimate(counts, CODING, metric, z) for z in (1.96, 2.6))
     assert not (wide.lower > narrow.lower + 1e-12).any()
@@ -194,7 +195,7 @@ def test_probes_count_nowhere(metric: Metric) -> None:
     assert rates.hits.tolist() == rates.misses.tolist() == [0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables(), st.sampled_from(Metric), st.sampled_from([1.645, 1.96, 3.08]))
 def test_slices_and_complements_at_once_are_each_by_itself(
     counts: SliceCounts, metric: Metric, z: float
@@ -207,7 +208,7 @@ def test_slices_and_complements_at_once_are_each_by_itself(
         assert_same(stacked.rows(slice(side * size, (side + 1) * size)).columns(z), found)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(tables())
 def test_all_bands_at_once_are_each_by_itself(counts: SliceCounts) -> None:
     size = len(counts.slices)

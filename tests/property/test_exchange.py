@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from example_counts import examples
 from exchange_oracle import Ints, Known, Solver
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -66,7 +67,7 @@ def blocks(draw: st.DrawFn) -> tuple[Ints, tuple[Ints, Ints]]:
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
@@ -95,7 +96,7 @@ def test_it_does_not_wait_where_the_marginals_end_together() -> None:
     assert may_close(LEAKS, (one, one), 11)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(40), deadline=None, derandomize=True)
 @given(blocks(), st.sampled_from([K, (K + 1) // 2]))
 def test_the_program_answers_as_the_smallest_and_the_largest_number_do(
     block: tuple[Ints, tuple[Ints, Ints]], numbers: int

@@ -25,6 +25,7 @@ import hostile_events
 import lesson
 import pytest
 import sqlalchemy as sa
+from example_counts import examples
 from histories import Histories, shuffled
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -57,10 +58,9 @@ GARBAGE = (None, b"", b"\x00", b"\xff" * 99, b"[]", b"[[]]", b"{}", b"null", b"[
            b"[" + b"0," * 10_001 + b"0]")  # fmt: skip
 
 
-def examples(number: int) -> settings:
-    scale = int(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
+def trying(number: int) -> settings:
     return settings(
-        max_examples=number * scale,
+        max_examples=examples(number),
         deadline=None,
         derandomize=os.environ.get("CI") == "true",  # the gate looks at the same ones every time
         suppress_health_check=list(HealthCheck),
@@ -351,7 +351,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @pytest.mark.parametrize("clock", ["live", "history"])
-@examples(4)
+@trying(4)
 @given(SEEDS, FUZZED[DECISIONS])
 def test_decisions_of_one_partition_harm_no_other(
     clock: str, seed: int, fuzzed: list[bytes | None]
@@ -360,7 +360,7 @@ def test_decisions_of_one_partition_harm_no_other(
 
 
 @pytest.mark.parametrize("clock", ["live", "history"])
-@examples(4)
+@trying(4)
 @given(SEEDS, FUZZED[LABELS])
 def test_labels_of_one_partition_harm_no_other(
     clock: str, seed: int, fuzzed: list[bytes | None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from cubes import LIMITS
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -34,7 +35,7 @@ def counted(decisions: list[int], share: float) -> SliceCounts:
     return SliceCounts(SLICES, STRATA, values)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     cells,
     cells,

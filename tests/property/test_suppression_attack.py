@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from cubes import CODING, Cell, build_contract, contract, window
+from example_counts import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
@@ -88,7 +89,7 @@ def small_cubes(draw: st.DrawFn) -> dict[tuple[str, str], tuple[int, int, int]]:
 
 
 SOLVED = settings(
-    max_examples=40,
+    max_examples=examples(40),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -9,6 +9,7 @@ from random import Random
 import msgspec
 import pytest
 from cubes import CODING, Cell, build_contract, contract, slices, table, window
+from example_counts import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,9 @@ GROUPS = (
     GroupBy(("region",)),
 )
 SETTINGS = contract(*GROUPS, k=K)
-PLAIN = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PLAIN = settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 # Mostly around k, so that every guard is met; sometimes large, so that something is shown.
 SIZES = st.one_of(

@@ -22,6 +22,7 @@ import counting_oracle as oracle
 import lesson
 import numpy as np
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pipeline import (
@@ -280,7 +281,7 @@ def test_a_small_topic_that_is_all_unreadable_is_noticed(tmp_path: Path, clock: 
         assert "\n" not in str(raised.value)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_healthy_mixed_stream_is_never_stopped(seed: int) -> None:
     pick = random.Random(seed)
@@ -609,7 +610,7 @@ def test_a_shard_that_was_taken_away_is_told_of_no_more(tmp_path: Path) -> None:
             assert (len(seen.lags[shard]) == before[shard]) == (shard in theirs)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_offsets_told_are_messages_and_gaps(seed: int) -> None:
     """Whatever fails in between; :class:`Told` compares them every time."""

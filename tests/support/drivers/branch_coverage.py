@@ -12,6 +12,7 @@ often since. Many hits are cheaper than many such searches.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections import Counter
@@ -24,11 +25,23 @@ from slipcover.importer import SlipcoverMetaPathFinder
 
 ROOT = Path(__file__).parents[3]
 PRODUCT = ("monitor", "consumers", "alerts")
+
+
+def _path(variable: str) -> Path | None:
+    """Return the path that an environment variable names, or None where it is not set."""
+    name = os.environ.get(variable)
+    return Path(name) if name else None
+
+
 KEY = "branch coverage"
 HITS = 5000
 """Of one probe, until all that were hit are taken out."""
 
 
+KEEP = _path("BRANCH_COVERAGE_KEEP")
+"""Where the figures are written, for a later run to go on with."""
+EARLIER = _path("BRANCH_COVERAGE_GO_ON")
+"""Figures of an earlier run, which are added to this one's."""
 KINDS = ("executed_lines", "missing_lines", "executed_branches", "missing_branches")
 
 
@@ -53,11 +66,18 @@ class BranchCoverage:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         merged = self._measured.get_coverage()
-        for worker in self._workers:
-            merge_coverage(merged, worker)
+        for measured in (*self._workers, *self._earlier()):
+            merge_coverage(merged, measured)
+        if KEEP:
+            KEEP.parent.mkdir(exist_ok=True)
+            KEEP.write_text(json.dumps(_plain(merged)))
         terminalreporter.section("branch coverage, without processes that tests start")
         for line in table(merged["files"]):
             terminalreporter.write_line(line)
+
+    def _earlier(self) -> list[dict[str, Any]]:
+        """Return what the run before this one measured, where this one goes on with it."""
+        return [json.loads(EARLIER.read_text())] if EARLIER and EARLIER.exists() else []
 
 
 def _plain(coverage: dict[str, Any]) -> dict[str, Any]:

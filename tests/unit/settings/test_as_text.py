@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from id_keys import WITH_KEY
@@ -52,7 +53,7 @@ def test_resolved_text_loads_to_equal_settings(path: Path, tmp_path: Path) -> No
     assert api.resolved(second) == api.resolved(first)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     text=st.text(st.characters(exclude_categories=["Cs"])),
     gap=st.decimals(0, 1, places=6),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from example_counts import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -75,7 +76,7 @@ def outcome(tree: dict[str, Any], env: dict[str, str]) -> None:
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 JUNK_SETTINGS = settings(
-    max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(250), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

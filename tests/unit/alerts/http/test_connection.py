@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import pytest
 from certificates import Certificates, make_certificates
+from example_counts import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from monitoring import eventually
@@ -250,7 +251,7 @@ def test_a_client_that_says_no_more_is_still_answered(start: Start, exporter: Ex
 
 @given(data=st.binary(max_size=300))
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -9,6 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from cubes import LIMITS
+from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +60,7 @@ def truths(strata: list[Counted]) -> list[tuple[Fraction, Fraction]]:
 counted = st.tuples(st.integers(15, 300), st.integers(15, 300), st.integers(0, 200))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(counted, min_size=4, max_size=4))
 def test_whatever_the_missing_labels_say_the_rates_are_inside(strata: list[Counted]) -> None:
     tpr, fpr = worst_cases(row_of(strata))

@@ -7,6 +7,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from example_counts import examples
 from fleet_cells import coding
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -183,7 +184,7 @@ def test_labels_of_an_hour_are_counted_by_slice_route_and_rate() -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=1), st.integers(0, 3))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_hours_move_the_same_however_they_are_put_together(steps: list[int], seed: int) -> None:
     """Bit by bit, with faults that begin and end, and hours without decisions."""
     one, many = (World(answered={1: 0.0, 2: 1.0}, seed=seed) for _ in range(2))

@@ -42,7 +42,7 @@ def test_planted_causes_and_stages_are_named(kind: Planted) -> None:
     assert all((one.stage is not None) is staged for one in judged(kind))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("kind", list(Planted))
 def test_pages_of_the_shipped_tests_are_explained(kind: Planted) -> None:
     found = judge(play(planted_world(kind, BUSY)))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from example_counts import examples
 from fleet_cells import MONDAY, Cells, Traffic, coding, contract, limits, with_odd_hours
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,7 +96,7 @@ def test_days_move_what_their_hours_move_one_by_one(one_by_one: dict[str, Any]) 
 
 
 @given(st.lists(st.integers(1, 40), min_size=1))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_any_split_of_the_hours_moves_the_same(
     one_by_one: dict[str, Any], steps: list[int]
 ) -> None:

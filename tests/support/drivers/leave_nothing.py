@@ -1,0 +1,61 @@
+"""Runs a command and ends what it started, however it was interrupted.
+
+    python leave_nothing.py pytest tests
+
+Tests start brokers, databases and services. An interrupted run of pytest kills its workers before
+they can stop these. The kernel hands every orphan below this process to this process (it is a
+"subreaper"), so none can escape by a session or parent of its own. When the command has ended, all
+that is left is killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psutil
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+GRACE_SECONDS = 5.0
+"""Servers that remove shared memory when they are asked to end get this long."""
+
+
+def run(command: Sequence[str]) -> int:
+    """Return the command's exit code, after ending every process that it left behind."""
+    if sys.platform == "linux":
+        prctl = ctypes.CDLL(None).prctl
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+        prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    process = subprocess.Popen(command)
+
+    def interrupt(*_: object) -> None:
+        process.send_signal(signal.SIGINT)
+
+    # The terminal sends Ctrl-C to pytest itself, too.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+    code = process.wait()
+    end_descendants()
+    return code if code >= 0 else 128 - code
+
+
+def end_descendants() -> None:
+    """Terminate all processes below this one, and kill those that do not end in time."""
+    left = psutil.Process().children(recursive=True)
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    psutil.wait_procs(left, GRACE_SECONDS)
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))
