@@ -42,7 +42,7 @@ hypothesis.settings.register_profile(
     "slicewatch",
     hypothesis.settings.default,
     deadline=None,
-    max_examples=examples(hypothesis.settings.default.max_examples),
+    max_examples=examples(hypothesis.settings().max_examples),
 )
 hypothesis.settings.load_profile("slicewatch")
 
