@@ -75,7 +75,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """The longest files first, or one worker ends with them while the others have nothing."""
-    _mark_brokers(items)
+    for item in items:
+        _mark_broker(item)
+        _mark_second_database(item)
     yield
     seconds: dict[str, float] = json.loads(DURATIONS.read_text())
     items.sort(key=lambda item: -seconds.get(item.nodeid.partition("::")[0], 0.0))
@@ -113,17 +115,25 @@ class FileDurations:
             DURATIONS.write_text(json.dumps(kept, indent=1) + "\n")
 
 
-def _mark_brokers(items: list[pytest.Item]) -> None:
-    """Mark the tests that use a broker, so that ``-m "not broker"`` leaves them out.
+def _mark_broker(item: pytest.Item) -> None:
+    """Mark a test that uses a broker, so that ``-m "not broker"`` leaves it out.
 
     A fixture that is parametrized by the names of brokers asks for them only later: its
     parameter tells.
     """
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-        chosen = {one for one in parameters if isinstance(one, str)}
-        if BROKER_FIXTURES & ({*getattr(item, "fixturenames", ())} | chosen):
-            item.add_marker(pytest.mark.broker)
+    if BROKER_FIXTURES & ({*getattr(item, "fixturenames", ())} | _parameters(item)):
+        item.add_marker(pytest.mark.broker)
+
+
+def _mark_second_database(item: pytest.Item) -> None:
+    """Leave whole programs on PostgreSQL to the full suite; the contract tests have both."""
+    if "integration" in item.path.parts and "postgresql" in _parameters(item):
+        item.add_marker(pytest.mark.full)
+
+
+def _parameters(item: pytest.Item) -> set[str]:
+    parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+    return {parameter for parameter in parameters if isinstance(parameter, str)}
 
 
 def missing(what: str) -> None:

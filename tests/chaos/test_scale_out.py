@@ -168,9 +168,10 @@ def test_a_killed_evaluator_is_replaced_within_its_lease(site: Site) -> None:
         exact_after_the_rest(site, idle, worker)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("database", DATABASES)
-@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "point", ["before_commit", pytest.param("after_commit", marks=pytest.mark.full)]
+)
 def test_an_evaluator_that_slept_through_its_lease_is_fenced(site: Site, point: str) -> None:
     """It goes on with what it had computed, and finds that it is not the evaluator any more."""
     with (

@@ -47,10 +47,13 @@ def finish(site: Site, zombie: ChaosProcess, everyone: Sequence[ChaosProcess]) -
     site.assert_exact()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("database", "client"),
-    [("sqlite", "kafka-python"), ("postgresql", "kafka-python"), ("postgresql", "librdkafka")],
+    [
+        ("sqlite", "kafka-python"),
+        pytest.param("postgresql", "kafka-python", marks=pytest.mark.full),
+        pytest.param("postgresql", "librdkafka", marks=pytest.mark.full),
+    ],
 )
 def test_the_flush_of_a_zombie_is_refused(site: Site, server: ChaosProcess) -> None:
     with ChaosProcess(site, "ingest", "zombie") as zombie:

@@ -41,6 +41,8 @@ from monitor.store.upkeep import clock_repair, retention
 from monitor.store.upkeep.clock_repair import Poisoned
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 
+pytestmark = pytest.mark.full
+
 NOW = datetime(2026, 6, 10, 15, 20, tzinfo=UTC)
 AT = to_micros(NOW)
 POISON = to_micros(datetime(2099, 1, 1, tzinfo=UTC))

@@ -29,6 +29,8 @@ from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 
+pytestmark = pytest.mark.full
+
 D0, L0, L1 = Shard("decisions", 0), Shard("labels", 0), Shard("labels", 1)
 T0 = 20_000 * DAY
 POLICY = RetentionPolicy(

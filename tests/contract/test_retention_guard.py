@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from emptied import KINDS, emptied, made
+from emptied import emptied, made
 
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import RetentionRefusedError
@@ -31,7 +31,9 @@ POISON = NOW + 73 * YEAR
 HOURS_KEPT = HORIZON + 8 * DAY
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.full)]
+)
 def database(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[sa.Engine]:

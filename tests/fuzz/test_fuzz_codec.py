@@ -13,6 +13,8 @@ from hostile_events import SECRET, WHOLE
 
 from consumers import coder as coder_module
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.parametrize("name", ["codec", "shard", "clock", "pipeline"])
 def test_hostile_events(name: str) -> None:

@@ -15,6 +15,8 @@ from pipeline import DECISIONS, LABELS, Pipeline, messages
 
 from monitor.core.publish.snapshot import SliceRow, WindowTable, decode
 
+pytestmark = pytest.mark.full
+
 CHANNELS, VARIETIES = ("chat", "email"), ("formal", "conversational")
 DECIDED = 400
 

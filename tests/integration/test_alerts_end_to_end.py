@@ -25,8 +25,6 @@ from alerts.rules import GROUP_BY
 from monitor.core.publish.snapshot import decode, numbered
 from monitor.store.database import create_engine
 
-pytestmark = pytest.mark.full
-
 PAGE, EVIDENCE_LOST, DOWN = "SlicewatchTprBreach", "SlicewatchEvidenceLost", "SlicewatchDown"
 BREACHES = (
     *(PAGE, "SlicewatchFprBreach", "SlicewatchBlockedBreach"),

@@ -32,6 +32,8 @@ from monitor.core.time import HOUR
 from monitor.store.upkeep.published_reader import PublishedReader
 from monitor.web import Site, SiteFacts
 
+pytestmark = pytest.mark.full
+
 LOOK = START + 4 * DAY + DAY // 2
 """No labels are shown yet, and those of a day and a half wait."""
 

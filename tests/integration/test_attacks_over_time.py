@@ -36,6 +36,8 @@ from monitor.evaluate.publish.publisher import Publisher, TableInputs
 from monitor.ports import PaneCounts, PaneUnits
 from monitor.store.exclusions import Declaration, add_exclusion, lift_exclusion
 
+pytestmark = pytest.mark.full
+
 KINDS = {"decisions": DECISIONS, "labels": LABELS, "corrections": CORRECTED}
 EVERY = 12 * HOUR
 SPAN = Span(START + DAY + 7 * HOUR, START + DAY + 9 * HOUR + 20 * MINUTE)

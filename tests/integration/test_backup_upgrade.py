@@ -42,6 +42,8 @@ from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.shard_rows import read_statuses
 
+pytestmark = pytest.mark.full
+
 SECONDS = 120
 THIS_RELEASE = (sys.executable, "-m", "monitor")
 FROZEN = "1001"
@@ -309,7 +311,6 @@ def site(
     site.engine.dispose()
 
 
-@pytest.mark.full
 def test_a_restored_backup_goes_on_exactly(site: Site, administrator: Administrator) -> None:
     fixed = {"SLICEWATCH__STREAM__INSTANCE": "only"}  # the same member: no waiting for a timeout
     with site.run("run", **fixed) as service:
@@ -356,7 +357,6 @@ def move(site: Site, url: str) -> None:
     site.store_url = url
 
 
-@pytest.mark.full
 def test_a_restored_copy_of_a_file_goes_on_exactly(
     kafka: Broker, topic_name: str, tmp_path: Path
 ) -> None:

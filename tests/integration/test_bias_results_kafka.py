@@ -18,6 +18,8 @@ from signed_probes import WITH_KEY
 
 from monitor.cli import cli
 
+pytestmark = pytest.mark.full
+
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 LIMITS = {"refusals": 0.05, "lpbs": 0.10, "cbs": 0.10}
 WEEKS = ((FIRST, "m-1", 14), (REPAIRED, "m-2", 7), (DRIFTED, "m-2", 0))

@@ -20,6 +20,8 @@ from monitor.demo import broker as embedded
 from monitor.demo.broker import EmbeddedBroker, free_port, port_accepts
 from monitor.errors import SlicewatchError
 
+pytestmark = pytest.mark.full
+
 THOUSAND = [b"record %d" % number for number in range(1000)]
 SECONDS = 60.0
 

@@ -18,6 +18,8 @@ from monitor.core.contract import Metric
 from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.core.time import DAY, HOUR, MINUTE
 
+pytestmark = pytest.mark.full
+
 DAYS = 16
 END = START + DAYS * DAY
 USUAL: dict[tuple[str, ...], float] = {

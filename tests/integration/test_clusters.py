@@ -20,6 +20,8 @@ from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline
 from monitor.evaluate.evaluator import Evaluator
 from monitor.store.evaluator.cluster_days import read_cluster_days
 
+pytestmark = pytest.mark.full
+
 START = datetime(2026, 6, 1, tzinfo=UTC)
 DAYS = 6
 SIZE = 50

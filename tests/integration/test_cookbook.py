@@ -19,6 +19,8 @@ from programs import program
 from monitor.settings import Settings, load
 from monitor.settings.sections import AttributeSettings
 
+pytestmark = pytest.mark.full
+
 RECIPES = sorted((Path(__file__).parents[2] / "deploy" / "examples" / "cookbook").glob("*.toml"))
 START = datetime(2026, 6, 1, tzinfo=UTC)
 DAYS, DECISIONS = 3, 4_000

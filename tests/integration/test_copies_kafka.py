@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import lesson
-import pytest
 from kafka_broker import KafkaBroker
 from running import Running
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 MANY = 300
-
-pytestmark = pytest.mark.full
 
 
 def decisions(name: str, first: datetime) -> list[bytes]:

@@ -19,6 +19,8 @@ from releasing import MARGIN, STEP, Kept, Releasing, Row, attributes_of, release
 
 from monitor.evaluate.blocks.crossing import CrossedBlock
 
+pytestmark = pytest.mark.full
+
 K = 11
 ATOMS = (("x", "p"), ("x", "q"), ("y", "p"), ("y", "q"))
 CALM_HOURS = 25

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import lesson
+import pytest
 from brokers import Broker
 from click.testing import CliRunner
 from kafka import KafkaAdminClient, TopicPartition
@@ -13,6 +14,8 @@ from kafka_broker import KafkaBroker
 from running import Running
 
 from monitor.cli import cli
+
+pytestmark = pytest.mark.full
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 

@@ -26,6 +26,8 @@ from monitor.service import Parts, Service
 from monitor.store.evaluator import lease as fencing
 from monitor.store.evaluator.store import EvaluatorStore
 
+pytestmark = pytest.mark.full
+
 
 class Past:
     """Keeps the state of a pipeline's database, and brings it back under its open engine."""

@@ -28,6 +28,8 @@ from monitor.store.evaluator.published_tables import write_published
 from monitor.store.exclusions import excluded_spans
 from monitor.store.schema import PUBLISHED
 
+pytestmark = pytest.mark.full
+
 START = lesson.START
 FROM, TO = "2026-06-01T08:00:00Z", "2026-06-01T14:00:00+02:00"
 DECLARED = ("--from", FROM, "--to", TO, "--reason", "test traffic", "--owner", "triage team")

@@ -22,6 +22,8 @@ from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.store.evaluator.records import RecordStore
 
+pytestmark = pytest.mark.full
+
 K = 11
 MONDAY = datetime(2026, 6, 1, tzinfo=UTC)
 START = to_micros(MONDAY)

@@ -17,6 +17,8 @@ from releasing import MARGIN, Kept, Releasing, instants
 from monitor.evaluate.evaluator import Evaluator
 from monitor.store.evaluator import lease as fencing
 
+pytestmark = pytest.mark.full
+
 WORLD = make_world(4, Shape(values=(3, 2), days=1.7, busy=120, audit=1, strays=3, late=0.01))
 MOMENTS = instants(WORLD, 2 * HOUR, int(WORLD.at[-1]) // HOUR * HOUR + MARGIN)
 

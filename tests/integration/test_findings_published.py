@@ -34,6 +34,8 @@ from monitor.core.publish.states import CROSSED
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.finding_log import FindingTimes, RateChange, VersionChange
 
+pytestmark = pytest.mark.full
+
 
 def row(table: GroupTable, text: str = WORSE) -> SliceRow:
     (found,) = (one for one in table.rows if one.slice == text)

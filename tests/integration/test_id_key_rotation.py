@@ -35,6 +35,8 @@ from monitor.store.evaluator.records import RecordStore
 from monitor.store.id_keys import read_marks
 from monitor.store.upkeep import retention
 
+pytestmark = pytest.mark.full
+
 NEW_KEY = "another key for tests, from the day of the rotation on"
 DAY = date(2026, 6, 1)  # a midnight inside the histories, which begin two days before
 MIDNIGHT = datetime.fromisoformat("2026-06-01T00:00:00+00:00")

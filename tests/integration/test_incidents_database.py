@@ -23,6 +23,8 @@ from monitor.cli import cli
 from monitor.ports import ConsumerState
 from monitor.store import database
 
+pytestmark = pytest.mark.full
+
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 HOUR = 3_600_000_000
 OBSTACLES = """

@@ -23,6 +23,8 @@ from running import Running
 
 from monitor.cli import cli
 
+pytestmark = pytest.mark.full
+
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 ARGUMENTS = ["run", "--settings", str(SETTINGS)]
 RECEIVED_BYTES = 128 << 20

@@ -17,6 +17,8 @@ from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.snapshot import ContractTable, ShownIncident, Snapshot, decode
 from monitor.store.evaluator.stored_incidents import acknowledge, close
 
+pytestmark = pytest.mark.full
+
 
 def snapshots(one: Releasing) -> list[Snapshot]:
     return [decode(body) for body in one.snapshots()]

@@ -17,6 +17,8 @@ from consumers.sources.kafka_source import KafkaSource
 from monitor.errors import DataLossError, SourceError
 from monitor.ports import RecordBatch, Shard, Start
 
+pytestmark = pytest.mark.full
+
 SECONDS = 90.0
 Opener = Callable[..., KafkaSource]
 

@@ -51,7 +51,6 @@ def test_kill_and_terminate_at_random_moments(site: Site) -> None:
     assert sum(s.tallies.counted for s in site.statuses() if "decisions" in s.shard.topic) == 3000
 
 
-@pytest.mark.full
 def test_one_of_two_workers_is_killed(kafka: Broker, topic_name: str, tmp_path: Path) -> None:
     """Four partitions in one group; the survivor takes over, the evaluator goes on."""
     site = Site(kafka, topic_name, tmp_path, 4, Histories(2, 2000, hours=24))

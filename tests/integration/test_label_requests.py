@@ -25,6 +25,8 @@ from monitor.errors import StoreError
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion
 
+pytestmark = pytest.mark.full
+
 DAYS, A_DAY = 4, 4_800
 BROKEN = START + 2 * DAY + 6 * HOUR
 LATER = 3 * DAY  # no label comes before

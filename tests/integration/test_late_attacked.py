@@ -35,6 +35,8 @@ from monitor.evaluate.evaluator import Evaluator
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion, lift_exclusion
 
+pytestmark = pytest.mark.full
+
 Between = Callable[[Releasing, int], object]
 
 

@@ -32,6 +32,8 @@ from monitor import composition
 from monitor.core.time import to_datetime
 from monitor.evaluate.blocks.family_state import FamilyState
 
+pytestmark = pytest.mark.full
+
 K = 11
 FAXES = ("fax1", "fax2", "fax3", "fax4", "fax5")
 FORMS = ("form1", "form2", "form3", "form4", "form5")

@@ -63,6 +63,8 @@ from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.store_status import read_status
 from monitor.store.upkeep.write_rights import require_write_rights
 
+pytestmark = pytest.mark.full
+
 READABLE = {table.name for table in PUBLISHED}
 DENIED = psycopg.errors.InsufficientPrivilege
 

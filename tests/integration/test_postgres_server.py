@@ -10,6 +10,8 @@ import psycopg
 import pytest
 from postgres import PostgresServer
 
+pytestmark = pytest.mark.full
+
 
 def write(url: str, number: int) -> None:
     with psycopg.connect(url) as connection:

@@ -19,6 +19,8 @@ from monitor.core.contract import Metric
 from monitor.core.publish import rows
 from monitor.core.publish.suppression import ShownColumns, show
 
+pytestmark = pytest.mark.full
+
 VALUES = ("u", "v", "w", "x", "y", "z")
 DAYS, DAILY = 2, 100
 READY, SERVED = 0.62, {True: 0.97, False: 0.6}

@@ -30,6 +30,8 @@ from monitor.errors import SlicewatchError
 from monitor.probing.probe_events import KafkaPublisher
 from monitor.probing.protocol import router_key
 
+pytestmark = pytest.mark.full
+
 SET = EXAMPLES / "set.jsonl"
 SECONDS = 120.0
 PASSWORD = "correct-horse-battery"
@@ -263,7 +265,6 @@ def test_without_a_broker_or_topic_nothing_is_sent(
     assert router.router.probes == 0
 
 
-@pytest.mark.full
 def test_a_broker_that_dies_ends_the_run_in_one_line(
     own_kafka: KafkaBroker, topic_name: str, router: Any, tmp_path: Path
 ) -> None:

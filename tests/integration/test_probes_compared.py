@@ -28,6 +28,8 @@ from monitor.store.evaluator import lease as fencing
 from monitor.store.evaluator.probe_sets import StoredProbeSet, read_probe_sets
 from monitor.store.evaluator.store import EvaluatorStore
 
+pytestmark = pytest.mark.full
+
 PAIRS = 20
 TEXT = SETTINGS.replace("pairs = 4", f"pairs = {PAIRS}")
 BROKEN, RUNS = 3, 6
@@ -204,7 +206,6 @@ def test_flips_and_their_page_are_in_the_snapshot(site: Callable[[str], Pipeline
     assert begun < found.pages[FlipDirection.HELD_BACK] < begun + 2 * PAIRS * 1_000_000
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_kills_and_takeovers_change_no_byte(
     seed: int, site: Callable[[str], Pipeline], clock: Clock

@@ -33,8 +33,6 @@ KEY = "0123456789abcdef0123456789abcdef"
 PAGE, UNSIGNED = "SlicewatchProbeFlips", "SlicewatchProbesUnsigned"
 AHEAD = timedelta(minutes=6)  # of the service's clock
 
-pytestmark = pytest.mark.full
-
 
 def example_router() -> ModuleType:
     spec = importlib.util.spec_from_file_location("example_router", EXAMPLES / "router.py")

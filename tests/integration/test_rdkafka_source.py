@@ -29,6 +29,8 @@ from monitor.errors import DataLossError, SettingsError, SourceError
 from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 from monitor.settings import load
 
+pytestmark = pytest.mark.full
+
 SECONDS = 60.0
 SESSION = 3.0
 Opener = Callable[..., RdkafkaSource]

@@ -221,6 +221,7 @@ def _inside(window: WindowTable, events: Sequence[Event], since: int) -> list[Ev
     return [e for e in events if since <= to_micros(oracle.instant(e["decided_at"])) < end]
 
 
+@pytest.mark.full
 def test_the_latest_file_closes_every_window(desk: Desk) -> None:
     assert desk.fresh(*desk.files()) == 244
     desk.counted([*EARLY, *LATE], FILES["labels"])
@@ -241,6 +242,7 @@ def test_the_latest_file_closes_every_window(desk: Desk) -> None:
             assert window.total.rates[Metric.TPR].value == pytest.approx(share)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("again", [("early", "late", "labels"), ("early",), ("labels",), ("late",)])
 def test_replaying_again_adds_nothing(desk: Desk, again: tuple[str, ...]) -> None:
     desk.replay(*desk.files())
@@ -250,6 +252,7 @@ def test_replaying_again_adds_nothing(desk: Desk, again: tuple[str, ...]) -> Non
     assert desk.snapshots() == 1
 
 
+@pytest.mark.full
 def test_copies_that_are_counted_again_are_told_by_kind(desk: Desk) -> None:
     """In another file, which is another partition, and long after the first."""
     said = desk.replay(desk.write("whole", [*EARLY, *EARLY[-2:]])).stderr
@@ -266,6 +269,7 @@ def test_copies_that_are_counted_again_are_told_by_kind(desk: Desk) -> None:
 ORDERS = [one for one in permutations(FILES) if one[1] != "labels"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", ORDERS, ids="+".join)
 def test_files_may_come_one_after_the_other(desk: Desk, desks: Any, order: Sequence[str]) -> None:
     """Each run goes on from the last one, and the store ends as if all had been given at once."""
@@ -280,6 +284,7 @@ def test_files_may_come_one_after_the_other(desk: Desk, desks: Any, order: Seque
     assert desk.pipeline.counts() == at_once.pipeline.counts()
 
 
+@pytest.mark.full
 def test_a_later_file_moves_the_watermark_and_an_older_one_leaves_it(desk: Desk) -> None:
     first = [label(one) for one in EARLY]
     desk.replay(*desk.files("early"), desk.write("first", first))
@@ -306,6 +311,7 @@ def test_a_file_that_has_grown_goes_on_after_its_last_line(desk: Desk) -> None:
     assert desk.snapshot.watermark == END
 
 
+@pytest.mark.full
 def test_neither_order_nor_a_second_labels_file_changes_anything(desks: Any) -> None:
     half = len(FILES["labels"]) // 2
     seen = []
@@ -329,6 +335,7 @@ def test_neither_order_nor_a_second_labels_file_changes_anything(desks: Any) -> 
     assert all(one == seen[0] for one in seen)
 
 
+@pytest.mark.full
 def test_labels_of_later_files_find_decisions_of_any_age(desk: Desk) -> None:
     """Nothing a label could still ask for is deleted before labels have passed it."""
     decisions = [decision(f"d{i}", 12 * i) for i in range(200)]
@@ -352,6 +359,7 @@ def test_two_files_that_begin_alike_are_refused(
     assert desk.pipeline.statuses() == []
 
 
+@pytest.mark.full
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("beside", [(), ("late", "labels")])
 def test_a_file_that_was_cut_short_is_one_clear_line(
@@ -372,6 +380,7 @@ def test_a_file_that_was_cut_short_is_one_clear_line(
     assert desk.state == before
 
 
+@pytest.mark.full
 def test_standard_input_must_say_what_it_holds(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -381,6 +390,7 @@ def test_standard_input_must_say_what_it_holds(
 # Standard input
 
 
+@pytest.mark.full
 def test_every_standard_input_is_a_shard_of_its_own(desk: Desk) -> None:
     labels = FILES["labels"]
     one, two = labels[:50], labels[50:]
@@ -398,6 +408,7 @@ def test_every_standard_input_is_a_shard_of_its_own(desk: Desk) -> None:
 # Interruptions
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", [3, 4, 7])
 def test_an_interrupted_replay_resumes_exactly(
     desk: Desk, desks: Any, monkeypatch: pytest.MonkeyPatch, turns: int
@@ -428,6 +439,7 @@ def test_an_interrupted_replay_resumes_exactly(
     desk.counted([*EARLY, *LATE], FILES["labels"])
 
 
+@pytest.mark.full
 def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The hours of a file that was not read to its end are not complete."""
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
@@ -463,6 +475,7 @@ class Failing:
         monkeypatch.setattr(IngestStore, "flush", fail_once)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_store_that_fails_once_changes_nothing(
     desks: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, after: bool
@@ -565,6 +578,7 @@ def _same_columns(one: Any, other: Any) -> None:
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
 
+@pytest.mark.full
 @settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(0, 60), st.floats(0, 0.5))
 def test_arrays_and_single_events_add_the_same(

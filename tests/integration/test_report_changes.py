@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from adversary.service import settings_text
 from adversary.worlds import DAY, HOUR, START, Shape, make_world
 from releasing import K, Releasing, released, row_of
@@ -15,6 +16,8 @@ from monitor.core.publish.release import Revision
 from monitor.core.publish.snapshot import GroupTable, tables_of
 from monitor.reports import ReportFacts, WeeklyReport
 from monitor.reports.changes import changes
+
+pytestmark = pytest.mark.full
 
 LAST_DAY = 15
 Labels = dict[str, Counter[tuple[tuple[str, ...], int]]]

@@ -71,6 +71,7 @@ def test_all_formats_are_written_and_again_the_same(report: Command) -> None:
     assert encode(newest.release) == newest.body
 
 
+@pytest.mark.full
 def test_one_format_of_an_older_revision(report: Command) -> None:
     done = report("--week", WEEK.name, "--revision", "1", "--format", "md", "--out", "old")
     assert done.output.split() == [f"old/fairness-{WEEK.name}.md"]
@@ -78,6 +79,7 @@ def test_one_format_of_an_older_revision(report: Command) -> None:
     assert f"revision: 1 (revision {len(revisions(report.made))} is newer)" in text
 
 
+@pytest.mark.full
 def test_sheets_are_written_where_they_are_asked_for(report: Command) -> None:
     done = report("--week", WEEK.name, "--format", "pdf", "--out", "sheets")
     assert done.output.split() == [f"sheets/fairness-{WEEK.name}.pdf"], done.output
@@ -100,6 +102,7 @@ def test_a_signature_is_of_its_revision_alone(report: Command) -> None:
     assert "NOT this revision" in next(x for x in text.splitlines() if x.startswith("| A. Person"))
 
 
+@pytest.mark.full
 def test_a_bundle_has_the_report_and_all_it_rests_on_and_again_the_same_bytes(
     report: Command,
 ) -> None:
@@ -148,6 +151,7 @@ def test_a_bundle_has_the_report_and_all_it_rests_on_and_again_the_same_bytes(
     assert contract["record"]["name"] == "replies"
 
 
+@pytest.mark.full
 def test_other_settings_have_another_digest_and_other_addresses_have_not(report: Command) -> None:
     file = report.made.folder / "settings.toml"
     plain = file.read_text()
@@ -161,6 +165,7 @@ def test_other_settings_have_another_digest_and_other_addresses_have_not(report:
     assert len(found[0]) == 64
 
 
+@pytest.mark.full
 def test_a_file_leads_to_the_status_page_where_others_reach_it(report: Command) -> None:
     file, page = (
         report.made.folder / one for one in ("settings.toml", f"fairness-{WEEK.name}.html")
@@ -175,6 +180,7 @@ def test_a_file_leads_to_the_status_page_where_others_reach_it(report: Command) 
     assert f"https://status.example/x/api/v1/report?week={WEEK.name}&amp;revision=5" in found[1]
 
 
+@pytest.mark.full
 def test_changes_are_told_against_a_revision(report: Command) -> None:
     def changes(*arguments: str) -> Any:
         report("--week", WEEK.name, "--format", "json", "--out", ".", *arguments)

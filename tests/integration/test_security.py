@@ -158,6 +158,7 @@ def test_the_right_password_with_the_documented_rights_counts_exactly(site: Site
     assert_exact(site)
 
 
+@pytest.mark.full
 def test_a_client_certificate_with_the_documented_rights_counts_exactly(site: Site) -> None:
     mine = f"User:{site.name}"
     site.broker.allow("\n".join(site.acls).replace(mine, shlex.quote(CLIENT)))
@@ -197,11 +198,13 @@ def test_a_wrong_password_is_said(site: Site) -> None:
     assert "wrong-horse" not in line
 
 
+@pytest.mark.full
 def test_an_unknown_user_is_said(site: Site) -> None:
     line = refused(site, username="nobody")
     assert "refuses the login of user nobody by SCRAM-SHA-256: the user is unknown" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_a_mechanism_that_is_not_offered_is_said(site: Site) -> None:
     line = refused(site, sasl_mechanism="PLAIN")
@@ -209,6 +212,7 @@ def test_a_mechanism_that_is_not_offered_is_said(site: Site) -> None:
     assert "use SCRAM-SHA-256 or SCRAM-SHA-512" in line
 
 
+@pytest.mark.full
 def test_a_wrong_authority_is_said(site: Site, tmp_path_factory: pytest.TempPathFactory) -> None:
     other = make_certificates(tmp_path_factory.mktemp("other"))
     line = refused(site, ca_file=str(other.ca))
@@ -216,30 +220,35 @@ def test_a_wrong_authority_is_said(site: Site, tmp_path_factory: pytest.TempPath
     assert "set stream.security.ca_file" in line
 
 
+@pytest.mark.full
 def test_plain_text_at_a_tls_port_is_said(site: Site) -> None:
     nothing = dict.fromkeys(("sasl_mechanism", "username", "password", "ca_file"))
     line = refused(site, protocol="PLAINTEXT", **nothing)
     assert "does not speak Kafka in plain text, TLS perhaps: set stream.security.protocol" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_tls_at_a_plain_port_is_said(site: Site) -> None:
     line = refused(site, address=site.broker.bootstrap)
     assert f"{site.broker.bootstrap} does not speak TLS: set stream.security.protocol" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_a_missing_login_is_said(site: Site) -> None:
     line = refused(site, protocol="SSL", sasl_mechanism=None, username=None, password=None)
     assert "hangs up without a login: set stream.security.protocol to SASL_SSL" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_a_missing_client_certificate_is_said(site: Site) -> None:
     line = refused(site, **{**site.certificate(), "cert_file": None, "key_file": None})
     assert "hangs up without a client certificate: set stream.security.cert_file" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_a_client_certificate_of_strangers_is_said(
     site: Site, tmp_path_factory: pytest.TempPathFactory
@@ -250,6 +259,7 @@ def test_a_client_certificate_of_strangers_is_said(
     assert "refuses the client certificate" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_files_that_cannot_be_used_are_said(site: Site) -> None:
     line = refused(site, ca_file="/nowhere/ca.pem")
@@ -260,6 +270,7 @@ def test_files_that_cannot_be_used_are_said(site: Site) -> None:
     assert "stream.security.cert_file and key_file cannot be used" in refused(site, **wrong)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("missing", "kind"), [(0, "topic"), (1, "topic"), (2, "group")])
 def test_a_missing_right_is_said(site: Site, missing: int, kind: str) -> None:
     command = site.acls.pop(missing)
@@ -271,6 +282,7 @@ def test_a_missing_right_is_said(site: Site, missing: int, kind: str) -> None:
     assert f"allow it with kafka-acls.sh --add {fix}" in line
 
 
+@pytest.mark.full
 @ONCE
 def test_describing_a_topic_or_group_is_not_reading_it(site: Site) -> None:
     site.broker.allow("\n".join(site.acls).replace("--operation Read", "--operation Describe"))
@@ -279,6 +291,7 @@ def test_describing_a_topic_or_group_is_not_reading_it(site: Site) -> None:
     assert f"group {site.name} may not be read" in refused(site)
 
 
+@pytest.mark.full
 @ONCE
 def test_check_connect_says_the_same(site: Site) -> None:
     def checked(**security: str | None) -> tuple[str, str]:
@@ -296,6 +309,7 @@ def test_check_connect_says_the_same(site: Site) -> None:
     assert "refuses the login" in checked(username="nobody")[1]
 
 
+@pytest.mark.full
 @ONCE
 def test_check_connect_says_that_a_topic_of_events_over_http_may_not_be_written(site: Site) -> None:
     site.broker.allow("\n".join(site.acls))
@@ -320,6 +334,7 @@ def test_check_connect_says_that_a_topic_of_events_over_http_may_not_be_written(
     assert "ok: both topics may be written, for server.producers; nothing was written" in checked()
 
 
+@pytest.mark.full
 def test_a_refused_source_polls_on_without_haste(site: Site) -> None:
     """A client that raises its refusal anew at every call would keep a core busy."""
     site.broker.allow("\n".join(site.acls))
@@ -383,6 +398,7 @@ def reading(site: Site) -> Iterator[Running]:
     assert_exact(site, 21)
 
 
+@pytest.mark.full
 def test_rights_on_topics_are_lost_and_given_back(site: Site, reading: Running) -> None:
     site.broker.forbid(f"User:{site.name}", ResourceType.TOPIC)
     site.broker.produce(site.decisions, lesson.encode(iter([lesson.tick()])))
@@ -394,6 +410,7 @@ def test_rights_on_topics_are_lost_and_given_back(site: Site, reading: Running) 
     assert len(refusals(reading)) == 1
 
 
+@pytest.mark.full
 def test_the_right_on_the_group_is_lost_and_given_back(site: Site, reading: Running) -> None:
     site.broker.forbid(f"User:{site.name}", ResourceType.GROUP)
     assert_lost(reading, f"group {site.name} may not be read")
@@ -403,6 +420,7 @@ def test_the_right_on_the_group_is_lost_and_given_back(site: Site, reading: Runn
     assert len(refusals(reading)) == 1
 
 
+@pytest.mark.full
 def test_a_changed_password_and_a_broker_that_is_away(site: Site, reading: Running) -> None:
     site.broker.set_password(site.name, "another-horse-battery")
     assert_lost(reading, "refuses the login")
@@ -418,6 +436,7 @@ def test_a_changed_password_and_a_broker_that_is_away(site: Site, reading: Runni
     assert [one for one, _ in groupby(told)] == [known[0], known[1], known[0]]
 
 
+@pytest.mark.full
 @ONCE
 def test_events_over_http_need_the_right_to_write_besides(site: Site) -> None:
     """With the documented rights alone none is written, and the log says what to grant."""

@@ -21,6 +21,8 @@ from monitor.core.time import DAY
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.store.evaluator.stored_incidents import read_incidents
 
+pytestmark = pytest.mark.full
+
 START = datetime(2026, 6, 1, tzinfo=UTC)
 BEGAN = int(START.timestamp() * 1e6)
 DAYS, ONSET, DAILY = 6, 3, 2_000

@@ -50,6 +50,8 @@ from monitor.store import deltas
 from monitor.store.codings import Codings, lock_eras
 from monitor.store.schema import metadata
 
+pytestmark = pytest.mark.full
+
 OLD = SETTINGS
 FAX = SETTINGS.replace('values = ["chat", "email"]', 'values = ["chat", "email", "fax"]')
 REGION = """[[attribute]]

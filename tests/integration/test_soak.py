@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from soak_samples import Sample, growing
 
+pytestmark = pytest.mark.full
+
 SCRIPT = Path(__file__).parents[1] / "support/drivers/soak.py"
 
 
@@ -27,7 +29,6 @@ def soak(hours: int, *more: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.full
 def test_sixteen_hours_of_demo_traffic_leave_everything_flat() -> None:
     done = soak(16)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

@@ -27,7 +27,7 @@ PAGED_WITHIN = 400.0
 PICTURES = os.environ.get("SLICEWATCH_PICTURES")
 """Where to keep pictures of the pages: those of the documentation are made by this test."""
 
-pytestmark = [pytest.mark.usefixtures("tansu"), pytest.mark.full]
+pytestmark = pytest.mark.usefixtures("tansu")
 
 
 @contextmanager

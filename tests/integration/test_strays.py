@@ -16,6 +16,8 @@ from releasing import untested
 from monitor.core.publish.snapshot import GroupTable, Snapshot
 from monitor.core.time import DAY, HOUR
 
+pytestmark = pytest.mark.full
+
 DAYS = 10
 LOOKS = 13 * HOUR
 OPEN = START + 2 * DAY

@@ -25,6 +25,8 @@ from monitor.store.upkeep import retention
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import RetentionPolicy
 
+pytestmark = pytest.mark.full
+
 START = datetime(2026, 6, 1, tzinfo=UTC)  # a Monday: no new merge maps within six days
 BEGINS, ENDS = 36, 44  # hours in which one customer has most of the chats
 HOURS = 52

@@ -23,6 +23,8 @@ from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.snapshot import GroupTable, Period, SliceRow, WindowTable, decode
 from monitor.core.time import to_micros
 
+pytestmark = pytest.mark.full
+
 PICTURES = os.environ.get("SLICEWATCH_PICTURES")
 """Where to keep the picture of the documentation, which is made by this test."""
 START = datetime(2026, 6, 1, tzinfo=UTC)

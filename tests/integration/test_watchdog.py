@@ -7,8 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import lesson
+import pytest
 from kafka_broker import KafkaBroker
 from running import Running
+
+pytestmark = pytest.mark.full
 
 SETTINGS = Path(__file__).parents[2] / "deploy" / "examples" / "ten_pairs.toml"
 HOUR = 3_600_000_000

@@ -37,6 +37,8 @@ from monitor.ports import PaneCounts
 from monitor.reports.frames import weekly
 from monitor.store.upkeep import retention
 
+pytestmark = pytest.mark.full
+
 ENOUGH = {"tpr": 50, "fpr": 30}
 Resting = dict[int, set[str]]
 AT_ONCE = [START + 8 * DAY + 2 * MINUTE]

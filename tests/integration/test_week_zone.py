@@ -18,6 +18,8 @@ from monitor.core.time import IsoWeek
 from monitor.reports import WeeklyReport, as_markdown
 from monitor.store.evaluator.weekly_releases import stored_report
 
+pytestmark = pytest.mark.full
+
 ZONE = "America/Chicago"
 BEHIND = 5 * HOUR
 MONDAY = START + 7 * DAY

@@ -30,6 +30,8 @@ from monitor.store.evaluator import weekly_releases
 from monitor.store.evaluator.published_values import forget_published
 from monitor.store.upkeep import clock_repair
 
+pytestmark = pytest.mark.full
+
 GOLDEN = Path(__file__).parents[1] / "data" / "weekly_2026-W23.json"
 
 

@@ -17,6 +17,8 @@ from monitor.core.intervals import Floats
 from monitor.core.time import DAY, HOUR
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
 
+pytestmark = pytest.mark.full
+
 DAYS, HORIZON_DAYS, STEP = 61, 30, 3
 HOURS = DAYS * 24
 JUDGED = range(24, HOURS - (HORIZON_DAYS + 1) * 24)

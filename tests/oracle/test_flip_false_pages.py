@@ -16,6 +16,8 @@ from monitor.core.probes.rounds import DeclaredSet, ProbePairs
 from monitor.core.time import DAY, SECOND
 from monitor.detection.flip_test import FlipWatch
 
+pytestmark = pytest.mark.full
+
 SETS = 300
 PAIRS, RUNS, THRESHOLD = 40, 8, 0.70
 LIMIT = 1e-3

@@ -12,6 +12,8 @@ import pytest
 from monitor.core.probes.flips import FlipDirection
 from monitor.detection.flip_test import FlipTest
 
+pytestmark = pytest.mark.full
+
 HELD_BACK, SERVED = FlipDirection.HELD_BACK, FlipDirection.SERVED
 LONG = 18
 """Flips of the longest paths that are all looked at."""

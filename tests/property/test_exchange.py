@@ -17,6 +17,8 @@ from monitor.core.privacy.exchange_program import Program
 from monitor.core.privacy.exchange_tables import ExchangeTable
 from monitor.core.privacy.exchanges import Exchanges
 
+pytestmark = pytest.mark.full
+
 K = 5
 """As good as any other, and quickly solved."""
 

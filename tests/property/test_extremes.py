@@ -195,6 +195,7 @@ def test_no_value_of_any_field_touches_another_event(clock: str, place: str) -> 
     assert 50 < counted < len(odd[0].sent) // 2  # some are as they may be
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("clock", "place", "moment"), CASES)
 def test_no_moment_touches_another_event(clock: str, place: str, moment: str) -> None:
     at = json.dumps(moment).encode()
@@ -207,6 +208,7 @@ def test_no_moment_touches_another_event(clock: str, place: str, moment: str) ->
     assert counted == int(believed and (first or place == "alone"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("clock", ["history"])
 @pytest.mark.parametrize("year", [2000, 2001])
 def test_a_beginning_long_ago_costs_no_more_than_the_horizon(clock: str, year: int) -> None:

@@ -18,6 +18,8 @@ from monitor.core.publish.rows import Policy, Rolled, build_rows
 from monitor.core.publish.snapshot import SliceRow
 from monitor.core.publish.suppression import ShownColumns
 
+pytestmark = pytest.mark.full
+
 ENOUGH = (K + 1) // 2
 SMALLEST = (10, 10, 11, 12)
 """Served: ready, not; reviewed: ready, not. Of fewer labels no count is known exactly."""

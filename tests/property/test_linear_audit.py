@@ -12,6 +12,8 @@ from exchange_oracle import Known, Solver
 from monitor.core.privacy import linear_audit
 from monitor.core.privacy.linear_audit import LARGEST, LpAudit, PublishedSums, audited
 
+pytestmark = pytest.mark.full
+
 K = 11
 BUILT = np.array([[[1, 10], [30, 20]], [[30, 30], [24, 0]]])
 """Cells by two attributes and hour: every margin of an hour and every cell's sum is at least 11,

@@ -23,6 +23,8 @@ from monitor.evaluate.blocks.family_state import FamilyState, Former
 from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
 from monitor.evaluate.blocks.week_rests import families_with
 
+pytestmark = pytest.mark.full
+
 K = 11
 NAMES = ("a", "b", "c")
 ATOMS = list(product((0, 1), repeat=3))

@@ -17,6 +17,8 @@ import pytest
 
 from monitor.commands.starting import StopSignal
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[3]
 SETTINGS = ROOT / "deploy" / "examples" / "ten_pairs.toml"
 SECONDS = 60.0

@@ -22,6 +22,8 @@ from alerts.exposition.catalogue import CATALOGUE
 from monitor.cli import cli
 from monitor.settings.sections import Settings
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "deploy" / "docs"
 PAGES = sorted([*DOCS.glob("*.md"), *(ROOT / "deploy" / "runbooks").glob("*.md")])

@@ -20,6 +20,8 @@ from monitor.core.counts.rollup import roll_up
 from monitor.core.rates.estimates import estimate
 from monitor.core.rates.gaps import gap, references
 
+pytestmark = pytest.mark.full
+
 SEEDS = range(20)
 WRONG = 1
 BUSY = 2
@@ -42,7 +44,6 @@ def test_planted_causes_and_stages_are_named(kind: Planted) -> None:
     assert all((one.stage is not None) is staged for one in judged(kind))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("kind", list(Planted))
 def test_pages_of_the_shipped_tests_are_explained(kind: Planted) -> None:
     found = judge(play(planted_world(kind, BUSY)))

@@ -18,6 +18,8 @@ from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.page_tests import HourCohort, PageAdvance, PageTests
 from monitor.detection.pages.streams import BUDGET_DAYS, Direction, Stream, StreamKind
 
+pytestmark = pytest.mark.full
+
 NAMES = "uvwx"
 CODING = coding(a=NAMES)
 CELLS = Cells(tuple(f"a={name}" for name in NAMES))

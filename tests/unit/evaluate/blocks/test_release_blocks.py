@@ -32,6 +32,8 @@ from releasing import (
 
 from monitor.core.publish.snapshot import decode
 
+pytestmark = pytest.mark.full
+
 CALM = Shape(values=(2, 2), days=1.6, busy=200, audit=0, strays=0, late=0, skew=0.3)
 STRAYS = Shape(values=(3, 2), days=1.6, busy=200, audit=1, delay=2, strays=3, late=0.01)
 FRIDAY = 4 * DAY  # after a Monday
