@@ -41,6 +41,7 @@ version = "1"
 effective = 2026-01-01
 reason = "first"
 """
+AUDIT = Path(__file__).parents[3] / "deploy" / "examples" / "audit"
 ENCODINGS = {"ascii": "São Paulo", "iso8859-1": "São Paulo", "iso8859-5": "S\\xe3o Paulo"}
 """What each writes for a name: ASCII is UTF-8 by then, and the last one is Cyrillic."""
 
@@ -96,6 +97,21 @@ def test_tables_name_slices(monkeypatch: pytest.MonkeyPatch, folder: Path, encod
     files = ("--settings", str(folder / "slicewatch.toml"), str(folder / "decisions.jsonl"))
     code, out, error = run(monkeypatch, encoding, "replay", *files, "--summary")
     assert (code, ENCODINGS[encoding] in out) == (0, True), error
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_reports_name_what_is_compared_and_documents_are_utf_8(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoding: str
+) -> None:
+    for name in ("ten_pairs.jsonl", "audit.toml"):
+        text = (AUDIT / name).read_text(encoding="utf-8").replace("conversational", "São Paulo")
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    command = ("audit", str(tmp_path / "ten_pairs.jsonl"), "-s", str(tmp_path / "audit.toml"))
+    code, out, error = run(monkeypatch, encoding, *command)
+    assert (code, ENCODINGS[encoding] in out) == (1, True), error
+    run(monkeypatch, encoding, *command, "--json", "-")
+    document = sys.stdout.buffer.getvalue()  # type: ignore[attr-defined]
+    assert "São Paulo" in json.dumps(json.loads(document.decode()), ensure_ascii=False)
 
 
 def test_a_file_name_that_is_no_text_is_said_in_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
