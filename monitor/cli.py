@@ -8,6 +8,7 @@ import sys
 import click
 
 from monitor.commands.starting import StopSignal
+from monitor.commands.streams import take_any_text
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.logs import trace_of
 
@@ -72,6 +73,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
+    take_any_text()
     try:
         cli(standalone_mode=False, obj=StopSignal())
     except click.exceptions.Exit as done:

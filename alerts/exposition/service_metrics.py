@@ -37,7 +37,7 @@ from alerts.exposition.shard_metrics import (
 )
 from monitor.core.bias_scores import CurrentScore
 from monitor.core.blindness import Blind
-from monitor.core.privacy.bands import Precision
+from monitor.core.privacy.bands import SHOWN_STEP, Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
 from monitor.version import program_version
@@ -52,9 +52,6 @@ _DELAY_EDGES = np.array(
     np.float64,
 ) / float(SECOND)
 
-SHOWN_STEP = 100
-"""Metrics of decisions or labels are renewed after at least this many: above any k in use,
-so that no scrape differs from the one before by a few, and no change is of one alone."""
 _JOINED_STEP = 5 * MINUTE
 
 

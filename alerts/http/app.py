@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from alerts.http.access_log import AccessLog
 from alerts.http.bodies import kind_of, read_body
 from alerts.http.connection import CERTIFICATE, MAX_HEAD
-from alerts.http.forms import check_local, check_origin, read_fields
+from alerts.http.forms import check_origin, read_fields
 from alerts.http.guard import Admission, Guard
-from alerts.http.responses import AnswerTurns, View, in_pieces, safely, status_only
+from alerts.http.hosts import check_host
+from alerts.http.responses import AnswerTurns, View, in_pieces, refusal_of, safely, status_only
 from alerts.http.views import HealthEndpoints, header
 from monitor.settings.sections import ANYBODY
 
@@ -61,13 +62,28 @@ class Access:
         guard: who is let in.
         log: logs every request for a view; None where no view is about slices.
         origins: where browsers reach the port, beside its own address.
+        local: only this machine reaches the port.
         seconds: that a client has to send a form.
     """
 
     guard: Guard
     log: AccessLog | None = None
     origins: tuple[str, ...] = ()
+    local: bool = True
     seconds: float = 5.0
+
+    def check_reader(self, request: Request, admission: Admission) -> None:
+        """Refuse a reader without credentials who calls us by a name that is not ours.
+
+        Of a port that others reach, names are theirs to choose: its settings say that they may.
+        """
+        if self.local and admission.reader == ANYBODY:
+            check_host(request, self.origins)
+
+    def check_actor(self, request: Request, admission: Admission) -> None:
+        """The same of whoever sends something, which takes this machine's own address always."""
+        if admission.reader == ANYBODY:
+            check_host(request)
 
 
 class Guarded:
@@ -100,8 +116,8 @@ class Guarded:
         if not admission.granted:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
             await answer(status_only(admission.status, challenge))
-        elif (refusal := await self._refusal(request, admission)) is not None:
-            await answer(refusal)
+        elif (refused := await self._refusal(request, admission)) is not None:
+            await answer(refused)
         elif not await self._turns.take():
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
@@ -116,17 +132,21 @@ class Guarded:
         if not admission.reads:
             return status_only(HTTPStatus.FORBIDDEN)
         request.state.reader, request.state.responds = admission.reader, admission.responds
-        if not self._form:
-            return None
-        if not admission.responds:
-            return status_only(HTTPStatus.FORBIDDEN)
         try:
-            anonymous = admission.reader == ANYBODY
-            check_origin(request, self._access.origins, anonymous=anonymous)
-            request.state.fields = await read_fields(request, self._access.seconds)
+            if self._form:
+                await self._read_form(request, admission)
+            else:
+                self._access.check_reader(request, admission)
         except HTTPException as error:
-            return status_only(error.status_code)
+            return refusal_of(error)
         return None
+
+    async def _read_form(self, request: Request, admission: Admission) -> None:
+        if not admission.responds:
+            raise HTTPException(HTTPStatus.FORBIDDEN)
+        self._access.check_actor(request, admission)
+        check_origin(request, self._access.origins)
+        request.state.fields = await read_fields(request, self._access.seconds)
 
 
 class Received(Guarded):
@@ -153,12 +173,11 @@ class Received(Guarded):
         if self._batches > MAX_BATCHES:
             return status_only(HTTPStatus.TOO_MANY_REQUESTS, _AGAIN)
         try:
-            if admission.reader == ANYBODY:
-                check_local(request)
+            self._access.check_actor(request, admission)
             seconds = self._access.seconds
             body = await read_body(request, BATCH_KINDS, most=MAX_BATCH, seconds=seconds)
         except HTTPException as error:
-            return status_only(error.status_code)
+            return refusal_of(error)
         request.state.body, request.state.kind = body, kind_of(request)
         return None
 

@@ -9,46 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from http import HTTPStatus
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from alerts.http.bodies import read_body
-from monitor.settings.checks import is_loopback
 
 MAX_FORM = 8 * 1024  # bytes; a note has at most 500 characters
 _KIND = "application/x-www-form-urlencoded"
 _MAX_FIELDS = 16
 
 
-def check_local(request: Request) -> None:
-    """Refuse a request that does not name the address of this machine, where nobody is known.
-
-    A name that leads here may be of a page that has sent the browser (DNS rebinding).
-
-    Raises:
-        HTTPException: 403.
-    """
-    host = request.headers.get("host", "")
-    if not is_loopback(urlsplit(f"//{host}").hostname or ""):
-        raise HTTPException(HTTPStatus.FORBIDDEN)
-
-
-def check_origin(request: Request, origins: Collection[str], *, anonymous: bool) -> None:
+def check_origin(request: Request, origins: Collection[str]) -> None:
     """Refuse a form that a page of somebody else may have sent.
 
     Args:
         request: the form.
         origins: where browsers reach us, beside the address that the request names.
-        anonymous: nobody shows credentials here. Then only the address of this machine is taken.
 
     Raises:
         HTTPException: 403.
     """
     origin, host = request.headers.get("origin"), request.headers.get("host", "")
-    if anonymous:
-        check_local(request)
     if origin is None:
         bearer = request.headers.get("authorization", "").lower().startswith("bearer ")
         if not bearer:

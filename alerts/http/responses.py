@@ -30,6 +30,11 @@ def status_only(status: int, headers: Mapping[str, str] | None = None) -> Respon
     return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}\n", status, headers)
 
 
+def refusal_of(error: HTTPException) -> Response:
+    """An answer that says the status, and why where that helps whoever asked."""
+    return PlainTextResponse(f"{error.status_code} {error.detail}\n", error.status_code)
+
+
 async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response:
     """The answer of a view, whatever happens in it.
 

@@ -23,6 +23,7 @@ from alerts.http.views import (
 )
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
+from monitor.settings.checks import is_loopback
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,8 @@ def _server(
         responders=config.responders,
         producers=config.producers,
     )
-    access = Access(guard, log, config.origins, config.timeouts.head)
+    local, seconds = is_loopback(config.host), config.timeouts.head
+    access = Access(guard, log, config.origins, local, seconds)
     sizes = config.answers, config.pages, config.batches
     turns = [AnswerTurns(size, config.timeouts.turn) for size in sizes]
     app = make_app(views, probes, access, PortTurns(*turns))

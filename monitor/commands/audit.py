@@ -267,7 +267,7 @@ def _show(
 
 def _write(target: Path, document: str) -> None:
     if target == _STDOUT:
-        click.echo(document, nl=False)
+        click.echo(document.encode(), nl=False)  # the bytes of the file, whatever a terminal speaks
         return
     try:
         target.write_text(document, encoding="utf-8")

@@ -106,8 +106,8 @@ def _progress() -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _json(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value)).decode() + "\n"
+def _json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
 def _print(found: Backtest) -> None:

@@ -69,7 +69,7 @@ def command(
     if as_json:
         click.echo(json.dumps(document(last, demo.produced, seed), indent=2))
     if picture is not None:
-        picture.write_text(svg(last))
+        picture.write_text(svg(last), encoding="utf-8")
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def command(out: Path, settings: Path | None) -> None:
     for name, text in rendered(given).items():
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text)
+        target.write_text(text, encoding="utf-8")
         click.echo(f"wrote {target}")
     for name, receiver in given.alerting.receivers.items():
         if not receiver.notifies:

@@ -121,7 +121,7 @@ class RequestBudget:
 
     def _read(self) -> _Spent:
         try:
-            found = json.loads(self.path.read_text())
+            found = json.loads(self.path.read_text(encoding="utf-8"))
             return _Spent(str(found["day"]), int(found["requests"]), int(found["tokens"]))
         except FileNotFoundError:
             return _Spent(self.today())
@@ -135,7 +135,7 @@ class RequestBudget:
         text = json.dumps({"day": spent.day, "requests": spent.requests, "tokens": spent.tokens})
         new = self.path.with_suffix(".new")
         try:
-            with new.open("w") as file:
+            with new.open("w", encoding="utf-8") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

@@ -7,6 +7,7 @@ ports, their certificates, and who may read.
 
 from __future__ import annotations
 
+import os
 import re
 import zoneinfo
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from itertools import pairwise
 from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
 from monitor.core.time import DAY, WINDOWS, whole_hours
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
+from monitor.settings.paths import NO_FILE, SQLITE
 from monitor.settings.problems import Problems, join, problem, shown
 from monitor.settings.sections import (
     ANYBODY,
@@ -44,6 +46,8 @@ MAX_DEDUPE = Duration(DAY)
 """Every key of the window is in the worker's memory: a day of a large site is a gigabyte."""
 # Host, port and what follows, as the database's library takes them: all after the first @.
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
+_SCHEME = re.compile(r"[a-z0-9+_]{1,32}")
+_SERVERS = ("postgres", "postgresql", "postgresql+psycopg")
 MAX_SETS = 64
 MAX_VARIANTS = 32
 """Declared probe sets, and variants of each, at most: every variant has sixty series."""
@@ -165,10 +169,34 @@ def _check_topics(stream: StreamSettings) -> None:
 
 
 def _check_database(url: Url) -> None:
-    """Refuse URLs with a part of the password in the host: network errors would show it."""
+    """Refuse URLs that name another place than they seem to, or that nothing here can open."""
     scheme, _, rest = url.partition("://")
+    if scheme == "sqlite":
+        _check_database_file(url.removeprefix(SQLITE) if url.startswith(SQLITE) else "")
+    elif scheme in _SERVERS:
+        _check_database_address(rest)
+    else:
+        found = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another text"  # no password
+        fix = "use sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        raise problem("store.url", f"begins with {found}, which cannot be the store; {fix}")
+
+
+def _check_database_file(file: str) -> None:
+    """Refuse what SQLite or its library takes for something else than a file of that name."""
+    if not file or file.startswith(NO_FILE):
+        fix = "the store is a file on disk: use sqlite:///FILE, or sqlite:////FOLDER/FILE"
+        raise problem("store.url", f"names no file; {fix}")
+    if "?" in file or "%" in file:
+        why = "is the path of a file with ? or % in its name, which mean something else in a URL"
+        raise problem("store.url", f"{why}; use another name")
+    if file.endswith("/") or os.path.isdir(file):
+        raise problem("store.url", f"names the folder {file}; name a file in it")
+
+
+def _check_database_address(rest: str) -> None:
+    """Refuse a part of the password in the host: network errors would show it."""
     address = rest.partition("@")[2] or rest
-    if not scheme.startswith("sqlite") and not _DATABASE_ADDRESS.match(address):
+    if not _DATABASE_ADDRESS.match(address):
         fix = "write @ in a password as %40, and several hosts as ?host=A:5432&host=B:5432"
         raise problem("store.url", f"has no HOST or HOST:PORT where it belongs; {fix}")
 

@@ -15,9 +15,10 @@ import msgspec
 from monitor.settings.build import bare, is_section, required
 from monitor.settings.environment import EnvText
 from monitor.settings.kinds import LocalFile, Url
-from monitor.settings.problems import problem
 
-_NO_FILE = ("/", ":memory:", "file:")  # absolute already, or for SQLite itself
+SQLITE = "sqlite:///"
+NO_FILE = (":memory:", "file:")
+"""Names that SQLite itself takes for something else than a file of that name."""
 
 
 def anchor(kind: Any, value: Any, folder: Path) -> Any:
@@ -28,9 +29,6 @@ def anchor(kind: Any, value: Any, folder: Path) -> Any:
         value: what tomllib gave, with :class:`EnvText` where the environment overrides it. What
             does not fit its kind stays as it is, for ``build`` to refuse.
         folder: an absolute path.
-
-    Raises:
-        SettingsError: the URL of a database cannot name a file in this folder.
     """
     kind = required(kind)
     if isinstance(value, dict) and is_section(kind):
@@ -54,12 +52,7 @@ def anchor(kind: Any, value: Any, folder: Path) -> Any:
 
 def _database(url: str, folder: Path) -> str:
     """A database's URL, in which the path of an SQLite file is absolute."""
-    scheme, _, rest = url.partition("://")
-    file, mark, query = rest.removeprefix("/").partition("?")
-    is_file = rest.startswith("/") and file and not file.startswith(_NO_FILE)
-    if scheme.partition("+")[0] != "sqlite" or not is_file:
+    file = url.removeprefix(SQLITE)
+    if not url.startswith(SQLITE) or not file or file.startswith(("/", *NO_FILE)):
         return url
-    if "?" in str(folder):
-        fix = "use another folder, or an absolute path"
-        raise problem("store.url", f"cannot be relative to a folder with ? in its name; {fix}")
-    return f"{scheme}:///{folder / file}{mark}{query}"
+    return f"{SQLITE}{folder}/{file}"  # a last / stays, by which checks know a folder

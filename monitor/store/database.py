@@ -119,9 +119,7 @@ def _connect_arguments(url: sa.URL) -> dict[str, Any]:
 
 def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: object) -> None:
     """Make a new SQLite file with the rights it keeps; its log and index take them over."""
-    file = str(arguments[0]) if arguments else ":memory:"
-    if file == ":memory:" or file.startswith("file:"):
-        return
+    file = str(arguments[0])
     # Only ever a new one: to close another handle of an open database would drop its locks. An
     # obstacle (the file is there, no such folder) is found by SQLite as well, which reports it.
     with suppress(OSError):

@@ -42,6 +42,7 @@ from monitor.core.time import SECOND, to_datetime
 from monitor.web import headlines
 from monitor.web.contents import (
     BandContent,
+    Beginning,
     ContractContent,
     Finding,
     Moment,
@@ -89,6 +90,7 @@ def overview(
     at: Moment | None,
     contracts: tuple[ContractContent, ...],
     *,
+    beginning: Beginning | None,
     blind: Sequence[str],
     pipeline: Pipeline,
     limitations: Sequence[Limitation],
@@ -99,6 +101,7 @@ def overview(
         snapshot: None before the first one.
         at: what it is of.
         contracts: of the view.
+        beginning: what it waits for before the first one.
         blind: why the service does not see.
         pipeline: the way from the broker.
         limitations: the register.
@@ -108,6 +111,7 @@ def overview(
     outdated = bool(blind) or bool(old)
     return Overview(
         moment=at,
+        beginning=beginning,
         verdict=headlines.of_page(
             contracts,
             incidents,

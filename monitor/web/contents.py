@@ -135,11 +135,27 @@ class StandingIncident:
 
 
 @dataclass(frozen=True, slots=True)
+class Beginning:
+    """State of a service that has published nothing yet.
+
+    Attributes:
+        arrived: what has come so far, in words.
+        waits_for: what has to come, and until when, in words.
+        slices_from: until when slices wait at least; None where that is not known.
+    """
+
+    arrived: str
+    waits_for: str
+    slices_from: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """The first page.
 
     Attributes:
-        moment: what it is of; None before the first Snapshot.
+        moment: what it is of; None before anything is published.
+        beginning: what it waits for; None once something is published.
         verdict: on everything.
         blind: why the service does not see; empty while it does.
         outdated: what is shown is older than a contract allows, or the service is blind: no state
@@ -151,6 +167,7 @@ class Overview:
     """
 
     moment: Moment | None
+    beginning: Beginning | None
     verdict: Headline
     blind: tuple[str, ...]
     outdated: bool

@@ -13,10 +13,7 @@ from monitor.core.time import to_datetime
 from monitor.web.contents import ContractContent, StandingIncident
 
 BLIND = "blind"
-NOTHING_YET = (
-    "Nothing has been published yet: the first numbers appear after the first whole UTC day whose"
-    " decisions are complete."
-)
+NOTHING_YET = "Nothing is published yet."
 
 OUTDATED = "Everything was within the contract, but that is too long ago to say anything of now"
 EVALUATOR_BEHIND = (
@@ -47,7 +44,8 @@ def of_page(
         newer: the store has decisions that are not too old for that.
     """
     if blind:
-        return Headline(BLIND, f"slicewatch is blind: {blind[0]}. What is shown is out of date.")
+        shown = "What is shown is out of date." if contracts else NOTHING_YET
+        return Headline(BLIND, f"slicewatch is blind: {blind[0]}. {shown}")
     if not contracts:
         return Headline(Verdict.INSUFFICIENT_SUPPORT, NOTHING_YET)
     verdicts = [Verdict(one.verdict.word) for one in contracts]

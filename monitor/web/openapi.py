@@ -122,6 +122,7 @@ def _operation(path: str, kind: type) -> dict[str, Any]:
 _REFUSALS = {
     "400": {"description": "A parameter is none of those above, or names nothing there is."},
     "401": {"description": "A token is needed."},
+    "403": {"description": "Asked under a name that is not this service's, or by a producer."},
     "404": {"description": "There is no such thing, or nothing is published yet."},
     "503": {"description": "The store cannot be read now; try again."},
 }

@@ -28,6 +28,7 @@ from monitor.core.publish.snapshot import ShownGap, ShownRate
 from monitor.core.time import to_micros
 from monitor.drawing import charts
 from monitor.reports import ReportFacts
+from monitor.web.beginning import FirstNumbers
 from monitor.web.contents import (
     ContractContent,
     IncidentList,
@@ -64,6 +65,7 @@ class SiteFacts:
         runbooks: the runbook of a breach, by metric; a metric without one is absent.
         versions: the group-bys over versions of the router.
         report: what weekly reports say of the settings.
+        first: when the first numbers are shown.
     """
 
     version: str
@@ -74,6 +76,7 @@ class SiteFacts:
     runbooks: Mapping[Metric, str] = field(default_factory=dict)
     versions: tuple[VersionGroup, ...] = ()
     report: ReportFacts = field(default_factory=lambda: ReportFacts("slicewatch"))
+    first: FirstNumbers = field(default_factory=FirstNumbers)
 
 
 class PageRenderer:

@@ -21,6 +21,7 @@ from monitor.core.publish.snapshot import WITHHELD, ContractTable, Snapshot
 from monitor.core.time import to_datetime, to_micros
 from monitor.errors import SlicewatchError, StoreError
 from monitor.web import building, csv_files, openapi, report_views
+from monitor.web.beginning import beginning
 from monitor.web.contents import (
     ContractContent,
     HistoryContent,
@@ -115,9 +116,14 @@ class Site:
     # What is shown
 
     def _found(self, view: ViewSubject) -> tuple[int, Snapshot] | None:
+        """The Snapshot of a view; None before the first one that has tables."""
         if view.as_of is None:
-            return self._published.newest()
-        return self._published.at(view.as_of)
+            found = self._published.newest()
+            return None if found is None or found[1].watermark is None else found
+        found = self._published.at(view.as_of)
+        if found is None:
+            raise NothingThereError("nothing was published at that time, or it is kept no longer")
+        return found
 
     def _moment(self, view: ViewSubject, found: tuple[int, Snapshot]) -> Moment:
         return building.moment(*found, newest=view.as_of is None, now=self._now())
@@ -125,14 +131,14 @@ class Site:
     def _overview(self, request: Request) -> Overview:
         view = _view(request)
         found = self._found(view)
-        if found is None and view.as_of is not None:
-            raise NothingThereError("nothing was published at that time, or it is kept no longer")
+        pipeline = self._published.pipeline()
         return building.overview(
             found[1] if found else None,
             self._moment(view, found) if found else None,
             self._contracts(view, found) if found else (),
+            beginning=None if found else beginning(pipeline, self._facts.first, self._now()),
             blind=self._blind() if view.as_of is None else (),
-            pipeline=self._published.pipeline(),
+            pipeline=pipeline,
             limitations=self._facts.limitations,
         )
 
@@ -168,7 +174,7 @@ class Site:
     def _published_of(self, request: Request) -> tuple[int, Snapshot]:
         found = self._found(_view(request))
         if found is None:
-            raise NothingThereError("nothing is published yet, or it is kept no longer")
+            raise NothingThereError("nothing is published yet; the overview says what it waits for")
         return found
 
     def _history_of(self, snapshot: Snapshot, view: ViewSubject) -> HistoryContent:
@@ -227,7 +233,7 @@ class Site:
         return self._html(page, policy=report_views.policy(page))
 
     def _of_incident(self, one: IncidentReport, request: Request, error: str = "") -> str:
-        newest = self._published.newest()
+        newest = self._found(ViewSubject())
         tables = newest[1].contracts if newest else ()
         table = next((table for table in tables if table.contract == one.contract), None)
         link, found = _newest_cell(one, table)

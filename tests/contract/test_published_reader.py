@@ -156,13 +156,14 @@ def test_the_newest_incidents_come_first(engine: sa.Engine, reader: PublishedRea
     assert [one.id for one in reader.incidents(NOW, 2)] == [3, 2]
 
 
-def test_the_pipeline_says_nothing_finer_than_five_minutes_of_decisions(
+def test_the_pipeline_says_nothing_finer_than_five_minutes_and_a_hundred_decisions(
     engine: sa.Engine, reader: PublishedReader
 ) -> None:
     newest = T0 + 7 * MINUTE + 13 * SECOND
+    read = {"tallies": '{"events": 101, "dead_letters": {"missing_field": 7}}'}
     for shard, more in (
-        (Shard("decisions", 0), {"owner": "a", "flushed_at": T0, "max_decided_at": newest}),
-        (Shard("decisions", 1), {"flushed_at": T0 + 61 * SECOND, "max_decided_at": T0}),
+        (Shard("decisions", 0), {"owner": "a", "flushed_at": T0, "max_decided_at": newest, **read}),
+        (Shard("decisions", 1), {"flushed_at": T0 + 61 * SECOND, "max_decided_at": T0, **read}),
         (Shard("labels", 0), {"owner": "a", "parked": "data loss", "max_decided_at": newest + DAY}),
         (Shard("gone", 0), {"retired_at": T0}),
     ):
@@ -172,6 +173,7 @@ def test_the_pipeline_says_nothing_finer_than_five_minutes_of_decisions(
     decisions, labels = found.topics
     assert (decisions.partitions, decisions.unowned, decisions.parked) == (2, 1, 0)
     assert (labels.partitions, labels.unowned, labels.parked) == (1, 0, 1)
+    assert (decisions.arrived, decisions.unreadable, labels.arrived) == (300, 14, 0)
     assert decisions.flushed_at == to_datetime(T0 + MINUTE)
     assert found.newest_decision == to_datetime(T0 + 5 * MINUTE)
     assert found.stored_at == datetime.fromtimestamp(NOW // SECOND, UTC)

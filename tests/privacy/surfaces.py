@@ -699,6 +699,18 @@ _PAGES = (
         "Overview.outdated",
     ),
     *rows_for(
+        Surface.PAGE, Rule.WHOLE_STREAM, "dead letters: nobody who is counted",
+        "TopicFacts.unreadable",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.STEPS, "rounded up, so that the first is seen",
+        "TopicFacts.arrived Beginning.arrived",
+    ),
+    *rows_for(
+        Surface.PAGE, Rule.PERIOD, "of the newest decision, taken down to five minutes",
+        "Beginning.waits_for Beginning.slices_from",
+    ),
+    *rows_for(
         Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
         "StandingIncident.id StandingIncident.contract StandingIncident.metric",
         "StandingIncident.kind StandingIncident.since IncidentList.more PastIncident.id",
@@ -743,7 +755,8 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.STATE, "what it is made of has rows of its own",
         "Overview.moment Overview.verdict Overview.incidents Overview.contracts Overview.pipeline",
-        "Overview.limitations ContractContent.verdict ContractContent.notes ContractContent.total",
+        "Overview.beginning Overview.limitations",
+        "ContractContent.verdict ContractContent.notes ContractContent.total",
         "ContractContent.slices SliceLine.cells SliceContent.moment SliceContent.line",
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",

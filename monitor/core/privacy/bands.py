@@ -29,6 +29,9 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
 
+SHOWN_STEP = 100
+"""Totals of events are shown in steps of so many: above any k in use, so that no two views differ
+by a few, and no change is of one event alone."""
 _LARGEST = 2**53
 _DECIMALS = 100  # of bounds, gaps and ratios: two
 STEPS = (0.01, 0.02, 0.05, 0.1)

@@ -16,6 +16,8 @@ class TopicFacts:
         unowned: how many no worker has claimed.
         parked: how many wait for a person.
         flushed_at: wall clock of the newest flush, to the minute; None before the first.
+        arrived: events so far, in whole hundreds, rounded up: the first one is to be seen.
+        unreadable: dead letters so far, which are part of these.
     """
 
     topic: str
@@ -23,6 +25,8 @@ class TopicFacts:
     unowned: int
     parked: int
     flushed_at: datetime | None
+    arrived: int
+    unreadable: int
 
 
 @dataclass(frozen=True, slots=True)

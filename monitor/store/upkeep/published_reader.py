@@ -11,6 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from monitor.core.contract import State, Verdict
+from monitor.core.privacy.bands import SHOWN_STEP
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
@@ -232,7 +233,13 @@ def _topic(name: str, statuses: Sequence[ShardStatus]) -> TopicFacts:
         unowned=sum(status.owner is None for status in own),
         parked=sum(status.parked is not None for status in own),
         flushed_at=_floored([status.flushed_at for status in own], MINUTE),
+        arrived=_stepped_up(sum(status.tallies.events for status in own)),
+        unreadable=sum(sum(status.tallies.dead_letters.values()) for status in own),
     )
+
+
+def _stepped_up(number: int) -> int:
+    return -(-number // SHOWN_STEP) * SHOWN_STEP
 
 
 def _floored(times: Sequence[int | None], grain: int) -> datetime | None:

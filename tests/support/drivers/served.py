@@ -22,8 +22,9 @@ QUICK = Timeouts(head=0.3, idle=0.3, write=0.3, drain=0.1)
 FAR = 20.0
 # Patient with our own clients, which a busy machine may hold up between two calls.
 PATIENT = replace(QUICK, head=FAR, idle=FAR)
-GET = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+GET = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+_CLOSING = b"Accept-Encoding: gzip\r\nConnection: close\r\n\r\n"
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n" + _CLOSING
 Start = Callable[..., Servers]
 LISTENING = "0A"  # in /proc/net/tcp
 

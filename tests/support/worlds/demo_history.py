@@ -24,7 +24,7 @@ from monitor.core.time import HOUR, WINDOWS
 from monitor.demo.demo_run import demo_settings
 from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
 
-SETTINGS = demo_settings("127.0.0.1:9092", "sqlite://", 0)
+SETTINGS = demo_settings("127.0.0.1:9092", "sqlite:///demo.db", 0)
 CODING = SETTINGS.coding
 (CONTRACT,) = SETTINGS.contracts
 MANY = 400_000  # decisions; more than any test makes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import sys
@@ -15,11 +16,11 @@ from published_lesson import BOTH, full, hidden, lesson
 
 from monitor.core.publish.release import Release, Revision, Signature, encode
 from monitor.core.publish.snapshot import SliceRow
-from monitor.core.time import DAY, IsoWeek
+from monitor.core.time import DAY, IsoWeek, to_datetime
 from monitor.drawing import __file__ as drawing
 from monitor.errors import SlicewatchError
-from monitor.reports import ReportFacts, WeeklyReport, as_html, as_pdf
-from monitor.reports.document import SECTIONS
+from monitor.reports import ReportFacts, WeeklyReport, as_html, as_json, as_pdf
+from monitor.reports.document import SECTIONS, document
 from monitor.reports.pdf_drawings import for_sheets
 
 WEEK = IsoWeek.named("2024-W40")
@@ -70,6 +71,25 @@ def test_the_first_page_has_the_decision_and_the_rest_every_section(
     assert "A. Person" in whole
     assert "83 %" in whole
     assert {page.mediabox.width > page.mediabox.height for page in opened.pages} == {True}
+
+
+def test_every_fact_stands_beside_its_own_label() -> None:
+    """People sign what stands there; the label of several lines is the second one."""
+    facts = ReportFacts("slicewatch 1", settings_digest=32 * "5e")
+    made = replace(report(*BOTH), facts=facts)
+    (page, *_) = pypdf.PdfReader(io.BytesIO(as_pdf.render(made))).pages
+    lines = page.extract_text(extraction_mode="layout").splitlines()
+    told = json.loads(as_json.render(made))
+    shown = document(made).facts
+    as_of = f"{to_datetime(told['release']['end'] + DAY):%Y-%m-%d %H:%M} UTC"
+    values = (
+        *(told["week"], f"{told['revision']} (", as_of, told["digest"]),
+        *(told["facts"]["program"], told["facts"]["settings_digest"]),
+    )
+    for (label, whole), value in zip(shown, values, strict=True):
+        assert whole.startswith(value), label
+        (line,) = (line for line in lines if line.strip().startswith(label[:20]))
+        assert re.split(r"  +", line.strip())[1].startswith(value[:30]), label
 
 
 def test_of_people_there_is_no_banner() -> None:

@@ -278,6 +278,35 @@ class TestSecrets:
         url = f"postgresql://{address}"
         assert load(f'[store]\nurl = "{url}"\n').store.url == url
 
+    @pytest.mark.parametrize(
+        ("url", "found"),
+        [
+            ("sqlite://", "names no file"),
+            ("sqlite:///", "names no file"),
+            ("sqlite:///:memory:", "names no file"),
+            ("sqlite://store.db", "names no file"),
+            ("sqlite:///file:store.db", "names no file"),
+            ("sqlite:///file:store.db?uri=true", "names no file"),
+            ("sqlite:///q?z.db", "is the path of a file with ? or % in its name"),
+            ("sqlite:///store.db?mode=ro", "is the path of a file with ? or % in its name"),
+            ("sqlite:///a%20b.db", "is the path of a file with ? or % in its name"),
+            ("sqlite:///data/", "names the folder "),
+            ("sqlite:////", "names the folder /"),
+            ("sqlite:////tmp", "names the folder /tmp"),
+            ("sqlite+aiosqlite:///store.db", "begins with sqlite+aiosqlite://, which cannot"),
+            ("mysql://app@db/x", "begins with mysql://, which cannot"),
+            ("postgresql+psycopg2://app@db/x", "begins with postgresql+psycopg2://, which cannot"),
+            ("app:hunter2@db://x", "begins with another text, which cannot"),
+        ],
+    )
+    def test_a_store_that_would_be_another_one_is_refused(
+        self, load: Load, url: str, found: str
+    ) -> None:
+        message = error_of(load, f'[store]\nurl = "{url}"\n')
+        assert message.startswith(f"store.url: {found}")
+        assert "; " in message, "the fix"
+        assert "hunter2" not in message
+
     @pytest.mark.parametrize("key", ["stream.security.password", "privacy.id_key", "server.token"])
     @pytest.mark.parametrize("value", ["41276634", "[41276634]", '{ "41276634" = 1 }', "41276.634"])
     def test_a_wrong_secret_is_not_quoted(self, load: Load, key: str, value: str) -> None:

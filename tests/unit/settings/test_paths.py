@@ -47,7 +47,7 @@ ca_file = "tls/registry-ca.pem"
 cert_file = "tls/registry.pem"
 key_file = "tls/registry.key"
 [store]
-url = "sqlite:///data/store.db?timeout=5"
+url = "sqlite:///data/store.db"
 [[privacy.id_keys]]
 id = "default"
 key_file = "secrets/id_key"
@@ -141,7 +141,7 @@ class TestOfTheFile:
         settings = site.load(FILES)
         named = re.findall(r'_file = "(.+)"', FILES)
         assert sorted(files(settings)) == sorted(f"{site.conf}/{name}" for name in named)
-        assert settings.store.url == f"sqlite:///{site.conf}/data/store.db?timeout=5"
+        assert settings.store.url == f"sqlite:///{site.conf}/data/store.db"
         server = settings.server
         tokens = [server.token, server.tokens[0].token, server.operations.token]
         tokens += [settings.probes.key, settings.privacy.keys[0].key]
@@ -174,9 +174,6 @@ class TestOfTheFile:
         "url",
         [
             "sqlite:////var/lib/x.db",
-            "sqlite:///:memory:",
-            "sqlite://",
-            "sqlite:///file:x.db?uri=true",
             "postgresql://app@db/slicewatch",
             "postgresql:///slicewatch",
         ],
@@ -210,7 +207,7 @@ class TestOfTheFile:
     def test_a_folder_that_no_url_can_name(self, site: Site) -> None:
         folder = site.conf / "what?"
         folder.mkdir()
-        with pytest.raises(SettingsError, match=r"^store\.url: .* \? in its name"):
+        with pytest.raises(SettingsError, match=r"^store\.url: .* with \? or % in its name"):
             Site(folder, site.work).load("", **KEY)
 
 

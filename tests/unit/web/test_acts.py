@@ -141,6 +141,35 @@ def test_a_page_of_somebody_else_cannot_act(
     assert acts(engine) == []
 
 
+@pytest.mark.parametrize(
+    ("host", "config", "status"),
+    [
+        ("evil.example", OPEN, 403),
+        ("127.0.0.1.evil.example:9095", OPEN, 403),
+        ("[evil", OPEN, 403),
+        ("monitor.example", replace(OPEN, origins=("https://monitor.example",)), 200),
+        ("localhost:1", OPEN, 200),
+        ("[::1]:9095", OPEN, 200),
+        ("prometheus-target.example:9095", replace(OPEN, host="0.0.0.0", insecure=True), 200),
+    ],
+)
+def test_nobody_reads_under_a_name_that_is_not_ours(
+    engine: sa.Engine, host: str, config: HttpConfig, status: int
+) -> None:
+    """Else a page of somebody else reads all that this machine's browser can (DNS rebinding)."""
+    with served_site(engine, SetClock(T0 + HOUR), config=config) as site:
+        for path in ("/", "/overview.csv", "/api/v1/snapshot", "/metrics"):
+            assert site.get(path, Host=host)[0] == status, path
+        assert site.get("/livez", Host=host)[0] == 200, "it says nothing of anybody"
+        if status == 403:
+            assert "set alerting.external_url" in site.get("/", Host=host)[1]
+
+
+def test_a_reader_with_a_token_may_call_us_by_any_name(guarded: ServedSite) -> None:
+    reader = basic(TOKENS["grafana"])
+    assert guarded.get("/metrics", Host="evil.example", Authorization=reader)[0] == 200
+
+
 def test_a_proxy_s_address_is_an_origin_of_ours(engine: sa.Engine) -> None:
     config = replace(GUARDED, origins=("https://monitor.example",))
     with served_site(engine, SetClock(T0 + HOUR), config=config) as site:

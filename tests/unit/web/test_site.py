@@ -20,13 +20,15 @@ from published_lesson import BOTH, T0, full, hidden, lesson
 from served_site import ServedSite, SetClock, publish, served_site
 
 from monitor.core.contract import Metric, State
+from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.snapshot import GroupTable, SliceRow, Snapshot
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, to_datetime
 from monitor.ports import Shard
 from monitor.store import database
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import ownership
-from monitor.web import Limitation, SiteFacts
+from monitor.web import FirstNumbers, Limitation, SiteFacts
+from monitor.web.beginning import beginning
 from monitor.web.openapi import ANSWERS, DOCUMENT
 
 SLICE = "?contract=lesson&group_by=channel&slice=channel%3Dchat"
@@ -62,13 +64,57 @@ def site(engine: sa.Engine, clock: SetClock) -> Iterator[ServedSite]:
         yield site
 
 
-def test_before_anything_is_published_the_page_says_what_it_waits_for(site: ServedSite) -> None:
-    status, page = site.get("/")
-    assert status == 200
-    assert "Nothing has been published yet" in page
-    assert site.json("/api/v1/snapshot")["verdict"]["word"] == "insufficient_support"
-    assert site.get(f"/slice{SLICE}")[0] == site.get(f"/api/v1/slice{SLICE}")[0] == 404
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("query", ["", "?contract=lesson&window=7d&group_by=channel"])
+def test_before_anything_is_published_the_page_says_what_it_waits_for(
+    engine: sa.Engine, site: ServedSite, *, evaluated: bool, query: str
+) -> None:
+    """The first cycle of an evaluator stores a Snapshot whose contracts have no tables."""
+    if evaluated:
+        (table,) = lesson().contracts
+        publish(engine, Snapshot(None, None, (replace(table, windows=()),)), T0)
+    for path in ("/", "/overview.csv", "/versions.csv", "/api/v1/snapshot"):
+        assert site.get(f"{path}{query}")[0] == 200, path
+    assert "No hour of" not in (page := _text(site.get("/")[1]))
+    assert "Nothing is published yet. Arrived so far: no events of decisions and no " in page
+    answer = site.json("/api/v1/snapshot")
+    assert (answer["verdict"]["word"], answer["moment"]) == ("insufficient_support", None)
+    assert answer["beginning"]["waits_for"] in page
+    assert answer["beginning"]["slices_from"] == "2024-10-05T00:10:00Z"
+    for path in ("/slice", "/slice.csv", "/history.csv", "/api/v1/slice", "/api/v1/history"):
+        status, said = site.get(f"{path}{query}")
+        assert (status, "othing is published yet" in said) == (404, True), path
+    for path in ("/reports.csv", "/incidents.csv", "/api/v1/reports", "/api/v1/incidents"):
+        assert site.get(path)[0] == 200, path
+    assert site.get("/report.csv")[0] == site.get("/api/v1/report")[0] == 404, "no week has ended"
     assert "There never was an incident." in site.get("/incidents")[1]
+
+
+@pytest.mark.parametrize(
+    ("newest", "first", "said"),
+    [
+        (None, FirstNumbers(HOUR), "for a first decision that can be read. Rates of all decisions"),
+        (None, FirstNumbers(HOUR), "come 60 minutes later (stream.lateness). Slices by name come"),
+        (None, FirstNumbers(live=False), "that can be read, and for the end of its UTC day."),
+        (T0, FirstNumbers(HOUR), "read to 2024-10-04 10:00 UTC: then come rates of all decisions"),
+        (T0, FirstNumbers(HOUR), "end of the UTC day, at about 2024-10-05 01:00 UTC."),
+        (T0, FirstNumbers(live=False), "partition of decisions is read to 2024-10-05 00:10 UTC: a"),
+    ],
+)
+def test_until_when_follows_from_the_newest_decision(
+    newest: int | None, first: FirstNumbers, said: str
+) -> None:
+    at = None if newest is None else to_datetime(newest)
+    topics = (
+        TopicFacts("decisions", 1, 0, 0, at, 1_300, 7),
+        TopicFacts("labels", 1, 0, 0, at, 0, 0),
+    )
+    found = beginning(Pipeline(topics, at, None), first, T0)
+    assert said in found.waits_for
+    assert found.arrived == (
+        "Arrived so far: up to 1,300 events of decisions and no events of labels; 7 are unreadable"
+        " (slicewatch db dead-letters)."
+    )
 
 
 def test_the_first_line_is_the_verdict_with_the_age_of_the_data(

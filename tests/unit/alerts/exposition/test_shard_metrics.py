@@ -7,8 +7,8 @@ import random
 import pytest
 from prometheus_client import generate_latest
 
-from alerts.exposition.service_metrics import SHOWN_STEP, ServiceMetrics
-from monitor.core.privacy.bands import edges
+from alerts.exposition.service_metrics import ServiceMetrics
+from monitor.core.privacy.bands import SHOWN_STEP, edges
 from monitor.ports import Shard, Tallies
 
 SHARD = Shard("decisions", 0)

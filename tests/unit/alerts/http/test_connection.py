@@ -43,7 +43,7 @@ from alerts.exposition.exporter import TEXT, Exporter
 from alerts.http import HttpConfig, Servers, Timeouts
 from alerts.http.connection import MAX_HEAD
 
-HOST = b"Host: x\r\n"
+HOST = b"Host: localhost\r\n"
 LAST = HOST + b"Connection: close\r\n\r\n"
 ROOT = b"GET / HTTP/1.1\r\n" + HOST
 

@@ -154,7 +154,7 @@ def test_an_error_inside_is_a_500_without_details(
     assert (status, body) == (500, b"500 Internal Server Error\n")
 
 
-@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\nA: "])
+@pytest.mark.parametrize("first", [b"", b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nA: "])
 def test_clients_that_wait_do_not_keep_others_out(start: Start, first: bytes) -> None:
     server = start(slots=4)  # with the real timeouts: nobody is waited for
     waiting = [connect(server) for _ in range(20)]
@@ -172,7 +172,7 @@ def test_a_reader_that_does_not_read_is_ended(start: Start, exporter: Exporter) 
     exporter.body = lambda accept, gzip: (big, TEXT)  # type: ignore[method-assign]
     server = start(slots=1, timeouts=PATIENT)
     with connect(server) as stuck:
-        stuck.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        stuck.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         stuck.recv(1)
         # The only slot is responding: a newcomer waits until it is ended.
         assert b"200 OK" in ask(server, GET)
@@ -187,7 +187,7 @@ def test_readers_that_do_not_read_do_not_keep_others_from_their_turn(
     server = start(answers=2)
     stuck = [connect(server) for _ in range(4)]
     for client in stuck:
-        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         time.sleep(0.05)
 
     assert whole(ask(server, SCRAPE))

@@ -1,0 +1,44 @@
+"""The name that a request calls us by, where nobody shows credentials.
+
+A page of somebody else can make a browser ask this machine under the page's own name (DNS
+rebinding), and then reads the answer. The name is all that tells such a request from ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from monitor.settings.checks import is_loopback
+
+_WHY = (
+    "Forbidden: without a token this port answers to localhost and 127.0.0.1 alone. Behind a proxy,"
+    " set alerting.external_url to the address that browsers use."
+)
+
+
+def check_host(request: Request, origins: Collection[str] = ()) -> None:
+    """Refuse a request that names neither this machine nor a proxy of ours.
+
+    Args:
+        request: of somebody without credentials.
+        origins: where browsers reach us through a proxy.
+
+    Raises:
+        HTTPException: 403, with the reason.
+    """
+    name = _host_name(f"//{request.headers.get('host', '')}")
+    if not is_loopback(name) and name not in map(_host_name, origins):
+        raise HTTPException(HTTPStatus.FORBIDDEN, _WHY)
+
+
+def _host_name(address: str) -> str:
+    """The host of an address; empty where it has none, or is no address."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
