@@ -62,8 +62,9 @@ class IncidentFacts:
         support: lower edge of the band of the slice's support; None where that is not shown.
         window_end: end of what the latest number is of (microseconds); None without a number.
         window_says: whether that number shows the breach.
-        versions: the parts of the router that changed before it, in words; empty where that is not
-            known, or withheld.
+        versions: the parts of the router that changed before it, in words; ``not sent`` or
+            ``not shown`` where a change could not be seen; empty where none is recorded, or where
+            which is not known.
     """
 
     sides: tuple[SideRate, ...] = ()
@@ -101,7 +102,9 @@ _LONGEST_VERSION = 40
 
 
 def _versions(incident: ShownIncident) -> str:
-    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``."""
+    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; else why none."""
+    if incident.versions_changed_at is None and not incident.versions_sent:
+        return "not shown" if incident.versions_sent is None else "not sent"
     return ", ".join(
         f"{one.component} {_version(one.before)} -> {_version(one.after)}"
         for one in incident.versions_changed

@@ -387,7 +387,8 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "as of the end of a block",
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
-        "ShownStage.stage ShownStage.share SliceRow.versions_differ",
+        "ShownStage.stage ShownStage.share SliceRow.versions_differ SliceRow.versions_sent",
+        "ShownIncident.versions_sent",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE,
@@ -637,6 +638,7 @@ _INCIDENTS = (
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
         "IncidentReport.sampling IncidentReport.behind ShownStage.stage ShownStage.share",
+        "IncidentReport.versions_sent",
         "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
         "ComponentChange.after",
     ),

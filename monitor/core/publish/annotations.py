@@ -22,12 +22,13 @@ class Annotation(enum.StrEnum):
 
 
 class Stage(enum.StrEnum):
-    """A stage of the router, in order; NONE is no significant difference."""
+    """A stage of the router, in order."""
 
     EVIDENCE = "evidence"
     SCORE = "score"
     THRESHOLD = "threshold"
-    NONE = "none"
+    UNKNOWN = "unknown"  # the router sends no score for the decisions that make the difference
+    NONE = "none"  # no significant difference
 
 
 class Share(enum.StrEnum):

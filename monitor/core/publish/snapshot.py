@@ -99,8 +99,9 @@ class ShownStage:
     """The stage of the router at which a slice and its reference diverge.
 
     Attributes:
-        stage: NONE where no stage differs significantly.
-        share: the share of the difference it accounts for; None with NONE.
+        stage: NONE where no stage differs significantly; UNKNOWN where the difference is one of
+            decisions without a score.
+        share: the share of the difference it accounts for; None with NONE and UNKNOWN.
     """
 
     stage: Stage
@@ -168,6 +169,8 @@ class SliceRow:
             window alone, and only where that rate is shown of both.
         versions_differ: whether the versions that answer it differ significantly from its
             reference's; None where that is not known. Of the contract's window alone.
+        versions_sent: whether at least k of its decisions name a version; None where its decisions
+            are not shown. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
             contract's window alone, and of closed weeks.
         versions_changed: which versions changed at the last ``version_change`` that is noted,
@@ -191,6 +194,7 @@ class SliceRow:
     versions_differ: bool | None = None
     agreement: ShownAgreement | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
+    versions_sent: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +385,8 @@ class ShownIncident:
             it crossed; None without.
         versions_changed: which they were before and after, sorted by component; empty where that is
             not known yet, or not any more.
+        versions_sent: whether its decisions name versions: without, no change of them can be seen;
+            None where that is not known.
         settings_changed_at: the same of settings.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
@@ -409,6 +415,7 @@ class ShownIncident:
     snapshot: int = 0
     behind: Behind | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
+    versions_sent: bool | None = None
 
 
 class LimitKind(enum.StrEnum):

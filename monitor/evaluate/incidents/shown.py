@@ -167,6 +167,7 @@ class ShownIncidents:
             stage=_stage(place.row, incident.metric),
             versions_changed_at=_version_change(place.row, incident),
             versions_changed=_versions(place.row, incident),
+            versions_sent=place.row.versions_sent,
             resolvable_at=self._resolvable_at(known, place),
             behind=_behind(known, place.row),
         )

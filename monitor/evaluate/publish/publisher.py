@@ -248,7 +248,7 @@ class _ContractMaker:
             table = self.builder.group(pooled, state.left_out_share, shown.findings, labels=labels)
             if not decides:
                 return table
-            table = with_diagnosis(pooled, table, self.builder.coding)
+            table = with_diagnosis(pooled, table, self.builder.coding, contract.k)
 
             def sides(at: int) -> tuple[Pooled, Pooled] | None:
                 return self._around(group, state, shown, counts, at)
