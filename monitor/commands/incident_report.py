@@ -17,11 +17,11 @@ from monitor.core.rates.gap_words import said_of_slice
 
 def table_of(found: Iterable[IncidentReport]) -> Table:
     """A line for each."""
-    names = ("id", "kind", "state", "contract", "metric", "slice", "share", "since", "by")
+    names = ("id", "severity", "state", "contract", "metric", "slice", "share", "since", "by")
     return plain_table(
         names,
         (
-            (str(one.id), one.kind.value, _state(one), one.contract, one.metric.value,
+            (str(one.id), _severity(one), _state(one), one.contract, one.metric.value,
              one.slice, one.share or NONE, moment(one.since), one.by or NONE)
             for one in found
         ),
@@ -38,7 +38,7 @@ def details(one: IncidentReport) -> Table:
 
 
 def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
-    yield "incident", f"{one.id} ({one.kind.value})"
+    yield "incident", f"{one.id} ({_severity(one)})"
     yield "state", _state(one)
     yield "by", one.by or ""
     yield "contract", f"{one.contract}, {one.metric.value}"
@@ -72,6 +72,10 @@ def acts_table(acts: Iterable[ActReport]) -> Table:
             for act in acts
         ),
     )  # fmt: skip
+
+
+def _severity(one: IncidentReport) -> str:
+    return one.severity.value if one.severity else "not known yet"
 
 
 def _state(one: IncidentReport) -> str:

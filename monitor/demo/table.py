@@ -227,7 +227,7 @@ def _number(number: float | None, sign: str = "") -> str:
 def _incident(view: DemoView, one: ShownIncident) -> Text:
     """Notification of an incident, as the terminal shows it."""
     text = Text()
-    text.append(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
+    text.append(f"{one.severity.value.upper()} {one.id}", style="bold white on red")
     text.append(f" {one.metric.value} of {one.slice}", style="bold red")
     if one.latest is not None:
         gap = f"{_number(one.latest.value, sign='+')} {_interval(one.latest, sign='+')}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Severity, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -65,7 +65,8 @@ class IncidentReport:
 
     Attributes:
         id: of the incident.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
+        severity: page or ticket; None where no Snapshot shows it.
         state: open, acknowledged, accepted, closed or resolved.
         by: who said so; None where nobody did.
         outcome: of what is accepted or closed.
@@ -95,6 +96,7 @@ class IncidentReport:
 
     id: int
     kind: IncidentKind
+    severity: Severity | None
     state: Stand
     by: str | None
     outcome: Outcome | None
@@ -137,6 +139,7 @@ def report(
     return IncidentReport(
         id=incident.id,
         kind=incident.kind,
+        severity=shown.severity if shown else None,
         state=how.state,
         by=how.by,
         outcome=how.outcome,
@@ -166,8 +169,8 @@ def report(
 
 
 def _hidden(incident: Incident) -> ShownIncident:
-    kind, metric, since = incident.kind, incident.metric, incident.opened_at
-    return ShownIncident(incident.id, kind, metric, since, "", WITHHELD)
+    about = incident.id, incident.kind, Severity.TICKET, incident.metric, incident.opened_at
+    return ShownIncident(*about, "", WITHHELD)
 
 
 def _value(shown: PublishedValue | None) -> ValueReport | None:

@@ -16,7 +16,15 @@ import msgspec
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Expected, FlipDirection
-from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import (
+    Annotation,
+    Behind,
+    Fault,
+    IncidentKind,
+    Severity,
+    Share,
+    Stage,
+)
 
 WITHHELD = "withheld"
 """In place of the slice of an incident that the guards hide."""
@@ -175,7 +183,7 @@ class SliceRow:
             contract's window alone, and of closed weeks.
         versions_changed: which versions changed at the last ``version_change`` that is noted,
             sorted by component; empty where too few decisions of either are released yet, or none
-            are any more. Of the contract's window alone.
+            are any more. With the contract's window alone, but also of a change before it.
     """
 
     slice: str
@@ -367,7 +375,8 @@ class ShownIncident:
 
     Attributes:
         id: of the incident.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
+        severity: page or ticket: what its alert is sent as.
         metric: of its streams.
         since: event time (microseconds) of the end of the cohort that first crossed; of a ticket,
             the end of its first week.
@@ -397,6 +406,7 @@ class ShownIncident:
 
     id: int
     kind: IncidentKind
+    severity: Severity
     metric: Metric
     since: int
     group_by: str
