@@ -1,7 +1,8 @@
 """Diagnosis of slices: the stage at which they differ from their reference, and versions.
 
-All of it is of the very rows and blocks that the table shows, and only of what it shows: it moves
-when the table does, and a hidden slice says nothing.
+All of it is of the very rows that the table shows, and only of what it shows: it moves when the
+table does, and a hidden slice says nothing. It is of the table's blocks; which versions changed is
+of the released blocks around the change.
 """
 
 from __future__ import annotations
