@@ -39,7 +39,7 @@ _METRIC = Variable(
 """Those with a limit; TPR comes first."""
 _ROW = ("metric", "group_by", "slice")
 _INCIDENT = ("metric", "incident")
-_ABOUT = (*_INCIDENT, "kind", "state", "group_by", "slice", "behind", "stage", "window_says")
+_ABOUT = (*_INCIDENT, "severity", "state", "group_by", "slice", "behind", "stage", "window_says")
 _PERIOD = ("group_by", "window", "kind")
 
 
@@ -79,7 +79,7 @@ _INCIDENTS = Panel(
     height=7,
     columns=(
         Column("incident", "incident", width=80),
-        Column("kind", "kind", width=80),
+        Column("severity", "severity", width=80),
         Column("state", "state", width=110),
         Column("metric", "metric", width=90),
         Column("group_by", "group_by"),

@@ -166,7 +166,7 @@ INCIDENT_INFO = _family(
     "incident_info",
     Rule.PAGE,
     (
-        *(*INCIDENT, "kind", "state", "group_by", "slice", "share"),
+        *(*INCIDENT, "kind", "severity", "state", "group_by", "slice", "share"),
         *("stage", "sampling", "snapshot", "behind", "window_says", "versions"),
     ),
 )
@@ -174,7 +174,9 @@ INHERITED = _family("incident_inherited_info", Rule.PAGE, (*INCIDENT, "slice"))
 INCIDENT_SINCE = _family("incident_since_timestamp_seconds", Rule.PAGE, INCIDENT)
 INCIDENT_FIRST = _interval("incident_first", INCIDENT)
 INCIDENT_LATEST = _interval("incident_latest", INCIDENT)
-INCIDENT_RATE = _family("incident_rate_ratio", Rule.RELEASED_RATE, (*INCIDENT, "side", "slice"))
+INCIDENT_RATE = _family(
+    "incident_rate_ratio", Rule.RELEASED_RATE, (*INCIDENT, "side", "slice", "bound")
+)
 INCIDENT_RELATIVE = _family("incident_relative_rate_ratio", Rule.RELEASED_RATE, INCIDENT)
 INCIDENT_LIMIT = _family("incident_limit_ratio", Rule.DECLARED, (*INCIDENT, "limit"))
 INCIDENT_SUPPORT = _family("incident_support_band", Rule.BAND, INCIDENT)

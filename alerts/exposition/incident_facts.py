@@ -6,8 +6,9 @@ Nothing here is known that the tables do not show: an incident whose slice is wi
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.annotations import Behind
@@ -31,8 +32,9 @@ class WindowSays(enum.StrEnum):
 
     NOTHING_YET = "nothing_yet"  # it ends before the breach was found
     WITHIN_LIMIT = "within_limit"  # it also holds days from before the breach, which outweigh it
+    UNSURE = "unsure"  # its interval reaches within the limit; the test rests on more than it
     OUTSIDE_LIMIT = "outside_limit"
-    UNKNOWN = ""  # the number is withheld or coded
+    UNKNOWN = ""  # nothing of it is shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,13 @@ class SideRate:
         side: ``slice`` or ``reference``.
         slice: slice text, or ``complement``; ``""`` is the total.
         rate: as the tables show it.
+        bound: ``at_least`` or ``at_most`` where the tables show no more than that; else empty.
     """
 
     side: str
     slice: str
     rate: float
+    bound: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,9 @@ class IncidentFacts:
         support: lower edge of the band of the slice's support; None where that is not shown.
         window_end: end of what the latest number is of (microseconds); None without a number.
         window_says: whether that number shows the breach.
-        versions: the parts of the router that changed before it, in words; empty where that is not
-            known, or withheld.
+        versions: the parts of the router that changed before it, in words; ``not sent`` or
+            ``not shown`` where a change could not be seen; empty where none is recorded, or where
+            which is not known.
     """
 
     sides: tuple[SideRate, ...] = ()
@@ -91,7 +96,7 @@ class IncidentFacts:
             own,
             rate.support if rate else None,
             latest.at,
-            _window_says(table, incident, latest, relative),
+            _window_says(table, incident, latest, gap),
             versions,
         )
 
@@ -101,7 +106,9 @@ _LONGEST_VERSION = 40
 
 
 def _versions(incident: ShownIncident) -> str:
-    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``."""
+    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; else why none."""
+    if incident.versions_changed_at is None and not incident.versions_changed:
+        return {None: "not shown", False: "not sent", True: ""}[incident.versions_sent]
     return ", ".join(
         f"{one.component} {_version(one.before)} -> {_version(one.after)}"
         for one in incident.versions_changed
@@ -131,20 +138,53 @@ def _rate(rows: Mapping[str, SliceRow], name: str, metric: Metric) -> ShownRate 
 def _sides(
     incident: ShownIncident, rows: Mapping[str, SliceRow], rate: ShownRate | None
 ) -> Iterator[SideRate]:
+    if rate is None:
+        return
+    yield _side("slice", incident.slice, rate)
+    gap = rows[incident.slice].gaps.get(incident.metric)
+    if incident.behind is Behind.LEVEL or gap is None:
+        return
+    other = _reference(rows, incident, rate, gap)
+    if other is not None:
+        yield _side("reference", gap.reference, other)
+
+
+def _side(side: str, name: str, rate: ShownRate) -> SideRate:
+    if rate.at_least is not None:
+        return SideRate(side, name, rate.at_least, "at_least")
+    if rate.at_most is not None:
+        return SideRate(side, name, rate.at_most, "at_most")
+    return SideRate(side, name, rate.value or 0.0)
+
+
+def _reference(
+    rows: Mapping[str, SliceRow], incident: ShownIncident, rate: ShownRate, gap: ShownGap
+) -> ShownRate | None:
+    """The rate that a slice is compared with; of all others it follows from what is shown."""
     metric = incident.metric
-    if rate is None or rate.value is None:
-        return
-    yield SideRate("slice", incident.slice, rate.value)
-    gap = rows[incident.slice].gaps.get(metric)
-    if incident.behind is Behind.LEVEL or gap is None or gap.value is None:
-        return
-    if gap.reference == COMPLEMENT:
-        less = metric in HARMED_BY_LESS
-        yield SideRate("reference", COMPLEMENT, rate.value + (gap.value if less else -gap.value))
-        return
-    other = _rate(rows, gap.reference, metric)
-    if other is not None and other.value is not None:
-        yield SideRate("reference", gap.reference, other.value)
+    if gap.reference != COMPLEMENT:
+        return _rate(rows, gap.reference, metric)
+    if rate.value is not None and gap.value is not None:
+        harm = gap.value if metric in HARMED_BY_LESS else -gap.value
+        return replace(rate, value=rate.value + harm)
+    return _of_all([row.rates.get(metric) for name, row in rows.items() if name != incident.slice])
+
+
+def _of_all(rates: Sequence[ShownRate | None]) -> ShownRate | None:
+    """Rate of several rows together, of which no more is known than that it is beyond no row's."""
+    known = [rate for rate in rates if rate is not None]
+    if not known or len(known) < len(rates):
+        return None
+    if len(known) == 1:
+        return known[0]
+    nothing = ShownRate(None, None, None, 0)
+    highest = [rate.at_most if rate.value is None else rate.value for rate in known]
+    lowest = [rate.at_least if rate.value is None else rate.value for rate in known]
+    if None not in highest:
+        return replace(nothing, at_most=max(high for high in highest if high is not None))
+    if None not in lowest:
+        return replace(nothing, at_least=min(low for low in lowest if low is not None))
+    return None
 
 
 def _relative(table: ContractTable, incident: ShownIncident, gap: ShownGap | None) -> float | None:
@@ -158,24 +198,47 @@ def _relative(table: ContractTable, incident: ShownIncident, gap: ShownGap | Non
 
 
 def _window_says(
-    table: ContractTable, incident: ShownIncident, latest: PublishedValue, relative: float | None
+    table: ContractTable, incident: ShownIncident, latest: PublishedValue, gap: ShownGap | None
 ) -> WindowSays:
     if latest.at < incident.since:
         return WindowSays.NOTHING_YET
-    if latest.value is None:
+    if latest.lower is None or latest.upper is None:
         return WindowSays.UNKNOWN
     limits = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    inside = _within(limits, incident.behind, latest.value)
-    inside &= relative is None or relative >= limits[LimitKind.MIN_RATIO] - _SLACK
-    return WindowSays.WITHIN_LIMIT if inside else WindowSays.OUTSIDE_LIMIT
+    allowed = _allowed(limits, incident.behind)
+    ratio = gap if incident.behind is not Behind.LEVEL and LimitKind.MIN_RATIO in limits else None
+    least = limits.get(LimitKind.MIN_RATIO, 0.0)
+    value = latest.value
+    if value is not None and _meets(allowed, value, value) and _ratio_kept(ratio, least):
+        return WindowSays.WITHIN_LIMIT
+    unsure = _meets(allowed, latest.lower, latest.upper) and _ratio_may_be_kept(ratio, least)
+    return WindowSays.UNSURE if unsure else WindowSays.OUTSIDE_LIMIT
 
 
-def _within(limits: Mapping[LimitKind, float], behind: Behind | None, value: float) -> bool:
+def _allowed(limits: Mapping[LimitKind, float], behind: Behind | None) -> tuple[float, float]:
+    """Lowest and highest value that keep the limits."""
     if behind is Behind.LEVEL:
-        lowest = limits.get(LimitKind.MIN_LEVEL, 0.0)
-        highest = limits.get(LimitKind.MAX_LEVEL, 1.0)
-        return lowest - _SLACK <= value <= highest + _SLACK
-    return abs(value) <= limits.get(LimitKind.MAX_GAP, 1.0) + _SLACK
+        return limits.get(LimitKind.MIN_LEVEL, 0.0), limits.get(LimitKind.MAX_LEVEL, 1.0)
+    highest = limits.get(LimitKind.MAX_GAP, 1.0)
+    return -highest, highest
+
+
+def _meets(allowed: tuple[float, float], lower: float, upper: float) -> bool:
+    """Return True when some value between two bounds is allowed."""
+    return lower <= allowed[1] + _SLACK and upper >= allowed[0] - _SLACK
+
+
+def _ratio_kept(gap: ShownGap | None, least: float) -> bool:
+    if gap is None or gap.ratio is None:
+        return True
+    return _meets((least, 1 / least), gap.ratio, gap.ratio)
+
+
+def _ratio_may_be_kept(gap: ShownGap | None, least: float) -> bool:
+    if gap is None or gap.ratio_lower is None:
+        return _ratio_kept(gap, least)
+    upper = math.inf if gap.ratio_upper is None else gap.ratio_upper
+    return _meets((least, 1 / least), gap.ratio_lower, upper)
 
 
 def _own_limits(table: ContractTable, incident: ShownIncident) -> dict[LimitKind, float]:

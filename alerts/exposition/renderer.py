@@ -222,12 +222,13 @@ class _About(Samples):
         which = (table.contract, one.metric.value, str(one.id))
         accepted = one.accepted_until is not None
         facts = IncidentFacts.of(table, one)
-        if one.kind is IncidentKind.PAGE:
+        if one.kind is IncidentKind.BREACH:
             self.put(catalogue.PAGING, not accepted, *which, role_of(one.metric, table.primary))
         else:
             self.put(catalogue.TICKET, not accepted, *which)
         about = (
             one.kind.value,
+            one.severity.value,
             "accepted" if accepted else "acknowledged" if one.acknowledged else "open",
             one.group_by,
             one.slice,
@@ -249,7 +250,8 @@ class _About(Samples):
             if shown is not None:
                 self.add_interval(interval, label_text(catalogue.INCIDENT, which), shown)
         for known in facts.sides:
-            self.put(catalogue.INCIDENT_RATE, known.rate, *which, known.side, known.slice)
+            side = (known.side, known.slice, known.bound)
+            self.put(catalogue.INCIDENT_RATE, known.rate, *which, *side)
         self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *which)
         for kind, limit in facts.own_limits.items():
             self.put(catalogue.INCIDENT_LIMIT, limit, *which, kind.value)

@@ -19,7 +19,7 @@ from monitor.commands.options import instant, settings_option
 from monitor.commands.working import working
 from monitor.composition import backtest_policy
 from monitor.core.plain_text import LONGEST_NAME
-from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.annotations import Severity
 from monitor.core.publish.backtests import Backtest, BacktestIncident
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.release import Release
@@ -121,8 +121,8 @@ def _print(found: Backtest) -> None:
     click.echo("; ".join([hours, *apart]))
     for one in found.incidents:
         click.echo(_line(one))
-    kinds = [one.kind for one in found.incidents]
-    pages, tickets = kinds.count(IncidentKind.PAGE), kinds.count(IncidentKind.TICKET)
+    sent = [one.severity for one in found.incidents]
+    pages, tickets = sent.count(Severity.PAGE), sent.count(Severity.TICKET)
     click.echo(f"{pages} page{'s' * (pages != 1)}, {tickets} ticket{'s' * (tickets != 1)}")
     if any(one.slice == WITHHELD for one in found.incidents):
         click.echo("withheld: no published table shows that slice and rate of that contract")
@@ -132,7 +132,7 @@ def _line(one: BacktestIncident) -> str:
     name = "slice withheld" if one.slice == WITHHELD else slice_name(one.slice)
     ended = "not resolved" if one.resolved is None else f"resolved {_date(one.resolved)}"
     what = f"{one.contract}  {one.metric.value}  {name}"
-    return f"{one.kind.value:<6} {_date(one.since)}  {what}  ({ended})"
+    return f"{one.severity.value:<6} {_date(one.since)}  {what}  ({ended})"
 
 
 def _date(at: int) -> str:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.commands.console import NONE, moment, plain_table
-from monitor.core.publish.annotations import Behind
+from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.incident_reports import ActReport, IncidentReport, ValueReport
 from monitor.core.publish.snapshot import ShownStage
 from monitor.core.rates.gap_words import said_of_slice
@@ -17,11 +17,11 @@ from monitor.core.rates.gap_words import said_of_slice
 
 def table_of(found: Iterable[IncidentReport]) -> Table:
     """A line for each."""
-    names = ("id", "kind", "state", "contract", "metric", "slice", "share", "since", "by")
+    names = ("id", "severity", "state", "contract", "metric", "slice", "share", "since", "by")
     return plain_table(
         names,
         (
-            (str(one.id), one.kind.value, _state(one), one.contract, one.metric.value,
+            (str(one.id), _severity(one), _state(one), one.contract, one.metric.value,
              one.slice, one.share or NONE, moment(one.since), one.by or NONE)
             for one in found
         ),
@@ -38,7 +38,7 @@ def details(one: IncidentReport) -> Table:
 
 
 def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
-    yield "incident", f"{one.id} ({one.kind.value})"
+    yield "incident", f"{one.id} ({_severity(one)})"
     yield "state", _state(one)
     yield "by", one.by or ""
     yield "contract", f"{one.contract}, {one.metric.value}"
@@ -52,7 +52,7 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "shown first", _value_text(one.first, one.behind)
     yield "shown last", _value_text(one.latest, one.behind)
     yield "stage", _stage(one.stage)
-    yield "versions changed", _optional(one.versions_changed_at)
+    yield "versions changed", _optional(one.versions_changed_at) or _no_versions(one)
     for change in one.versions_changed:
         yield f"  {change.component}", f"{change.before or NONE} -> {change.after or NONE}"
     yield "settings changed", _optional(one.settings_changed_at)
@@ -72,6 +72,10 @@ def acts_table(acts: Iterable[ActReport]) -> Table:
             for act in acts
         ),
     )  # fmt: skip
+
+
+def _severity(one: IncidentReport) -> str:
+    return one.severity.value if one.severity else "not known yet"
 
 
 def _state(one: IncidentReport) -> str:
@@ -106,7 +110,16 @@ def _number(bound: float | None, sign: str) -> str:
 def _stage(stage: ShownStage | None) -> str:
     if stage is None:
         return ""
+    if stage.stage is Stage.UNKNOWN:
+        return "unknown: the router sends no score"
     return stage.stage.value if stage.share is None else f"{stage.stage.value}, {stage.share.value}"
+
+
+def _no_versions(one: IncidentReport) -> str:
+    """Reason why no change of versions is told, where that is known."""
+    if one.versions_changed_at is not None or one.versions_sent is not False:
+        return ""
+    return "unknown: the router sends no versions"
 
 
 def _optional(at: datetime | None) -> str:

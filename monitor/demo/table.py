@@ -18,7 +18,7 @@ from rich.text import Text
 
 from monitor.core.contract import State
 from monitor.core.counts.cells import OTHER
-from monitor.core.publish.annotations import Behind
+from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
 from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window
@@ -227,7 +227,7 @@ def _number(number: float | None, sign: str = "") -> str:
 def _incident(view: DemoView, one: ShownIncident) -> Text:
     """Notification of an incident, as the terminal shows it."""
     text = Text()
-    text.append(f"{one.kind.value.upper()} {one.id}", style="bold white on red")
+    text.append(f"{one.severity.value.upper()} {one.id}", style="bold white on red")
     text.append(f" {one.metric.value} of {one.slice}", style="bold red")
     if one.latest is not None:
         gap = f"{_number(one.latest.value, sign='+')} {_interval(one.latest, sign='+')}"
@@ -239,7 +239,7 @@ def _incident(view: DemoView, one: ShownIncident) -> Text:
 def _about(view: DemoView, one: ShownIncident) -> Iterator[str]:
     if one.share is not None:
         yield f"{one.share.value} of the excess"
-    if one.stage is not None and one.stage.share is not None:
+    if one.stage is not None and one.stage.stage is not Stage.NONE:
         yield f"stage: {one.stage.stage.value}"
     shown_at = view.watch.incidents.get(one.id)
     when = "" if shown_at is None else f", told after {shown_at:.0f} s"

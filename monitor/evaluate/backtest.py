@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from monitor.core.contract import Contract
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.counts.completeness import CohortState
+from monitor.core.publish.annotations import severity_of
 from monitor.core.publish.backtests import Backtest, BacktestIncident
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import WITHHELD
@@ -168,7 +169,7 @@ def backtest(
         hours=len(hours),
         left_out=sum(state is not CohortState.CONSUMED for _, state, _ in hours),
         bulk=sum(not live for *_, live in hours),
-        incidents=tuple(_told(one, shown) for one in found),
+        incidents=tuple(_told(one, shown, policy) for one in found),
     )
 
 
@@ -219,12 +220,13 @@ def _fresh(policy: BacktestPolicy) -> Incidents:
     return Incidents(detection, policy.eras, IncidentBook())
 
 
-def _told(one: Incident, shown: Collection[ShownCell]) -> BacktestIncident:
+def _told(one: Incident, shown: Collection[ShownCell], policy: BacktestPolicy) -> BacktestIncident:
+    (contract,) = (known for known in policy.contracts if known.name == one.contract)
     visible = one.slice is not None and (
         (one.contract, one.group_by or "", one.slice, one.metric) in shown
     )
     return BacktestIncident(
-        kind=one.kind,
+        severity=severity_of(one.kind, contract.role(one.metric)),
         contract=one.contract,
         metric=one.metric,
         group_by=(one.group_by or "") if visible else "",

@@ -140,7 +140,7 @@ def incidents(report: WeeklyReport) -> Section:
     rows = (
         (
             TableCell(str(one.id), link=f"/incidents/{one.id}"),
-            one.kind.value,
+            one.severity.value if one.severity else NONE,
             one.contract,
             one.metric.value,
             slice_name(one.slice),

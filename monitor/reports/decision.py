@@ -126,10 +126,10 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 
 def _pages(release: Release) -> Requirement:
-    pages = [one for one in release.incidents if one.kind is IncidentKind.PAGE]
-    open_ = [f"{one.id}" for one in pages if one.state not in _OVER]
+    breaches = [one for one in release.incidents if one.kind is IncidentKind.BREACH]
+    open_ = [f"{one.id}" for one in breaches if one.state not in _OVER]
     if open_:
         why = f"without an outcome: {', '.join(open_)}"
     else:
-        why = f"{len(pages)} in the week, none without one" if pages else "there was none"
-    return Requirement("every page of the week has an outcome", not open_, why)
+        why = f"{len(breaches)} in the week, none without one" if breaches else "there was none"
+    return Requirement("every breach of the week has an outcome", not open_, why)

@@ -115,7 +115,8 @@ class StandingIncident:
         id: of the incident.
         contract: name.
         metric: of its streams.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
+        severity: page or ticket: what its alert is sent as.
         slice: slice text, or ``withheld``; empty for all decisions.
         since: event time.
         acknowledged: whether somebody has said to look after it.
@@ -127,6 +128,7 @@ class StandingIncident:
     contract: str
     metric: Metric
     kind: str
+    severity: str
     slice: str
     since: datetime
     acknowledged: bool

@@ -50,9 +50,11 @@ def of_page(
         return Headline(Verdict.INSUFFICIENT_SUPPORT, NOTHING_YET)
     verdicts = [Verdict(one.verdict.word) for one in contracts]
     worst = overall(verdicts)
-    pages = [one for one in incidents if one.kind == IncidentKind.PAGE and not one.accepted_until]
-    if pages and worst is not Verdict.FAIL:
-        return Headline(Verdict.FAIL, f"{_open(len(pages))}: {pages[0].sentence}.")
+    breaches = [
+        one for one in incidents if one.kind == IncidentKind.BREACH and not one.accepted_until
+    ]
+    if breaches and worst is not Verdict.FAIL:
+        return Headline(Verdict.FAIL, f"{_open(len(breaches))}: {breaches[0].sentence}.")
     if outdated and worst is Verdict.PASS:
         why = EVALUATOR_BEHIND if newer else NOTHING_NEWER
         return Headline(Verdict.INSUFFICIENT_SUPPORT, why)
@@ -78,6 +80,7 @@ def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
                 contract=table.contract,
                 metric=one.metric,
                 kind=one.kind.value,
+                severity=one.severity.value,
                 slice=one.slice,
                 since=to_datetime(one.since),
                 acknowledged=one.acknowledged,

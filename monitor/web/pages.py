@@ -199,7 +199,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "rate": words.rate_text,
         "gap": words.gap_text,
         "slice": slice_name,
-        "kind": words.kind_text,
+        "severity": words.severity_text,
         "stage": words.stage_text,
         "point_rate": _point_rate,
         "point_gap": _point_gap,

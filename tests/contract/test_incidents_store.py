@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.annotations import IncidentKind, Outcome, Share, Stage
+from monitor.core.publish.annotations import IncidentKind, Outcome, Severity, Share, Stage
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -69,14 +69,14 @@ CONFIRMED = Closing(Outcome.CONFIRMED)
 
 def page(number: int, *crossings: int, of: Stream = CHAT) -> Incident:
     return Incident(
-        number, IncidentKind.PAGE, of.contract, of.metric, T0, NOW, of.group_by, of.slice,
+        number, IncidentKind.BREACH, of.contract, of.metric, T0, NOW, of.group_by, of.slice,
         crossings=crossings,
     )  # fmt: skip
 
 
 def ticket(number: int, *streams: Stream) -> Incident:
     keys = tuple(sorted(stream.key for stream in streams))
-    return replace(page(number, of=streams[0]), kind=IncidentKind.TICKET, streams=keys)
+    return replace(page(number, of=streams[0]), kind=IncidentKind.LISTED, streams=keys)
 
 
 def crossings(*streams: Stream) -> DetectionChange:
@@ -162,7 +162,7 @@ def test_what_changes_while_it_stands_is_written(engine: sa.Engine, store: Evalu
 def test_identity_and_opening_never_change(engine: sa.Engine, store: EvaluatorStore) -> None:
     change(store, page(1, 1), detection=crossings(CHAT))
     other = replace(
-        page(1, 1), kind=IncidentKind.TICKET, contract="another", metric=Metric.FPR, opened_at=0,
+        page(1, 1), kind=IncidentKind.LISTED, contract="another", metric=Metric.FPR, opened_at=0,
         opened_wall=0, snapshot=77,
     )  # fmt: skip
     change(store, changed=(other,))
@@ -193,7 +193,8 @@ def shown(number: int, of: Stream = CHAT, text: str | None = None) -> ShownIncid
     group_by, slice_ = (of.group_by, of.slice) if text is None else ("", text)
     inherited = (FAX.slice, PLAIN.slice)
     return ShownIncident(
-        number, IncidentKind.PAGE, of.metric, T0, group_by, slice_, Share.MOST, inherited,
+        number, IncidentKind.BREACH, Severity.PAGE, of.metric, T0, group_by, slice_, Share.MOST,
+        inherited,
         first=SHOWN, latest=SHOWN, stage=ShownStage(Stage.SCORE, Share.MOST),
     )  # fmt: skip
 

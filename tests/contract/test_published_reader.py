@@ -13,7 +13,7 @@ from served_site import TOPICS, publish
 
 from monitor.core.contract import Metric, State
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.annotations import IncidentKind, Outcome
+from monitor.core.publish.annotations import IncidentKind, Outcome, Severity
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incidents import Incident, Stand
 from monitor.core.publish.snapshot import (
@@ -115,7 +115,7 @@ def _with_version(snapshot: Snapshot, version: str) -> Snapshot:
 
 def incident(number: int) -> Incident:
     return Incident(
-        *(number, IncidentKind.PAGE, "lesson", Metric.TPR, T0 - DAY, NOW, "channel"),
+        *(number, IncidentKind.BREACH, "lesson", Metric.TPR, T0 - DAY, NOW, "channel"),
         "channel=email",
     )
 
@@ -123,7 +123,7 @@ def incident(number: int) -> Incident:
 def with_incident(number: int, slice_: str) -> Snapshot:
     snapshot = lesson(*BOTH)
     shown = ShownIncident(
-        *(number, IncidentKind.PAGE, Metric.TPR, T0 - DAY),
+        *(number, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, T0 - DAY),
         "" if slice_ == WITHHELD else "channel",
         slice_,
     )

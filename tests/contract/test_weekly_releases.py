@@ -11,7 +11,7 @@ from published_lesson import BOTH, full, lesson
 
 from monitor.core.contract import Metric
 from monitor.core.publish.act_input import ActInput, Closing
-from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome, Severity
 from monitor.core.publish.incidents import Incident, Stand
 from monitor.core.publish.release import (
     Release,
@@ -45,7 +45,16 @@ WEEK = IsoWeek.named("2024-W40")
 NOW = WEEK.end + DAY
 WHO = ActInput("A. Person", "seen")
 CHAT = ReleasedIncident(
-    *(1, IncidentKind.PAGE, "lesson", Metric.TPR, "channel", "channel=chat", WEEK.start),
+    *(
+        1,
+        IncidentKind.BREACH,
+        Severity.PAGE,
+        "lesson",
+        Metric.TPR,
+        "channel",
+        "channel=chat",
+        WEEK.start,
+    ),
     *(Stand.OPEN, None, None),
 )
 FOUND = ReleasedFinding("lesson", "channel", "channel=chat", Annotation.DRIFT, Metric.TPR, WEEK.end)
@@ -163,7 +172,7 @@ def test_incidents_of_a_week_are_those_open_in_it_as_snapshots_showed_them(
 ) -> None:
     def page(number: int, since: int, resolved: int | None) -> Incident:
         return Incident(
-            number, IncidentKind.PAGE, "lesson", Metric.TPR, since, NOW, "channel", "channel=fax",
+            number, IncidentKind.BREACH, "lesson", Metric.TPR, since, NOW, "channel", "channel=fax",
             crossings=(number,), resolved_at=resolved,
         )  # fmt: skip
 

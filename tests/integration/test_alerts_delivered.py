@@ -17,7 +17,7 @@ from notified import Chain, chain, untold
 from alerts.rules import alerts, runbook
 from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import Expected, FlipCause, FlipDirection
-from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
 from monitor.core.publish.snapshot import (
     ComponentChange,
     ContractTable,
@@ -42,7 +42,7 @@ AT = 1_780_308_000 * 1_000_000
 BREACH = "SlicewatchTprBreach"
 FLIPS, RATE, OVERDUE = "SlicewatchProbeFlips", "SlicewatchPairFlipRate", "SlicewatchProbesOverdue"
 NAMED = ShownIncident(
-    *(7, IncidentKind.PAGE, Metric.TPR, AT, "channel", "channel=chat", Share.MOST),
+    *(7, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, AT, "channel", "channel=chat", Share.MOST),
     inherited=("channel=chat,variety=a",),
     first=PublishedValue(0.3, 0.24, 0.36, AT),
     latest=PublishedValue(0.31, 0.25, 0.37, AT + HOUR),
@@ -57,7 +57,7 @@ NAMED = ShownIncident(
     snapshot=12,
     behind=Behind.SLICE,
 )
-HIDDEN = ShownIncident(8, IncidentKind.PAGE, Metric.TPR, AT + HOUR, "", "withheld")
+HIDDEN = ShownIncident(8, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, AT + HOUR, "", "withheld")
 SEEN = replace(
     HIDDEN,
     group_by="channel",

@@ -19,6 +19,8 @@ from releasing import MARGIN, Releasing, instants
 from repaired import WORSE, repaired, site
 
 from monitor.commands.backtest import command
+from monitor.core.contract import Metric, role_of
+from monitor.core.publish.annotations import severity_of
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings import load
@@ -56,7 +58,7 @@ def tried(made: Releasing, *arguments: str) -> Any:
 
 
 def pages(found: Any) -> list[dict[str, Any]]:
-    return [one for one in found["incidents"] if one["kind"] == "page"]
+    return [one for one in found["incidents"] if one["severity"] == "page"]
 
 
 def day(at: int) -> int:
@@ -77,15 +79,16 @@ def test_its_own_contract_comes_to_exactly_what_was_sent(lived: Releasing) -> No
     with lived.engine.connect() as connection:
         sent = read_incidents(connection, resolved=True)
     assert {(one.kind.value, one.metric.value, one.slice) for one in sent} >= {
-        ("page", "tpr", WORSE)
+        ("breach", "tpr", WORSE)
     }
     before = contents(lived)
     found = tried(lived)
     assert [
-        (one["kind"], one["metric"], one["slice"], one["since"], one["resolved"])
+        (one["severity"], one["metric"], one["slice"], one["since"], one["resolved"])
         for one in found["incidents"]
     ] == [
-        (one.kind.value, one.metric.value, one.slice, day(one.opened_at),
+        (severity_of(one.kind, role_of(one.metric, Metric.TPR)).value, one.metric.value,
+         one.slice, day(one.opened_at),
          None if one.resolved_at is None else day(one.resolved_at))
         for one in sent
     ]  # fmt: skip

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from adversary.service import settings_text
 from adversary.worlds import DAY, HOUR, SECOND, START
 from releasing import Releasing, instants
 from repaired import (
@@ -150,6 +151,18 @@ def test_which_versions_changed_is_named_of_released_decisions_and_of_that_slice
     assert {other.versions_changed for t in shown for other in t.rows if other.slice != WORSE} == {
         ()
     }
+
+
+def test_a_change_that_the_window_has_passed_is_still_named(tmp_path: Path) -> None:
+    """Of 24 hours, four days later."""
+    text = settings_text(WORLD, exact=False).replace('window = "7d"', 'window = "24h"')
+    with Releasing(WORLD, tmp_path, text.replace('clock = "history"', 'clock = "live"')) as one:
+        for now in instants(WORLD, 12 * HOUR, END):
+            one.until(now)
+        newest = tables(one.snapshots())[-1]
+    assert newest.decisions is not None
+    assert newest.decisions.start > RELEASE + DAY
+    assert row(newest).versions_changed == (ComponentChange("router", "1", "2"),)
 
 
 def test_the_page_says_how_often_and_when_last(alone: Releasing, shown: list[GroupTable]) -> None:

@@ -19,7 +19,7 @@ from pipeline import SETTINGS, Pipeline
 
 from monitor.cli import cli
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Severity, Share, Stage
 from monitor.core.publish.incidents import Act, Incident
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -43,18 +43,18 @@ T0 = to_micros(datetime(2026, 6, 1, 10, tzinfo=UTC))
 SECRET = "language_variety=conversational"
 SHOWN = "channel=chat"
 OPENED = Incident(
-    1, IncidentKind.PAGE, "synthetic", Metric.TPR, T0, T0 + HOUR, "language_variety", SECRET,
+    1, IncidentKind.BREACH, "synthetic", Metric.TPR, T0, T0 + HOUR, "language_variety", SECRET,
     share=Share.MOST, first=PublishedValue(0.77, 0.66, 0.88, T0), crossings=(1,),
 )  # fmt: skip
 SECOND = replace(OPENED, id=2, group_by="channel", slice=SHOWN, crossings=(2,))
 VISIBLE = ShownIncident(
-    2, IncidentKind.PAGE, Metric.TPR, T0, "channel", SHOWN, Share.ABOUT_HALF,
+    2, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, T0, "channel", SHOWN, Share.ABOUT_HALF,
     ("channel=chat,language_variety=formal",), first=PublishedValue(0.22, 0.15, 0.29, T0),
     latest=PublishedValue(None, None, 0.31, T0 + DAY), stage=ShownStage(Stage.SCORE, Share.MOST),
     versions_changed_at=T0 - 5 * HOUR, sampling="5 % of what is served", resolvable_at=T0 + 9 * DAY,
     behind=Behind.SLICE, versions_changed=(ComponentChange("policy", "p1", "p2"),),
 )  # fmt: skip
-HIDDEN = ShownIncident(1, IncidentKind.PAGE, Metric.TPR, T0, "", WITHHELD)
+HIDDEN = ShownIncident(1, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, T0, "", WITHHELD)
 BY = ("--by", "triage team")
 
 

@@ -26,7 +26,7 @@ def snapshots(one: Releasing) -> list[Snapshot]:
 
 def pages(snapshot: Snapshot) -> list[ShownIncident]:
     (table,) = snapshot.contracts
-    return [one for one in table.incidents if one.kind is IncidentKind.PAGE and one.metric is TPR]
+    return [one for one in table.incidents if one.kind is IncidentKind.BREACH and one.metric is TPR]
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,7 @@ def operate(engine: Engine) -> None:
     with reading(engine) as connection:
         assert excluded_spans(connection) == (bad.span,)
     assert lift_exclusion(engine, 1, 0).lifted_at == 0
-    of_metric = (IncidentKind.PAGE, "replies", Metric.TPR)
+    of_metric = (IncidentKind.BREACH, "replies", Metric.TPR)
     cause = Incident(1, *of_metric, slowest, 0, "channel", "channel=chat", crossings=(1,))
     with writing(engine) as connection:
         write_incidents(connection, IncidentChange([cause]))

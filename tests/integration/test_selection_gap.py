@@ -164,7 +164,7 @@ def test_it_pages_on_the_day_also_where_labels_come_five_days_later(tmp_path: Pa
                 with pipeline.engine.connect() as connection:
                     assert connection.execute(sa.text("SELECT hour FROM cohort")).all() == []
                 (incident,) = incidents(pipeline)
-                assert (incident.metric, incident.kind) == (Metric.SELECTION, IncidentKind.PAGE)
+                assert (incident.metric, incident.kind) == (Metric.SELECTION, IncidentKind.BREACH)
                 assert incident.slice in ("channel=chat", "channel=email")
                 assert incident.resolved_at is None
             evaluator.release_lease()

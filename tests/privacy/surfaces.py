@@ -362,7 +362,8 @@ _SNAPSHOT = (
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.PAGE, "an incident comes with the cohort that crosses",
-        "ShownIncident.id ShownIncident.kind ShownIncident.metric ShownIncident.since",
+        "ShownIncident.id ShownIncident.kind ShownIncident.severity ShownIncident.metric",
+        "ShownIncident.since",
         "ShownIncident.snapshot",
     ),
     *rows_for(
@@ -387,7 +388,8 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "as of the end of a block",
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
-        "ShownStage.stage ShownStage.share SliceRow.versions_differ",
+        "ShownStage.stage ShownStage.share SliceRow.versions_differ SliceRow.versions_sent",
+        "ShownIncident.versions_sent",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE,
@@ -622,7 +624,8 @@ _AS_SHOWN = "as a Snapshot shows it: of what stands the newest one, of what is o
 _INCIDENTS = (
     *rows_for(
         Surface.INCIDENT, Rule.PAGE, "an incident comes with the cohort that crosses",
-        "IncidentReport.id IncidentReport.kind IncidentReport.contract IncidentReport.metric",
+        "IncidentReport.id IncidentReport.kind IncidentReport.severity IncidentReport.contract",
+        "IncidentReport.metric",
         "IncidentReport.since IncidentReport.noticed_at IncidentReport.resolved_at",
         "IncidentReport.snapshot",
     ),
@@ -637,6 +640,7 @@ _INCIDENTS = (
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
         "IncidentReport.sampling IncidentReport.behind ShownStage.stage ShownStage.share",
+        "IncidentReport.versions_sent",
         "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
         "ComponentChange.after",
     ),
@@ -713,7 +717,8 @@ _PAGES = (
     *rows_for(
         Surface.PAGE, Rule.PAGE, "an incident comes with the cohort that crosses",
         "StandingIncident.id StandingIncident.contract StandingIncident.metric",
-        "StandingIncident.kind StandingIncident.since IncidentList.more PastIncident.id",
+        "StandingIncident.kind StandingIncident.severity StandingIncident.since IncidentList.more",
+        "PastIncident.id",
         "PastIncident.since PastIncident.resolved_at",
     ),
     *rows_for(
@@ -812,7 +817,8 @@ _REPORT = (
     ),
     *rows_for(
         Surface.REPORT, Rule.PAGE, "an incident comes with the cohort that crosses",
-        "Release.incidents ReleasedIncident.id ReleasedIncident.kind ReleasedIncident.contract",
+        "Release.incidents ReleasedIncident.id ReleasedIncident.kind ReleasedIncident.severity",
+        "ReleasedIncident.contract",
         "ReleasedIncident.metric ReleasedIncident.since ReleasedIncident.state",
         "ReleasedIncident.resolved_at",
     ),
@@ -906,7 +912,8 @@ _BACKTEST = (
     *rows_for(
         Surface.BACKTEST, Rule.OPERATOR, "whether a limit would have been crossed, of slices and"
         " limits that the operator chooses: to the day, and without a number",
-        "Backtest.incidents BacktestIncident.kind BacktestIncident.metric BacktestIncident.since",
+        "Backtest.incidents BacktestIncident.severity BacktestIncident.metric",
+        "BacktestIncident.since",
         "BacktestIncident.resolved",
     ),
     *rows_for(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import enum
 
+from monitor.core.contract import Role
+
 
 class Annotation(enum.StrEnum):
     """Advisory finding in a slice at some time."""
@@ -22,12 +24,13 @@ class Annotation(enum.StrEnum):
 
 
 class Stage(enum.StrEnum):
-    """A stage of the router, in order; NONE is no significant difference."""
+    """A stage of the router, in order."""
 
     EVIDENCE = "evidence"
     SCORE = "score"
     THRESHOLD = "threshold"
-    NONE = "none"
+    UNKNOWN = "unknown"  # the router sends no score for the decisions that make the difference
+    NONE = "none"  # no significant difference
 
 
 class Share(enum.StrEnum):
@@ -47,10 +50,31 @@ class Fault(enum.StrEnum):
 
 
 class IncidentKind(enum.StrEnum):
-    """Kind of an incident, by its urgency."""
+    """Kind of an incident, by what found it."""
 
-    PAGE = "page"  # a contract stream has crossed: somebody is woken
-    TICKET = "ticket"  # on the weekly list: somebody looks at it in office hours
+    BREACH = "breach"  # a contract stream has crossed
+    LISTED = "listed"  # on the weekly list
+
+
+class Severity(enum.StrEnum):
+    """Urgency of an incident: what its alert is sent as."""
+
+    PAGE = "page"  # somebody is woken
+    TICKET = "ticket"  # somebody looks at it in office hours
+
+
+def severity_of(kind: IncidentKind, role: Role) -> Severity:
+    """Severity of an incident whose metric has this role in its contract.
+
+    The only place that decides it: pages, reports and metrics ask here, and a test compares the
+    rules of the alerts.
+
+    Example:
+        >>> severity_of(IncidentKind.BREACH, Role.GUARDRAIL).value
+        'ticket'
+    """
+    wakes = kind is IncidentKind.BREACH and role is Role.PRIMARY
+    return Severity.PAGE if wakes else Severity.TICKET
 
 
 class Behind(enum.StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.annotations import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class BacktestIncident:
     """A page or a ticket that would have been raised.
 
     Attributes:
-        kind: page or ticket.
+        severity: page or ticket.
         contract: name.
         metric: of its streams.
         group_by: of the slice; empty where that is withheld.
@@ -22,7 +22,7 @@ class BacktestIncident:
         resolved: the day on which it would have ended; None where it would not have.
     """
 
-    kind: IncidentKind
+    severity: Severity
     contract: str
     metric: Metric
     group_by: str

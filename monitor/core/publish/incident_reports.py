@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Share
+from monitor.core.publish.annotations import Behind, IncidentKind, Outcome, Severity, Share
 from monitor.core.publish.incidents import Act, Action, Incident, Stand, standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -65,7 +65,8 @@ class IncidentReport:
 
     Attributes:
         id: of the incident.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
+        severity: page or ticket; None where no Snapshot shows it.
         state: open, acknowledged, accepted, closed or resolved.
         by: who said so; None where nobody did.
         outcome: of what is accepted or closed.
@@ -84,6 +85,7 @@ class IncidentReport:
         stage: of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice.
         versions_changed: which they were before and after; empty where that is not known.
+        versions_sent: whether the slice's decisions name versions; None where that is not known.
         settings_changed_at: when settings changed.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
@@ -94,6 +96,7 @@ class IncidentReport:
 
     id: int
     kind: IncidentKind
+    severity: Severity | None
     state: Stand
     by: str | None
     outcome: Outcome | None
@@ -112,6 +115,7 @@ class IncidentReport:
     stage: ShownStage | None
     versions_changed_at: datetime | None
     versions_changed: tuple[ComponentChange, ...]
+    versions_sent: bool | None
     settings_changed_at: datetime | None
     sampling: str
     resolvable_at: datetime | None
@@ -135,6 +139,7 @@ def report(
     return IncidentReport(
         id=incident.id,
         kind=incident.kind,
+        severity=shown.severity if shown else None,
         state=how.state,
         by=how.by,
         outcome=how.outcome,
@@ -153,6 +158,7 @@ def report(
         stage=page.stage,
         versions_changed_at=_time(page.versions_changed_at),
         versions_changed=page.versions_changed,
+        versions_sent=page.versions_sent,
         settings_changed_at=_time(page.settings_changed_at),
         sampling=page.sampling,
         resolvable_at=_time(page.resolvable_at),
@@ -163,8 +169,8 @@ def report(
 
 
 def _hidden(incident: Incident) -> ShownIncident:
-    kind, metric, since = incident.kind, incident.metric, incident.opened_at
-    return ShownIncident(incident.id, kind, metric, since, "", WITHHELD)
+    about = incident.id, incident.kind, Severity.TICKET, incident.metric, incident.opened_at
+    return ShownIncident(*about, "", WITHHELD)
 
 
 def _value(shown: PublishedValue | None) -> ValueReport | None:

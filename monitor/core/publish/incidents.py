@@ -68,7 +68,7 @@ class Incident:
 
     Attributes:
         id: gap-free, from 1 on; never given twice.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
         contract: name.
         metric: of its streams.
         opened_at: event time of the end of the cohort that first crossed; of a ticket, the end of
@@ -147,7 +147,8 @@ def standing(incident: Incident, acts: Sequence[Act], now: int) -> Standing:
 
     Example:
         >>> from monitor.core.publish.annotations import IncidentKind
-        >>> one = Incident(1, IncidentKind.PAGE, "replies", Metric.TPR, 0, 0, "tone", "tone=plain")
+        >>> kind, metric = IncidentKind.BREACH, Metric.TPR
+        >>> one = Incident(1, kind, "replies", metric, 0, 0, "tone", "tone=plain")
         >>> standing(one, (Act(1, 5, Action.ACK, "triage"),), 9).state.value
         'acknowledged'
     """

@@ -22,7 +22,7 @@ import msgspec
 
 from monitor.core.contract import Metric
 from monitor.core.privacy.linear_audit import LpAudit
-from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome, Severity
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.snapshot import (
@@ -45,7 +45,8 @@ class ReleasedIncident:
 
     Attributes:
         id: of the incident.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
+        severity: page or ticket; None where no Snapshot shows it.
         contract: name.
         metric: of its streams.
         group_by: of the slice; empty where that is withheld.
@@ -58,6 +59,7 @@ class ReleasedIncident:
 
     id: int
     kind: IncidentKind
+    severity: Severity | None
     contract: str
     metric: Metric
     group_by: str
@@ -271,6 +273,7 @@ def _incident(one: IncidentReport) -> ReleasedIncident:
     return ReleasedIncident(
         id=one.id,
         kind=one.kind,
+        severity=one.severity,
         contract=one.contract,
         metric=one.metric,
         group_by=one.group_by,

@@ -16,7 +16,15 @@ import msgspec
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Expected, FlipDirection
-from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import (
+    Annotation,
+    Behind,
+    Fault,
+    IncidentKind,
+    Severity,
+    Share,
+    Stage,
+)
 
 WITHHELD = "withheld"
 """In place of the slice of an incident that the guards hide."""
@@ -99,8 +107,9 @@ class ShownStage:
     """The stage of the router at which a slice and its reference diverge.
 
     Attributes:
-        stage: NONE where no stage differs significantly.
-        share: the share of the difference it accounts for; None with NONE.
+        stage: NONE where no stage differs significantly; UNKNOWN where the difference is one of
+            decisions without a score.
+        share: the share of the difference it accounts for; None with NONE and UNKNOWN.
     """
 
     stage: Stage
@@ -168,11 +177,13 @@ class SliceRow:
             window alone, and only where that rate is shown of both.
         versions_differ: whether the versions that answer it differ significantly from its
             reference's; None where that is not known. Of the contract's window alone.
+        versions_sent: whether at least k of its decisions name a version; None where its decisions
+            are not shown. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
             contract's window alone, and of closed weeks.
         versions_changed: which versions changed at the last ``version_change`` that is noted,
             sorted by component; empty where too few decisions of either are released yet, or none
-            are any more. Of the contract's window alone.
+            are any more. With the contract's window alone, but also of a change before it.
     """
 
     slice: str
@@ -191,6 +202,7 @@ class SliceRow:
     versions_differ: bool | None = None
     agreement: ShownAgreement | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
+    versions_sent: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +375,8 @@ class ShownIncident:
 
     Attributes:
         id: of the incident.
-        kind: page or ticket.
+        kind: a breach, or on the weekly list.
+        severity: page or ticket: what its alert is sent as.
         metric: of its streams.
         since: event time (microseconds) of the end of the cohort that first crossed; of a ticket,
             the end of its first week.
@@ -381,6 +394,8 @@ class ShownIncident:
             it crossed; None without.
         versions_changed: which they were before and after, sorted by component; empty where that is
             not known yet, or not any more.
+        versions_sent: whether its decisions name versions: without, no change of them can be seen;
+            None where that is not known.
         settings_changed_at: the same of settings.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
@@ -391,6 +406,7 @@ class ShownIncident:
 
     id: int
     kind: IncidentKind
+    severity: Severity
     metric: Metric
     since: int
     group_by: str
@@ -409,6 +425,7 @@ class ShownIncident:
     snapshot: int = 0
     behind: Behind | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
+    versions_sent: bool | None = None
 
 
 class LimitKind(enum.StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Severity, Share, Stage
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.snapshot import ShownGap, ShownRate, ShownStage
 from monitor.core.rates.gap_words import said_of_slice, worse_off
@@ -88,19 +88,20 @@ def gap_bounds(lower: float | None, upper: float | None) -> str:
     return NONE if lower is None or upper is None else f"{points(lower)} to {points(upper)}"
 
 
-_KINDS = {IncidentKind.PAGE: "pages on call", IncidentKind.TICKET: "ticket, for office hours"}
+_SEVERITIES = {Severity.PAGE: "page", Severity.TICKET: "ticket, for office hours"}
 _STAGES = {
     Stage.EVIDENCE: "in the evidence gate",
     Stage.SCORE: "in the judge's score",
     Stage.THRESHOLD: "in the threshold",
+    Stage.UNKNOWN: "stage unknown: the router sends no score",
     Stage.NONE: "at no single stage of the router",
 }
 _SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.SOME: "partly "}
 
 
-def kind_text(kind: str) -> str:
-    """Effect of an incident on people, by its kind."""
-    return _KINDS[IncidentKind(kind)]
+def severity_text(severity: str | None) -> str:
+    """Effect of an incident on people; None is not known yet."""
+    return _SEVERITIES[Severity(severity)] if severity else "severity not known yet"
 
 
 def stage_text(stage: ShownStage) -> str:

@@ -4,13 +4,15 @@ A decision passes three stages: the evidence gate lets it through with probabili
 puts it into score band b with probability h_b, and the threshold (whatever chooses the route then)
 serves it with probability t_b; f is served although the gate did not let it through. So
 
-    P(auto_serve) = g sum_b h_b t_b + (1 - g) f
+    P(auto_serve) = g (s sum_b h_b t_b + (1 - s) u) + (1 - g) f
 
-The difference of two slices is split by replacing the reference's stages with the slice's one
-after the other **in the order of the pipeline**: what the gate alone would do to the reference's
-traffic, then the judge on top, then the threshold. The three parts add up to the difference
-exactly. The order is a choice, made because a later stage only sees what an earlier one lets
-through; an average over orders would mix parts that never happened.
+where a share s of them has a score, and u of those without one are served. The difference of two
+slices is split by replacing the reference's stages with the slice's one after the other **in the
+order of the pipeline**: what the gate alone would do to the reference's traffic, then the judge on
+top, then the threshold. What decisions without a score contribute is a part of its own, of which no
+stage can be told. The parts add up to the difference exactly. The order is a choice, made because a
+later stage only sees what an earlier one lets through; an average over orders would mix parts that
+never happened.
 
 Of all decisions (:meth:`Passage.of_decisions`) this splits the difference in selection rates, and
 other scores may be other requests. Of the ready ones (:meth:`Passage.of_ready`) it splits the
@@ -20,20 +22,23 @@ difference in TPRs: there the gate has no part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, production, reviewed_cells
+from monitor.core.counts.strata import REVIEWED_ROUTES, production, reviewed_cells, reviewed_columns
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Share, Stage
 from monitor.core.rates.gaps import simultaneous_z
 
 SMALLEST_PART = 0.01
 """Parts below a point are never named: rates are shown to two decimals."""
+
+PARTS = (Stage.EVIDENCE, Stage.SCORE, Stage.THRESHOLD, Stage.UNKNOWN)
+"""What a difference is split into; UNKNOWN is the part of the decisions without a score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,8 @@ class Divergence:
 
     Attributes:
         stage: the one with the largest part among the significant ones; NONE without.
-        share: of all parts, signs left out; None with NONE.
-        parts: slice - reference in P(auto_serve), by stage in order; they add up to the
+        share: of all parts, signs left out; None with NONE and UNKNOWN.
+        parts: slice - reference in P(auto_serve), by :data:`PARTS`; they add up to the
             difference. For use inside only: never published.
         errors: standard error of each part if its stage were the same in both.
     """
@@ -59,8 +64,8 @@ class Passage:
     """Passage of the decisions of each slice through the stages.
 
     Attributes:
-        through: decisions with evidence by (slice, route, band), auto_serve first; real-valued
-            where they are expected from labels.
+        through: decisions with evidence by (slice, route, band), auto_serve first, and those
+            without a score last; real-valued where they are expected from labels.
         stopped: all other decisions by (slice, route), auto_serve first.
         dispersion: variance of each number in ``through``, for each unit of it; 1 where counted.
     """
@@ -110,13 +115,24 @@ class Passage:
         """Decisions with evidence, and those without, by slice: shape (S, 2)."""
         return np.stack([self.bands.sum(axis=-1), self.stopped.sum(axis=-1)], axis=-1)
 
+    @property
+    def scored(self) -> Passage:
+        """The same of decisions with a score alone."""
+        return replace(self, through=self.through[..., :-1], dispersion=self.dispersion[..., :-1])
+
+    @property
+    def score_share(self) -> Floats:
+        """Share of the decisions with evidence that have a score, by slice; NaN without any."""
+        return divide(self.bands[:, :-1].sum(axis=-1), self.bands.sum(axis=-1))
+
 
 def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
     """Name the stage at which each slice and its reference diverge.
 
     A stage is named if its part is beyond its standard error's simultaneous 95 % bound over the
-    three stages, and a point at least; of several the largest. What one side has no decisions
-    for (a score band, say) is taken from the other: no difference can be seen there.
+    parts, and a point at least; of several the largest. It is UNKNOWN if that is the part of the
+    decisions without a score. What one side has no decisions for (a score band, say) is taken
+    from the other: no difference can be seen there.
 
     Args:
         slices: one side.
@@ -129,11 +145,18 @@ def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
     shares = divide(sizes.max(axis=1, where=sure, initial=0), sizes.sum(axis=1), empty=0)
     columns = (sure.any(axis=1), largest, shares, parts, errors)
     return [
-        Divergence(tuple(Stage)[at], in_words(share), tuple(mine), tuple(noise))
+        _named(PARTS[at], share, tuple(mine), tuple(noise))
         if named
         else Divergence(Stage.NONE, None, tuple(mine), tuple(noise))
         for named, at, share, mine, noise in zip(*(x.tolist() for x in columns), strict=True)
     ]
+
+
+def _named(
+    stage: Stage, share: float, parts: tuple[float, ...], errors: tuple[float, ...]
+) -> Divergence:
+    words = None if stage is Stage.UNKNOWN else in_words(share)
+    return Divergence(stage, words, parts, errors)
 
 
 def in_words(share: float) -> Share:
@@ -165,30 +188,48 @@ def stage_counts(counts: SliceCounts, bands: int) -> tuple[Int64s, Int64s]:
     return np.moveaxis(through, -1, 0), stopped.T
 
 
-def ready_counts(counts: SliceCounts) -> tuple[Floats, Floats, Floats]:
+def ready_counts(counts: SliceCounts, bands: int) -> tuple[Floats, Floats, Floats]:
     """Reviewed decisions, labels and ready ones, each by (slice, route, rate, band)."""
     cells, _ = reviewed_cells(counts)
-    decisions, labelled, ready = np.moveaxis(cells, -1, 1)
+    _, strata = reviewed_columns(counts)
+    every = np.zeros((*cells.shape[:3], bands, cells.shape[4]))
+    every[:, :, :, np.unique(strata.band)] = cells
+    decisions, labelled, ready = np.moveaxis(every, -1, 1)
     return decisions, labelled, ready
 
 
 def _parts(mine: Passage, theirs: Passage) -> tuple[Floats, Floats]:
-    """The three parts of slice - reference, and their errors if the stage were the same: (S, 3)."""
-    gate, their_gate = _either(*(_first_share(side.sizes) for side in (mine, theirs)))
-    mix, their_mix = _either(*(_shares(side.bands) for side in (mine, theirs)))
-    serve, their_serve = _either(*(_serve(side) for side in (mine, theirs)))
-    free, their_free = _either(*(_first_share(side.stopped) for side in (mine, theirs)))
-    value = _sum_bands(their_mix * their_serve) - their_free
+    """The parts of slice - reference, and their errors if the stage were the same: (S, 4)."""
+    sides = (mine, theirs)
+    scored, their_scored = mine.scored, theirs.scored
+    gate, their_gate = _either(*(_first_share(side.sizes) for side in sides))
+    score, their_score = _either(*(side.score_share for side in sides))
+    mix, their_mix = _either(*(_shares(side.bands) for side in (scored, their_scored)))
+    all_serve, all_their_serve = _either(*(_serve(side) for side in sides))
+    free, their_free = _either(*(_first_share(side.stopped) for side in sides))
+    serve, their_serve = all_serve[:, :-1], all_their_serve[:, :-1]
+    blind, their_blind = all_serve[:, -1], all_their_serve[:, -1]
+    judged = _sum_bands(their_mix * their_serve) - their_blind
+    value = their_score * judged + their_blind - their_free
+    reach = gate * score
+    has_score = np.append(np.ones(serve.shape[1]), 0.0)
     parts = (
         (gate - their_gate) * value,
-        gate * _sum_bands((mix - their_mix) * their_serve),
-        gate * _sum_bands(mix * (serve - their_serve)) + (1 - gate) * (free - their_free),
+        reach * _sum_bands((mix - their_mix) * their_serve),
+        reach * _sum_bands(mix * (serve - their_serve)) + (1 - gate) * (free - their_free),
+        gate * ((score - their_score) * judged + (1 - score) * (blind - their_blind)),
     )
+    serve_noise = _serve_noise(mine, theirs)
     noise = (
         value**2 * _share_noise(mine.sizes, theirs.sizes),
-        gate**2 * _mix_noise(mine, theirs, their_serve),
-        gate**2 * _sum_bands(mix**2 * _serve_noise(mine, theirs))
+        reach**2 * _mix_noise(scored, their_scored, their_serve, their_serve),
+        reach**2 * _sum_bands(mix**2 * serve_noise[:, :-1])
         + (1 - gate) ** 2 * _share_noise(mine.stopped, theirs.stopped),
+        gate**2
+        * (
+            judged**2 * _mix_noise(mine, theirs, all_their_serve, has_score)
+            + (1 - score) ** 2 * serve_noise[:, -1]
+        ),
     )
     return np.stack(parts, axis=1), np.sqrt(np.stack(noise, axis=1))
 
@@ -240,10 +281,17 @@ def _serve_noise(mine: Passage, theirs: Passage) -> Floats:
     return _of_both((mine.bands, theirs.bands), spreads)
 
 
-def _mix_noise(mine: Passage, theirs: Passage, serve: Floats) -> Floats:
-    """Variance of (mix - their mix) @ serve if the score bands had one distribution, by slice."""
+def _mix_noise(mine: Passage, theirs: Passage, serve: Floats, worth: Floats) -> Floats:
+    """Variance of (mix - their mix) @ worth if the bands had one distribution, by slice.
+
+    Args:
+        mine: one side.
+        theirs: the other.
+        serve: P(auto_serve | band), which says how much the dispersion of each route weighs.
+        worth: what a decision in each band counts.
+    """
     pooled = np.nan_to_num(_shares(mine.bands + theirs.bands))
-    squares = pooled * (serve - _sum_bands(pooled * serve)[:, None]) ** 2
+    squares = pooled * (worth - _sum_bands(pooled * worth)[:, None]) ** 2
     weights = np.stack([serve, 1 - serve], axis=1)
     spreads = [
         _sum_bands(squares * (weights * side.dispersion).sum(axis=1)) for side in (mine, theirs)

@@ -182,7 +182,7 @@ class _Draft:
         """End the incidents whose last crossing is resolved."""
         for number in self.step.resolved:
             self.book.crossings.pop(number, None)
-        for one in self._of(IncidentKind.PAGE):
+        for one in self._of(IncidentKind.BREACH):
             if not any(number in self.book.crossings for number in one.crossings):
                 at = max((self.step.resolved.get(x, 0) for x in one.crossings), default=0)
                 self._end(one, at or self.step.begin)
@@ -198,15 +198,15 @@ class _Draft:
                     continue
                 known = self._known(contract, metric, cause)
                 if known is None:
-                    self._open(IncidentKind.PAGE, cause, at, crossings=tuple(sorted(ids)))
+                    self._open(IncidentKind.BREACH, cause, at, crossings=tuple(sorted(ids)))
                 else:
                     self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
-        for ticket in self._of(IncidentKind.TICKET):
+        for ticket in self._of(IncidentKind.LISTED):
             self._keep(ticket, set(ticket.streams) - new.keys(), at)
 
     def refine(self) -> None:
         """Name the slices of incidents by what is known by now."""
-        here = [one for one in self._of(IncidentKind.PAGE) if self.step.concerns(one.metric)]
+        here = [one for one in self._of(IncidentKind.BREACH) if self.step.concerns(one.metric)]
         pages = {(one.contract, one.metric) for one in here}
         for contract, metric in sorted(pages):
             for cause in self._causes(contract, metric, self.step.begin):
@@ -216,7 +216,7 @@ class _Draft:
 
     def learn_versions(self) -> None:
         """Note changes of versions that were not known yet: they are found in labelled cohorts."""
-        for one in self._of(IncidentKind.PAGE):
+        for one in self._of(IncidentKind.BREACH):
             if one.versions_changed_at is None and one.group_by is not None and one.slice:
                 found = self._versions(one.contract, one.group_by, one.slice, one.opened_at)
                 self._change(replace(one, versions_changed_at=found))
@@ -229,9 +229,9 @@ class _Draft:
         begin, paged = self.step.begin, {one.stream for one in self.book.crossings.values()}
         told = paged | set(self.step.repaired)
         open_ = [stream for stream in listed if stream.key not in told]
-        for ticket in self._of(IncidentKind.TICKET):
+        for ticket in self._of(IncidentKind.LISTED):
             self._keep(ticket, {one.key for one in open_} & set(ticket.streams), begin)
-        known = {key for one in self._of(IncidentKind.TICKET) for key in one.streams}
+        known = {key for one in self._of(IncidentKind.LISTED) for key in one.streams}
         fresh = [stream for stream in open_ if stream.key not in known]
         for contract, metric in sorted({(one.contract, one.metric) for one in fresh}):
             here = [one for one in fresh if (one.contract, one.metric) == (contract, metric)]
@@ -239,7 +239,7 @@ class _Draft:
                 if self._paged(contract, metric, cause):
                     continue
                 keys = tuple(sorted(one.key for one in cause.streams))
-                self._open(IncidentKind.TICKET, cause, begin, streams=keys)
+                self._open(IncidentKind.LISTED, cause, begin, streams=keys)
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
         known = [(one, Stream.parse(one.stream)) for one in self.book.crossings.values()]
@@ -253,7 +253,7 @@ class _Draft:
         """The oldest incident of a cause: it names its slice, or has most of its crossings."""
         keys = {stream.key for stream in cause.streams}
         best: tuple[tuple[bool, int, int], Incident] | None = None
-        for one in self._of(IncidentKind.PAGE):
+        for one in self._of(IncidentKind.BREACH):
             if (one.contract, one.metric) != (contract, metric):
                 continue
             stand = [self.book.crossings[x] for x in one.crossings if x in self.book.crossings]
@@ -268,7 +268,7 @@ class _Draft:
         return any(
             (one.contract, one.metric, one.group_by, one.slice)
             == (contract, metric, cause.group_by, cause.slice)
-            for one in self._of(IncidentKind.PAGE)
+            for one in self._of(IncidentKind.BREACH)
         )
 
     def _open(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 
 from monitor.core.contract import Contract, Metric
@@ -118,7 +119,8 @@ class Incidents:
         if not standing:
             return ()
         frontier, now = (_end(table, labels=labels) for labels in (True, False))
-        beside = TableContext(contract, self._sampling(contract), now or 0, frontier)
+        changed_at = partial(self.detection.advice.changed_at, contract.name)
+        beside = TableContext(contract, self._sampling(contract), now or 0, frontier, changed_at)
         pages = ShownIncidents(table, beside)
         known = [
             IncidentView(one, self.book.how(one, self.now), self.book.streams(one))

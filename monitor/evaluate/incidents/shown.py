@@ -6,13 +6,13 @@ slice and its numbers are those of the page of that moment, or withheld.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypedDict
 
 from monitor.core.contract import Contract, Metric, State
 from monitor.core.counts.cells import OTHER, parse_atom
-from monitor.core.publish.annotations import Annotation, Behind
+from monitor.core.publish.annotations import Annotation, Behind, severity_of
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -38,6 +38,14 @@ _BEHIND = {
     Direction.REFERENCE_WORSE: Behind.REFERENCE,
 }
 _STAGE_OF = {Metric.TPR: Metric.TPR}  # of the others that of selection, which all go through
+
+
+class _Versions(TypedDict, total=False):
+    """Fields of a shown incident about its versions."""
+
+    versions_sent: bool | None
+    versions_changed_at: int
+    versions_changed: tuple[ComponentChange, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +83,14 @@ class TableContext:
         sampling: how labels were sampled, in words.
         now: event time that decisions are complete to (microseconds).
         frontier: event time that labels are mature to; None before the first.
+        changed_at: when other versions last began to answer a slice (group-by, slice).
     """
 
     contract: Contract
     sampling: str
     now: int
     frontier: int | None
+    changed_at: Callable[[str, str], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +153,7 @@ class ShownIncidents:
         told = ShownIncident(
             incident.id,
             incident.kind,
+            severity_of(incident.kind, self.beside.contract.role(incident.metric)),
             incident.metric,
             incident.opened_at,
             group_by="",
@@ -165,11 +176,28 @@ class ShownIncidents:
             first=incident.first,
             latest=self.value(known),
             stage=_stage(place.row, incident.metric),
-            versions_changed_at=_version_change(place.row, incident),
-            versions_changed=_versions(place.row, incident),
+            **self._versions(place, incident),
             resolvable_at=self._resolvable_at(known, place),
             behind=_behind(known, place.row),
         )
+
+    def _versions(self, place: _IncidentContext, incident: Incident) -> _Versions:
+        """What is told of the versions that changed before it.
+
+        A row tells of the last change only: where that is a later one, or is not published yet,
+        nothing is told, not even that none changed.
+        """
+        row, at = place.row, incident.versions_changed_at
+        if at is None:
+            return {"versions_sent": row.versions_sent}
+        noted = [one for one in row.noted if one.annotation is Annotation.VERSION_CHANGE]
+        if not noted or self.beside.changed_at(place.group_by, row.slice) != at:
+            return {}
+        return {
+            "versions_sent": row.versions_sent,
+            "versions_changed_at": noted[0].latest,
+            "versions_changed": row.versions_changed,
+        }
 
     def _place(self, incident: Incident) -> _IncidentContext | None:
         """The row of the incident's slice, where that is shown."""
@@ -237,14 +265,3 @@ def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
     if metric is Metric.PRECISION:
         return None
     return row.stages.get(_STAGE_OF.get(metric, Metric.SELECTION))
-
-
-def _versions(row: SliceRow, incident: Incident) -> tuple[ComponentChange, ...]:
-    return () if incident.versions_changed_at is None else row.versions_changed
-
-
-def _version_change(row: SliceRow, incident: Incident) -> int | None:
-    """Time of a version change, as the pages report it: the end of a release block."""
-    if incident.versions_changed_at is None:
-        return None
-    return next((x.latest for x in row.noted if x.annotation is Annotation.VERSION_CHANGE), None)

@@ -1,7 +1,8 @@
 """Diagnosis of slices: the stage at which they differ from their reference, and versions.
 
-All of it is of the very rows and blocks that the table shows, and only of what it shows: it moves
-when the table does, and a hidden slice says nothing.
+All of it is of the very rows that the table shows, and only of what it shows: it moves when the
+table does, and a hidden slice says nothing. It is of the table's blocks; which versions changed is
+of the released blocks around the change.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ STAGED = (Metric.SELECTION, Metric.TPR)
 _Stages = Mapping[str, Mapping[Metric, ShownStage]]
 
 
-def with_diagnosis(pooled: Pooled, table: GroupTable, coding: Coding) -> GroupTable:
+def with_diagnosis(pooled: Pooled, table: GroupTable, coding: Coding, k: int) -> GroupTable:
     """The table with the stages of its rows, and whether their versions differ.
 
     A stage is reported where the gap of its metric is a number. Where a rate is hidden there is no
@@ -37,17 +38,25 @@ def with_diagnosis(pooled: Pooled, table: GroupTable, coding: Coding) -> GroupTa
     made of just those, could tell some of them apart.
 
     The versions are reported where both slices are shown, coded or not: they do not know the
-    routes. Never of a group-by by a version, whose slices are versions.
+    routes. Never of a group-by by a version, whose slices are versions, and never where fewer than
+    k decisions of the slice name one: what is not sent does not differ, and does not agree.
 
     Args:
         pooled: what the table was made of.
         table: one group-by in the contract's window.
         coding: of its counts.
+        k: smallest number of decisions that may be told of.
     """
     stages = _stages(pooled, table, coding.bands)
-    differ = _versions(pooled, table, coding)
+    sent = _versions_sent(pooled, table, k)
+    differ = _versions_differ(pooled, table, coding, sent)
     rows = (
-        replace(row, stages=stages[row.slice], versions_differ=differ.get(row.slice))
+        replace(
+            row,
+            stages=stages[row.slice],
+            versions_differ=differ.get(row.slice),
+            versions_sent=sent.get(row.slice),
+        )
         for row in table.rows
     )
     return replace(table, rows=tuple(rows))
@@ -80,14 +89,39 @@ def _stages_of(pooled: Pooled, metric: Metric, bands: int) -> dict[str, ShownSta
 
 def _passage(counts: SliceCounts, metric: Metric, bands: int) -> Passage:
     if metric is Metric.TPR:
-        return Passage.of_ready(*ready_counts(counts))
+        return Passage.of_ready(*ready_counts(counts, bands))
     return Passage.of_decisions(*stage_counts(counts, bands))
 
 
-def _versions(pooled: Pooled, table: GroupTable, coding: Coding) -> dict[str, bool]:
+def _versions_sent(pooled: Pooled, table: GroupTable, k: int) -> dict[str, bool]:
+    """Flags of whether at least k decisions of a row name a version, of the rows that are shown.
+
+    Windows of a few hours do not distinguish versions: nothing is known there.
+    """
+    shown = [row.slice for row in table.rows if Metric.SELECTION in row.rates]
+    named = _named_decisions(pooled) if shown else None
+    if named is None:
+        return {}
+    enough = dict(zip(pooled.rolled.decisions.slices, (named >= k).tolist(), strict=True))
+    return {text: enough[text] for text in shown}
+
+
+def _named_decisions(pooled: Pooled) -> Int64s | None:
+    """Decisions of each row that name a version, shape (S,); None where none is distinguished."""
+    versions, decided = pooled.versions()
+    if not versions.any():
+        return None
+    texts = pooled.counts.index.version_texts
+    total: Int64s = decided[:, [texts.get(v, OTHER) != "" for v in versions.tolist()]].sum(axis=1)
+    return total
+
+
+def _versions_differ(
+    pooled: Pooled, table: GroupTable, coding: Coding, sent: Mapping[str, bool]
+) -> dict[str, bool]:
     """Flags of differing versions, of the rows that are shown along with their reference."""
     by_version = {attribute.name for attribute in coding.attributes if attribute.version_of}
-    told = [row.slice for row in table.rows if Metric.SELECTION in row.gaps]
+    told = [row.slice for row in table.rows if Metric.SELECTION in row.gaps and sent.get(row.slice)]
     if not told or by_version & {*pooled.group.attributes}:
         return {}
     slices, decided = pooled.rolled.decisions.slices, pooled.by_version()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
@@ -212,19 +212,6 @@ class Publisher:
         return self._decided.of(closed, Grain.HOUR, spans)
 
 
-def within(spans: Iterable[Span], outer: Span) -> Iterator[Span]:
-    """The parts of some spans that are in another one.
-
-    Example:
-        >>> list(within([Span(0, 4), Span(6, 9)], Span(2, 6)))
-        [Span(start=2, end=4)]
-    """
-    for one in spans:
-        start, end = max(one.start, outer.start), min(one.end, outer.end)
-        if start < end:
-            yield Span(start, end)
-
-
 @dataclass(frozen=True, slots=True)
 class _ContractMaker:
     """Makes the tables of one contract, or takes those that are still right."""
@@ -248,10 +235,10 @@ class _ContractMaker:
             table = self.builder.group(pooled, state.left_out_share, shown.findings, labels=labels)
             if not decides:
                 return table
-            table = with_diagnosis(pooled, table, self.builder.coding)
+            table = with_diagnosis(pooled, table, self.builder.coding, contract.k)
 
             def sides(at: int) -> tuple[Pooled, Pooled] | None:
-                return self._around(group, state, shown, counts, at)
+                return self._around(group, state, counts, at, kind.length)
 
             table = with_version_changes(table, sides, self.builder.coding, contract.k)
             return with_label_needs(contract, group, table)
@@ -264,16 +251,19 @@ class _ContractMaker:
         return table
 
     def _around(
-        self, group: GroupBy, state: FamilyState, shown: TableInputs, counts: BlockCounts, at: int
+        self, group: GroupBy, state: FamilyState, counts: BlockCounts, at: int, length: int
     ) -> tuple[Pooled, Pooled] | None:
-        """A group-by in the window's blocks before and after a change, which is never inside.
+        """A group-by in the released blocks before and after a change, which is never inside.
+
+        As many as a window has on each side, wherever the window is by now: a change stays known
+        after the window has passed it.
 
         Args:
             group: which.
             state: of its family.
-            shown: the blocks of the window.
             counts: in the window.
             at: end of the block of labels that the change is reported with; it began within it.
+            length: of the window.
         """
         labelled = state.shown_edges(labels=True)
         if (block := bisect_left(labelled, at)) == 0:
@@ -282,18 +272,25 @@ class _ContractMaker:
         first, last = bisect_right(decided, begin) - 1, bisect_left(decided, begin)
         if first < 0 or last == len(decided):
             return None
-        halves = Span(0, decided[first]), Span(decided[last], shown.decided_in[-1].end)
-        spans = [tuple(within(shown.decided_in, half)) for half in halves]
-        if not all(spans):
+        before = self.publisher.ending_in(state, decided[first] - length, decided[first])
+        after = self.publisher.ending_in(state, decided[last], max(at, decided[last] + length))
+        if not before.decided_in or not after.decided_in:
             return None
-        before, after = (self._pooled_in(group, state, counts, one) for one in spans)
-        return before, after
+        older, newer = (self._pooled_in(group, state, counts, one) for one in (before, after))
+        return older, newer
 
     def _pooled_in(
-        self, group: GroupBy, state: FamilyState, counts: BlockCounts, spans: tuple[Span, ...]
+        self, group: GroupBy, state: FamilyState, counts: BlockCounts, shown: TableInputs
     ) -> Pooled:
-        decisions = self.publisher.decisions(self.closed, spans)
-        part = replace(counts, has_labels=False, decisions=decisions, labelled=Counts.empty())
+        """A group-by in some blocks, by the values that were listed when they began."""
+        part = replace(
+            counts,
+            has_labels=False,
+            decided=shown.decided,
+            decisions=self.publisher.decisions(self.closed, shown.decided_in),
+            labelled_in=None,
+            labelled=Counts.empty(),
+        )
         return self.builder.pooled(group, part, state.pooling, state.label_pooling)
 
     def window(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, Verdict
-from monitor.core.publish.annotations import Annotation, IncidentKind
+from monitor.core.publish.annotations import Annotation, Severity
 from monitor.core.publish.conclusion import LimitCheck, checks, overall
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, WindowTable
@@ -97,8 +97,8 @@ def _labels(contract: ContractTable, window: WindowTable) -> ScoreLine:
 
 
 def _incidents(report: WeeklyReport) -> ScoreLine:
-    kinds = Counter(one.kind for one in report.release.incidents)
-    why = f"{kinds[IncidentKind.PAGE]} pages and {kinds[IncidentKind.TICKET]} tickets were open"
+    sent = Counter(one.severity for one in report.release.incidents)
+    why = f"{sent[Severity.PAGE]} pages and {sent[Severity.TICKET]} tickets were open"
     word = "open" if report.release.incidents else "none"
     return ScoreLine("", "incidents of the week", word, why)
 

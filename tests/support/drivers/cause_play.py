@@ -131,7 +131,7 @@ def stage(world: CauseWorld, counts: Counts, slice_: str) -> Stage:
     if world.metric is Metric.BLOCKED:
         passed = [Passage.of_decisions(*stage_counts(x, world.coding.bands)) for x in sides]
     else:
-        passed = [Passage.of_ready(*ready_counts(x)) for x in sides]
+        passed = [Passage.of_ready(*ready_counts(x, world.coding.bands)) for x in sides]
     (found,) = diverging_stages(*passed)
     return found.stage
 

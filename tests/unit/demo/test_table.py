@@ -11,7 +11,7 @@ from demo_history import History
 from rich.console import Console
 
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownIncident, ShownStage
 from monitor.core.time import DAY, MINUTE
 from monitor.demo.demo_run import demo_settings
@@ -114,7 +114,8 @@ def test_it_says_when_the_regression_began_and_was_noticed(view: DemoView) -> No
 
 PAGE = ShownIncident(
     7,
-    IncidentKind.PAGE,
+    IncidentKind.BREACH,
+    Severity.PAGE,
     Metric.TPR,
     since=BEGINS + 12 * DAY,
     group_by="language_variety",
@@ -148,7 +149,9 @@ def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: DemoView)
 
 
 def test_a_page_of_a_hidden_slice_is_told_without_slice_and_numbers(view: DemoView) -> None:
-    hidden = ShownIncident(7, IncidentKind.PAGE, Metric.TPR, PAGE.since, "", "withheld")
+    hidden = ShownIncident(
+        7, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, PAGE.since, "", "withheld"
+    )
     text = " ".join(printed(with_incident(view, hidden)).split())
     assert "PAGE 7 tpr of withheld since" in text
     assert document(with_incident(view, hidden), Produced(), 1)["seconds_until_paged"] is None

@@ -14,7 +14,7 @@ from pipeline import Pipeline
 from alerts.rules import alerts
 from monitor.cli import cli
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import Behind, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import (
     ComponentChange,
@@ -36,11 +36,11 @@ T0 = 1_780_308_000_000_000  # 2026-06-01T10:00Z
 CONTRACT, SLICE = "reply-routing", "language=de"
 FIRST = PublishedValue(0.22, 0.15, 0.29, T0)
 OPENED = Incident(
-    3, IncidentKind.PAGE, CONTRACT, Metric.TPR, T0, T0 + HOUR, "language", SLICE,
+    3, IncidentKind.BREACH, CONTRACT, Metric.TPR, T0, T0 + HOUR, "language", SLICE,
     share=Share.MOST, first=FIRST, crossings=(1,),
 )  # fmt: skip
 SHOWN = ShownIncident(
-    3, IncidentKind.PAGE, Metric.TPR, T0, "language", SLICE, Share.MOST,
+    3, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, T0, "language", SLICE, Share.MOST,
     ("channel=chat,language=de",), first=FIRST,
     latest=PublishedValue(0.24, 0.18, 0.30, T0 + HOUR), stage=ShownStage(Stage.SCORE, Share.MOST),
     versions_changed_at=T0 - 5 * HOUR, sampling="5 % of what is served",

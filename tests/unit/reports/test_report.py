@@ -17,7 +17,7 @@ import pytest
 from published_lesson import BOTH, full, hidden, lesson
 
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome
+from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome, Severity
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.release import (
@@ -95,7 +95,7 @@ def release(*rows: SliceRow, **changed: object) -> Release:
 
 
 INCIDENT = ReleasedIncident(
-    *(7, IncidentKind.PAGE, "lesson", Metric.TPR, "", "withheld", WEEK.start),
+    *(7, IncidentKind.BREACH, Severity.PAGE, "lesson", Metric.TPR, "", "withheld", WEEK.start),
     *(Stand.OPEN, None, None),
 )
 FINDING = ReleasedFinding(

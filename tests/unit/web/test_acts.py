@@ -17,7 +17,7 @@ from served_site import OPEN, ServedSite, SetClock, publish, served_site
 
 from alerts.http import HttpConfig, Timeouts
 from monitor.core.contract import Metric
-from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.annotations import IncidentKind, Severity
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ShownIncident, Snapshot
 from monitor.core.time import DAY, HOUR
@@ -36,7 +36,7 @@ def engine(tmp_path: Path) -> Iterator[sa.Engine]:
     bring_to_head(url)
     made = database.create_engine(url)
     slice_ = ("channel", "channel=chat")
-    opened = Incident(1, IncidentKind.PAGE, "lesson", Metric.TPR, T0 - DAY, T0, *slice_)
+    opened = Incident(1, IncidentKind.BREACH, "lesson", Metric.TPR, T0 - DAY, T0, *slice_)
     publish(made, _with_incident(), T0, IncidentChange([opened]))
     yield made
     made.dispose()
@@ -44,7 +44,9 @@ def engine(tmp_path: Path) -> Iterator[sa.Engine]:
 
 def _with_incident() -> Snapshot:
     (table,) = lesson(*BOTH).contracts
-    shown = ShownIncident(1, IncidentKind.PAGE, Metric.TPR, T0 - DAY, "channel", "channel=chat")
+    shown = ShownIncident(
+        1, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, T0 - DAY, "channel", "channel=chat"
+    )
     return replace(lesson(), contracts=(replace(table, incidents=(shown,)),))
 
 

@@ -22,7 +22,7 @@ from served_site import OPEN, TOPICS, ServedSite, SetClock, served_site
 
 from monitor.core.contract import Metric
 from monitor.core.publish.act_input import ActInput
-from monitor.core.publish.annotations import IncidentKind
+from monitor.core.publish.annotations import IncidentKind, Severity
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.release import Release, ReleasedIncident, Revision, encode
 from monitor.core.publish.snapshot import SliceRow
@@ -46,7 +46,7 @@ FILES = (
     *(f"/report.csv?table={name}" for name in TABLES),
 )
 PAGED = ReleasedIncident(
-    *(7, IncidentKind.PAGE, "lesson", Metric.TPR, "", "withheld", WEEK.start),
+    *(7, IncidentKind.BREACH, Severity.PAGE, "lesson", Metric.TPR, "", "withheld", WEEK.start),
     *(Stand.OPEN, None, None),
 )
 

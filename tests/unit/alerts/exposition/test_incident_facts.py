@@ -8,7 +8,7 @@ import pytest
 
 from alerts.exposition.incident_facts import IncidentFacts, SideRate, WindowSays
 from monitor.core.contract import COMPLEMENT, Metric, State
-from monitor.core.publish.annotations import Behind, IncidentKind
+from monitor.core.publish.annotations import Behind, IncidentKind, Severity
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ComponentChange,
@@ -51,7 +51,7 @@ def table(*rows: SliceRow, total: SliceRow | None = None) -> ContractTable:
 
 def incident(metric: Metric, latest: PublishedValue | None = NOW, **more: object) -> ShownIncident:
     of_it = {"group_by": "city", "slice": "city=lagos", "latest": latest, "behind": Behind.SLICE}
-    return ShownIncident(7, IncidentKind.PAGE, metric, FOUND, **{**of_it, **more})  # type: ignore[arg-type]
+    return ShownIncident(7, IncidentKind.BREACH, Severity.PAGE, metric, FOUND, **{**of_it, **more})  # type: ignore[arg-type]
 
 
 def gap(reference: str, value: float | None = 0.21) -> ShownGap:
@@ -97,23 +97,41 @@ def test_of_a_hidden_slice_there_is_nothing() -> None:
     shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
     hidden = incident(Metric.TPR, None, group_by="", slice=WITHHELD, behind=None)
 
-    assert IncidentFacts.of(shown, hidden) == IncidentFacts()
+    assert IncidentFacts.of(shown, hidden) == IncidentFacts(versions="not shown")
 
 
-@pytest.mark.parametrize("reference", [COMPLEMENT, "city=york", "city=gone"])
-def test_what_is_coded_is_not_compared(reference: str) -> None:
-    metric = Metric.TPR
-    coded = table(
-        row("city=lagos", None, gap(reference, None), metric), row("city=york", 0.88, None, metric)
+@pytest.mark.parametrize("reference", [COMPLEMENT, "city=york"])
+def test_both_sides_are_told_where_one_is_coded(reference: str) -> None:
+    """Too few unready replies were served in one of two cities."""
+    metric = Metric.FPR
+    unknown = PublishedValue(None, -0.04, 0.42, FOUND)
+    rare_elsewhere = table(
+        row("city=lagos", 0.3, gap(reference, None), metric), row("city=york", None, None, metric)
     )
-    alone = table(
-        row("city=lagos", 0.67, gap(reference, None), metric), row("city=york", None, None, metric)
+    rare_here = table(
+        row("city=lagos", None, gap(reference, None), metric), row("city=york", 0.3, None, metric)
     )
-    unknown = PublishedValue(None, 0.0, 0.3, FOUND)
+    coded = IncidentFacts.of(rare_elsewhere, incident(metric, unknown)).sides
+    assert coded[0] == SideRate("slice", "city=lagos", 0.3)
+    assert coded[1] == SideRate("reference", reference, 0.05, "at_most")
+    assert IncidentFacts.of(rare_here, incident(metric, unknown)).sides == (
+        SideRate("slice", "city=lagos", 0.05, "at_most"),
+        SideRate("reference", reference, 0.3),
+    )
 
-    assert IncidentFacts.of(coded, incident(metric, unknown)).sides == ()
-    assert IncidentFacts.of(coded, incident(metric, unknown)).window_says is WindowSays.UNKNOWN
-    assert [x.side for x in IncidentFacts.of(alone, incident(metric)).sides] == ["slice"]
+
+def test_of_several_others_no_more_is_told_than_their_rows_tell() -> None:
+    metric = Metric.FPR
+    unknown = incident(metric, PublishedValue(None, -0.04, 0.42, FOUND))
+    lagos = row("city=lagos", 0.3, gap(COMPLEMENT, None), metric)
+    york, rome = row("city=york", None, None, metric), row("city=rome", 0.02, None, metric)
+    assert IncidentFacts.of(table(lagos, york, rome), unknown).sides[1:] == (
+        SideRate("reference", COMPLEMENT, 0.05, "at_most"),
+    )
+    hidden = SliceRow("city=rome", dict.fromkeys(Metric, State.SUPPRESSED))
+    assert IncidentFacts.of(table(lagos, york, hidden), unknown).sides[1:] == ()
+    gone = row("city=lagos", 0.3, gap("city=gone", None), metric)
+    assert IncidentFacts.of(table(gone, york), unknown).sides[1:] == ()
 
 
 @pytest.mark.parametrize(
@@ -124,8 +142,12 @@ def test_what_is_coded_is_not_compared(reference: str) -> None:
         (PublishedValue(0.1, 0.0, 0.2, FOUND + 1), WindowSays.WITHIN_LIMIT),
         (PublishedValue(0.88 - 0.78, 0.0, 0.2, FOUND), WindowSays.WITHIN_LIMIT),
         (PublishedValue(-0.06, -0.1, 0.0, FOUND), WindowSays.WITHIN_LIMIT),
-        (PublishedValue(0.11, 0.1, 0.2, FOUND), WindowSays.OUTSIDE_LIMIT),
-        (PublishedValue(-0.11, -0.2, -0.1, FOUND), WindowSays.OUTSIDE_LIMIT),
+        (PublishedValue(0.11, 0.1, 0.2, FOUND), WindowSays.UNSURE),
+        (PublishedValue(-0.19, -0.42, 0.04, FOUND), WindowSays.UNSURE),
+        (PublishedValue(None, -0.04, 0.42, FOUND), WindowSays.UNSURE),
+        (PublishedValue(None, 0.11, 0.42, FOUND), WindowSays.OUTSIDE_LIMIT),
+        (PublishedValue(0.12, 0.11, 0.2, FOUND), WindowSays.OUTSIDE_LIMIT),
+        (PublishedValue(-0.12, -0.2, -0.11, FOUND), WindowSays.OUTSIDE_LIMIT),
     ],
 )
 def test_a_window_that_does_not_show_the_breach_says_so(
@@ -137,13 +159,18 @@ def test_a_window_that_does_not_show_the_breach_says_so(
 
 
 @pytest.mark.parametrize(
-    ("value", "says"), [(0.59, WindowSays.OUTSIDE_LIMIT), (0.6, WindowSays.WITHIN_LIMIT)]
+    ("value", "upper", "says"),
+    [
+        (0.55, 0.58, WindowSays.OUTSIDE_LIMIT),
+        (0.59, 0.7, WindowSays.UNSURE),
+        (0.6, 0.7, WindowSays.WITHIN_LIMIT),
+    ],
 )
 def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
-    value: float, says: WindowSays
+    value: float, upper: float, says: WindowSays
 ) -> None:
     shown = table(total=row("", value, None, Metric.TPR))
-    latest = PublishedValue(value, 0.5, 0.7, FOUND)
+    latest = PublishedValue(value, 0.5, upper, FOUND)
     level = incident(Metric.TPR, latest, group_by="", slice="", behind=Behind.LEVEL)
 
     facts = IncidentFacts.of(shown, level)
@@ -182,7 +209,7 @@ def test_the_ratio_is_of_the_lower_rate_to_the_higher_where_it_is_limited(
         (
             (("city", "", 0.3), ("city", "city=lagos", 0.2)),
             {LimitKind.MAX_GAP: 0.2},
-            WindowSays.OUTSIDE_LIMIT,
+            WindowSays.UNSURE,
         ),
         ((("city", "city=york", 0.3), ("tone", "", 0.3)), {}, WindowSays.OUTSIDE_LIMIT),
     ],
@@ -203,6 +230,15 @@ def test_a_hidden_slice_is_told_with_no_limit_of_its_own() -> None:
     assert IncidentFacts.of(replace(table(), own_limits=(its,)), withheld).own_limits == {}
 
 
+@pytest.mark.parametrize(("sent", "told"), [(None, "not shown"), (False, "not sent"), (True, "")])
+def test_that_no_version_changed_is_said_only_where_they_are_sent(
+    sent: bool | None, told: str
+) -> None:
+    assert (
+        IncidentFacts.of(table(), incident(Metric.TPR, None, versions_sent=sent)).versions == told
+    )
+
+
 def test_versions_are_words_of_bounded_length_and_need_no_number() -> None:
     long = "v" * 64
     changed = (
@@ -214,4 +250,3 @@ def test_versions_are_words_of_bounded_length_and_need_no_number() -> None:
     assert facts.versions.startswith("judge (none) -> j2, policy vvv")
     assert facts.versions.endswith("..., threshold 0.7 -> 0.75")
     assert len(facts.versions) < 500
-    assert IncidentFacts.of(table(), incident(Metric.TPR, None)).versions == ""

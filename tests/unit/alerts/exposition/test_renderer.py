@@ -25,10 +25,18 @@ from alerts.exposition.exporter import (
 from alerts.exposition.renderer import EMPTY, Page, Renderer, gzipped
 from alerts.exposition.samples import label_text
 from alerts.exposition.service_metrics import ServiceMetrics
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Metric, Role, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Expected, FlipDirection
-from monitor.core.publish.annotations import Annotation, Behind, Fault, IncidentKind, Share, Stage
+from monitor.core.publish.annotations import (
+    Annotation,
+    Behind,
+    Fault,
+    IncidentKind,
+    Share,
+    Stage,
+    severity_of,
+)
 from monitor.core.publish.snapshot import (
     CalibrationCell,
     ComponentChange,
@@ -96,6 +104,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
     return ShownIncident(
         number,
         kind,
+        severity_of(kind, Role.PRIMARY),
         Metric.TPR,
         AT,
         "channel",
@@ -103,7 +112,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
         Share.MOST,
         ("channel=chat|variety=a",),
         acknowledged=True,
-        accepted_until=AT + 5 if kind is IncidentKind.TICKET else None,
+        accepted_until=AT + 5 if kind is IncidentKind.LISTED else None,
         first=PublishedValue(0.3, 0.2, 0.4, AT),
         latest=PublishedValue(0.31, 0.25, 0.37, AT),
         stage=ShownStage(Stage.THRESHOLD, Share.MOST),
@@ -185,7 +194,7 @@ def probe_set() -> ShownProbeSet:
 def shown() -> Snapshot:
     rows = (full_row("channel=chat"), hidden_row('channel=__other__\\ "x"\n'))
     told = snapshot(window("24h", *rows), window("7d", *rows))
-    incidents = (full_incident(7, IncidentKind.PAGE), full_incident(8, IncidentKind.TICKET))
+    incidents = (full_incident(7, IncidentKind.BREACH), full_incident(8, IncidentKind.LISTED))
     contracts = (replace(told.contracts[0], incidents=incidents, own_limits=OWN_LIMITS),)
     return replace(told, contracts=contracts, probes=(probe_set(),))
 
@@ -295,7 +304,8 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     found = samples(page)
     which = {"contract": "lesson", "metric": "tpr", "incident": "7"}
     about = {
-        "kind": "page",
+        "kind": "breach",
+        "severity": "page",
         "state": "acknowledged",
         "group_by": "channel",
         "slice": "channel=chat",
@@ -315,7 +325,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     assert value(found, "slicewatch_incident_inherited_info", **which, slice=inherited) == 1
     assert value(found, "slicewatch_incident_first_lower_ratio", **which) == 0.2
     assert value(found, "slicewatch_incident_latest_ratio", **which) == 0.31
-    of_slice = {**which, "side": "slice", "slice": "channel=chat"}
+    of_slice = {**which, "side": "slice", "slice": "channel=chat", "bound": ""}
     assert value(found, "slicewatch_incident_rate_ratio", **of_slice) == 0.83
     assert value(found, "slicewatch_incident_relative_rate_ratio", **which) == 0.6
     assert value(found, "slicewatch_incident_limit_ratio", **which, limit="max_gap") == 0.05

@@ -27,6 +27,8 @@ from alerts.rules import (
     rendered,
 )
 from monitor.cli import cli
+from monitor.core.contract import Metric, PrimaryMetric, Role, role_of
+from monitor.core.publish.annotations import IncidentKind, severity_of
 from monitor.settings import Settings
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
@@ -57,6 +59,32 @@ def texts(alert: Alert) -> list[str]:
     assert len(others) == (alert.guardrail is not None)
     assert all(rule["annotations"] == first["annotations"] for rule in others)
     return list(first["annotations"].values())
+
+
+# Severity
+
+
+@pytest.mark.parametrize("primary", PrimaryMetric)
+@pytest.mark.parametrize("metric", [metric for metric in Metric if metric is not Metric.READY])
+def test_a_breach_is_sent_as_what_every_other_surface_calls_it(
+    metric: Metric, primary: PrimaryMetric
+) -> None:
+    role = role_of(metric, Metric(primary))
+    alert = next(one for one in ALERTS.values() if one.with_.get("breached") == metric)
+    (rule,) = (
+        rule
+        for rule in EVERY_RULE
+        if rule.get("alert") == alert.name
+        and ('{role!="guardrail"}' not in rule["expr"] or role is Role.PRIMARY)
+        and ('{role="guardrail"}' not in rule["expr"] or role is Role.GUARDRAIL)
+    )
+    assert rule["labels"]["severity"] == severity_of(IncidentKind.BREACH, role)
+
+
+def test_what_is_on_the_weekly_list_is_a_ticket() -> None:
+    (rule,) = (rule for rule in EVERY_RULE if rule.get("alert") == "SlicewatchGapTicket")
+    for role in Role:
+        assert rule["labels"]["severity"] == severity_of(IncidentKind.LISTED, role)
 
 
 # Names

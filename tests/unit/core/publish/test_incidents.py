@@ -13,7 +13,7 @@ from monitor.core.time import DAY, HOUR
 
 T0 = 480_000 * HOUR
 UNTIL = T0 + 10 * DAY
-INCIDENT = Incident(3, IncidentKind.PAGE, "replies", Metric.TPR, T0, T0, "tone", "tone=plain")
+INCIDENT = Incident(3, IncidentKind.BREACH, "replies", Metric.TPR, T0, T0, "tone", "tone=plain")
 RESOLVED = replace(INCIDENT, resolved_at=T0 + 5 * DAY)
 OPEN = Standing(Stand.OPEN)
 LATER = (0, HOUR, 100 * DAY)

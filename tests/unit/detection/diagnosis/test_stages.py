@@ -19,7 +19,8 @@ from monitor.detection.diagnosis.stages import (
     stage_counts,
 )
 
-BANDS = 4
+BANDS = 5
+"""The last one is that of decisions without a score."""
 
 
 def one_slice(through: npt.ArrayLike, stopped: npt.ArrayLike) -> Passage:
@@ -39,12 +40,13 @@ def diverging_stage(one: Passage, other: Passage) -> Divergence:
 
 @dataclass(frozen=True)
 class World:
-    """A router: P(ready), P(passes the gate), mean scores, P(auto_serve | band)."""
+    """A router: P(ready), P(passes the gate), mean scores, P(auto_serve | band), P(score sent)."""
 
     ready: float = 0.6
     gate: float = 0.92
     score: float = 0.82
     serve: tuple[float, ...] = (0.02, 0.1, 0.9, 0.98)
+    scored: float = 1.0
 
     def draw(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
         ready = rng.random(n) < self.ready
@@ -52,6 +54,8 @@ class World:
         score = np.where(ready, self.score, 0.54) + 0.12 * rng.standard_normal(n)
         band = np.digitize(score, [0.6, 0.7, 0.9])
         served = rng.random(n) < np.array(self.serve)[band]
+        if self.scored < 1:
+            band = np.where(rng.random(n) < self.scored, band, BANDS - 1)
         return ready, passed, band, served
 
     def decisions(self, rng: np.random.Generator, n: int) -> Passage:
@@ -87,6 +91,41 @@ def test_a_planted_cause_is_named(stage: Stage) -> None:
         rng = np.random.default_rng(seed)
         one, other = CAUSES[stage].decisions(rng, 2000), USUAL.decisions(rng, 6000)
         found[diverging_stage(one, other).stage] += 1
+    assert found[stage] >= 95
+
+
+@pytest.mark.parametrize("sent_by_reference", [0.0, 1.0])
+def test_without_scores_no_stage_behind_the_gate_is_claimed(sent_by_reference: float) -> None:
+    """Neither of a slice whose router sends no score, nor where only its reference's does."""
+    found: Tally[Stage] = Tally()
+    reference = replace(USUAL, scored=sent_by_reference)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        for cause in (Stage.SCORE, Stage.THRESHOLD):
+            blind = replace(CAUSES[cause], scored=0.0)
+            found[
+                diverging_stage(blind.decisions(rng, 2000), reference.decisions(rng, 6000)).stage
+            ] += 1
+            ready = blind.ready_ones(rng, 5000, 0.05), reference.ready_ones(rng, 10_000, 0.05)
+            found[diverging_stage(*ready).stage] += 1
+    assert set(found) <= {Stage.UNKNOWN, Stage.NONE}
+    assert found[Stage.UNKNOWN] >= 0.95 * found.total()
+
+
+def test_the_gate_is_named_without_scores() -> None:
+    rng = np.random.default_rng(5)
+    one, other = (replace(x, scored=0.0) for x in (CAUSES[Stage.EVIDENCE], USUAL))
+    found = diverging_stage(one.decisions(rng, 4000), other.decisions(rng, 12_000))
+    assert found.stage is Stage.EVIDENCE
+
+
+@pytest.mark.parametrize("stage", list(CAUSES))
+def test_a_few_decisions_without_a_score_hide_no_cause(stage: Stage) -> None:
+    found: Tally[Stage] = Tally()
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        one, other = (replace(x, scored=0.95) for x in (CAUSES[stage], USUAL))
+        found[diverging_stage(one.decisions(rng, 2000), other.decisions(rng, 6000)).stage] += 1
     assert found[stage] >= 95
 
 
@@ -153,7 +192,7 @@ def test_swapping_and_scaling(seed: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = random_passage(rng), random_passage(rng)
     plain = diverging_stage(one, other)
-    order = rng.permutation(BANDS)
+    order = np.append(rng.permutation(BANDS - 1), BANDS - 1)
     turned = diverging_stage(*(replace(x, through=x.through[..., order]) for x in (one, other)))
     assert turned.parts == pytest.approx(plain.parts)
     assert turned.errors == pytest.approx(plain.errors)
@@ -165,21 +204,31 @@ def test_swapping_and_scaling(seed: int) -> None:
 
 
 def test_parts_by_hand() -> None:
-    one = one_slice([[0, 40], [40, 0]], [0, 0, 20])
-    other = one_slice([[10, 40], [40, 10]], [0, 0, 0])
+    one = one_slice([[0, 40, 0], [40, 0, 0]], [0, 0, 20])
+    other = one_slice([[10, 40, 0], [40, 10, 0]], [0, 0, 0])
     found = diverging_stage(one, other)
     # .8 x .5 - .5; the score bands are alike; .8 x (.5 x (0 - .2) + .5 x (1 - .8)).
-    assert found.parts == pytest.approx((-0.1, 0, 0))
+    assert found.parts == pytest.approx((-0.1, 0, 0, 0))
     assert found.stage is Stage.EVIDENCE
     assert found.share is Share.MOST
+
+
+def test_parts_of_decisions_without_a_score_by_hand() -> None:
+    one = one_slice([[30, 0], [10, 60]], [0, 0, 0])
+    other = one_slice([[40, 40], [0, 20]], [0, 0, 0])
+    found = diverging_stage(one, other)
+    # At the scores .4 x (.75 - 1); without one .0 x (1 - 2/3) + .6 x (0 - 2/3).
+    assert found.parts == pytest.approx((0, 0, -0.1, -0.4))
+    assert found.stage is Stage.UNKNOWN
 
 
 def test_the_errors_are_those_of_chance() -> None:
     """Simulated under equal worlds; labels of 10 % of what is served."""
     rng = np.random.default_rng(3)
+    half = replace(USUAL, scored=0.5)
     draws: tuple[Callable[[int], Passage], ...] = (
-        lambda n: USUAL.decisions(rng, n),
-        lambda n: USUAL.ready_ones(rng, n, 0.1),
+        lambda n: half.decisions(rng, n),
+        lambda n: half.ready_ones(rng, n, 0.1),
     )
     for draw in draws:
         found = [diverging_stage(draw(3000), draw(5000)) for _ in range(400)]
@@ -213,16 +262,16 @@ EMPTY = one_slice(np.zeros((2, BANDS)), np.zeros(3))
 )
 def test_no_decisions_no_difference(other: Passage, turned: bool) -> None:
     pair = (other, EMPTY) if turned else (EMPTY, other)
-    assert diverging_stage(*pair) == Divergence(Stage.NONE, None, (0, 0, 0), (0, 0, 0))
+    assert diverging_stage(*pair) == Divergence(Stage.NONE, None, (0,) * 4, (0,) * 4)
 
 
 def test_a_gate_that_stops_everything_is_the_gate() -> None:
     found = diverging_stage(
-        one_slice(np.zeros((2, 2)), [0, 0, 100]),
-        one_slice([[20, 40], [30, 10]], [0, 0, 0]),
+        one_slice(np.zeros((2, 3)), [0, 0, 100]),
+        one_slice([[20, 40, 0], [30, 10, 0]], [0, 0, 0]),
     )
     assert found.stage is Stage.EVIDENCE
-    assert found.parts == pytest.approx((-0.6, 0, 0))
+    assert found.parts == pytest.approx((-0.6, 0, 0, 0))
 
 
 def test_serving_without_evidence_is_the_threshold() -> None:
@@ -232,7 +281,7 @@ def test_serving_without_evidence_is_the_threshold() -> None:
         one_slice([[0, 0], [300, 0]], [0, 0, 200]),
     )
     assert found.stage is Stage.THRESHOLD
-    assert found.parts == pytest.approx((0, 0, 0.4))
+    assert found.parts == pytest.approx((0, 0, 0.4, 0))
 
 
 def test_sure_but_small_is_not_named() -> None:
@@ -277,10 +326,12 @@ def test_ready_counts_are_those_of_reviewed_strata() -> None:
             "b": {},
         }
     )
-    decisions, labelled, ready = ready_counts(counts)
-    assert decisions.tolist() == [[[[0, 50], [0, 40]], [[31, 0], [0, 0]]], [[[0, 0], [0, 0]]] * 2]
-    assert labelled.tolist() == [[[[0, 50], [0, 4]], [[31, 0], [0, 0]]], [[[0, 0], [0, 0]]] * 2]
-    assert ready.tolist() == [[[[0, 40], [0, 3]], [[31, 0], [0, 0]]], [[[0, 0], [0, 0]]] * 2]
+    decisions, labelled, ready = ready_counts(counts, 4)
+    nothing = [0, 0, 0, 0]
+    assert [side[1].tolist() for side in (decisions, labelled, ready)] == [[[nothing] * 2] * 2] * 3
+    assert decisions[0].tolist() == [[[0, 0, 50, 0], [0, 0, 40, 0]], [[31, 0, 0, 0], nothing]]
+    assert labelled[0].tolist() == [[[0, 0, 50, 0], [0, 0, 4, 0]], [[31, 0, 0, 0], nothing]]
+    assert ready[0].tolist() == [[[0, 0, 40, 0], [0, 0, 3, 0]], [[31, 0, 0, 0], nothing]]
 
 
 def test_every_slice_is_split_by_itself() -> None:

@@ -1,17 +1,26 @@
-"""Who is worse off in an incident, by what crossed and by the one sign of all gaps."""
+"""Who is worse off in an incident, and who hears of it: as it is shown."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from cubes import CODING, build_contract, contract
 
-from monitor.core.contract import Metric, State
-from monitor.core.publish.annotations import Behind, IncidentKind
+from monitor.core.contract import GroupBy, Metric, PrimaryMetric, State
+from monitor.core.publish.annotations import Annotation, Behind, IncidentKind, Severity
 from monitor.core.publish.incidents import Incident, Stand, Standing
-from monitor.core.publish.snapshot import ShownGap, SliceRow
+from monitor.core.publish.snapshot import (
+    ComponentChange,
+    GroupTable,
+    Noted,
+    ShownGap,
+    SliceRow,
+    WindowTable,
+)
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
-from monitor.evaluate.incidents.shown import IncidentView, _behind
+from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext, _behind
 
 CHAT, EMAIL = "channel=chat", "channel=email"
 SLICE, REFERENCE = Direction.SLICE_WORSE, Direction.REFERENCE_WORSE
@@ -25,10 +34,59 @@ def stream(direction: Direction, text: str = CHAT, kind: StreamKind = GAP) -> St
 
 
 def behind(*streams: Stream, gap: float | None) -> Behind | None:
-    incident = Incident(1, IncidentKind.PAGE, "replies", Metric.FPR, 0, 0, "channel", CHAT)
+    incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
     gaps = {Metric.FPR: ShownGap("complement", gap, -1.0, 1.0)}
     row = SliceRow(CHAT, {Metric.FPR: State.BREACH}, gaps=gaps)
     return _behind(IncidentView(incident, Standing(Stand.OPEN), streams), row)
+
+
+@pytest.mark.parametrize(
+    ("primary", "severity"),
+    [(PrimaryMetric.FPR, Severity.PAGE), (PrimaryMetric.TPR, Severity.TICKET)],
+)
+def test_a_breach_wakes_somebody_where_its_metric_is_the_primary_one(
+    primary: PrimaryMetric, severity: Severity
+) -> None:
+    of_fpr = replace(contract(GroupBy(("channel",))), primary=primary)
+    table = build_contract(of_fpr, CODING, [])
+    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None))
+    incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
+    (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
+    assert shown.severity is severity
+
+
+CHANGED, REPORTED = 40, 60
+POLICY = (ComponentChange("policy", "p1", "p2"),)
+
+
+@pytest.mark.parametrize(
+    ("changed_at", "noted", "last", "expected"),
+    [
+        (None, False, None, (None, (), True)),  # none changed
+        (None, True, CHANGED, (None, (), True)),  # only after it
+        (CHANGED, True, CHANGED, (REPORTED, POLICY, True)),
+        (CHANGED, False, CHANGED, (None, (), None)),  # not published yet: not that none changed
+        (CHANGED, True, CHANGED + 1, (None, (), None)),  # the row tells of a later one
+    ],
+)
+def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
+    changed_at: int | None, noted: bool, last: int | None, expected: tuple[object, ...]
+) -> None:
+    of_fpr = contract(GroupBy(("channel",)))
+    note = (Noted(Annotation.VERSION_CHANGE, None, 1, REPORTED),) if noted else ()
+    row = SliceRow(
+        CHAT, {Metric.FPR: State.BREACH}, noted=note, versions_changed=POLICY, versions_sent=True
+    )
+    window = WindowTable("7d", SliceRow("", {}), (GroupTable("channel", (row,)),))
+    table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
+    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: last))
+    incident = Incident(
+        *(1, IncidentKind.BREACH, "replies", Metric.FPR, 50, 0, "channel", CHAT),
+        versions_changed_at=changed_at,
+    )
+    (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
+    told = shown.versions_changed_at, shown.versions_changed, shown.versions_sent
+    assert told == expected
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_crossings_of_one_cause_are_one_incident_that_names_it() -> None:
     (first,), changed = world.step(VOICE)
     assert (first.id, first.kind, first.slice, first.share) == (
         1,
-        IncidentKind.PAGE,
+        IncidentKind.BREACH,
         BOTH,
         Share.MOST,
     )
@@ -216,7 +216,7 @@ def test_tickets_are_of_the_weekly_list_and_last_until_one_without_them() -> Non
     world.step(A)
     opened, _ = world.step(listed=(VOICE, CELL, A))
     assert [(one.kind, one.slice, one.streams) for one in opened] == [
-        (IncidentKind.TICKET, BOTH, tuple(sorted((VOICE.key, CELL.key))))
+        (IncidentKind.LISTED, BOTH, tuple(sorted((VOICE.key, CELL.key))))
     ]
     opened, (kept,) = world.step(listed=(VOICE, CHAT))
     assert [one.slice for one in opened] == ["channel=chat"]
@@ -230,7 +230,7 @@ def test_a_page_takes_the_place_of_a_ticket() -> None:
     world = World({VOICE: CELL})
     (ticket,), _ = world.step(listed=(VOICE, CELL))
     (page,), (smaller,) = world.step(VOICE)
-    assert page.kind is IncidentKind.PAGE
+    assert page.kind is IncidentKind.BREACH
     assert smaller == replace(ticket, streams=(CELL.key,))
     opened, changed = world.step(CELL)
     assert opened == []
@@ -241,8 +241,8 @@ def test_a_page_takes_the_place_of_a_ticket() -> None:
 def test_a_ticket_whose_stream_crosses_in_the_same_step_is_over_when_it_is_told() -> None:
     world = World()
     (ticket, page), changed = world.step(VOICE, listed=(VOICE,))
-    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.TICKET, world.at)
-    assert (page.kind, page.resolved_at, changed) == (IncidentKind.PAGE, None, [])
+    assert (ticket.kind, ticket.resolved_at) == (IncidentKind.LISTED, world.at)
+    assert (page.kind, page.resolved_at, changed) == (IncidentKind.BREACH, None, [])
     assert list(world.book.standing) == [page.id]
 
 

@@ -54,8 +54,10 @@ def rows(
     pooling = MergeMap({name: kept[name] for name in group.attributes})
     pooled = builder.pooled(group, blocks, pooling)
     plain = builder.group(pooled)
-    found = with_diagnosis(pooled, plain, coding)
-    silent = [replace(row, stages={}, versions_differ=None) for row in found.rows]
+    found = with_diagnosis(pooled, plain, coding, builder.contract.k)
+    silent = [
+        replace(row, stages={}, versions_differ=None, versions_sent=None) for row in found.rows
+    ]
     assert replace(found, rows=tuple(silent)) == plain
     return {values(row.slice): row for row in found.rows}
 
@@ -292,7 +294,8 @@ def test_decisions_and_labels_are_each_of_their_own_blocks() -> None:
 
 
 def test_a_named_reference_has_no_stage_and_the_others_have_it_as_theirs() -> None:
-    cells = drawn(3, lambda a: CAUSES[Stage.THRESHOLD] if a["channel"] == "email" else USUAL)
+    drawn_cells = drawn(3, lambda a: CAUSES[Stage.THRESHOLD] if a["channel"] == "email" else USUAL)
+    cells = [replace(cell, version=1) for cell in drawn_cells]
     table = told(cells, GroupBy(("channel",), "channel=email"))
     assert (table["email"].stages, table["email"].versions_differ) == ({}, None)
     for name in ("chat", "post"):
@@ -333,7 +336,8 @@ def test_hidden_labels_silence_the_stage_of_the_tpr_alone() -> None:
 def test_where_a_rate_is_coded_its_stage_is_not_told() -> None:
     """From none to k - 1 served ones look alike."""
     stopped = replace(USUAL, serve=(0, 0, 0))
-    cells = drawn(7, lambda a: stopped if a["channel"] == "chat" else USUAL)
+    drawn_cells = drawn(7, lambda a: stopped if a["channel"] == "chat" else USUAL)
+    cells = [replace(cell, version=1) for cell in drawn_cells]
     table = told(cells)
     assert table["chat"].rates[SELECTION].at_most is not None
     assert SELECTION not in table["chat"].stages
@@ -401,11 +405,23 @@ def test_slices_that_are_versions_are_not_asked(group: GroupBy) -> None:
     assert True in differ(told(cells, group, plain, kept)).values()
 
 
-def test_without_versions_nothing_differs() -> None:
+def test_where_versions_are_not_known_nothing_is_said_of_them() -> None:
+    """Windows of a few hours do not distinguish them."""
     blocks = window(versioned(11, {"chat": 1.0})).blocks
     assert differ(rows(blocks))["chat"] is True
-    unknown = replace(blocks, index=replace(blocks.index, versions=None))
-    assert differ(rows(unknown)) == {"chat": False, "email": False, "post": False, OTHER: None}
+    unknown = rows(replace(blocks, index=replace(blocks.index, versions=None)))
+    assert {(row.versions_differ, row.versions_sent) for row in unknown.values()} == {(None, None)}
+
+
+def test_what_a_router_does_not_send_neither_differs_nor_agrees() -> None:
+    blocks = window(versioned(11, {"chat": 1.0})).blocks
+    silent = replace(blocks.index, version_texts={0: "", 1: ""})
+    table = rows(replace(blocks, index=silent))
+    assert [table[name].versions_sent for name in CHANNELS] == [False] * 3
+    assert {row.versions_differ for row in table.values()} == {None}
+    naming = rows(replace(blocks, index=replace(silent, version_texts={0: "", 1: "judge=j1"})))
+    assert [naming[name].versions_sent for name in CHANNELS] == [True] * 3
+    assert naming["chat"].versions_differ is True
 
 
 AT = 60
