@@ -327,18 +327,18 @@ class RequirementLine:
 
 @dataclass(frozen=True, slots=True)
 class LimitsLine:
-    """The contract's limits on the metrics of one role, all parts and slices together.
+    """Verdict on the contract's limits of one metric, all parts and slices together.
 
     Attributes:
         role: primary or guardrail.
-        metrics: which metrics those are.
-        verdict: the worst of their checks: of a synthetic set by the points, where no point is
-            insufficient_support; of real people by the intervals too. None without any check.
+        metric: of the limits.
+        verdict: the worst of its checks: of a synthetic set by the points, where no point is
+            insufficient_support; of real people by the intervals too.
     """
 
     role: Role
-    metrics: tuple[Metric, ...]
-    verdict: Verdict | None
+    metric: Metric
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)

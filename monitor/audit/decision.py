@@ -28,6 +28,7 @@ counted here, and for real people reported only where they are at least k pairs.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -115,7 +116,7 @@ def decide(
         _line(one, run, measured.get(one), signed, faults if one is theirs else ())
         for one in Requirement
     )
-    limits = tuple(_limits(role, run, synthetic=synthetic) for role in Role)
+    limits = tuple(_limits(run, synthetic=synthetic))
     return ReleaseDecision(all(line.met for line in lines), lines, limits)
 
 
@@ -127,12 +128,17 @@ _WORST_FIRST = (
 )
 
 
-def _limits(role: Role, run: Run, *, synthetic: bool) -> LimitsLine:
-    """The verdict on all limits of one role, in all parts."""
-    checks = [check for part in run.parts for check in part.checks if check.role is role]
-    found = {_by_point(check) if synthetic else _by_both(check) for check in checks}
-    worst = next((verdict for verdict in _WORST_FIRST if verdict in found), None)
-    return LimitsLine(role, tuple(dict.fromkeys(check.metric for check in checks)), worst)
+def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
+    """Verdict on the limits of each metric in all parts, the primary metric first."""
+    verdicts: dict[tuple[Role, Metric], set[Verdict | None]] = defaultdict(set)
+    for check in (check for part in run.parts for check in part.checks):
+        verdict = _by_point(check) if synthetic else _by_both(check)
+        verdicts[check.role, check.metric].add(verdict)
+    roles = list(Role)
+    for role, metric in sorted(verdicts, key=lambda limited: roles.index(limited[0])):
+        worst = next((one for one in _WORST_FIRST if one in verdicts[role, metric]), None)
+        if worst is not None:
+            yield LimitsLine(role, metric, worst)
 
 
 def _by_point(check: Check) -> Verdict:

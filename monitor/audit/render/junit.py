@@ -188,7 +188,7 @@ def _properties(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "versions", "; ".join(map(words.versions, report.judged.versions))
     yield "thresholds", ", ".join(map(words.number, report.judged.thresholds))
     for line in report.decision.limits if report.decision else ():
-        yield line.role.value, line.verdict.value if line.verdict else "no limit"
+        yield f"{line.role.value} {line.metric.value}", line.verdict.value
     yield "synthetic", "true" if report.synthetic else "false"
 
 
