@@ -125,6 +125,7 @@ _WORST_FIRST = (
     Verdict.INSUFFICIENT_SUPPORT,
     Verdict.INCONCLUSIVE,
     Verdict.PASS,
+    Verdict.BETTER_OFF,
 )
 
 
@@ -142,9 +143,12 @@ def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
 
 
 def _by_point(check: Check) -> Verdict:
-    if check.point is Point.NONE:
-        return Verdict.INSUFFICIENT_SUPPORT
-    return Verdict.FAIL if check.point is Point.FAIL else Verdict.PASS
+    return {
+        Point.PASS: Verdict.PASS,
+        Point.FAIL: Verdict.FAIL,
+        Point.BETTER_OFF: Verdict.BETTER_OFF,
+        Point.NONE: Verdict.INSUFFICIENT_SUPPORT,
+    }[check.point]
 
 
 def _by_both(check: Check) -> Verdict | None:
@@ -213,8 +217,11 @@ def _contract(run: Run) -> Iterator[str]:
     yield from _these(
         run,
         "not shown by the interval to be kept",
-        lambda check: not _fails(check) and check.verdict not in (Verdict.PASS, None),
+        lambda check: not _fails(check) and check.verdict in _OPEN,
     )
+
+
+_OPEN = (Verdict.INCONCLUSIVE, Verdict.INSUFFICIENT_SUPPORT)
 
 
 def _fails(check: Check) -> bool:

@@ -314,3 +314,13 @@ def test_each_guardrail_has_a_verdict_of_its_own() -> None:
         (Metric.PRECISION, Verdict.FAIL),
     ]
     assert found.guardrail_alone
+
+
+@pytest.mark.parametrize("synthetic", [True, False])
+def test_a_check_by_which_a_slice_is_better_off_speaks_neither_for_nor_against(
+    synthetic: bool,
+) -> None:
+    ahead = replace(SURE, point=Point.BETTER_OFF, verdict=Verdict.BETTER_OFF)
+    found = limits_of(SURE, ahead, synthetic=synthetic)
+    assert [line.verdict for line in found.limits] == [Verdict.PASS]
+    assert decided(run(replace(REVIEWED, checks=(SURE, ahead))), synthetic=synthetic).approved
