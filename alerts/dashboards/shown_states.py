@@ -15,6 +15,7 @@ from monitor.core.contract import State
 COLORS = {
     State.BREACH: "dark-red",
     State.SUSPECTED: "orange",
+    State.BETTER_OFF: "semi-dark-yellow",
     State.STALE: "purple",
     State.INCONCLUSIVE: "blue",
     State.MATURING: "light-blue",

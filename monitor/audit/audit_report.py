@@ -32,6 +32,7 @@ class Point(enum.StrEnum):
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
+    BETTER_OFF = "better_off"  # beyond the limit, and another check says who is worse off
     NONE = "none"  # there is no point: no trials, nothing shown, or no pair (see Check.matched)
 
 
@@ -139,7 +140,9 @@ class Check:
             and within its limit from that to one over it.
         lower: lower bound of the value's 95 % interval.
         upper: upper bound.
-        point: by the point.
+        point: by the point. One that is beyond the limit fails once: of the slice that is worse
+            off; of the slice that is furthest better off where no slice of its group-by is behind
+            its complement, or where the named reference is behind.
         verdict: by the interval and the support; None where only the point is meant (baseline).
         matched: of a synthetic set: there are pairs that hold variants of both sides, and a gap is
             over those alone; without any it has no number. Of real people: slice and reference
@@ -327,18 +330,18 @@ class RequirementLine:
 
 @dataclass(frozen=True, slots=True)
 class LimitsLine:
-    """The contract's limits on the metrics of one role, all parts and slices together.
+    """Verdict on the contract's limits of one metric, all parts and slices together.
 
     Attributes:
         role: primary or guardrail.
-        metrics: which metrics those are.
-        verdict: the worst of their checks: of a synthetic set by the points, where no point is
-            insufficient_support; of real people by the intervals too. None without any check.
+        metric: of the limits.
+        verdict: the worst of its checks: of a synthetic set by the points, where no point is
+            insufficient_support; of real people by the intervals too.
     """
 
     role: Role
-    metrics: tuple[Metric, ...]
-    verdict: Verdict | None
+    metric: Metric
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,13 +65,58 @@ def contract_checks(
     pairs = by_pair(rows, lambda row: row.item).values()
     for table in groups[1:]:
         compared = _compared(table, _held_slices(pairs, table, coding), contract, coding)
+        of_table: list[Check] = []
         for row in declared(table):
             if row.rates or not contract.synthetic:
                 its = compared.get(row.slice)
-                checks += _gaps(row.slice, table.group, contract, its)
+                of_table += _gaps(row.slice, table.group, contract, its)
                 limits = contract.limits_of(table.group.name, row.slice)
-                checks += _levels(row, limits, exact=contract.synthetic)
+                of_table += _levels(row, limits, exact=contract.synthetic)
+        checks += _told_once(of_table)
     return tuple(checks)
+
+
+def _told_once(checks: Sequence[Check]) -> list[Check]:
+    """The checks of a group-by, in which each harm fails once: of the side that is worse off."""
+    by_name: dict[str, list[Check]] = defaultdict(list)
+    for check in checks:
+        by_name[check.name].append(check)
+    tellers = {name: _furthest_ahead(same) for name, same in by_name.items()}
+    return [_with_side(check, by_name[check.name], tellers[check.name]) for check in checks]
+
+
+def _with_side(check: Check, same: Sequence[Check], teller: Check | None) -> Check:
+    """A check by which its slice is better off fails only if it alone tells of the others."""
+    if not _is_ahead(check):
+        return check
+    behind = [other for other in same if other.against == COMPLEMENT and not _is_ahead(other)]
+    told = check is not teller
+    told_by_point = told or any(other.point is Point.FAIL for other in behind)
+    told_by_interval = told or any(other.verdict is Verdict.FAIL for other in behind)
+    point, verdict = check.point, check.verdict
+    if point is Point.FAIL and told_by_point:
+        point = Point.BETTER_OFF
+    if verdict is Verdict.BETTER_OFF and not told_by_interval:
+        verdict = Verdict.FAIL
+    return replace(check, point=point, verdict=verdict)
+
+
+def _furthest_ahead(checks: Iterable[Check]) -> Check | None:
+    """The check by which others are furthest worse off than its slice; None without one."""
+    return max(filter(_is_ahead, checks), key=_lead, default=None)
+
+
+def _is_ahead(check: Check) -> bool:
+    beyond = check.point is Point.FAIL and check.worse_off == check.against != ""
+    return beyond or check.verdict is Verdict.BETTER_OFF
+
+
+def _lead(check: Check) -> float:
+    """How far a slice is ahead; where its value is withheld, at least."""
+    ratio = check.name.endswith("_ratio")
+    bound = check.lower if ratio else check.upper
+    number = bound if check.value is None else check.value
+    return 0.0 if number is None else number if ratio else -number
 
 
 def baseline_checks(

@@ -28,6 +28,7 @@ counted here, and for real people reported only where they are at least k pairs.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -115,7 +116,7 @@ def decide(
         _line(one, run, measured.get(one), signed, faults if one is theirs else ())
         for one in Requirement
     )
-    limits = tuple(_limits(role, run, synthetic=synthetic) for role in Role)
+    limits = tuple(_limits(run, synthetic=synthetic))
     return ReleaseDecision(all(line.met for line in lines), lines, limits)
 
 
@@ -124,21 +125,30 @@ _WORST_FIRST = (
     Verdict.INSUFFICIENT_SUPPORT,
     Verdict.INCONCLUSIVE,
     Verdict.PASS,
+    Verdict.BETTER_OFF,
 )
 
 
-def _limits(role: Role, run: Run, *, synthetic: bool) -> LimitsLine:
-    """The verdict on all limits of one role, in all parts."""
-    checks = [check for part in run.parts for check in part.checks if check.role is role]
-    found = {_by_point(check) if synthetic else _by_both(check) for check in checks}
-    worst = next((verdict for verdict in _WORST_FIRST if verdict in found), None)
-    return LimitsLine(role, tuple(dict.fromkeys(check.metric for check in checks)), worst)
+def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
+    """Verdict on the limits of each metric in all parts, the primary metric first."""
+    verdicts: dict[tuple[Role, Metric], set[Verdict | None]] = defaultdict(set)
+    for check in (check for part in run.parts for check in part.checks):
+        verdict = _by_point(check) if synthetic else _by_both(check)
+        verdicts[check.role, check.metric].add(verdict)
+    roles = list(Role)
+    for role, metric in sorted(verdicts, key=lambda limited: roles.index(limited[0])):
+        worst = next((one for one in _WORST_FIRST if one in verdicts[role, metric]), None)
+        if worst is not None:
+            yield LimitsLine(role, metric, worst)
 
 
 def _by_point(check: Check) -> Verdict:
-    if check.point is Point.NONE:
-        return Verdict.INSUFFICIENT_SUPPORT
-    return Verdict.FAIL if check.point is Point.FAIL else Verdict.PASS
+    return {
+        Point.PASS: Verdict.PASS,
+        Point.FAIL: Verdict.FAIL,
+        Point.BETTER_OFF: Verdict.BETTER_OFF,
+        Point.NONE: Verdict.INSUFFICIENT_SUPPORT,
+    }[check.point]
 
 
 def _by_both(check: Check) -> Verdict | None:
@@ -207,8 +217,11 @@ def _contract(run: Run) -> Iterator[str]:
     yield from _these(
         run,
         "not shown by the interval to be kept",
-        lambda check: not _fails(check) and check.verdict not in (Verdict.PASS, None),
+        lambda check: not _fails(check) and check.verdict in _OPEN,
     )
+
+
+_OPEN = (Verdict.INCONCLUSIVE, Verdict.INSUFFICIENT_SUPPORT)
 
 
 def _fails(check: Check) -> bool:

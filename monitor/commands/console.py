@@ -24,6 +24,7 @@ STATE_STYLES = {
     State.INCONCLUSIVE: "yellow",
     State.WITHIN_CONTRACT: "green",
     State.STALE: "cyan",
+    State.BETTER_OFF: "magenta",
     State.SUSPECTED: "bold red",
     State.BREACH: "bold white on red",
 }

@@ -17,8 +17,9 @@ from monitor.commands.console import NONE, STATE_STYLES, duration, moment
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.annotations import Fault
-from monitor.core.publish.conclusion import checks, limited, listed, overall
+from monitor.core.publish.conclusion import checks, limited, overall
 from monitor.core.publish.missing_labels import lacking, worst_cases
+from monitor.core.publish.sides import gap_of, listed, mirrored
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ContractTable,
@@ -77,6 +78,7 @@ class _GroupRows:
     rows: Sequence[tuple[str, SliceRow]]
     decisions: Period | None
     labelled: Period | None
+    table: GroupTable | None = None
 
     def period(self, metric: Metric) -> Period | None:
         return self.labelled if metric.labelled else self.decisions
@@ -88,7 +90,7 @@ def _contract(
     groups = [
         _GroupRows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)
     ]
-    groups += [_GroupRows(g.group_by, _named(g), g.decisions, g.labelled) for g in window.groups]
+    groups += [_GroupRows(g.group_by, _named(g), g.decisions, g.labelled, g) for g in window.groups]
     longest = max(len(name) + 2 for group in groups for name, _ in group.rows)
     names = longest if width is None else min(longest, max(width, NARROW) - _REST - 1)
     yield Text(f"{table.contract} v{table.version}, window {table.window}", "bold")
@@ -201,15 +203,10 @@ def _judged(
 ) -> Table:
     made = _table(names, _COLUMNS, header=header)
     for name, row in group.rows:
-        rate, state = row.rates.get(metric), row.states.get(metric)
-        style = STATE_STYLES[state] if state is not None else ""
-        made.add_row(
-            Text(f"  {name}"),
-            _rate(rate),
-            _support(table, rate),
-            _gap(row.gaps.get(metric)),
-            Text(_verdict_and_state(state), style),
-        )
+        rate = row.rates.get(metric)
+        gap = row.gaps.get(metric) if group.table is None else gap_of(group.table, row, metric)
+        judged = _verdict_and_state(table, group, row, metric)
+        made.add_row(Text(f"  {name}"), _rate(rate), _support(table, rate), _gap(gap), judged)
     return made
 
 
@@ -232,11 +229,23 @@ def _table(names: int, widths: dict[str, int], *, header: bool) -> Table:
     return made
 
 
-def _verdict_and_state(state: State | None) -> str:
+def _verdict_and_state(
+    table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric
+) -> Text:
+    state = row.states.get(metric)
     if state is None:
-        return NONE
-    verdict = VERDICT_OF[state]
-    return f"{verdict}: {state}" if verdict in (Verdict.PASS, Verdict.FAIL) else state.value
+        return Text(NONE)
+    verdict, style = VERDICT_OF[state], STATE_STYLES[state]
+    if _is_mirror(table, group, row, metric):
+        return Text("mirror of the other", style)
+    decided = verdict in (Verdict.PASS, Verdict.FAIL)
+    return Text(f"{verdict}: {state}" if decided else state.value, style)
+
+
+def _is_mirror(table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric) -> bool:
+    if group.table is None or row.states[metric] is State.BETTER_OFF:
+        return False
+    return bool(mirrored(table, group.table, row, metric))
 
 
 def _conclusion(table: ContractTable, window: WindowTable) -> Text:
@@ -244,7 +253,7 @@ def _conclusion(table: ContractTable, window: WindowTable) -> Text:
     judged = list(checks(table, window))
     tally = Counter(check.verdict for check in judged)
     failed = [
-        f"{_NAMES[check.metric]} of {check.slice}"
+        f"{_NAMES[check.metric]} of {check.name}"
         for check in judged
         if check.verdict is Verdict.FAIL
     ]

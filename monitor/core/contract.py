@@ -39,11 +39,13 @@ class Verdict(enum.StrEnum):
     """Verdict on a gap or level, from its shown bounds and its limit; never decided by the point.
 
     Without support there is none to tell, whatever the bounds are. With it, PASS is within the
-    limit for certain, FAIL beyond it for certain, and INCONCLUSIVE is neither.
+    limit for certain, FAIL beyond it for certain with the slice worse off, BETTER_OFF beyond it
+    for certain with the slice better off, and INCONCLUSIVE none of these.
     """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     FAIL = "fail"
+    BETTER_OFF = "better_off"  # neither good nor bad for the slice: others are worse off
     INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
     INSUFFICIENT_SUPPORT = "insufficient_support"
 
@@ -58,6 +60,7 @@ class State(enum.StrEnum):
     INCONCLUSIVE = "inconclusive"  # support, but the interval straddles the limit
     WITHIN_CONTRACT = "within_contract"  # upper bound at or below the limit
     STALE = "stale"  # it was within the contract, but that is longer ago than max_age
+    BETTER_OFF = "better_off"  # upper bound below minus the limit: others are worse off
     SUSPECTED = "suspected"  # lower bound above the limit
     BREACH = "breach"  # the sequential test has crossed
 

@@ -42,6 +42,7 @@ _COLOURS = {
     State.INCONCLUSIVE: "yellow",
     State.WITHIN_CONTRACT: "green",
     State.STALE: "dim",
+    State.BETTER_OFF: "magenta",
     State.SUSPECTED: "bold red",
     State.BREACH: "bold white on red",
 }

@@ -36,6 +36,7 @@ _STRIP, _MIDDLE = (3, STRIP_HEIGHT - 3), STRIP_HEIGHT / 2
 TONES = {
     State.BREACH: "bad",
     State.SUSPECTED: "bad",
+    State.BETTER_OFF: "plain",
     State.WITHIN_CONTRACT: "good",
     State.INCONCLUSIVE: "unsure",
     State.STALE: "old",

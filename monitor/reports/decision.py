@@ -114,7 +114,8 @@ def _faults(found: Sequence[LimitCheck]) -> Iterator[str]:
 
 
 def _named(check: LimitCheck) -> str:
-    return f"{check.metric.value} of {slice_name(check.slice)}"
+    rest = "all but " if check.of_rest else ""
+    return f"{check.metric.value} of {rest}{slice_name(check.slice)}"
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.publish.conclusion import checks, limited
+from monitor.core.publish.conclusion import LimitCheck, checks, limited
 from monitor.core.publish.glossary import STATES, TERMS, slice_name
-from monitor.core.publish.headlines import BAD, beyond_limit
+from monitor.core.publish.headlines import beyond_limit
 from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
+from monitor.core.publish.sides import BAD
 from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
-from monitor.core.publish.states import VERDICT_OF
 from monitor.core.publish.words import percent, points
 from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import WEEK
@@ -44,8 +44,7 @@ def in_short(report: WeeklyReport) -> Section:
             f" {found[Verdict.PASS]} within the limit"
         )
         sentences.append(f"{report.named(contract)}{found.total()} checks: {tally}.")
-    failed = [(place, one) for place, one in checked_cells(report) if one.state in BAD]
-    for place, one in failed[:_WORST]:
+    for place, one in _failed(report)[:_WORST]:
         what = beyond_limit(one.metric, place.row.slice, one.gap, one.max_gap)
         sentences.append(f"{report.named(place.contract)}{what}.")
     return Section(tuple(sentences))
@@ -86,19 +85,29 @@ def _span(report: WeeklyReport, period: Period | None) -> str:
     return f"from {report.moment(period.start)} to {report.moment(period.end)}"
 
 
-def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell]]:
-    """Every check: a limited metric of a slice."""
+def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell, LimitCheck]]:
+    """Every check of a limited metric of a slice, with its row."""
     for contract, window in report.windows():
-        found = {(one.metric, one.slice) for one in checks(contract, window)}
+        judged = {(check.metric, check.slice): check for check in checks(contract, window)}
         for place in places(contract, window):
             for metric in limited(contract):
-                if (metric, place.row.slice) in found:
-                    yield place, cell(place, metric)
+                check = judged.get((metric, place.row.slice))
+                if check is not None:
+                    yield place, cell(place, metric), check
+
+
+def _cells_with(report: WeeklyReport, verdicts: Sequence[Verdict]) -> list[tuple[Place, Cell]]:
+    cells = checked_cells(report)
+    return [(place, one) for place, one, check in cells if check.verdict in verdicts]
+
+
+def _failed(report: WeeklyReport) -> list[tuple[Place, Cell]]:
+    return _cells_with(report, (Verdict.FAIL,))
 
 
 def what_failed(report: WeeklyReport) -> Section:
     """Slices that are worse off, by how much, and the limit."""
-    found = [(place, one) for place, one in checked_cells(report) if one.state in BAD]
+    found = _failed(report)
     if not found:
         return Section(("No limit is broken by what could be measured.",))
     rows = (
@@ -141,7 +150,7 @@ def limits_text(one: Cell) -> str:
 
 
 def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:
-    return [found for found in checked_cells(report) if VERDICT_OF[found[1].state] in _OPEN]
+    return _cells_with(report, _OPEN)
 
 
 def what_is_not_known(report: WeeklyReport) -> Section:

@@ -78,7 +78,9 @@ def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
 
 def state_cell(one: Cell) -> TableCell:
     """The state of a metric."""
-    return TableCell(state_text(one.state), _TONES.get(charts.TONES[one.state], Tone.PLAIN))
+    mirror = f"; mirror of {slice_name(one.mirror_of)}" if one.mirror_of else ""
+    tone = _TONES.get(charts.TONES[one.state], Tone.PLAIN)
+    return TableCell(f"{state_text(one.state)}{mirror}", tone)
 
 
 def _cells(place: Place) -> list[Cell]:

@@ -19,7 +19,8 @@ Value = str | float | int | date | None
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
 _GAP = ("reference", "value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "verdict")
 _COLUMNS = (
-    *("as_of", "snapshot", "contract", "version", "window", "group_by", "slice", "metric", "state"),
+    *("as_of", "snapshot", "contract", "version", "window", "group_by", "slice", "metric"),
+    *("state", "mirror_of"),
     *_RATE,
     *("reference", "gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper"),
     *(
@@ -79,7 +80,7 @@ def _line(
     for cell in line.cells:
         yield [
             *(at, number, contract, version, window, line.group_by, line.slice),
-            *(cell.metric, cell.state),
+            *(cell.metric, cell.state, cell.mirror_of),
             *(getattr(cell.rate, name, None) for name in _RATE),
             *_gap(cell),
             *(cell.max_gap, cell.min_ratio, cell.min_level, cell.max_level),

@@ -241,7 +241,7 @@ def test_a_slice_is_held_to_its_own_limit(tmp_path: Path) -> None:
         assert found == {("channel=email", Direction.REFERENCE_WORSE, Fraction("0.10"))}
         chat, email = row(pipeline, "chat"), row(pipeline, "email")
         assert chat.states[Metric.SELECTION] is State.WITHIN_CONTRACT
-        assert email.states[Metric.SELECTION] is State.SUSPECTED
+        assert email.states[Metric.SELECTION] is State.BETTER_OFF
         stored = pipeline.snapshot()
         assert stored is not None
         (own,) = decode(stored).contracts[0].own_limits

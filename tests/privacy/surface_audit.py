@@ -78,7 +78,7 @@ AUDIT: tuple[Row, ...] = (
         "FlipCounts.expected_ready",
         "SliceLine.group_by SliceLine.slice Check.name Check.metric Check.slice Check.against",
         "SupportCheck.metric SupportCheck.slice CalibrationLine.slice CalibrationLine.band",
-        "LimitsLine.role LimitsLine.metrics Check.role",
+        "LimitsLine.role LimitsLine.metric Check.role",
         "RequirementLine.requirement Representation.group_by SliceShare.slice Weight.slice",
     ),
     *rows_for(

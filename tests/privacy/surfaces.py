@@ -674,8 +674,8 @@ _PAGES = (
     *rows_for(Surface.PAGE, Rule.ROUNDED_SHARE, _OF_SNAPSHOT, "SliceLine.completeness"),
     *rows_for(
         Surface.PAGE, Rule.STATE, _OF_SNAPSHOT,
-        "Cell.state HistoryPoint.state HistoryPoint.verdict Headline.word Headline.sentence",
-        "SliceContent.agreement",
+        "Cell.state Cell.mirror_of HistoryPoint.state HistoryPoint.verdict Headline.word",
+        "Headline.sentence SliceContent.agreement",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "by the state and what the settings and the Snapshot say; what"

@@ -75,12 +75,10 @@ _ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
 
 
 def _limits(decision: ReleaseDecision) -> str:
-    """Sentences on the contract's limits: which metric leads, and what fails."""
+    """A sentence on each limited metric: its role, and its verdict."""
     return "".join(
-        f" {_ROLES[line.role]} {', '.join(METRICS[metric] for metric in line.metrics)}:"
-        f" {line.verdict.value.replace('_', ' ')}."
+        f" {_ROLES[line.role]} {METRICS[line.metric]}: {line.verdict.value.replace('_', ' ')}."
         for line in decision.limits
-        if line.verdict is not None
     )
 
 

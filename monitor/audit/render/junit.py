@@ -116,11 +116,11 @@ def _check(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
     if check.against:
         name += f" against {_slice(check.against)}"
     message = _explained(check, numbers)
-    undecided = check.point is Point.NONE
-    kept = check.verdict in (Verdict.PASS, None)
+    undecided = check.point in (Point.NONE, Point.BETTER_OFF)
+    kept = check.verdict in (Verdict.PASS, Verdict.BETTER_OFF, None)
     if check.point is Point.FAIL or not (kept or synthetic):
         return _Case(name, _FAILURE, check.name, message)
-    if not kept or (undecided and (synthetic or check.verdict is None)):
+    if not kept or (undecided and (synthetic or check.verdict is not Verdict.PASS)):
         return _Case(name, _SKIPPED, "", message)
     return _Case(name)
 
@@ -150,7 +150,7 @@ def _by_point(check: Check, value: str) -> str:
         value += f" ({_slice(check.worse_off)} is worse off)"
     if check.point is Point.NONE:
         return f"the point is {value}, which decides nothing"
-    return f"the point is {value}: {check.point.value}"
+    return f"the point is {value}: {check.point.value.replace('_', ' ')}"
 
 
 def _support(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
@@ -188,7 +188,7 @@ def _properties(report: AuditReport) -> Iterator[tuple[str, str]]:
     yield "versions", "; ".join(map(words.versions, report.judged.versions))
     yield "thresholds", ", ".join(map(words.number, report.judged.thresholds))
     for line in report.decision.limits if report.decision else ():
-        yield line.role.value, line.verdict.value if line.verdict else "no limit"
+        yield f"{line.role.value} {line.metric.value}", line.verdict.value
     yield "synthetic", "true" if report.synthetic else "false"
 
 

@@ -37,7 +37,9 @@ from monitor.drawing.tables import TableCell, Tone, mark, table
 _TONES = {
     Point.PASS: Tone.GOOD,
     Point.FAIL: Tone.BAD,
+    Point.BETTER_OFF: Tone.PLAIN,
     Point.NONE: Tone.UNSURE,
+    Verdict.BETTER_OFF: Tone.PLAIN,
     Verdict.PASS: Tone.GOOD,
     Verdict.FAIL: Tone.BAD,
     Verdict.INCONCLUSIVE: Tone.UNSURE,
@@ -219,7 +221,7 @@ def _checks(lines: tuple[Check, ...], numbers: Numbers) -> AuditSection:
     notes = [
         "What the point says and what its 95 % interval says, side by side. In production intervals"
         " alone decide. Gaps are in points: above 0 the slice is worse off than what it is compared"
-        " with, below 0 better off, and the other is behind. Both are limited."
+        " with, below 0 better off. What fails is told of the side that is worse off, once."
     ]
     if numbers.exact:
         notes.append("A gap is over the pairs that hold both sides.")
@@ -248,9 +250,9 @@ def _check(line: Check, numbers: Numbers) -> Row:
         words.slice_name(line.slice) + _against(line, numbers),
         f"{CHECKS[line.name]}\n{write.limit(line.limit)}{write.unit}{_role(line)}",
         write.value(line.value) + _worse_off(line),
-        TableCell(line.point.value.upper(), _TONES[line.point]),
+        TableCell(_word(line.point), _TONES[line.point]),
         write.bounds(line.lower, line.upper),
-        TableCell(_verdict(line.verdict), _tone(line.verdict, numbers)),
+        TableCell(_word(line.verdict), _tone(line.verdict, numbers)),
     )
 
 
@@ -261,7 +263,11 @@ def _role(line: Check) -> str:
 def _worse_off(line: Check) -> str:
     if not line.worse_off:
         return ""
-    return "\nworse off" if line.worse_off == line.slice else "\nbetter off"
+    if line.worse_off == line.slice:
+        return "\nworse off"
+    if Point.FAIL is line.point or Verdict.FAIL is line.verdict:
+        return f"\n{words.slice_name(line.against)}\nworse off"
+    return "\nbetter off"
 
 
 def _against(line: Check, numbers: Numbers) -> str:
@@ -278,10 +284,8 @@ def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
     return _TONES[verdict]
 
 
-def _verdict(verdict: Verdict | None) -> str:
-    if verdict is None:
-        return NOTHING
-    return verdict.value.upper().replace("_", "\n")
+def _word(verdict: Point | Verdict | None) -> str:
+    return NOTHING if verdict is None else verdict.value.upper().replace("_", "\n")
 
 
 def _support(part: Part, numbers: Numbers) -> AuditSection:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, Verdict
-from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.contract import Metric, State, Verdict
+from monitor.core.publish.sides import BAD, better_off_alone, listed, mirrored
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -25,11 +25,18 @@ class LimitCheck:
         metric: of the limit.
         slice: slice text.
         verdict: by the state of both.
+        of_rest: it is about all others, who are worse off than the slice.
     """
 
     metric: Metric
     slice: str
     verdict: Verdict
+    of_rest: bool = False
+
+    @property
+    def name(self) -> str:
+        """The slice that it is about, or all but that slice."""
+        return f"all but {self.slice}" if self.of_rest else self.slice
 
 
 def limited(table: ContractTable) -> tuple[Metric, ...]:
@@ -51,25 +58,27 @@ _ORDER = (*_FIRST, *(metric for metric in Metric if metric not in _FIRST))
 
 
 def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:
-    """Every check of a contract in a window, metric by metric.
+    """Every check of a contract in a window, metric by metric; each harm is in one of them.
 
-    A slice that others are compared with has none of its own, unless its level is limited.
+    A slice that others are compared with has a check of its own only if its level is limited, or if
+    it is worse off. A slice that is better off has none, nor has one that only mirrors another.
     """
     for metric in limited(table):
         for group in window.groups:
             for row in listed(group):
                 verdict = _verdict(row, metric)
-                limits = table.limits_of(group.group_by, row.slice, metric)
-                level = LimitKind.MIN_LEVEL in limits or LimitKind.MAX_LEVEL in limits
-                if verdict is not None and (level or not _is_reference(row, metric)):
+                if verdict is not None and _has_check(table, group, row, metric):
                     yield LimitCheck(metric, row.slice, verdict)
+            if (ahead := better_off_alone(group, metric)) is not None:
+                yield LimitCheck(metric, ahead.slice, Verdict.FAIL, of_rest=True)
 
 
-def listed(group: GroupTable) -> Iterator[SliceRow]:
-    """The rows that say something: a hidden ``__other__`` is there whether or not it has any."""
-    for row in group.rows:
-        if row.rates or OTHER not in parse_atom(row.slice).values():
-            yield row
+def _has_check(table: ContractTable, group: GroupTable, row: SliceRow, metric: Metric) -> bool:
+    if row.states[metric] is State.BETTER_OFF or mirrored(table, group, row, metric):
+        return False
+    limits = table.limits_of(group.group_by, row.slice, metric)
+    level = LimitKind.MIN_LEVEL in limits or LimitKind.MAX_LEVEL in limits
+    return level or row.states[metric] in BAD or not _is_reference(row, metric)
 
 
 def _verdict(row: SliceRow, metric: Metric) -> Verdict | None:

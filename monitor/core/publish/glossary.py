@@ -100,6 +100,7 @@ STATES: Mapping[State, str] = {
     State.INCONCLUSIVE: "undecided: the interval straddles the limit",
     State.WITHIN_CONTRACT: "within the contract",
     State.STALE: "was within the contract, but that is too old",
+    State.BETTER_OFF: "better off than the others by more than the limit: they are worse off",
     State.SUSPECTED: "outside the limit, not confirmed by the sequential test",
     State.BREACH: "breach: confirmed by the sequential test",
 }

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from monitor.core.contract import Metric, State, Verdict
+from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.conclusion import checks, overall
 from monitor.core.publish.glossary import slice_name
@@ -14,9 +14,6 @@ from monitor.core.publish.lines import SliceLine
 from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownGap, WindowTable
 from monitor.core.publish.words import points
 from monitor.core.rates.gap_words import RATED, said_of_slice
-
-BAD = (State.BREACH, State.SUSPECTED)
-"""States of a check that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,8 @@ def of_contract(table: ContractTable, window: WindowTable, slices: Sequence[Slic
     undecided = len(found) - failed - passed
     if verdict is Verdict.FAIL:
         more = f" {failed - 1} more of {len(found)} checks fail." if failed > 1 else ""
-        return Headline(verdict, f"The contract is broken: {_worst(slices)}.{more}")
+        failing = {(check.metric, check.slice) for check in found if check.verdict is verdict}
+        return Headline(verdict, f"The contract is broken: {_worst(slices, failing)}.{more}")
     if verdict is Verdict.PASS:
         return Headline(verdict, f"All {len(found)} checks are within the contract.")
     if not found:
@@ -50,11 +48,11 @@ def of_contract(table: ContractTable, window: WindowTable, slices: Sequence[Slic
     return Headline(verdict, f"No check fails; {rest}.")
 
 
-def _worst(slices: Sequence[SliceLine]) -> str:
+def _worst(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]]) -> str:
     """The first failing metric of the worst slice, in words."""
     for one in slices:
         for cell in one.cells:
-            if cell.state in BAD:
+            if (cell.metric, one.slice) in failing:
                 return beyond_limit(cell.metric, one.slice, cell.gap, cell.max_gap)
     return "a check fails"
 

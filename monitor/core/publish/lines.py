@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.core.contract import USUAL_METRICS, Metric, Role, State, role_of
-from monitor.core.publish.conclusion import limited, listed
+from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import said
 from monitor.core.publish.reasons import Place, why_and_until
+from monitor.core.publish.sides import gap_of, listed, mirrored
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -21,7 +22,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import to_datetime
 
 RANKS = (
-    *(State.BREACH, State.SUSPECTED, State.INCONCLUSIVE),
+    *(State.BREACH, State.SUSPECTED, State.BETTER_OFF, State.INCONCLUSIVE),
     *(State.STALE, State.MATURING, State.WITHIN_CONTRACT),
     *(State.INSUFFICIENT_SUPPORT, State.NO_LIMIT, State.SUPPRESSED),
 )
@@ -38,7 +39,9 @@ class Cell:
         state: what is known of it.
         sentence: the rate in plain words; empty where it is withheld.
         rate: with its interval and the band of its support; None where it is withheld.
-        gap: against the reference; None where it is withheld, or where there is none.
+        gap: against the reference; None where it is withheld, or where there is none. Of a named
+            reference that is worse off: against the slice that it is furthest behind.
+        mirror_of: the slice whose check this is, seen from the other side; empty without one.
         max_gap: largest allowed gap; None without a limit.
         min_ratio: smallest allowed ratio of the lower to the higher of both rates.
         min_level: smallest allowed rate.
@@ -56,6 +59,7 @@ class Cell:
     sentence: str
     rate: ShownRate | None
     gap: ShownGap | None
+    mirror_of: str
     max_gap: float | None
     min_ratio: float | None
     min_level: float | None
@@ -138,7 +142,8 @@ def cell(place: Place, metric: Metric) -> Cell:
         state=row.states[metric],
         sentence=said(metric, rate),
         rate=rate,
-        gap=row.gaps.get(metric),
+        gap=_gap(place, metric),
+        mirror_of=_mirror_of(place, metric),
         max_gap=limits.get(LimitKind.MAX_GAP),
         min_ratio=limits.get(LimitKind.MIN_RATIO),
         min_level=limits.get(LimitKind.MIN_LEVEL),
@@ -149,6 +154,18 @@ def cell(place: Place, metric: Metric) -> Cell:
         breach_since=None if since is None else to_datetime(since),
         evidence=row.evidence.get(metric),
     )
+
+
+def _gap(place: Place, metric: Metric) -> ShownGap | None:
+    if not isinstance(place.table, GroupTable):
+        return place.row.gaps.get(metric)
+    return gap_of(place.table, place.row, metric)
+
+
+def _mirror_of(place: Place, metric: Metric) -> str:
+    if not isinstance(place.table, GroupTable) or _role(place.contract, metric) is None:
+        return ""
+    return mirrored(place.contract, place.table, place.row, metric)
 
 
 def ranked(lines: Iterable[SliceLine]) -> tuple[SliceLine, ...]:

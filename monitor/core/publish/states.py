@@ -9,8 +9,11 @@ insufficient_support   support below the contract's minimum, of the slice or its
                        is hidden
 maturing               a labelled metric with completeness below 0.90
 no_limit               the contract sets no limit that applies
-suspected              the bounds of the gap or the ratio, or of the rate against its
-                       level, are beyond the limit
+suspected              the bounds of the gap or the ratio are beyond the limit and the
+                       slice is worse off, or the rate is beyond its level; of a named
+                       reference: a slice is better off than it
+better_off             the bounds of the gap or the ratio are beyond the limit and the
+                       slice is better off: neutral, as the harm is told of the others
 within_contract        the bounds of gap, ratio and level are all within the limits
 inconclusive           support, but the bounds straddle a limit
 =====================  =============================================================
@@ -20,14 +23,17 @@ inconclusive           support, but the bounds straddle a limit
 other: what was wrong, or not known, is not better for being old.
 
 No limit applies to ready rates, to what the contract does not limit, to the total, and to the named
-reference (whose gaps are the other rows' gaps) unless it has a level to keep.
+reference (whose gaps are the other rows' gaps) unless it has a level to keep, or is worse off than
+a slice.
 
 Bounds are those of the published gap and rate: whoever has the row and the contract comes to the
 same state. What rounding and codes leave open is inconclusive.
 
-``breach`` takes the place of the last four while the sequential test has crossed and the crossing
+``breach`` takes the place of the last five while the sequential test has crossed and the crossing
 is not resolved: what this window's bounds say ends no breach. It takes the place of no other: that
-support is lost, or labels are out, is not a recovery, and must be seen.
+support is lost, or labels are out, is not a recovery, and must be seen. A crossing is that of the
+side that is worse off: of the slice, or of its named reference. The slice that others are worse off
+than is ``better_off`` meanwhile.
 
 Findings of the sequential tests and the advisory detectors are put on the rows that may show them.
 """
@@ -54,6 +60,7 @@ VERDICT_OF: Mapping[State, Verdict | None] = {
     State.INCONCLUSIVE: Verdict.INCONCLUSIVE,
     State.WITHIN_CONTRACT: Verdict.PASS,
     State.STALE: Verdict.INSUFFICIENT_SUPPORT,
+    State.BETTER_OFF: Verdict.BETTER_OFF,
     State.SUSPECTED: Verdict.FAIL,
     State.BREACH: Verdict.FAIL,
 }
@@ -62,11 +69,12 @@ VERDICT_OF: Mapping[State, Verdict | None] = {
 CROSSED = 4
 """The step of evidence while a crossing is unresolved."""
 
-_BY_BOUNDS = (State.NO_LIMIT, State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.SUSPECTED)
+_NOT_BAD = (State.NO_LIMIT, State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.STALE)
 
 _JUDGED = {
     Verdict.FAIL: State.SUSPECTED,
     Verdict.INSUFFICIENT_SUPPORT: State.INSUFFICIENT_SUPPORT,
+    Verdict.BETTER_OFF: State.BETTER_OFF,
     Verdict.INCONCLUSIVE: State.INCONCLUSIVE,
     Verdict.PASS: State.WITHIN_CONTRACT,
 }
@@ -119,7 +127,18 @@ def with_crossing(state: State) -> State:
         >>> with_crossing(State.WITHIN_CONTRACT).value, with_crossing(State.MATURING).value
         ('breach', 'maturing')
     """
-    return State.BREACH if state in (*_BY_BOUNDS, State.STALE) else state
+    by_bounds = (*_NOT_BAD, State.BETTER_OFF, State.SUSPECTED)
+    return State.BREACH if state in by_bounds else state
+
+
+def with_others_behind(state: State) -> State:
+    """The state of a slice x metric while a crossing says that others are worse off than it.
+
+    Example:
+        >>> with_others_behind(State.INCONCLUSIVE).value, with_others_behind(State.BREACH).value
+        ('better_off', 'breach')
+    """
+    return State.BETTER_OFF if state in _NOT_BAD else state
 
 
 def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
@@ -152,11 +171,13 @@ class SliceEvidence:
     Attributes:
         evidence: progress of its streams towards a page; CROSSED while a crossing is unresolved.
         since: the end of the release block that first shows the crossing (microseconds); None
-            where none is unresolved.
+            where none is unresolved by which the slice is worse off.
+        others_behind: a crossing is unresolved by which others are worse off than the slice.
     """
 
     evidence: int
     since: int | None = None
+    others_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +207,9 @@ def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> 
         if (row.slice, metric) in findings.tests
     }
     since = {metric: one.since for metric, one in found.items() if one.since is not None}
-    states = {**row.states} | {metric: with_crossing(row.states[metric]) for metric in since}
+    states = {**row.states}
+    states |= {m: with_others_behind(states[m]) for m, one in found.items() if one.others_behind}
+    states |= {metric: with_crossing(states[metric]) for metric in since}
     return replace(
         row,
         states=states,

@@ -174,10 +174,11 @@ def as_decided(
 ) -> GapColumns:
     """The gaps, or ratios, with intervals that agree with the verdicts of exact counts.
 
-    Of one that fails nothing within the limit is left, of one that passes nothing beyond it; one
-    that is undecided in spite of its support straddles the limit. So the verdict can be read from
-    the interval, and the interval tells no more than the verdict does. The shown value stays
-    inside: a gap that fails, and whose value is rounded down to its limit, is inconclusive.
+    Of one that fails, or is better off, nothing within the limit is left, of one that passes
+    nothing beyond it; one that is undecided in spite of its support straddles the limit. So the
+    verdict can be read from the interval, and the interval tells no more than the verdict does. The
+    shown value stays inside: a gap that fails, and whose value is rounded down to its limit, is
+    inconclusive.
 
     Args:
         gaps: as shown.
@@ -186,7 +187,8 @@ def as_decided(
         allowed: the contract's limit, on the gap or on the ratio.
     """
     fails, passes = (
-        np.array([x is y for x in verdicts], bool) for y in (Verdict.FAIL, Verdict.PASS)
+        np.array([verdict in decided for verdict in verdicts], bool)
+        for decided in ((Verdict.FAIL, Verdict.BETTER_OFF), (Verdict.PASS,))
     )
     open_ones = enough & ~fails & ~passes
     value, lower, upper = allowed.interval(gaps)

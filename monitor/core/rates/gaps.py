@@ -139,9 +139,9 @@ def verdict(
 ) -> list[Verdict | None]:
     """Verdict on each gap or ratio, from its bounds and its limit; never from the point.
 
-    FAIL if the interval is beyond the limit in either direction, PASS if it is within the limit
-    in both, INCONCLUSIVE otherwise; always INSUFFICIENT_SUPPORT without support. None without a
-    limit.
+    FAIL if the interval is beyond the limit and the slice is worse off, BETTER_OFF if it is beyond
+    and the slice is better off, PASS if it is within the limit in both directions, INCONCLUSIVE
+    otherwise; always INSUFFICIENT_SUPPORT without support. None without a limit.
 
     Args:
         gaps: one metric; what is published is decided on the bounds that are.
@@ -150,7 +150,8 @@ def verdict(
     """
     if allowed is None:
         return [None] * len(gaps.value)
-    return _verdicts(allowed.beyond(gaps), allowed.within(gaps), enough_support)
+    sides = allowed.worse_off(gaps), allowed.better_off(gaps)
+    return _verdicts(*sides, allowed.within(gaps), enough_support)
 
 
 def both(one: Verdict | None, other: Verdict | None) -> Verdict | None:
@@ -166,6 +167,7 @@ def both(one: Verdict | None, other: Verdict | None) -> Verdict | None:
 _WORST_FIRST = (
     Verdict.FAIL,
     Verdict.INSUFFICIENT_SUPPORT,
+    Verdict.BETTER_OFF,
     Verdict.INCONCLUSIVE,
     Verdict.PASS,
 )
@@ -179,11 +181,11 @@ def verdicts_together(
 ) -> list[Verdict | None]:
     """Verdicts on the gaps, or on the ratios, of one group-by, which hold together.
 
-    Bounds begin at the z of all comparisons. Those that fail are then left out of the number that
-    the z of the others is made for, until none is added; and so, apart from them, those that pass.
-    The probability of any wrong FAIL among them is at most 5 %, of any wrong PASS 2.5 %, whatever
-    the dependence. (A gap at its limit fails wrongly in one direction alone, so 2.5 % each, but
-    for limits below the standard error.)
+    Bounds begin at the z of all comparisons. Those that are beyond the limit, on either side, are
+    then left out of the number that the z of the others is made for, until none is added; and so,
+    apart from them, those that pass. The probability of any wrong FAIL or BETTER_OFF among them is
+    at most 5 %, of any wrong PASS 2.5 %, whatever the dependence. (A gap at its limit fails wrongly
+    in one direction alone, so 2.5 % each, but for limits below the standard error.)
 
     Args:
         gaps_at: one metric, with bounds at a normal quantile.
@@ -196,18 +198,26 @@ def verdicts_together(
     if allowed is None:
         return [None] * len(enough_support)
     at = cache(gaps_at)
-    fails = _holm(lambda z: allowed.beyond(at(z)) & enough_support, comparisons)
-    passes = _holm(lambda z: allowed.within(at(z)) & enough_support, comparisons)
-    return _verdicts(fails, passes, enough_support)
+
+    def beyond(z: float) -> Bools:
+        return (allowed.worse_off(at(z)) | allowed.better_off(at(z))) & enough_support
+
+    fails, z = _holm(beyond, comparisons)
+    passes, _ = _holm(lambda z: allowed.within(at(z)) & enough_support, comparisons)
+    better = fails & allowed.better_off(at(z))
+    return _verdicts(fails & ~better, better, passes, enough_support)
 
 
-def _holm(decided_at: Callable[[float], Bools], comparisons: int) -> Bools:
-    """Rows that are decided once those that are decided are not counted any more."""
+def _holm(decided_at: Callable[[float], Bools], comparisons: int) -> tuple[Bools, float]:
+    """Rows that are decided once those that are decided are not counted any more, and the last z.
+
+    The last z is the smallest: bounds at it decide all of these rows.
+    """
     decided, left = decided_at(simultaneous_z(comparisons)), comparisons
     while 0 < (open_ones := comparisons - int(decided.sum())) < left:
         left = open_ones
         decided = decided | decided_at(simultaneous_z(left))
-    return decided
+    return decided, simultaneous_z(left)
 
 
 def level_verdict(
@@ -225,7 +235,7 @@ def level_verdict(
         fails, passes = rates.upper < edge - SLACK, rates.lower >= edge - SLACK
     else:
         fails, passes = rates.lower > edge + SLACK, rates.upper <= edge + SLACK
-    return _verdicts(fails, passes, enough_support)
+    return _verdicts(fails, np.zeros_like(fails), passes, enough_support)
 
 
 def spread(metric: Metric, values: npt.ArrayLike) -> tuple[int, int, float] | None:
@@ -252,14 +262,16 @@ def _interval(rates: RateColumns) -> tuple[Floats, Floats, Floats]:
     return rates.value, rates.lower, rates.upper
 
 
-def _verdicts(fails: Bools, passes: Bools, enough: Bools) -> list[Verdict | None]:
-    flags = zip(fails.tolist(), passes.tolist(), enough.tolist(), strict=True)
-    return [_one_verdict(*row) for row in flags]
+def _verdicts(fails: Bools, better: Bools, passes: Bools, enough: Bools) -> list[Verdict | None]:
+    rows = zip(*(flags.tolist() for flags in (fails, better, passes, enough)), strict=True)
+    return [_one_verdict(*row) for row in rows]
 
 
-def _one_verdict(fails: bool, passes: bool, enough: bool) -> Verdict:
+def _one_verdict(fails: bool, better: bool, passes: bool, enough: bool) -> Verdict:
     if not enough:
         return Verdict.INSUFFICIENT_SUPPORT
     if fails:
         return Verdict.FAIL
+    if better:
+        return Verdict.BETTER_OFF
     return Verdict.PASS if passes else Verdict.INCONCLUSIVE

@@ -83,8 +83,20 @@ class Tolerance:
         not_below, not_above = self.sides_within(gaps)
         return not_below & not_above
 
-    def beyond(self, gaps: GapColumns) -> _Bools:
-        """Comparisons whose whole interval is above the range, or below it."""
+    def worse_off(self, gaps: GapColumns) -> _Bools:
+        """Comparisons whose whole interval is beyond the range where the slice is worse off."""
+        below, above = self._sides_beyond(gaps)
+        return below if self.ratio else above
+
+    def better_off(self, gaps: GapColumns) -> _Bools:
+        """Comparisons whose whole interval is beyond the range where the slice is better off."""
+        below, above = self._sides_beyond(gaps)
+        return above if self.ratio else below
+
+    def _sides_beyond(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
+        """Comparisons whose whole interval is below the range, and those where it is above.
+
+        Ratios are limited of selection rates alone, whose lower rate is the worse one.
+        """
         _, lower, upper = self.interval(gaps)
-        beyond: _Bools = (lower > self.high + SLACK) | (upper < self.low - SLACK)
-        return beyond
+        return upper < self.low - SLACK, lower > self.high + SLACK

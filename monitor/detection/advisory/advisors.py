@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from monitor.core.contract import COMPLEMENT
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.time import Grain, pane_start
 from monitor.detection.advisory.contract_advisor import ContractWatch, KeptParts, WeekOfStream
@@ -126,8 +127,19 @@ class Advisors:
 
 
 def _gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
-    """The slices and metrics of the streams on a list, each of them once."""
-    gaps = (ListedGap(s.contract, s.group_by, s.slice, s.metric) for s in listed)
+    """The slices and metrics that are worse off by the streams on a list, each of them once.
+
+    Where all others together are worse off than a slice, it is that slice, unless the list has one
+    of these others.
+    """
+    told = {(s.contract, s.group_by, s.metric) for s in listed if s.worse_off != COMPLEMENT}
+    gaps = (
+        ListedGap(s.contract, s.group_by, s.slice, s.metric)
+        if s.worse_off == COMPLEMENT
+        else ListedGap(s.contract, s.group_by, s.worse_off, s.metric)
+        for s in listed
+        if s.worse_off != COMPLEMENT or (s.contract, s.group_by, s.metric) not in told
+    )
     return tuple(dict.fromkeys(gaps))
 
 

@@ -63,6 +63,11 @@ class Stream:
         return self.kind is not StreamKind.LEVEL
 
     @property
+    def worse_off(self) -> str:
+        """The side that is worse off: the slice, its named reference, or ``complement``."""
+        return self.slice if self.direction is Direction.SLICE_WORSE else self.reference
+
+    @property
     def depth(self) -> int:
         """Number of attributes: 1 is a marginal."""
         return self.group_by.count("+") + 1

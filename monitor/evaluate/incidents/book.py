@@ -202,7 +202,8 @@ class _Draft:
                 else:
                     self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
         for ticket in self._of(IncidentKind.LISTED):
-            self._keep(ticket, set(ticket.streams) - new.keys(), at)
+            paged = self._named(IncidentKind.BREACH, ticket.contract, ticket.metric, ticket)
+            self._keep(ticket, () if paged else set(ticket.streams) - new.keys(), at)
 
     def refine(self) -> None:
         """Name the slices of incidents by what is known by now."""
@@ -236,10 +237,9 @@ class _Draft:
         for contract, metric in sorted({(one.contract, one.metric) for one in fresh}):
             here = [one for one in fresh if (one.contract, one.metric) == (contract, metric)]
             for cause in self.around.explain(here, begin, begin):
-                if self._paged(contract, metric, cause):
-                    continue
-                keys = tuple(sorted(one.key for one in cause.streams))
-                self._open(IncidentKind.LISTED, cause, begin, streams=keys)
+                if not self._told(contract, metric, cause):
+                    keys = tuple(sorted(one.key for one in cause.streams))
+                    self._open(IncidentKind.LISTED, cause, begin, streams=keys)
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
         known = [(one, Stream.parse(one.stream)) for one in self.book.crossings.values()]
@@ -264,12 +264,38 @@ class _Draft:
                 best = rank, one
         return None if best is None else best[1]
 
-    def _paged(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
-        return any(
-            (one.contract, one.metric, one.group_by, one.slice)
-            == (contract, metric, cause.group_by, cause.slice)
-            for one in self._of(IncidentKind.BREACH)
+    def _told(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
+        """Return True when a page has the cause, or a ticket, or when it was repaired this week.
+
+        A ticket takes the streams that are new to it. Streams of several slices may tell of one
+        harm, each seen from its own side.
+        """
+        if self._named(IncidentKind.BREACH, contract, metric, cause) is not None:
+            return True
+        ticket = self._named(IncidentKind.LISTED, contract, metric, cause)
+        if ticket is not None:
+            streams = {*ticket.streams, *(stream.key for stream in cause.streams)}
+            self._keep(ticket, streams, self.step.begin)
+            return True
+        repaired = [Stream.parse(key) for key in self.step.repaired]
+        place = (contract, metric, cause.group_by, cause.slice)
+        return place in [(s.contract, s.metric, s.group_by, s.worse_off) for s in repaired]
+
+    def _named(
+        self, kind: IncidentKind, contract: str, metric: Metric, place: BreachCause | Incident
+    ) -> Incident | None:
+        """The oldest incident of a kind that names the slice of a cause, or of an incident.
+
+        None where the name was removed.
+        """
+        wanted = (contract, metric, place.group_by, place.slice)
+        found = (
+            incident
+            for incident in self._of(kind)
+            if incident.slice is not None
+            and (incident.contract, incident.metric, incident.group_by, incident.slice) == wanted
         )
+        return next(found, None)
 
     def _open(
         self,

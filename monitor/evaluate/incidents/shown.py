@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypedDict
 
-from monitor.core.contract import Contract, Metric, State
+from monitor.core.contract import COMPLEMENT, Contract, Metric, State
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.publish.annotations import Annotation, Behind, severity_of
 from monitor.core.publish.incidents import Incident, Stand, Standing
@@ -69,9 +69,9 @@ class IncidentView:
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
-        """Group-by and slice of all streams whose slice is worse off."""
-        worse = [one for one in self.streams if one.direction is Direction.SLICE_WORSE]
-        return {(one.group_by, one.slice) for one in worse}
+        """Group-by and slice of all slices, and named references, that are worse off."""
+        worse = {(one.group_by, one.worse_off) for one in self.streams}
+        return {(group_by, text) for group_by, text in worse if text != COMPLEMENT}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import GroupTable, Noted, Snapshot
@@ -188,30 +188,42 @@ class PublishedFindings:
             if (found := steps.get(stream.metric.labelled)) is not None:
                 key = stream.slice, stream.metric
                 evidence[key] = max(evidence.get(key, 0), int(found[row]))
-        since = self._crossed(where, blocks)
+        since, ahead = self._crossed(where, blocks)
+        evidence |= dict.fromkeys((*since, *ahead), CROSSED)
         return {
-            key: SliceEvidence(CROSSED, since[key]) if key in since else SliceEvidence(step)
-            for key, step in evidence.items()
+            key: SliceEvidence(step, since.get(key), key in ahead) for key, step in evidence.items()
         }
 
     def _steps(self, labels: bool, end: int) -> Int64s:
         history = self.detection.tests(_KINDS[labels]).history
         return history.before(pane_of(end, Grain.HOUR))
 
-    def _crossed(self, where: _Where, blocks: Mapping[bool, PublishedBlocks]) -> _Since:
-        """Start of crossings as shown, of those unresolved at the end of the newest block."""
+    def _crossed(
+        self, where: _Where, blocks: Mapping[bool, PublishedBlocks]
+    ) -> tuple[_Since, set[tuple[str, Metric]]]:
+        """Crossings that are unresolved at the end of the newest block.
+
+        Returns:
+            Their start as shown, by slice that is worse off; and the slices that others are worse
+            off than.
+        """
         declared = {stream.key for _, stream in self._watched.get(where, ())}
         told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
+        ahead: set[tuple[str, Metric]] = set()
         for labels, known in blocks.items():
             for one in self.detection.crossings.stood(known.end):
                 if one.stream not in declared:
                     continue
                 stream = Stream.parse(one.stream)
-                if stream.metric.labelled is labels:
-                    key = stream.slice, stream.metric
+                if stream.metric.labelled is not labels:
+                    continue
+                if stream.worse_off != stream.slice:
+                    ahead.add((stream.slice, stream.metric))
+                if stream.worse_off != COMPLEMENT:
+                    key = stream.worse_off, stream.metric
                     first = told.get(key, known.first_with(one.crossed_at))
                     since[key] = min(since.get(key, first), first)
-        return since
+        return since, ahead
 
 
 def _known(blocks: Mapping[bool, PublishedBlocks | None]) -> Mapping[bool, PublishedBlocks]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric
 from monitor.core.publish.conclusion import limited
-from monitor.core.publish.headlines import BAD
 from monitor.core.publish.lines import cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Revision, decode_slices
+from monitor.core.publish.sides import BAD
 from monitor.reports.planners.published_rates import Named, group_by_of
 from monitor.reports.weekly_report import WeeklyReport, of_release
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 from monitor.core.contract import Metric
-from monitor.core.publish.conclusion import listed
 from monitor.core.publish.glossary import attribute_values
+from monitor.core.publish.sides import listed
 from monitor.core.publish.snapshot import ContractTable, GroupTable
 from monitor.reports.planners.published_rates import Named, precision_of
 from monitor.reports.weekly_report import WeeklyReport

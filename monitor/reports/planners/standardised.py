@@ -20,8 +20,9 @@ from math import hypot
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.intervals import mover
-from monitor.core.publish.conclusion import limited, listed
+from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import attribute_values
+from monitor.core.publish.sides import listed
 from monitor.core.publish.snapshot import ContractTable, GroupTable, ShownRate
 from monitor.core.rates.gaps import HARMED_BY_LESS
 from monitor.reports.planners.published_rates import Named

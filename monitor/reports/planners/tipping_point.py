@@ -49,7 +49,7 @@ class TippingLine:
     Attributes:
         of: which slice.
         metric: TPR or FPR.
-        verdict: pass or fail.
+        verdict: pass, fail or better_off.
         worst_case: share of missing or wrong labels from which on it can be another one; None where
             no share makes it another one.
         even: the same of labels that are wrong evenly.
@@ -83,7 +83,7 @@ def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
     limit = limits.get(LimitKind.MAX_GAP)
     if gap is None or limit is None or not sides:
         return None
-    if gap.verdict not in (Verdict.PASS, Verdict.FAIL):
+    if gap.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.BETTER_OFF):
         return None
     turned = [_turned(gap, limit, metric, of_slice=at == 0) for at in range(len(sides))]
     worst = [_first(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)]

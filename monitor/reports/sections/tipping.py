@@ -10,7 +10,7 @@ from monitor.reports.planned import planned
 from monitor.reports.sections.names import listed, name_of
 from monitor.reports.weekly_report import WeeklyReport
 
-_TONES = {Verdict.FAIL: Tone.BAD, Verdict.PASS: Tone.GOOD}
+_TONES = {Verdict.FAIL: Tone.BAD, Verdict.BETTER_OFF: Tone.PLAIN, Verdict.PASS: Tone.GOOD}
 
 
 def tipping_points(report: WeeklyReport) -> Section:

@@ -74,10 +74,12 @@ def expected_of(
     short, out = ("insufficient_support", pending), ("maturing", pending)
     compared = row["slice"] and not _is_reference(row, rows)
     if not _supported(contract, metric, row):
-        return {short}
+        return {short, ("suspected", None)} if _is_behind(row, rows, metric) else {short}
     if compared and (gap is None or not _reference_supported(contract, metric, gap, rows)):
         return {short}
     verdict = _of_both(gap, limit, ratio) if gap is not None else None
+    if not compared and _is_behind(row, rows, metric):
+        return {("suspected", None)}
     expected = {(_state([verdict, _by_level(contract, metric, rate, row["slice"])]), verdict)}
     if gap is not None and gap["reference"] == "complement":
         expected.add(short)
@@ -98,6 +100,13 @@ def _is_reference(row: Row, rows: Mapping[str, Row]) -> bool:
     return row["slice"] in names
 
 
+def _is_behind(row: Row, rows: Mapping[str, Row], metric: str) -> bool:
+    """A named reference that a slice is better off than."""
+    gaps = (one["gaps"].get(metric) for one in rows.values())
+    against = [gap for gap in gaps if gap is not None and gap["reference"] == row["slice"]]
+    return any(gap["verdict"] == "better_off" for gap in against)
+
+
 def _reference_supported(contract: Row, metric: str, gap: Row, rows: Mapping[str, Row]) -> bool:
     if gap["reference"] == "complement":
         return True  # as far as a reader can tell
@@ -106,8 +115,10 @@ def _reference_supported(contract: Row, metric: str, gap: Row, rows: Mapping[str
 
 def _by_gap(gap: Row, limit: float) -> str:
     low, high, most = _number(gap["lower"]), _number(gap["upper"]), _number(limit)
-    if low > most or -high > most:
+    if low > most:
         return "fail"
+    if -high > most:
+        return "better_off"
     return "pass" if high <= most and -low <= most else "inconclusive"
 
 
@@ -117,15 +128,19 @@ def _of_both(gap: Row, limit: float | None, ratio: float | None) -> str | None:
         *([] if limit is None else [_by_gap(gap, limit)]),
         *([] if ratio is None else [_by_ratio(gap, ratio)]),
     ]
-    return next((one for one in ("fail", "inconclusive", "pass") if one in found), None)
+    return next(
+        (one for one in ("fail", "better_off", "inconclusive", "pass") if one in found), None
+    )
 
 
 def _by_ratio(gap: Row, limit: float) -> str:
     least, most = _number(limit), _number(1 / limit)
     low = None if gap["ratio_lower"] is None else _number(gap["ratio_lower"])
     high = None if gap["ratio_upper"] is None else _number(gap["ratio_upper"])
-    if (low is not None and low > most) or (high is not None and high < least):
+    if high is not None and high < least:
         return "fail"
+    if low is not None and low > most:
+        return "better_off"
     within = low is not None and high is not None and low >= least and high <= most
     return "pass" if within else "inconclusive"
 
@@ -147,6 +162,8 @@ def _state(verdicts: list[str | None]) -> str:
         return "no_limit"
     if "fail" in found:
         return "suspected"
+    if "better_off" in found:
+        return "better_off"
     return "within_contract" if found == {"pass"} else "inconclusive"
 
 

@@ -190,14 +190,54 @@ class TestGaps:
         one = settings(groups=(GroupBySettings(attributes=(VARIETY,)),))
         found = {(c.name, c.slice): c for c in checks(ten_pairs(), one)}
         assert len(found) == 4
-        for text, gap, behind in (
-            (CONVERSATIONAL, (33.3, -17.2, 67.4), CONVERSATIONAL),
-            (FORMAL, (-33.3, -67.4, 17.2), COMPLEMENT),
+        for text, gap, behind, point in (
+            (CONVERSATIONAL, (33.3, -17.2, 67.4), CONVERSATIONAL, Point.FAIL),
+            (FORMAL, (-33.3, -67.4, 17.2), COMPLEMENT, Point.BETTER_OFF),
         ):
             check = found["tpr_gap", text]
             assert (check.against, rounded(check)) == (COMPLEMENT, gap)
             assert check.worse_off == behind
-            assert (check.point, check.matched) == (Point.FAIL, True)
+            assert (check.point, check.matched) == (point, True)
+
+    def test_a_slice_that_all_others_together_are_worse_off_than_is_told_as_theirs(self) -> None:
+        """Each of nine languages is 2 points behind the rest, and all nine 20 behind the tenth."""
+        languages = ("en", *(f"l{i}" for i in range(9)))
+        pairs = [
+            pair_of(
+                row(
+                    f"p{i}",
+                    name,
+                    {VARIETY: "formal", "language": name},
+                    seen(0.8 if name == "en" or i < 8 else 0.6),
+                )
+                for name in languages
+            )
+            for i in range(10)
+        ]
+        one = settings(
+            values=VALUES | {"language": languages},
+            groups=(GroupBySettings(attributes=("language",)),),
+        )
+        found = {c.slice: c for c in checks(pairs, one) if c.name == "tpr_gap"}
+        failed = [text for text, check in found.items() if check.point is Point.FAIL]
+        assert failed == ["language=en"]
+        assert found["language=en"].worse_off == COMPLEMENT
+
+    def test_a_reference_that_is_worse_off_than_several_slices_fails_once(self) -> None:
+        languages = {"en": 0.6, "de": 0.8, "fr": 0.8}
+        pairs = [
+            pair_of(
+                row(f"p{i}", name, {VARIETY: "formal", "language": name}, seen(score))
+                for name, score in languages.items()
+            )
+            for i in range(10)
+        ]
+        one = settings(
+            values=VALUES | {"language": tuple(languages)},
+            groups=(GroupBySettings(attributes=("language",), reference="language=en"),),
+        )
+        points = [c.point for c in checks(pairs, one) if c.name == "tpr_gap"]
+        assert sorted(points) == [Point.BETTER_OFF, Point.FAIL]
 
     def test_intersections_are_compared_within_the_pairs_that_hold_both_sides(self) -> None:
         found = {
@@ -206,7 +246,10 @@ class TestGaps:
             if "channel" in c.slice
         }
         assert found == {
-            (name, f"channel={channel},{variety}"): (sign * value, point)
+            (name, f"channel={channel},{variety}"): (
+                sign * value,
+                Point.BETTER_OFF if sign * value < 0 else point,
+            )
             for name, channel, value, point in (
                 ("tpr_gap", "email", 66.7, Point.FAIL),
                 ("tpr_gap", "chat", 0.0, Point.PASS),

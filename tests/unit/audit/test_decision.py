@@ -290,7 +290,7 @@ def test_a_decision_says_whether_the_primary_metric_or_a_guardrail_fails(
 ) -> None:
     found = limits_of(replace(KEPT, point=primary), replace(GUARDRAIL, point=guardrail))
     assert [line.role for line in found.limits] == [Role.PRIMARY, Role.GUARDRAIL]
-    assert [line.metrics for line in found.limits] == [(Metric.TPR,), (Metric.FPR,)]
+    assert [line.metric for line in found.limits] == [Metric.TPR, Metric.FPR]
     assert tuple(line.verdict for line in found.limits) == verdicts
     assert found.guardrail_alone is alone
 
@@ -301,5 +301,26 @@ def test_of_real_people_intervals_decide_the_limits_too() -> None:
         one = replace(KEPT, verdict=verdict)
         found = limits_of(one, kept, replace(kept, verdict=None), synthetic=False)
         assert [line.verdict for line in found.limits] == [verdict, Verdict.PASS]
-    (primary, guardrail) = limits_of(SURE, synthetic=False).limits
-    assert (primary.verdict, guardrail.verdict, guardrail.metrics) == (Verdict.PASS, None, ())
+    (primary,) = limits_of(SURE, synthetic=False).limits
+    assert (primary.role, primary.verdict) == (Role.PRIMARY, Verdict.PASS)
+
+
+def test_each_guardrail_has_a_verdict_of_its_own() -> None:
+    precision = replace(GUARDRAIL, name="precision_gap", metric=Metric.PRECISION, point=Point.FAIL)
+    found = limits_of(replace(KEPT, point=Point.NONE), GUARDRAIL, precision)
+    assert [(line.metric, line.verdict) for line in found.limits] == [
+        (Metric.TPR, Verdict.INSUFFICIENT_SUPPORT),
+        (Metric.FPR, Verdict.PASS),
+        (Metric.PRECISION, Verdict.FAIL),
+    ]
+    assert found.guardrail_alone
+
+
+@pytest.mark.parametrize("synthetic", [True, False])
+def test_a_check_by_which_a_slice_is_better_off_speaks_neither_for_nor_against(
+    synthetic: bool,
+) -> None:
+    ahead = replace(SURE, point=Point.BETTER_OFF, verdict=Verdict.BETTER_OFF)
+    found = limits_of(SURE, ahead, synthetic=synthetic)
+    assert [line.verdict for line in found.limits] == [Verdict.PASS]
+    assert decided(run(replace(REVIEWED, checks=(SURE, ahead))), synthetic=synthetic).approved

@@ -196,7 +196,7 @@ def followed(page: str, folder: Path) -> list[str]:
 
 def test_the_ten_minutes_can_be_followed(tmp_path: Path) -> None:
     replayed, checked, traffic, events = followed("deploy/docs/index.md", clone(tmp_path))
-    assert replayed.strip().splitlines()[-1].startswith("ten-pairs v1: fail. Of 6 checks 2 fail")
+    assert replayed.strip().splitlines()[-1].startswith("ten-pairs v1: fail. Of 4 checks 1 fail")
     assert "reply-routing" in checked
     assert "500" in traffic
     assert events

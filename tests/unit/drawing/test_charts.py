@@ -24,6 +24,7 @@ CELL = Cell(
     sentence="",
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
+    mirror_of="",
     max_gap=0.1,
     min_ratio=None,
     min_level=None,

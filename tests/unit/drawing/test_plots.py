@@ -22,6 +22,7 @@ CELL = Cell(
     sentence="",
     rate=RATE,
     gap=ShownGap("complement", 0.05, -0.1, 0.2),
+    mirror_of="",
     max_gap=0.1,
     min_ratio=None,
     min_level=0.8,

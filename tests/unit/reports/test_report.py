@@ -320,6 +320,18 @@ def test_the_first_page_names_who_is_worse_off_by_how_much_and_the_limit() -> No
     assert all(way in ways for way in ("Audit more", "Wait", "Merge"))
 
 
+def test_a_slice_that_all_others_are_worse_off_than_blocks_once_and_is_told_as_their_harm() -> None:
+    gap = ShownGap("complement", -0.33, -0.45, -0.2, verdict=Verdict.BETTER_OFF)
+    states = dict.fromkeys(Metric, State.NO_LIMIT) | {Metric.TPR: State.BETTER_OFF}
+    row = SliceRow("channel=chat", states, {Metric.TPR: ShownRate(0.9, 0.8, 0.95, 90)})
+    made = release(replace(row, gaps={Metric.TPR: gap}))
+    whys = [one.why for one in decide(made).requirements if not one.met]
+    assert "outside the limit: tpr of all but channel=chat" in whys[0]
+    text = as_markdown.render(report(made))
+    (line,) = {one for one in text.splitlines() if one.startswith("| channel=chat | Ready replies")}
+    assert "more often than those of all others (33 points, limit 10) | all others |" in line
+
+
 def test_a_change_since_last_week_claims_nothing_of_overlapping_intervals() -> None:
     def of(value: float, lower: float, upper: float) -> Release:
         rate = ShownRate(value, lower, upper, 90)

@@ -251,7 +251,17 @@ def test_a_hidden_slice_has_no_number_in_page_answer_or_file(
     shown_of_it = {name: row[name] for row in hidden_rows for name in row if row[name]}
     assert shown_of_it.keys() <= {
         *("as_of", "snapshot", "contract", "version", "window", "group_by", "slice", "metric"),
-        *("state", "max_gap", "min_ratio", "min_level", "max_level", "ends_at", "why", "until"),
+        *(
+            "state",
+            "mirror_of",
+            "max_gap",
+            "min_ratio",
+            "min_level",
+            "max_level",
+            "ends_at",
+            "why",
+            "until",
+        ),
     }
 
 

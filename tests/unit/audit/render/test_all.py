@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
@@ -10,8 +11,14 @@ import audit_reports as made
 import pytest
 from rich.console import Console
 
-from monitor.audit.audit_report import FLIP_SENTENCE, SYNTHETIC_SENTENCE, AuditReport
+from monitor.audit.audit_report import (
+    FLIP_SENTENCE,
+    SYNTHETIC_SENTENCE,
+    AuditReport,
+    LimitsLine,
+)
 from monitor.audit.render import as_json, html, junit, markdown, terminal
+from monitor.core.contract import Metric, Role, Verdict
 
 Render = Callable[[AuditReport], str]
 
@@ -84,3 +91,16 @@ def test_no_number_is_missing_in_words(render: Render) -> None:
     for report in (*REPORTS.values(), made.GUARDED):
         said = render(report).lower()
         assert not any(word in said.split() for word in ("nan", "inf", "none%", "null%"))
+
+
+@every_output
+def test_each_guardrail_has_a_verdict_of_its_own(render: Render) -> None:
+    limits = (
+        LimitsLine(Role.GUARDRAIL, Metric.FPR, Verdict.PASS),
+        LimitsLine(Role.GUARDRAIL, Metric.PRECISION, Verdict.FAIL),
+    )
+    said = render(replace(made.BLOCKED, decision=replace(made.decision(), limits=limits)))
+
+    flat = re.sub(r"[^a-z]+", " ", said.lower())
+    assert re.search(r"guardrail (value |metric )?fpr (value |verdict )?pass", flat)
+    assert re.search(r"guardrail (value |metric )?precision (value |verdict )?fail", flat)

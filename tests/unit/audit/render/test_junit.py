@@ -215,3 +215,9 @@ def test_it_says_of_what_it_is() -> None:
         "thresholds": "0.70",
         "synthetic": "true",
     }
+
+
+def test_a_check_by_which_a_slice_is_better_off_is_neither_a_pass_nor_a_failure() -> None:
+    ahead = replace(made.CHECKS[1], point=Point.BETTER_OFF, verdict=Verdict.BETTER_OFF)
+    for report in (with_check(ahead), replace(with_check(ahead), synthetic=False)):
+        assert [*cases(report, "regression.checks").values()] == ["skipped"]

@@ -117,7 +117,7 @@ def test_a_check_says_what_the_point_and_what_the_interval_says() -> None:
 
     for name, numbers, who in (
         ("TPR", "+33.3 FAIL -17.2 to 67.4", "worse off"),
-        ("FPR", "-25.0 FAIL -69.9 to 28.1", "better off"),
+        ("FPR", "-25.0 FAIL -69.9 to 28.1", "formal"),
     ):
         assert (
             f"language_variety conversational {name} gap at most {numbers} INSUFFICIENT\n"

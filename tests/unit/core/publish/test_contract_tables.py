@@ -188,10 +188,10 @@ class TestStates:
         assert self.state(rows, "email", M.FPR) is State.WITHIN_CONTRACT
         assert rows["channel=chat"].gaps[M.TPR].verdict is Verdict.PASS
 
-    def test_large_gap_is_suspected_in_both_directions(self) -> None:
+    def test_large_gap_is_suspected_of_the_slice_that_is_worse_off(self) -> None:
         rows = self.build(big(CHAT) + big(EMAIL, 0.5))
         assert self.state(rows, "email") is State.SUSPECTED
-        assert self.state(rows, "chat") is State.SUSPECTED
+        assert self.state(rows, "chat") is State.BETTER_OFF
         assert rows["channel=email"].gaps[M.TPR].value == pytest.approx(0.3)
         assert rows["channel=chat"].gaps[M.TPR].value == pytest.approx(-0.3)
 

@@ -46,6 +46,25 @@ def test_a_crossing_that_stands_is_a_breach(one: State) -> None:
     assert found.breach_since == {TPR: SINCE}
 
 
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (State.WITHIN_CONTRACT, State.BETTER_OFF),
+        (State.INCONCLUSIVE, State.BETTER_OFF),
+        (State.STALE, State.BETTER_OFF),
+        (State.SUSPECTED, State.SUSPECTED),
+        (State.MATURING, State.MATURING),
+    ],
+)
+def test_a_slice_that_others_are_worse_off_than_is_better_off_and_in_no_breach(
+    one: State, expected: State
+) -> None:
+    findings = GroupFindings({(CHAT, TPR): SliceEvidence(CROSSED, others_behind=True)})
+    found = with_findings(row(one), findings, KEPT)
+    assert found.states[TPR] is expected
+    assert found.breach_since == {}
+
+
 @pytest.mark.parametrize("one", [State.INSUFFICIENT_SUPPORT, State.MATURING])
 def test_lost_support_and_labels_that_are_out_stay_visible(one: State) -> None:
     found = with_findings(row(one), FOUND, KEPT)

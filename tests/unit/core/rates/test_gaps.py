@@ -33,6 +33,7 @@ from monitor.core.rates.tolerance import Tolerance
 CODING = Coding(())
 Cells = Mapping[Stratum, Mapping[Counter, int]]
 FAIL, PASS, OPEN = Verdict.FAIL, Verdict.PASS, Verdict.INCONCLUSIVE
+AHEAD = Verdict.BETTER_OFF
 UNSUPPORTED = Verdict.INSUFFICIENT_SUPPORT
 TENTH = Tolerance.of_gap(Fraction("0.10"))
 FOUR_FIFTHS = Tolerance.of_ratio(Fraction("0.80"))
@@ -103,6 +104,16 @@ def test_positive_means_that_the_slice_is_worse_off(metric: Metric, worse: Cells
     assert gaps.value[0] > 0 > gaps.value[1]
 
 
+@pytest.mark.parametrize("allowed", [TENTH, FOUR_FIFTHS], ids=["gap", "ratio"])
+def test_only_the_slice_that_is_worse_off_fails(allowed: Tolerance) -> None:
+    worse, better = complete(300, 300, 700, 100), complete(600, 400, 400, 100)
+    counts, enough = slice_counts({"a": worse, "b": better}), np.array([True, True])
+    gaps = gaps_of(counts, Metric.SELECTION)
+    expected = [FAIL, AHEAD]
+    assert verdict(gaps, allowed, enough) == expected
+    assert verdicts_together(lambda _: gaps, allowed, enough, 1) == expected
+
+
 def test_different_metrics_are_not_compared() -> None:
     with pytest.raises(ValueError, match="not comparable"):
         gap(estimate(PAIRS, CODING, Metric.TPR), estimate(PAIRS, CODING, Metric.FPR))
@@ -131,7 +142,7 @@ def columns(*bounds: tuple[float, float]) -> GapColumns:
     ("bounds", "expected"),
     [
         ((0.11, 0.30), FAIL),
-        ((-0.30, -0.11), FAIL),  # in either direction
+        ((-0.30, -0.11), AHEAD),
         ((-0.05, 0.05), PASS),
         ((-0.10, 0.10), PASS),  # inclusive
         ((0.10, 0.30), OPEN),
@@ -162,10 +173,12 @@ def test_verdicts_together_are_holms(seed: int) -> None:
 
     enough = rng.random(12) > 0.2
     found = verdicts_together(gaps_at, TENTH, enough, 12)
-    size = np.abs(estimates)
-    for wanted, distance in ((FAIL, size - 0.1), (PASS, 0.1 - size)):
-        p = np.where(enough, 2 * norm.sf(distance / errors), 1)
-        rejected = multipletests(p, 0.05, "holm")[0]
+    size, ahead = np.abs(estimates), estimates < 0
+    beyond, within = (
+        multipletests(np.where(enough, 2 * norm.sf(x / errors), 1), 0.05, "holm")[0]
+        for x in (size - 0.1, 0.1 - size)
+    )
+    for wanted, rejected in ((FAIL, beyond & ~ahead), (AHEAD, beyond & ahead), (PASS, within)):
         assert [one is wanted for one in found] == rejected.tolist()
 
 
@@ -181,14 +194,14 @@ def test_one_comparison_is_its_own_verdict() -> None:
     ("bounds", "expected"),
     [
         ((0.60, 0.79), FAIL),  # the slice is served less often
-        ((1.26, 1.50), FAIL),  # its reference is
+        ((1.26, 1.50), AHEAD),  # its reference is
         ((0.60, 0.80), OPEN),
         ((1.25, 1.50), OPEN),
         ((0.80, 1.25), PASS),
         ((0.79, 1.10), OPEN),
         ((0.90, 1.26), OPEN),
         ((0.90, math.nan), OPEN),  # no upper bound: the reference may be 0
-        ((1.30, math.nan), FAIL),
+        ((1.30, math.nan), AHEAD),
     ],
 )
 def test_verdict_on_a_ratio(bounds: tuple[float, float], expected: Verdict) -> None:

@@ -37,6 +37,7 @@ from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.page_tests import HourCohort, PageAdvance, PageTests
 from monitor.detection.pages.projection import trials
+from monitor.detection.pages.streams import Direction, Stream
 from monitor.detection.pages.watched import WatchedUseCase
 
 DAY, WEEK = 24, 168
@@ -229,17 +230,33 @@ def test_a_drop_inside_every_mix_is_drift_and_other_requests_are_not(settled: Si
     assert (tally.count, tally.last) == (1, last.at)
 
 
-def test_all_streams_of_a_slice_and_metric_on_the_weekly_list_are_one_finding(
+def listed_by(site: Site, direction: Direction, *slices: str) -> list[Stream]:
+    streams = (s for s in site.fleet.streams if s.metric is not Metric.FPR)
+    return [s for s in streams if s.slice in slices and s.direction is direction]
+
+
+def test_a_harm_on_the_weekly_list_is_one_finding_of_the_slice_that_is_worse_off(
     settled: Site,
 ) -> None:
     site, hour = copy_of(settled), 4 * DAY
-    listed = [s for s in site.fleet.streams if s.slice == "a=u" and s.metric is not Metric.FPR]
-    assert len(listed) == 4, "either direction"
+    mirrors = listed_by(site, Direction.REFERENCE_WORSE, "a=v", "a=w")
+    listed = [*mirrors, *listed_by(site, Direction.SLICE_WORSE, "a=u")]
+    assert mirrors
     found = site.advice.advance(MONDAY + hour, site.see(hour, CALM), ALL.index, listed)
     gaps = {ListedGap("c", "a", "a=u", metric) for metric in (Metric.TPR, Metric.BLOCKED)}
     assert len(found.listed) == 2
     assert set(found.listed) == set(found.subjects) == gaps
     assert all(site.advice.tallies[gap] == FindingCount(1, found.at) for gap in gaps)
+
+
+def test_a_slice_that_all_others_are_worse_off_than_is_on_the_weekly_list_itself(
+    settled: Site,
+) -> None:
+    site, hour = copy_of(settled), 4 * DAY
+    listed = listed_by(site, Direction.REFERENCE_WORSE, "a=u")
+    found = site.advice.advance(MONDAY + hour, site.see(hour, CALM), ALL.index, listed)
+    gaps = {ListedGap("c", "a", "a=u", metric) for metric in (Metric.TPR, Metric.BLOCKED)}
+    assert set(found.listed) == gaps
 
 
 def test_river_finds_the_drop_and_it_is_counted_with_its_time(settled: Site) -> None:

@@ -229,12 +229,12 @@ def test_tickets_are_of_the_weekly_list_and_last_until_one_without_them() -> Non
 def test_a_page_takes_the_place_of_a_ticket() -> None:
     world = World({VOICE: CELL})
     (ticket,), _ = world.step(listed=(VOICE, CELL))
-    (page,), (smaller,) = world.step(VOICE)
+    (page,), (over,) = world.step(VOICE)
     assert page.kind is IncidentKind.BREACH
-    assert smaller == replace(ticket, streams=(CELL.key,))
+    assert over == replace(ticket, resolved_at=world.at)
     opened, changed = world.step(CELL)
     assert opened == []
-    assert {one.id: one.resolved_at for one in changed} == {ticket.id: world.at, page.id: None}
+    assert [one.id for one in changed] == [page.id]
     assert world.step(listed=(VOICE, CELL)) == ([], [])
 
 
@@ -250,3 +250,19 @@ def test_what_was_repaired_in_the_week_of_a_list_has_no_ticket() -> None:
     world = World(repaired={VOICE.key})
     opened, _ = world.step(listed=(VOICE, A))
     assert [one.slice for one in opened] == ["variety=a"]
+
+
+def test_a_harm_has_one_ticket_whichever_side_of_it_is_listed_when() -> None:
+    """Chat is ahead of voice: its stream tells of the same harm, and may be listed later."""
+    ahead = replace(CHAT, direction=Direction.REFERENCE_WORSE)
+    world = World({ahead: VOICE})
+    (ticket,), _ = world.step(listed=(VOICE,))
+    opened, (grown,) = world.step(listed=(VOICE, ahead))
+    assert opened == []
+    assert grown == replace(ticket, streams=tuple(sorted((VOICE.key, ahead.key))))
+
+
+def test_the_other_side_of_what_was_repaired_has_no_ticket_either() -> None:
+    ahead = replace(CHAT, direction=Direction.REFERENCE_WORSE)
+    world = World({ahead: VOICE}, repaired={VOICE.key})
+    assert world.step(listed=(ahead,)) == ([], [])

@@ -155,14 +155,27 @@ def test_what_does_not_rest_on_labels_goes_by_blocks_of_decisions() -> None:
     assert found(made, family([0, 6], [0, 1, 2]), BLOCKED) == SliceEvidence(0)
 
 
-@pytest.mark.parametrize("direction", list(Direction))
-def test_either_direction_is_the_slice_s(direction: Direction) -> None:
+def test_a_crossing_by_which_all_others_are_worse_off_is_no_breach_of_the_slice() -> None:
     made = detection(30)
     cross(made, TPR, 4)
     (one,) = made.crossings.standing.values()
-    key = stream(TPR, direction).key
+    key = stream(TPR, Direction.REFERENCE_WORSE).key
     made.crossings.standing = {key: replace(one, stream=key)}
-    assert found(made, BLOCKS) == SliceEvidence(CROSSED, at(6))
+    assert found(made, BLOCKS) == SliceEvidence(CROSSED, others_behind=True)
+
+
+def test_a_crossing_by_which_a_named_reference_is_worse_off_is_its_breach() -> None:
+    email = "channel=email"
+    group = GroupBy(("channel",), email)
+    policy = DetectionPolicy([contract(group)], CODING, Fraction(95, 100), True, 1)
+    made = DetectionState.load(StoredDetection(), policy)
+    made.consumed = pane_of(START, Grain.HOUR) + 29
+    ahead = replace(stream(TPR, Direction.REFERENCE_WORSE), reference=email)
+    hour = pane_of(at(4), Grain.HOUR) - 1
+    made.crossings.standing = {ahead.key: Crossing(1, ahead.key, hour, True, at(4), at(4))}
+    tests = PublishedFindings.start(made, None).of(contract(group), group, BLOCKS).tests
+    assert tests[email, TPR] == SliceEvidence(CROSSED, at(6))
+    assert tests[CHAT, TPR] == SliceEvidence(CROSSED, others_behind=True)
 
 
 def test_a_resolved_crossing_was_there_until_then() -> None:
