@@ -359,7 +359,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "made.name",
             "made.version",
         ),
-        Argument.ROWS: ("document",),
+        Argument.ROWS: ("document.encode()",),
         Argument.TOTAL: (
             "pairs",
             "who",
