@@ -1,3 +1,3 @@
 """One module for each command of the command line."""
 
-__all__ = ["starting"]
+__all__ = ["starting", "streams"]

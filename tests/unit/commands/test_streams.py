@@ -110,7 +110,7 @@ def test_reports_name_what_is_compared_and_documents_are_utf_8(
     code, out, error = run(monkeypatch, encoding, *command)
     assert (code, ENCODINGS[encoding] in out) == (1, True), error
     run(monkeypatch, encoding, *command, "--json", "-")
-    document = sys.stdout.buffer.getvalue()  # type: ignore[attr-defined]
+    document = sys.stdout.buffer.getvalue()  # type: ignore[union-attr]
     assert "São Paulo" in json.dumps(json.loads(document.decode()), ensure_ascii=False)
 
 
