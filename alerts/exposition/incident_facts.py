@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.annotations import Behind
+from monitor.core.publish.deciding_limit import allowed
+from monitor.core.publish.limit_words import relative_rate
 from monitor.core.publish.snapshot import (
     ContractTable,
     LimitKind,
@@ -21,9 +23,6 @@ from monitor.core.publish.snapshot import (
     SliceRow,
 )
 from monitor.core.rates.gaps import HARMED_BY_LESS
-
-_SLACK = 1e-9
-"""Limits are inclusive, and differences of rounded rates are off by some 1e-16."""
 
 
 class WindowSays(enum.StrEnum):
@@ -56,9 +55,8 @@ class IncidentFacts:
 
     Attributes:
         sides: the rate of the slice, then that of its reference; empty where it is not shown.
-        relative: the lower of both rates over the higher one, where the contract limits it; None
+        relative: the lower of both rates over the higher one, where a ratio is broken; None
             where it is not shown, or the incident is no comparison.
-        own_limits: limits that the slice has in place of the contract's; empty where it is hidden.
         support: lower edge of the band of the slice's support; None where that is not shown.
         window_end: end of what the latest number is of (microseconds); None without a number.
         window_says: whether that number shows the breach.
@@ -68,7 +66,6 @@ class IncidentFacts:
 
     sides: tuple[SideRate, ...] = ()
     relative: float | None = None
-    own_limits: Mapping[LimitKind, float] = field(default_factory=dict)
     support: int | None = None
     window_end: int | None = None
     window_says: WindowSays = WindowSays.UNKNOWN
@@ -78,20 +75,18 @@ class IncidentFacts:
     def of(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
         """The facts of one incident of a contract."""
         latest, versions = incident.latest, _versions(incident)
-        own = _own_limits(table, incident)
         if latest is None:
-            return cls(own_limits=own, versions=versions)
+            return cls(versions=versions)
         rows = {row.slice: row for row in _rows(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
         gap = rows[incident.slice].gaps.get(incident.metric) if incident.slice in rows else None
-        relative = _relative(table, incident, gap)
+        relative = _relative(incident, gap)
         return cls(
             tuple(_sides(incident, rows, rate)),
             relative,
-            own,
             rate.support if rate else None,
             latest.at,
-            _window_says(table, incident, latest, relative),
+            _window_says(incident, latest, relative),
             versions,
         )
 
@@ -147,39 +142,21 @@ def _sides(
         yield SideRate("reference", gap.reference, other.value)
 
 
-def _relative(table: ContractTable, incident: ShownIncident, gap: ShownGap | None) -> float | None:
+def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
     """The lower rate over the higher one, to the two decimals of what is shown."""
-    limits = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    if incident.behind is Behind.LEVEL or LimitKind.MIN_RATIO not in limits:
-        return None
-    if gap is None or gap.ratio is None:
-        return None
-    return gap.ratio if gap.ratio <= 1 else round(1 / gap.ratio, 2)
+    broken = incident.limit is not None and incident.limit.kind is LimitKind.MIN_RATIO
+    return relative_rate(gap) if broken and gap is not None else None
 
 
 def _window_says(
-    table: ContractTable, incident: ShownIncident, latest: PublishedValue, relative: float | None
+    incident: ShownIncident, latest: PublishedValue, relative: float | None
 ) -> WindowSays:
     if latest.at < incident.since:
         return WindowSays.NOTHING_YET
-    if latest.value is None:
+    limit = incident.limit
+    if limit is None:
         return WindowSays.UNKNOWN
-    limits = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    inside = _within(limits, incident.behind, latest.value)
-    inside &= relative is None or relative >= limits[LimitKind.MIN_RATIO] - _SLACK
-    return WindowSays.WITHIN_LIMIT if inside else WindowSays.OUTSIDE_LIMIT
-
-
-def _within(limits: Mapping[LimitKind, float], behind: Behind | None, value: float) -> bool:
-    if behind is Behind.LEVEL:
-        lowest = limits.get(LimitKind.MIN_LEVEL, 0.0)
-        highest = limits.get(LimitKind.MAX_LEVEL, 1.0)
-        return lowest - _SLACK <= value <= highest + _SLACK
-    return abs(value) <= limits.get(LimitKind.MAX_GAP, 1.0) + _SLACK
-
-
-def _own_limits(table: ContractTable, incident: ShownIncident) -> dict[LimitKind, float]:
-    """Limits of the slice that differ from what the contract says of all."""
-    its = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    usual = table.limits_of("", "", incident.metric)
-    return {kind: value for kind, value in its.items() if usual.get(kind) != value}
+    shown = relative if limit.kind is LimitKind.MIN_RATIO else latest.value
+    if shown is None:
+        return WindowSays.UNKNOWN
+    return WindowSays.WITHIN_LIMIT if allowed(limit).holds(shown) else WindowSays.OUTSIDE_LIMIT

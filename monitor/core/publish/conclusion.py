@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LimitKind,
+    ShownLimit,
     SliceRow,
     WindowTable,
 )
@@ -25,11 +27,13 @@ class LimitCheck:
         metric: of the limit.
         slice: slice text.
         verdict: by the state of both.
+        decided_by: the limit that is broken, or not known to be kept; None where there is none.
     """
 
     metric: Metric
     slice: str
     verdict: Verdict
+    decided_by: ShownLimit | None = None
 
 
 def limited(table: ContractTable) -> tuple[Metric, ...]:
@@ -62,7 +66,8 @@ def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:
                 limits = table.limits_of(group.group_by, row.slice, metric)
                 level = LimitKind.MIN_LEVEL in limits or LimitKind.MAX_LEVEL in limits
                 if verdict is not None and (level or not _is_reference(row, metric)):
-                    yield LimitCheck(metric, row.slice, verdict)
+                    decided_by = deciding_limit(row, metric, limits)
+                    yield LimitCheck(metric, row.slice, verdict, decided_by)
 
 
 def listed(group: GroupTable) -> Iterator[SliceRow]:

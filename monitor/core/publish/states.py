@@ -44,7 +44,7 @@ from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.privacy.guards import Bools
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Fault
-from monitor.core.publish.snapshot import ContractTable, Noted, SliceRow, WindowTable
+from monitor.core.publish.snapshot import ContractTable, LimitKind, Noted, SliceRow, WindowTable
 
 VERDICT_OF: Mapping[State, Verdict | None] = {
     State.SUPPRESSED: Verdict.INSUFFICIENT_SUPPORT,
@@ -153,10 +153,12 @@ class SliceEvidence:
         evidence: progress of its streams towards a page; CROSSED while a crossing is unresolved.
         since: the end of the release block that first shows the crossing (microseconds); None
             where none is unresolved.
+        limit: the one that was crossed; None where none is unresolved.
     """
 
     evidence: int
     since: int | None = None
+    limit: LimitKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +189,13 @@ def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> 
     }
     since = {metric: one.since for metric, one in found.items() if one.since is not None}
     states = {**row.states} | {metric: with_crossing(row.states[metric]) for metric in since}
+    breached = [metric for metric in since if states[metric] is State.BREACH]
     return replace(
         row,
         states=states,
         evidence={metric: one.evidence for metric, one in found.items()},
-        breach_since={m: at for m, at in since.items() if states[m] is State.BREACH},
+        breach_since={m: since[m] for m in breached},
+        breach_limits={m: kind for m in breached if (kind := found[m].limit) is not None},
         noted=_noted(row, findings),
     )
 

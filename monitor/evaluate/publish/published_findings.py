@@ -188,30 +188,30 @@ class PublishedFindings:
             if (found := steps.get(stream.metric.labelled)) is not None:
                 key = stream.slice, stream.metric
                 evidence[key] = max(evidence.get(key, 0), int(found[row]))
-        since = self._crossed(where, blocks)
-        return {
-            key: SliceEvidence(CROSSED, since[key]) if key in since else SliceEvidence(step)
-            for key, step in evidence.items()
-        }
+        crossed = self._crossed(where, blocks)
+        return {key: crossed.get(key, SliceEvidence(step)) for key, step in evidence.items()}
 
     def _steps(self, labels: bool, end: int) -> Int64s:
         history = self.detection.tests(_KINDS[labels]).history
         return history.before(pane_of(end, Grain.HOUR))
 
-    def _crossed(self, where: _Where, blocks: Mapping[bool, PublishedBlocks]) -> _Since:
-        """Start of crossings as shown, of those unresolved at the end of the newest block."""
+    def _crossed(
+        self, where: _Where, blocks: Mapping[bool, PublishedBlocks]
+    ) -> dict[tuple[str, Metric], SliceEvidence]:
+        """The first crossing of each slice and metric that is open as the newest block ends."""
         declared = {stream.key for _, stream in self._watched.get(where, ())}
-        told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
+        told, crossed = self._since.get(where, {}), dict[tuple[str, Metric], SliceEvidence]()
         for labels, known in blocks.items():
-            for one in self.detection.crossings.stood(known.end):
+            stood = self.detection.crossings.stood(known.end)
+            for one in sorted(stood, key=lambda crossing: (crossing.crossed_at, crossing.id)):
                 if one.stream not in declared:
                     continue
                 stream = Stream.parse(one.stream)
                 if stream.metric.labelled is labels:
                     key = stream.slice, stream.metric
                     first = told.get(key, known.first_with(one.crossed_at))
-                    since[key] = min(since.get(key, first), first)
-        return since
+                    crossed.setdefault(key, SliceEvidence(CROSSED, first, stream.limit_kind))
+        return crossed
 
 
 def _known(blocks: Mapping[bool, PublishedBlocks | None]) -> Mapping[bool, PublishedBlocks]:

@@ -160,6 +160,7 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
             "versions_differ": None,
             "agreement": None,
             "versions_changed": (),
+            "breach_limits": {},
         }
 
 
