@@ -7,21 +7,30 @@ import io
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from cubes import CODING, LIMITS, Cell, auto, build_contract, contract, review, window
 from released_rows import WEEK, facts_of, report_of
 from rich.console import Console
 
+from monitor.commands.incident_report import details
+from monitor.commands.incident_report import table_of as table_of_incidents
 from monitor.commands.summary import summary
 from monitor.core.contract import GroupBy, Limits, Metric, OwnLimits, State
+from monitor.core.publish.annotations import Behind, IncidentKind
 from monitor.core.publish.conclusion import checks
 from monitor.core.publish.deciding_limit import deciding_limit
+from monitor.core.publish.headlines import incident_sentence
+from monitor.core.publish.incident_reports import report
+from monitor.core.publish.incidents import Incident
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import (
+    WITHHELD,
     ContractTable,
     GroupTable,
     LimitKind,
+    ShownIncident,
     ShownLimit,
     Snapshot,
     WindowTable,
@@ -127,7 +136,8 @@ each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 def table_of(case: Case) -> ContractTable:
-    limits: Limits = replace(LIMITS, max_blocked_gap=None, **case.limits)
+    changed: dict[str, Any] = {"max_blocked_gap": None, **case.limits}
+    limits: Limits = replace(LIMITS, **changed)
     own = (OwnLimits(*OF_CHAT, case.own),) if case.own else ()
     made = contract(CHANNEL, limits=limits, own_limits=own)
     return build_contract(made, CODING, [window(CELLS)])
@@ -175,8 +185,8 @@ def test_the_summary_of_a_replay(case: Case) -> None:
 @each_case
 def test_the_weekly_report_in_each_format(case: Case) -> None:
     release = release_of(table_of(case))
-    report = report_of(release, facts_of(CODING))
-    markdown, page = as_markdown.render(report), as_html.render(report)
+    weekly = report_of(release, facts_of(CODING))
+    markdown, page = as_markdown.render(weekly), as_html.render(weekly)
     assert f"({case.said})" in markdown
     assert f"({case.said})" in page
     failed = markdown[markdown.index("## What failed") :]
@@ -229,6 +239,22 @@ def test_nothing_decides_where_all_is_kept_or_not_judged() -> None:
     for state in (State.WITHIN_CONTRACT, State.MATURING, State.NO_LIMIT):
         kept = replace(row, states={Metric.SELECTION: state})
         assert deciding_limit(kept, Metric.SELECTION, {LimitKind.MIN_RATIO: 0.8}) is None
+
+
+def test_an_incident_names_the_limit_that_it_broke() -> None:
+    metric, limit = Metric.SELECTION, ShownLimit(LimitKind.MIN_RATIO, 0.8)
+    incident = Incident(1, IncidentKind.PAGE, "replies", metric, 0, 0, *OF_CHAT)
+    shown = ShownIncident(1, IncidentKind.PAGE, metric, 0, *OF_CHAT, behind=Behind.SLICE)
+    of_it = report(incident, (), replace(shown, limit=limit), 0)
+    listed = "the lower rate at least 0.8 times the higher"
+    assert listed in incident_sentence(metric, CHAT, of_it.behind, of_it.limit)
+    console = Console(file=io.StringIO(), record=True, width=200)
+    console.print(table_of_incidents([of_it]), details(of_it))
+    assert console.export_text().count(listed) == 2
+    (row,) = csv.DictReader(io.StringIO(csv_files.of_incidents([of_it])))
+    assert (row["limit"], row["limit_value"]) == ("min_ratio", "0.8")
+    withheld = replace(shown, group_by="", slice=WITHHELD, behind=None)
+    assert "limit" not in incident_sentence(metric, WITHHELD, None, withheld.limit)
 
 
 def with_rows(table: ContractTable, group: GroupTable, rows: tuple[object, ...]) -> ContractTable:

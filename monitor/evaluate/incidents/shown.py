@@ -62,10 +62,11 @@ class IncidentView:
 
     @property
     def deciding(self) -> Stream | None:
-        """The stream that crossed first, of the slice itself if it did; None without any."""
-        where = self.incident.group_by, self.incident.slice
-        own = (one for one in self.streams if (one.group_by, one.slice) == where)
-        return next(own, next(iter(self.streams), None))
+        """The stream of its kind that crossed first, of the slice itself if one did."""
+        where, compares = (self.incident.group_by, self.incident.slice), self.kind is StreamKind.GAP
+        crossed = [stream for stream in self.streams if stream.compares is compares]
+        own = [stream for stream in crossed if (stream.group_by, stream.slice) == where]
+        return next(iter((*own, *crossed)), None)
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
