@@ -6,12 +6,13 @@ Nothing here is known that the tables do not show: an incident whose slice is wi
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from monitor.core.contract import COMPLEMENT, Metric
+from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.publish.annotations import Behind
+from monitor.core.publish.deciding_limit import allowed
+from monitor.core.publish.limit_words import relative_rate
 from monitor.core.publish.snapshot import (
     ContractTable,
     LimitKind,
@@ -22,9 +23,6 @@ from monitor.core.publish.snapshot import (
     SliceRow,
 )
 from monitor.core.rates.gaps import HARMED_BY_LESS
-
-_SLACK = 1e-9
-"""Limits are inclusive, and differences of rounded rates are off by some 1e-16."""
 
 
 class WindowSays(enum.StrEnum):
@@ -60,9 +58,8 @@ class IncidentFacts:
 
     Attributes:
         sides: the rate of the slice, then that of its reference; empty where it is not shown.
-        relative: the lower of both rates over the higher one, where the contract limits it; None
+        relative: the lower of both rates over the higher one, where a ratio is broken; None
             where it is not shown, or the incident is no comparison.
-        own_limits: limits that the slice has in place of the contract's; empty where it is hidden.
         support: lower edge of the band of the slice's support; None where that is not shown.
         window_end: end of what the latest number is of (microseconds); None without a number.
         window_says: whether that number shows the breach.
@@ -73,7 +70,6 @@ class IncidentFacts:
 
     sides: tuple[SideRate, ...] = ()
     relative: float | None = None
-    own_limits: Mapping[LimitKind, float] = field(default_factory=dict)
     support: int | None = None
     window_end: int | None = None
     window_says: WindowSays = WindowSays.UNKNOWN
@@ -83,20 +79,18 @@ class IncidentFacts:
     def of(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
         """The facts of one incident of a contract."""
         latest, versions = incident.latest, _versions(incident)
-        own = _own_limits(table, incident)
         if latest is None:
-            return cls(own_limits=own, versions=versions)
+            return cls(versions=versions)
         rows = {row.slice: row for row in _rows(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
         gap = rows[incident.slice].gaps.get(incident.metric) if incident.slice in rows else None
-        relative = _relative(table, incident, gap)
+        relative = _relative(incident, gap)
         return cls(
             tuple(_sides(incident, rows, rate)),
             relative,
-            own,
             rate.support if rate else None,
             latest.at,
-            _window_says(table, incident, latest, gap),
+            _window_says(incident, latest, gap),
             versions,
         )
 
@@ -187,62 +181,37 @@ def _of_all(rates: Sequence[ShownRate | None]) -> ShownRate | None:
     return None
 
 
-def _relative(table: ContractTable, incident: ShownIncident, gap: ShownGap | None) -> float | None:
+_WHOLLY_BEYOND = (Verdict.FAIL, Verdict.BETTER_OFF)
+
+
+def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
     """The lower rate over the higher one, to the two decimals of what is shown."""
-    limits = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    if incident.behind is Behind.LEVEL or LimitKind.MIN_RATIO not in limits:
-        return None
-    if gap is None or gap.ratio is None:
-        return None
-    return gap.ratio if gap.ratio <= 1 else round(1 / gap.ratio, 2)
+    broken = incident.limit is not None and incident.limit.kind is LimitKind.MIN_RATIO
+    return relative_rate(gap) if broken and gap is not None else None
 
 
 def _window_says(
-    table: ContractTable, incident: ShownIncident, latest: PublishedValue, gap: ShownGap | None
+    incident: ShownIncident, latest: PublishedValue, gap: ShownGap | None
 ) -> WindowSays:
     if latest.at < incident.since:
         return WindowSays.NOTHING_YET
-    if latest.lower is None or latest.upper is None:
+    limit = incident.limit
+    if limit is None:
         return WindowSays.UNKNOWN
-    limits = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    allowed = _allowed(limits, incident.behind)
-    ratio = gap if incident.behind is not Behind.LEVEL and LimitKind.MIN_RATIO in limits else None
-    least = limits.get(LimitKind.MIN_RATIO, 0.0)
-    value = latest.value
-    if value is not None and _meets(allowed, value, value) and _ratio_kept(ratio, least):
+    value, lower, upper = _limited(limit.kind, latest, gap)
+    if value is None and lower is None:
+        return WindowSays.UNKNOWN
+    if value is not None and allowed(limit).holds(value):
         return WindowSays.WITHIN_LIMIT
-    unsure = _meets(allowed, latest.lower, latest.upper) and _ratio_may_be_kept(ratio, least)
-    return WindowSays.UNSURE if unsure else WindowSays.OUTSIDE_LIMIT
+    if allowed(limit).verdict_of(lower, upper) in _WHOLLY_BEYOND:
+        return WindowSays.OUTSIDE_LIMIT
+    return WindowSays.UNSURE
 
 
-def _allowed(limits: Mapping[LimitKind, float], behind: Behind | None) -> tuple[float, float]:
-    """Lowest and highest value that keep the limits."""
-    if behind is Behind.LEVEL:
-        return limits.get(LimitKind.MIN_LEVEL, 0.0), limits.get(LimitKind.MAX_LEVEL, 1.0)
-    highest = limits.get(LimitKind.MAX_GAP, 1.0)
-    return -highest, highest
-
-
-def _meets(allowed: tuple[float, float], lower: float, upper: float) -> bool:
-    """Return True when some value between two bounds is allowed."""
-    return lower <= allowed[1] + _SLACK and upper >= allowed[0] - _SLACK
-
-
-def _ratio_kept(gap: ShownGap | None, least: float) -> bool:
-    if gap is None or gap.ratio is None:
-        return True
-    return _meets((least, 1 / least), gap.ratio, gap.ratio)
-
-
-def _ratio_may_be_kept(gap: ShownGap | None, least: float) -> bool:
-    if gap is None or gap.ratio_lower is None:
-        return _ratio_kept(gap, least)
-    upper = math.inf if gap.ratio_upper is None else gap.ratio_upper
-    return _meets((least, 1 / least), gap.ratio_lower, upper)
-
-
-def _own_limits(table: ContractTable, incident: ShownIncident) -> dict[LimitKind, float]:
-    """Limits of the slice that differ from what the contract says of all."""
-    its = table.limits_of(incident.group_by, incident.slice, incident.metric)
-    usual = table.limits_of("", "", incident.metric)
-    return {kind: value for kind, value in its.items() if usual.get(kind) != value}
+def _limited(
+    kind: LimitKind, latest: PublishedValue, gap: ShownGap | None
+) -> tuple[float | None, float | None, float | None]:
+    """Return the value that a limit is about as published, and its bounds."""
+    if kind is not LimitKind.MIN_RATIO:
+        return latest.value, latest.lower, latest.upper
+    return (None, None, None) if gap is None else (gap.ratio, gap.ratio_lower, gap.ratio_upper)

@@ -253,8 +253,8 @@ class _About(Samples):
             side = (known.side, known.slice, known.bound)
             self.put(catalogue.INCIDENT_RATE, known.rate, *which, *side)
         self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *which)
-        for kind, limit in facts.own_limits.items():
-            self.put(catalogue.INCIDENT_LIMIT, limit, *which, kind.value)
+        if one.limit is not None:
+            self.put(catalogue.INCIDENT_LIMIT, one.limit.value, *which, one.limit.kind.value)
         self.put(catalogue.INCIDENT_SUPPORT, facts.support, *which)
         self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *which)
         self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import msgspec
 
-from monitor.core.contract import Metric
+from monitor.core.contract import GAP_LIMITS, Metric
 from monitor.core.plain_text import LONGEST_NAME
 from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.words import points
@@ -16,12 +16,6 @@ from monitor.settings import Settings
 from monitor.settings.as_text import use_case_text
 from monitor.settings.sections import UseCase
 
-_LIMITS = {
-    Metric.TPR: "max_tpr_gap",
-    Metric.FPR: "max_fpr_gap",
-    Metric.BLOCKED: "max_blocked_gap",
-    Metric.SELECTION: "max_selection_gap",
-}
 _SUPPORTS = {Metric.TPR: "min_positives", Metric.FPR: "min_negatives"}
 
 
@@ -66,7 +60,7 @@ def _changed(use_case: UseCase, one: Proposal) -> UseCase:
     changes: dict[str, object] = {}
     for metric in one.metrics:
         if metric.max_gap is not None and metric.min_support is not None:
-            changes[_LIMITS[metric.metric]] = Fraction(f"{metric.max_gap:.2f}")
+            changes[GAP_LIMITS[metric.metric]] = Fraction(f"{metric.max_gap:.2f}")
             if metric.metric in _SUPPORTS:
                 changes[_SUPPORTS[metric.metric]] = metric.min_support
     windows = use_case.windows

@@ -11,18 +11,19 @@ from rich.text import Text
 from monitor.commands.console import NONE, moment, plain_table
 from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.incident_reports import ActReport, IncidentReport, ValueReport
+from monitor.core.publish.limit_words import limit_text
 from monitor.core.publish.snapshot import ShownStage
 from monitor.core.rates.gap_words import said_of_slice
 
 
 def table_of(found: Iterable[IncidentReport]) -> Table:
     """A line for each."""
-    names = ("id", "severity", "state", "contract", "metric", "slice", "share", "since", "by")
+    names = ("id", "severity", "state", "contract", "metric", "slice", "limit", "since", "by")
     return plain_table(
         names,
         (
             (str(one.id), _severity(one), _state(one), one.contract, one.metric.value,
-             one.slice, one.share or NONE, moment(one.since), one.by or NONE)
+             one.slice, _limit(one) or NONE, moment(one.since), one.by or NONE)
             for one in found
         ),
     )  # fmt: skip
@@ -44,6 +45,7 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "contract", f"{one.contract}, {one.metric.value}"
     yield "slice", one.slice
     yield "worse off", _behind(one)
+    yield "limit", _limit(one)
     yield "share of the excess", one.share or ""
     yield "inherited by", ", ".join(one.inherited)
     yield "since", moment(one.since)
@@ -82,6 +84,11 @@ def _state(one: IncidentReport) -> str:
     if one.accepted_until is not None:
         return f"{one.state.value} until {moment(one.accepted_until)}"
     return f"{one.state.value}: {one.outcome.value}" if one.outcome else one.state.value
+
+
+def _limit(one: IncidentReport) -> str:
+    """The limit that is broken, in words."""
+    return "" if one.limit is None else limit_text(one.limit)
 
 
 def _behind(one: IncidentReport) -> str:

@@ -17,7 +17,8 @@ from monitor.commands.console import NONE, STATE_STYLES, duration, moment
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import parse_atom
 from monitor.core.publish.annotations import Fault
-from monitor.core.publish.conclusion import checks, limited, overall
+from monitor.core.publish.conclusion import LimitCheck, checks, limited, overall
+from monitor.core.publish.limit_words import limit_text, limits_text, needed_text, own_limits_text
 from monitor.core.publish.missing_labels import lacking, worst_cases
 from monitor.core.publish.sides import gap_of, listed, mirrored
 from monitor.core.publish.snapshot import (
@@ -34,6 +35,7 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.states import VERDICT_OF
+from monitor.core.publish.words import ratio_text
 
 SYNTHETIC = "synthetic test conditions, not a finding about people"
 DATA_LOST = "data was lost: events that could not be read are missing from this window"
@@ -46,7 +48,7 @@ _NAMES = {
     **{Metric.BLOCKED: "blocked rate", Metric.SELECTION: "selection rate"},
     Metric.PRECISION: "precision",
 }
-_COLUMNS = {"rate": 13, "n": 7, "gap": 15, "verdict: state": 21}
+_COLUMNS = {"rate": 13, "n": 7, "gap": 17, "verdict: state": 21}
 _REST = sum(_COLUMNS.values()) + len(_COLUMNS)
 _TOTAL = "all"
 
@@ -176,37 +178,27 @@ def span(period: Period | None, now: int) -> str:
 
 
 def _limits(table: ContractTable, metric: Metric) -> str:
-    texts = [_limit(kind, x) for kind, x in table.limits_of("", "", metric).items()]
-    texts += [
-        f"{own.slice or own.group_by}: {_limit(own.kind, own.value)}"
-        for own in table.own_limits
-        if own.metric is metric
-    ]
-    return ", ".join(texts) + f"; needs a support of {table.min_supports[metric]}"
-
-
-def _limit(kind: LimitKind, value: float) -> str:
-    text, by = _LIMITS[kind]
-    return text.format(by * value)
-
-
-_LIMITS = {
-    LimitKind.MAX_GAP: ("gap at most {:g} points", 100),
-    LimitKind.MIN_RATIO: ("the lower rate at least {:g} times the higher", 1),
-    LimitKind.MIN_LEVEL: ("at least {:g} %", 100),
-    LimitKind.MAX_LEVEL: ("at most {:g} %", 100),
-}
+    usual = limits_text(table.limits_of("", "", metric))
+    own = (f"{name}: {text}" for name, text in own_limits_text(table, metric))
+    return "; ".join([*filter(None, [usual]), *own, needed_text(table, metric)])
 
 
 def _judged(
     table: ContractTable, group: _GroupRows, metric: Metric, names: int, *, header: bool
 ) -> Table:
-    made = _table(names, _COLUMNS, header=header)
+    ratio = LimitKind.MIN_RATIO in table.limit_kinds(metric)
+    heads = {"gap, ratio" if ratio and head == "gap" else head: n for head, n in _COLUMNS.items()}
+    made = _table(names, heads, header=header)
     for name, row in group.rows:
         rate = row.rates.get(metric)
         gap = row.gaps.get(metric) if group.table is None else gap_of(group.table, row, metric)
-        judged = _verdict_and_state(table, group, row, metric)
-        made.add_row(Text(f"  {name}"), _rate(rate), _support(table, rate), _gap(gap), judged)
+        made.add_row(
+            Text(f"  {name}"),
+            _rate(rate),
+            _support(table, rate),
+            _compared(gap, ratio=ratio),
+            _verdict_and_state(table, group, row, metric),
+        )
     return made
 
 
@@ -252,17 +244,18 @@ def _conclusion(table: ContractTable, window: WindowTable) -> Text:
     """Contract in one line: what fails by name, and how many pass or are not decided."""
     judged = list(checks(table, window))
     tally = Counter(check.verdict for check in judged)
-    failed = [
-        f"{_NAMES[check.metric]} of {check.name}"
-        for check in judged
-        if check.verdict is Verdict.FAIL
-    ]
+    failed = [_failed(check) for check in judged if check.verdict is Verdict.FAIL]
     undecided = len(judged) - tally[Verdict.PASS] - len(failed)
     verdict = overall(check.verdict for check in judged)
     counts = f"{len(failed)} fail, {tally[Verdict.PASS]} pass, {undecided} are undecided"
     named = f" Fails: {'; '.join(failed)}." if failed else ""
     text = f"{table.contract} v{table.version}: {verdict}. Of {len(judged)} checks {counts}.{named}"
     return Text(text, "bold red" if failed else "bold")
+
+
+def _failed(check: LimitCheck) -> str:
+    limit = "" if check.decided_by is None else f" ({limit_text(check.decided_by)})"
+    return f"{_NAMES[check.metric]} of {check.name}{limit}"
 
 
 def _rate(rate: ShownRate | None) -> Text:
@@ -286,12 +279,19 @@ def _support(table: ContractTable, rate: ShownRate | None) -> Text:
     return Text(NONE if rate is None else f"{rate.support}{more}")
 
 
-def _gap(gap: ShownGap | None) -> Text:
-    """A gap in points with its interval; positive means that the slice is worse off."""
-    if gap is None or gap.lower is None or gap.upper is None:
+def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:
+    """A gap with its interval, and the ratio on a line of its own where a limit is on it."""
+    if gap is None:
         return Text(NONE)
+    return Text("\n".join([_gap(gap), *([ratio_text(gap)] if ratio else [])]))
+
+
+def _gap(gap: ShownGap) -> str:
+    """A gap in points with its interval; positive means that the slice is worse off."""
+    if gap.lower is None or gap.upper is None:
+        return NONE
     bounds = f"[{100 * gap.lower:+.0f}, {100 * gap.upper:+.0f}]"
-    return Text(f"{100 * gap.value:+.0f} {bounds}" if gap.value is not None else bounds)
+    return f"{100 * gap.value:+.0f} {bounds}" if gap.value is not None else bounds
 
 
 def _percent(rate: float) -> str:

@@ -88,6 +88,16 @@ def role_of(metric: Metric, primary: Metric) -> Role:
     return Role.PRIMARY if metric is primary else Role.GUARDRAIL
 
 
+GAP_LIMITS = {
+    Metric.TPR: "max_tpr_gap",
+    Metric.FPR: "max_fpr_gap",
+    Metric.BLOCKED: "max_blocked_gap",
+    Metric.SELECTION: "max_selection_gap",
+    Metric.PRECISION: "max_precision_gap",
+}
+"""Metrics whose gap a contract may limit, and the names of these limits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The numbers of a contract. All limits are inclusive; None is not limited.
@@ -120,13 +130,8 @@ class Limits:
 
     def max_gap(self, metric: Metric) -> Fraction | None:
         """The limit on the gap of a metric; None where the contract sets none."""
-        return {
-            Metric.TPR: self.max_tpr_gap,
-            Metric.FPR: self.max_fpr_gap,
-            Metric.BLOCKED: self.max_blocked_gap,
-            Metric.SELECTION: self.max_selection_gap,
-            Metric.PRECISION: self.max_precision_gap,
-        }.get(metric)
+        limit: Fraction | None = getattr(self, GAP_LIMITS[metric]) if metric in GAP_LIMITS else None
+        return limit
 
     def min_ratio(self, metric: Metric) -> Fraction | None:
         """The limit on the ratio of two rates of a metric; None where the contract sets none."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-from monitor.core.contract import Metric, State
+from monitor.core.contract import State
 from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, TERMS, slice_name
+from monitor.core.publish.limit_words import limits_text, needed_text, own_limits_text
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, WindowTable, periods, tables_of
-from monitor.core.publish.words import NONE, percent, points
+from monitor.core.publish.words import NONE, percent
 from monitor.core.time import MINUTE, to_datetime
 from monitor.drawing.tables import TableCell, Tone, mark, table
 from monitor.reports.decision import decide
@@ -36,21 +37,12 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
     yield "owner", contract.owner
     for metric in limited(contract):
         role = "primary metric" if metric is contract.primary else "guardrail"
-        yield f"{role}: {TERMS[metric].name}", _limits(contract, metric)
+        usual = limits_text(contract.limits_of("", "", metric))
+        yield f"{role}: {TERMS[metric].name}", usual or "none for all slices"
+        for name, text in own_limits_text(contract, metric):
+            yield f"in its place, {metric.value} of {name}", text
     for metric in limited(contract):
-        if metric in contract.min_supports:
-            yield f"smallest support for {metric.value}", f"{contract.min_supports[metric]:,}"
-
-
-def _limits(contract: ContractTable, metric: Metric) -> str:
-    parts = []
-    if metric in contract.max_gaps:
-        parts.append(f"gap at most {points(contract.max_gaps[metric]).lstrip('+')} points")
-    if metric in contract.min_levels:
-        parts.append(f"at least {percent(contract.min_levels[metric])}")
-    if metric in contract.max_levels:
-        parts.append(f"at most {percent(contract.max_levels[metric])}")
-    return "; ".join(parts)
+        yield f"support for {metric.value}", needed_text(contract, metric)
 
 
 def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[tuple[str, str]]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.conclusion import LimitCheck, checks, limited
 from monitor.core.publish.glossary import STATES, TERMS, slice_name
-from monitor.core.publish.headlines import beyond_limit
+from monitor.core.publish.limit_words import beyond_limit, limit_text
 from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.sides import BAD
 from monitor.core.publish.snapshot import ContractTable, Period, WindowTable
-from monitor.core.publish.words import percent, points
+from monitor.core.publish.words import NONE
 from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import WEEK
 from monitor.drawing.tables import TableCell, Tone, table
@@ -45,7 +45,7 @@ def in_short(report: WeeklyReport) -> Section:
         )
         sentences.append(f"{report.named(contract)}{found.total()} checks: {tally}.")
     for place, one in _failed(report)[:_WORST]:
-        what = beyond_limit(one.metric, place.row.slice, one.gap, one.max_gap)
+        what = beyond_limit(place.row.slice, one)
         sentences.append(f"{report.named(place.contract)}{what}.")
     return Section(tuple(sentences))
 
@@ -114,9 +114,9 @@ def what_failed(report: WeeklyReport) -> Section:
         (
             TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
             TERMS[one.metric].name,
-            beyond_limit(one.metric, place.row.slice, one.gap, one.max_gap),
+            beyond_limit(place.row.slice, one),
             _worse_off(place, one),
-            limits_text(one),
+            limit_text(one.decided_by) if one.decided_by else NONE,
         )
         for place, one in found
     )
@@ -135,18 +135,6 @@ def _worse_off(place: Place, one: Cell) -> str:
 def state_text(state: State) -> str:
     """A state in words; what the sequential tests say is among the incidents."""
     return "outside the limit" if state in BAD else STATES[state]
-
-
-def limits_text(one: Cell) -> str:
-    """The limits of a metric."""
-    parts = []
-    if one.max_gap is not None:
-        parts.append(f"gap at most {points(one.max_gap).lstrip('+')} points")
-    if one.min_level is not None:
-        parts.append(f"at least {percent(one.min_level)}")
-    if one.max_level is not None:
-        parts.append(f"at most {percent(one.max_level)}")
-    return "; ".join(parts) or "none"
 
 
 def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:

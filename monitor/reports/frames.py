@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from monitor.core.contract import Metric
-from monitor.core.publish.lines import places, total_place
+from monitor.core.publish.lines import Cell, cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
@@ -26,7 +26,7 @@ _PLACE = ("week", "contract", "version", "synthetic", "k", "group_by", "slice")
 _PERIOD = ("starts_at", "ends_at", "data_lost", "excluded")
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
 _GAP = ("reference", "value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "verdict")
-_LIMITS = ("max_gap", "min_level", "max_level", "min_support")
+_LIMITS = ("max_gap", "min_ratio", "min_level", "max_level")
 
 COLUMNS = {
     "rates": (
@@ -37,15 +37,17 @@ COLUMNS = {
         "as_labelled",
         "completeness",
         *_LIMITS,
+        "decided_by",
+        "min_support",
         *_PERIOD,
     ),
-    "gaps": (*_PLACE, "metric", "state", *_GAP, "max_gap", *_PERIOD),
+    "gaps": (*_PLACE, "metric", "state", *_GAP, "max_gap", "min_ratio", "decided_by", *_PERIOD),
     "calibration": (*_PLACE, "band", "state", *_RATE, *_PERIOD),
 }
 """Columns of each frame."""
 _NUMBERS = {
     *("value", "lower", "upper", "at_least", "at_most", "support", "as_labelled", "completeness"),
-    *("max_gap", "min_level", "max_level", "min_support", "ratio", "ratio_lower", "ratio_upper"),
+    *(*_LIMITS, "min_support", "ratio", "ratio_lower", "ratio_upper"),
 }
 
 
@@ -55,8 +57,10 @@ def weekly(release: Release) -> dict[str, pd.DataFrame]:
     Every number is as published: rates and gaps in rate units (0.1 is ten points), gaps positive
     where the slice is worse off, ``support`` the lower edge of its band. NaN is withheld or coded
     and nothing else; ``state`` says what is known of the row (of calibration: ``shown`` or
-    ``suppressed``). Every metric of every slice has a row in ``rates``, the whole one with an empty
-    ``slice``; ``gaps`` has those with a reference and those that are hidden. Times are UTC.
+    ``suppressed``). Limits are the slice's; ``decided_by`` names the column of the one that is
+    broken, or not known to be kept. Every metric of every slice has a row in ``rates``, the whole
+    one with an empty ``slice``; ``gaps`` has those with a reference and those that are hidden.
+    Times are UTC.
     """
     rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
     for table, window in of_release(release):
@@ -78,7 +82,7 @@ def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:
 
 def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
     for metric in _metrics(place):
-        row, contract = place.row, place.contract
+        row, one = place.row, cell(place, metric)
         yield (
             *_place(release, place),
             metric.value,
@@ -86,17 +90,16 @@ def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
             *_rate(row.rates.get(metric)),
             row.as_labelled.get(metric),
             row.completeness if metric.labelled else None,
-            contract.max_gaps.get(metric),
-            contract.min_levels.get(metric),
-            contract.max_levels.get(metric),
-            contract.min_supports.get(metric),
+            *(getattr(one, name) for name in _LIMITS),
+            _decided_by(one),
+            place.contract.min_supports.get(metric),
             *_period(place.period(metric)),
         )
 
 
 def _gaps(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
     for metric in _metrics(place):
-        row = place.row
+        row, one = place.row, cell(place, metric)
         gap = row.gaps.get(metric)
         if gap is None and metric in row.rates:
             continue  # others are compared with it
@@ -105,7 +108,7 @@ def _gaps(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
             metric.value,
             row.states[metric].value,
             *_gap(gap),
-            place.contract.max_gaps.get(metric),
+            *(one.max_gap, one.min_ratio, _decided_by(one)),
             *_period(place.period(metric)),
         )
 
@@ -134,6 +137,10 @@ def _rate(rate: ShownRate | None) -> tuple[object, ...]:
 def _gap(gap: ShownGap | None) -> tuple[object, ...]:
     found = (getattr(gap, name, None) for name in _GAP)
     return tuple(getattr(value, "value", value) for value in found)
+
+
+def _decided_by(one: Cell) -> str | None:
+    return one.decided_by.kind.value if one.decided_by else None
 
 
 def _period(period: Period | None) -> tuple[object, ...]:

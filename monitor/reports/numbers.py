@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from monitor.core.contract import Metric
 from monitor.core.publish.glossary import TERMS, slice_name
+from monitor.core.publish.limit_words import decides_text, limits_text
 from monitor.core.publish.lines import RANKS, Cell, all_metrics, cell, places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import (
@@ -25,10 +26,11 @@ from monitor.core.publish.words import (
     percent,
     points,
     rate_text,
+    ratio_text,
 )
 from monitor.drawing import charts, plots
 from monitor.drawing.tables import TableCell, Tone, table
-from monitor.reports.first_page import limits_text, state_text
+from monitor.reports.first_page import state_text
 from monitor.reports.layout import MOST_ROWS, Section, Titled, titled
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -77,10 +79,10 @@ def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
 
 
 def state_cell(one: Cell) -> TableCell:
-    """The state of a metric."""
+    """The state of a metric, and which of its limits decides where it has several."""
+    text = ": ".join(filter(None, [state_text(one.state), decides_text(one)]))
     mirror = f"; mirror of {slice_name(one.mirror_of)}" if one.mirror_of else ""
-    tone = _TONES.get(charts.TONES[one.state], Tone.PLAIN)
-    return TableCell(f"{state_text(one.state)}{mirror}", tone)
+    return TableCell(f"{text}{mirror}", _TONES.get(charts.TONES[one.state], Tone.PLAIN))
 
 
 def _cells(place: Place) -> list[Cell]:
@@ -105,19 +107,14 @@ def _gap_rows(place: Place, scale: float) -> Iterator[tuple[str | TableCell, ...
         gap = one.gap
         if gap is None and one.role is None:
             continue
-        ratio = NONE
-        if gap and gap.ratio_lower is not None:
-            upper = "" if gap.ratio_upper is None else f" to {gap.ratio_upper:.2f}"
-            value = "" if gap.ratio is None else f"{gap.ratio:.2f} "
-            ratio = f"{value}[{gap.ratio_lower:.2f}{upper or ' or more'}]"
         yield (
             slice_name(place.row.slice),
             one.metric.value,
             slice_name(gap.reference) if gap else NONE,
             TableCell(points(gap.value) if gap else NONE, chart=charts.gap_strip(one, scale)),
             gap_bounds(gap.lower, gap.upper) if gap else NONE,
-            ratio,
-            limits_text(one),
+            ratio_text(gap),
+            limits_text(one.limits) or NONE,
             gap.verdict.value.replace("_", " ") if gap and gap.verdict else NONE,
             state_cell(one),
         )

@@ -29,6 +29,7 @@ _COLUMNS = (
         "min_ratio",
         "min_level",
         "max_level",
+        "decided_by",
         "completeness",
         "ends_at",
         "why",
@@ -84,6 +85,7 @@ def _line(
             *(getattr(cell.rate, name, None) for name in _RATE),
             *_gap(cell),
             *(cell.max_gap, cell.min_ratio, cell.min_level, cell.max_level),
+            cell.decided_by.kind.value if cell.decided_by else None,
             line.completeness if cell.metric.labelled else None,
             *(cell.ends_at, cell.why, cell.until),
         ]
@@ -101,10 +103,15 @@ def of_history(content: HistoryContent) -> str:
 
 _INCIDENT = (
     *("id", "kind", "state", "by", "outcome", "accepted_until", "contract", "metric", "group_by"),
-    *("slice", "share", "since", "noticed_at", "resolved_at", "behind"),
+    *("slice", "share", "since", "noticed_at", "resolved_at", "behind", "limit", "limit_value"),
 )
 
 
 def of_incidents(incidents: Iterable[IncidentReport]) -> str:
     """Incidents, a row each."""
-    return written(_INCIDENT, ([getattr(one, name) for name in _INCIDENT] for one in incidents))
+    return written(_INCIDENT, (_incident(one) for one in incidents))
+
+
+def _incident(one: IncidentReport) -> list[object]:
+    limit = (one.limit.kind, one.limit.value) if one.limit else (None, None)
+    return [*(getattr(one, name) for name in _INCIDENT[: -len(limit)]), *limit]

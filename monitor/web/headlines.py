@@ -85,5 +85,5 @@ def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
                 since=to_datetime(one.since),
                 acknowledged=one.acknowledged,
                 accepted_until=None if until is None else to_datetime(until),
-                sentence=incident_sentence(one.metric, one.slice, one.behind),
+                sentence=incident_sentence(one.metric, one.slice, one.behind, one.limit),
             )

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from monitor import drawing
 from monitor.core.contract import Metric, Verdict
-from monitor.core.publish import words
+from monitor.core.publish import limit_words, words
 from monitor.core.publish.annotations import Behind, Outcome
 from monitor.core.publish.glossary import TERMS, slice_name
 from monitor.core.publish.headlines import incident_sentence
@@ -198,6 +198,11 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "percent": words.percent,
         "rate": words.rate_text,
         "gap": words.gap_text,
+        "ratio": words.ratio_text,
+        "limit": limit_words.limit_text,
+        "limits": limit_words.limits_text,
+        "compared": limit_words.compared_text,
+        "decides": limit_words.decides_text,
         "slice": slice_name,
         "severity": words.severity_text,
         "stage": words.stage_text,
@@ -211,7 +216,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "verdict_tones": _VERDICT_TONES,
         "terms": TERMS,
         "none_text": words.NONE,
-        "sentence": lambda one: incident_sentence(one.metric, one.slice, one.behind),
+        "sentence": lambda one: incident_sentence(one.metric, one.slice, one.behind, one.limit),
         "status": status_text,
         "value": _value_text,
     }

@@ -22,10 +22,12 @@ from monitor.core.publish.snapshot import (
     ComponentChange,
     ContractTable,
     GroupTable,
+    LimitKind,
     PublishedValue,
     ShownFlips,
     ShownGap,
     ShownIncident,
+    ShownLimit,
     ShownProbeSet,
     ShownRate,
     ShownStage,
@@ -56,6 +58,7 @@ NAMED = ShownIncident(
     resolvable_at=AT + 12 * DAY,
     snapshot=12,
     behind=Behind.SLICE,
+    limit=ShownLimit(LimitKind.MAX_GAP, 0.1),
 )
 HIDDEN = ShownIncident(8, IncidentKind.BREACH, Severity.PAGE, Metric.TPR, AT + HOUR, "", "withheld")
 SEEN = replace(
@@ -168,7 +171,7 @@ def test_a_page_is_delivered_stands_through_outages_and_is_resolved_by_a_repair(
             " to 37 points.\n"
             "Gap (above 0, the slice is worse off) as first published: 30 points, 95 % interval 24"
             " to 36 points.\n"
-            "Limit: a gap of at most 10 points, whoever is worse off.\n"
+            "Broken limit: a gap of at most 10 points, whoever is worse off.\n"
             "The slice explains most of what is beyond the limit.\n"
             "Affected only because they overlap with it: channel=chat,variety=a.\n"
             "The difference arises at this stage of the router: threshold.\n"
@@ -376,6 +379,7 @@ def test_a_breach_of_the_precision_is_a_ticket_that_says_what_happened(delivered
         stage=None,
         sampling="",
         resolvable_at=None,
+        limit=ShownLimit(LimitKind.MAX_GAP, 0.05),
     )
     table = replace(
         table,

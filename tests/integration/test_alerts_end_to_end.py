@@ -250,7 +250,7 @@ def assert_says(alert: Body, text: str) -> None:
         rf"Since {since} or earlier\.",
         rf"{gap} as last published: {interval}",
         rf"{gap} as first published: {interval}",
-        r"Limit: a gap of at most 10 points, whoever is worse off\.",
+        r"Broken limit: a gap of at most 10 points, whoever is worse off\.",
         r"The slice explains (most|about half) of what is beyond the limit\.",
         r"The difference arises at this stage of the router: score\.",
         r"In the two days before the breach, no change of versions or settings is recorded\.",

@@ -349,6 +349,14 @@ _SNAPSHOT = (
         "SliceRow.breach_since",
     ),
     *rows_for(
+        Surface.SNAPSHOT, Rule.STATE, "which limit a breach that is shown is of",
+        "SliceRow.breach_limits",
+    ),
+    *rows_for(
+        Surface.SNAPSHOT, Rule.DECLARED, "a limit of the contract or of a slice that is shown",
+        "ShownLimit.kind ShownLimit.value",
+    ),
+    *rows_for(
         Surface.SNAPSHOT, Rule.RELEASED_RATE, "as the page of its day showed it",
         "PublishedValue.value",
     ),
@@ -370,7 +378,7 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.STATE, "of a slice that is shown; else withheld",
         "ShownIncident.group_by ShownIncident.slice ShownIncident.share ShownIncident.inherited",
         "ShownIncident.first ShownIncident.latest ShownIncident.stage ShownIncident.sampling",
-        "ShownIncident.behind",
+        "ShownIncident.behind ShownIncident.limit",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "said by people, or by the settings",
@@ -639,8 +647,8 @@ _INCIDENTS = (
         Surface.INCIDENT, Rule.STATE, _AS_SHOWN,
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
-        "IncidentReport.sampling IncidentReport.behind ShownStage.stage ShownStage.share",
-        "IncidentReport.versions_sent",
+        "IncidentReport.sampling IncidentReport.behind IncidentReport.limit ShownStage.stage",
+        "ShownStage.share IncidentReport.versions_sent",
         "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
         "ComponentChange.after",
     ),
@@ -674,8 +682,8 @@ _PAGES = (
     *rows_for(Surface.PAGE, Rule.ROUNDED_SHARE, _OF_SNAPSHOT, "SliceLine.completeness"),
     *rows_for(
         Surface.PAGE, Rule.STATE, _OF_SNAPSHOT,
-        "Cell.state Cell.mirror_of HistoryPoint.state HistoryPoint.verdict Headline.word",
-        "Headline.sentence SliceContent.agreement",
+        "Cell.state Cell.mirror_of Cell.decided_by HistoryPoint.state HistoryPoint.verdict",
+        "Headline.word Headline.sentence SliceContent.agreement",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "by the state and what the settings and the Snapshot say; what"

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State, Verdict
-from monitor.core.publish.sides import BAD, better_off_alone, listed, mirrored
+from monitor.core.publish.deciding_limit import deciding_limit
+from monitor.core.publish.sides import BAD, better_off_alone, gap_of, listed, mirrored
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LimitKind,
+    ShownLimit,
     SliceRow,
     WindowTable,
 )
@@ -25,12 +27,14 @@ class LimitCheck:
         metric: of the limit.
         slice: slice text.
         verdict: by the state of both.
+        decided_by: the limit that is broken, or not known to be kept; None where there is none.
         of_rest: it is about all others, who are worse off than the slice.
     """
 
     metric: Metric
     slice: str
     verdict: Verdict
+    decided_by: ShownLimit | None = None
     of_rest: bool = False
 
     @property
@@ -68,9 +72,18 @@ def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:
             for row in listed(group):
                 verdict = _verdict(row, metric)
                 if verdict is not None and _has_check(table, group, row, metric):
-                    yield LimitCheck(metric, row.slice, verdict)
+                    decided_by = _decided_by(table, group, row, metric)
+                    yield LimitCheck(metric, row.slice, verdict, decided_by)
             if (ahead := better_off_alone(group, metric)) is not None:
-                yield LimitCheck(metric, ahead.slice, Verdict.FAIL, of_rest=True)
+                decided_by = _decided_by(table, group, ahead, metric)
+                yield LimitCheck(metric, ahead.slice, Verdict.FAIL, decided_by, of_rest=True)
+
+
+def _decided_by(
+    table: ContractTable, group: GroupTable, row: SliceRow, metric: Metric
+) -> ShownLimit | None:
+    limits = table.limits_of(group.group_by, row.slice, metric)
+    return deciding_limit(row, metric, limits, gap_of(group, row, metric))
 
 
 def _has_check(table: ContractTable, group: GroupTable, row: SliceRow, metric: Metric) -> bool:

@@ -10,9 +10,9 @@ from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.conclusion import checks, overall
 from monitor.core.publish.glossary import slice_name
+from monitor.core.publish.limit_words import beyond_limit, limit_text
 from monitor.core.publish.lines import SliceLine
-from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownGap, WindowTable
-from monitor.core.publish.words import points
+from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownLimit, WindowTable
 from monitor.core.rates.gap_words import RATED, said_of_slice
 
 
@@ -53,23 +53,19 @@ def _worst(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]])
     for one in slices:
         for cell in one.cells:
             if (cell.metric, one.slice) in failing:
-                return beyond_limit(cell.metric, one.slice, cell.gap, cell.max_gap)
+                return beyond_limit(one.slice, cell)
     return "a check fails"
 
 
-def beyond_limit(metric: Metric, slice_: str, gap: ShownGap | None, limit: float | None) -> str:
-    """The side that is worse off, by how much, and the limit, in words."""
-    name = slice_name(slice_)
-    if gap is None or not gap.value:
-        return f"{name}: {RATED[metric]} outside the limit"
-    size = f"{points(abs(gap.value)).lstrip('+')} points"
-    allowed = "" if limit is None else f", limit {points(limit).lstrip('+')}"
-    what = said_of_slice(metric, gap.value)
-    return f"{name}: {what} than those of {slice_name(gap.reference)} ({size}{allowed})"
+def incident_sentence(
+    metric: Metric, slice_: str, behind: Behind | None, limit: ShownLimit | None
+) -> str:
+    """Sentence of what happened to whom, and which limit is broken."""
+    broken = "" if limit is None else f" (limit: {limit_text(limit)})"
+    return f"{_happened(metric, slice_, behind)}{broken}"
 
 
-def incident_sentence(metric: Metric, slice_: str, behind: Behind | None) -> str:
-    """Sentence of what happened to whom, without a number."""
+def _happened(metric: Metric, slice_: str, behind: Behind | None) -> str:
     name = slice_name(slice_)
     if slice_ == WITHHELD:
         return f"{RATED[metric].removeprefix('its ')}: details are withheld to protect few people"

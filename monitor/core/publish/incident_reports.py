@@ -14,6 +14,7 @@ from monitor.core.publish.snapshot import (
     ComponentChange,
     PublishedValue,
     ShownIncident,
+    ShownLimit,
     ShownStage,
 )
 from monitor.core.time import to_datetime
@@ -91,6 +92,7 @@ class IncidentReport:
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
         snapshot: number of the stored Snapshot that first showed it.
         behind: who is worse off; None where that is withheld, or not known.
+        limit: the one that is broken; None where that is withheld.
         acts: all that people said, in their order.
     """
 
@@ -121,6 +123,7 @@ class IncidentReport:
     resolvable_at: datetime | None
     snapshot: int | None
     behind: Behind | None
+    limit: ShownLimit | None
     acts: tuple[ActReport, ...]
 
 
@@ -164,6 +167,7 @@ def report(
         resolvable_at=_time(page.resolvable_at),
         snapshot=incident.snapshot,
         behind=page.behind,
+        limit=page.limit,
         acts=tuple(map(_act, acts)),
     )
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from monitor.core.contract import USUAL_METRICS, Metric, Role, State, role_of
 from monitor.core.publish.conclusion import limited
+from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.glossary import said
 from monitor.core.publish.reasons import Place, why_and_until
 from monitor.core.publish.sides import gap_of, listed, mirrored
@@ -16,6 +17,7 @@ from monitor.core.publish.snapshot import (
     GroupTable,
     LimitKind,
     ShownGap,
+    ShownLimit,
     ShownRate,
     WindowTable,
 )
@@ -46,6 +48,7 @@ class Cell:
         min_ratio: smallest allowed ratio of the lower to the higher of both rates.
         min_level: smallest allowed rate.
         max_level: largest allowed rate.
+        decided_by: the limit that is broken, or not known to be kept; None where there is none.
         ends_at: event time to which it goes; None before the first block.
         why: why it is not decided; empty where it is.
         until: what has to happen, or until when it stays so; empty where it is decided.
@@ -64,11 +67,18 @@ class Cell:
     min_ratio: float | None
     min_level: float | None
     max_level: float | None
+    decided_by: ShownLimit | None
     ends_at: datetime | None
     why: str
     until: str
     breach_since: datetime | None
     evidence: int | None
+
+    @property
+    def limits(self) -> dict[LimitKind, float]:
+        """The limits that it has."""
+        limits = (self.max_gap, self.min_ratio, self.min_level, self.max_level)
+        return {k: x for k, x in zip(LimitKind, limits, strict=True) if x is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +143,7 @@ def cell(place: Place, metric: Metric) -> Cell:
     """One metric of a row."""
     contract, row = place.contract, place.row
     limits = contract.limits_of(_group_by(place.table), row.slice, metric)
-    period, rate = place.period(metric), row.rates.get(metric)
+    period, rate, gap = place.period(metric), row.rates.get(metric), _gap(place, metric)
     since = row.breach_since.get(metric)
     why, until = why_and_until(place, metric)
     return Cell(
@@ -142,12 +152,13 @@ def cell(place: Place, metric: Metric) -> Cell:
         state=row.states[metric],
         sentence=said(metric, rate),
         rate=rate,
-        gap=_gap(place, metric),
+        gap=gap,
         mirror_of=_mirror_of(place, metric),
         max_gap=limits.get(LimitKind.MAX_GAP),
         min_ratio=limits.get(LimitKind.MIN_RATIO),
         min_level=limits.get(LimitKind.MIN_LEVEL),
         max_level=limits.get(LimitKind.MAX_LEVEL),
+        decided_by=deciding_limit(row, metric, limits, gap),
         ends_at=None if period is None else to_datetime(period.end),
         why=why,
         until=until,

@@ -95,7 +95,13 @@ def turned(gap: ShownGap, reference: str) -> ShownGap:
     value, lower, upper = (
         None if number is None else -number for number in (gap.value, gap.upper, gap.lower)
     )
-    return ShownGap(reference, value, lower, upper)
+    ratio, ratio_lower, ratio_upper = map(_inverse, (gap.ratio, gap.ratio_upper, gap.ratio_lower))
+    return ShownGap(reference, value, lower, upper, ratio, ratio_lower, ratio_upper)
+
+
+def _inverse(ratio: float | None) -> float | None:
+    """Return the ratio as the other side sees it, to two decimals; None where it has no bound."""
+    return round(1 / ratio, 2) if ratio else None
 
 
 def _bounds(gap: ShownGap) -> tuple[float | None, float | None, float | None]:

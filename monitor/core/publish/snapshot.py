@@ -30,6 +30,28 @@ WITHHELD = "withheld"
 """In place of the slice of an incident that the guards hide."""
 
 
+class LimitKind(enum.StrEnum):
+    """Kind of a limit: on a gap, a ratio of two rates, or a rate of its own."""
+
+    MAX_GAP = "max_gap"
+    MIN_RATIO = "min_ratio"
+    MIN_LEVEL = "min_level"
+    MAX_LEVEL = "max_level"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLimit:
+    """One limit of a slice and metric.
+
+    Attributes:
+        kind: what it limits.
+        value: inclusive; of the contract, or the slice's own.
+    """
+
+    kind: LimitKind
+    value: float
+
+
 @dataclass(frozen=True, slots=True)
 class ShownRate:
     """One rate as it may be shown.
@@ -184,6 +206,7 @@ class SliceRow:
         versions_changed: which versions changed at the last ``version_change`` that is noted,
             sorted by component; empty where too few decisions of either are released yet, or none
             are any more. With the contract's window alone, but also of a change before it.
+        breach_limits: of the metrics in breach, which limit the sequential test found broken.
     """
 
     slice: str
@@ -203,6 +226,7 @@ class SliceRow:
     agreement: ShownAgreement | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
     versions_sent: bool | None = None
+    breach_limits: Mapping[Metric, LimitKind] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +426,7 @@ class ShownIncident:
             the present rate of labels; None where that is not known.
         snapshot: number of the stored Snapshot that first reported it, for links; 0 in that one.
         behind: who is worse off; None where the slice is withheld, or what is shown does not say.
+        limit: the one that is broken; None where the slice is withheld.
     """
 
     id: int
@@ -424,17 +449,9 @@ class ShownIncident:
     resolvable_at: int | None = None
     snapshot: int = 0
     behind: Behind | None = None
+    limit: ShownLimit | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
     versions_sent: bool | None = None
-
-
-class LimitKind(enum.StrEnum):
-    """Kind of a limit: on a gap, a ratio of two rates, or a rate of its own."""
-
-    MAX_GAP = "max_gap"
-    MIN_RATIO = "min_relative_rate"
-    MIN_LEVEL = "min_level"
-    MAX_LEVEL = "max_level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -500,6 +517,11 @@ class ContractTable:
         }
         usual = {kind: numbers[metric] for kind, numbers in limits.items() if metric in numbers}
         return usual | self.own_limits_of(group_by, slice_, metric)
+
+    def limit_kinds(self, metric: Metric) -> set[LimitKind]:
+        """The kinds of limits that some slice has on a metric."""
+        own = (one.kind for one in self.own_limits if one.metric is metric)
+        return {*self.limits_of("", "", metric), *own}
 
     def own_limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
         """The limits of a slice that are not the contract's: its own, or else its group-by's."""

@@ -50,7 +50,7 @@ from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.privacy.guards import Bools
 from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Fault
-from monitor.core.publish.snapshot import ContractTable, Noted, SliceRow, WindowTable
+from monitor.core.publish.snapshot import ContractTable, LimitKind, Noted, SliceRow, WindowTable
 
 VERDICT_OF: Mapping[State, Verdict | None] = {
     State.SUPPRESSED: Verdict.INSUFFICIENT_SUPPORT,
@@ -173,11 +173,13 @@ class SliceEvidence:
         since: the end of the release block that first shows the crossing (microseconds); None
             where none is unresolved by which the slice is worse off.
         others_behind: a crossing is unresolved by which others are worse off than the slice.
+        limit: the one that was crossed; None where none is unresolved.
     """
 
     evidence: int
     since: int | None = None
     others_behind: bool = False
+    limit: LimitKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +212,13 @@ def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> 
     states = {**row.states}
     states |= {m: with_others_behind(states[m]) for m, one in found.items() if one.others_behind}
     states |= {metric: with_crossing(states[metric]) for metric in since}
+    breached = [metric for metric in since if states[metric] is State.BREACH]
     return replace(
         row,
         states=states,
         evidence={metric: one.evidence for metric, one in found.items()},
-        breach_since={m: at for m, at in since.items() if states[m] is State.BREACH},
+        breach_since={m: since[m] for m in breached},
+        breach_limits={m: kind for m in breached if (kind := found[m].limit) is not None},
         noted=_noted(row, findings),
     )
 

@@ -157,6 +157,20 @@ def gap_text(gap: ShownGap | None) -> str:
     return interval if gap.value is None else f"{points(gap.value)} {interval}"
 
 
+def ratio_text(gap: ShownGap | None) -> str:
+    """The rate of a slice over its reference's, with its interval.
+
+    Example:
+        >>> ratio_text(ShownGap("a=y", 0.2, 0.1, 0.3, 0.625, 0.5, 0.75))
+        '0.62 [0.50 to 0.75]'
+    """
+    if gap is None or gap.ratio_lower is None:
+        return NONE
+    upper = "or more" if gap.ratio_upper is None else f"to {gap.ratio_upper:.2f}"
+    interval = f"[{gap.ratio_lower:.2f} {upper}]"
+    return interval if gap.ratio is None else f"{gap.ratio:.2f} {interval}"
+
+
 def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
     """Slice that is worse off by a shown gap, in words; empty where that is not shown."""
     if gap is None or gap.value is None or gap.lower is None or gap.upper is None:

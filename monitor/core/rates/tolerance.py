@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from monitor.core.contract import Verdict
 from monitor.core.intervals import Floats
 
 if TYPE_CHECKING:
@@ -51,6 +53,11 @@ class Tolerance:
         """Ratios of the lower to the higher rate of at least ``limit``, above 0."""
         return cls(float(limit), float(1 / limit), ratio=True)
 
+    @classmethod
+    def of_level(cls, lowest: float = -inf, highest: float = inf) -> Self:
+        """Rates from ``lowest`` to ``highest``."""
+        return cls(lowest, highest)
+
     @property
     def below(self) -> float:
         """A step of shown bounds below the range."""
@@ -66,6 +73,29 @@ class Tolerance:
         if self.ratio:
             return gaps.ratio, gaps.ratio_lower, gaps.ratio_upper
         return gaps.value, gaps.lower, gaps.upper
+
+    def verdict_of(self, lower: float | None, upper: float | None) -> Verdict:
+        """Return the verdict on one shown interval; None is a bound that nobody knows.
+
+        Beyond the range is BETTER_OFF on the side of a gap or ratio where the slice is better off.
+
+        Example:
+            >>> Tolerance.of_gap(0.1).verdict_of(0.11, 0.2).value
+            'fail'
+            >>> Tolerance.of_ratio(0.8).verdict_of(0.7, None).value
+            'inconclusive'
+        """
+        low, high = -inf if lower is None else lower, inf if upper is None else upper
+        above, below = low > self.high + SLACK, high < self.low - SLACK
+        if above or below:
+            low_is_bad = self.ratio or self.high == inf
+            return Verdict.FAIL if below is low_is_bad else Verdict.BETTER_OFF
+        within = low >= self.low - SLACK and high <= self.high + SLACK
+        return Verdict.PASS if within else Verdict.INCONCLUSIVE
+
+    def holds(self, number: float) -> bool:
+        """True where a shown gap, ratio or rate is in the range."""
+        return self.low - SLACK <= number <= self.high + SLACK
 
     def with_bounds(self, gaps: GapColumns, lower: Floats, upper: Floats) -> GapColumns:
         """The comparisons with other bounds of what is limited."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from monitor.core.contract import Metric
+from monitor.core.publish.snapshot import LimitKind
 
 BUDGET_DAYS = 90.0
 """E[false pages up to day t] <= t / BUDGET_DAYS, over the whole fleet."""
@@ -61,6 +62,15 @@ class Stream:
     def compares(self) -> bool:
         """True when a slice is compared with its reference, False for a level."""
         return self.kind is not StreamKind.LEVEL
+
+    @property
+    def limit_kind(self) -> LimitKind:
+        """The kind of its limit, as tables name it."""
+        if self.kind is StreamKind.GAP:
+            return LimitKind.MAX_GAP
+        if self.kind is StreamKind.RATIO:
+            return LimitKind.MIN_RATIO
+        return LimitKind.MIN_LEVEL if self.metric is Metric.TPR else LimitKind.MAX_LEVEL
 
     @property
     def worse_off(self) -> str:

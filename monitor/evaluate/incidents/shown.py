@@ -22,6 +22,7 @@ from monitor.core.publish.snapshot import (
     PublishedValue,
     ShownGap,
     ShownIncident,
+    ShownLimit,
     ShownRate,
     ShownStage,
     SliceRow,
@@ -66,6 +67,14 @@ class IncidentView:
     def kind(self) -> StreamKind:
         """A gap (a ratio is one of two sides too), unless nothing but a level is broken."""
         return StreamKind.GAP if any(one.compares for one in self.streams) else StreamKind.LEVEL
+
+    @property
+    def deciding(self) -> Stream | None:
+        """The stream of its kind that crossed first, of the slice itself if one did."""
+        where, compares = (self.incident.group_by, self.incident.slice), self.kind is StreamKind.GAP
+        crossed = [stream for stream in self.streams if stream.compares is compares]
+        own = [stream for stream in crossed if (stream.group_by, stream.slice) == where]
+        return next(iter((*own, *crossed)), None)
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
@@ -179,6 +188,7 @@ class ShownIncidents:
             **self._versions(place, incident),
             resolvable_at=self._resolvable_at(known, place),
             behind=_behind(known, place.row),
+            limit=self._limit(known, place),
         )
 
     def _versions(self, place: _IncidentContext, incident: Incident) -> _Versions:
@@ -211,6 +221,15 @@ class ShownIncidents:
             return None  # a row in which others are pooled is another set than the stream's
         hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
         return None if hidden else place
+
+    def _limit(self, known: IncidentView, place: _IncidentContext) -> ShownLimit | None:
+        """The limit that its first crossing broke, as the slice has it."""
+        stream = known.deciding
+        if stream is None:
+            return None
+        kind, where = stream.limit_kind, (place.group_by, place.row.slice)
+        limits = self.table.limits_of(*where, known.incident.metric)
+        return ShownLimit(kind, limits.get(kind, float(stream.limit)))
 
     def _inherited(self, known: IncidentView) -> tuple[str, ...]:
         cause = (known.incident.group_by, known.incident.slice)

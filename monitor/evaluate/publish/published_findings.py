@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric
 from monitor.core.counts.cells import Int64s
@@ -188,10 +188,11 @@ class PublishedFindings:
             if (found := steps.get(stream.metric.labelled)) is not None:
                 key = stream.slice, stream.metric
                 evidence[key] = max(evidence.get(key, 0), int(found[row]))
-        since, ahead = self._crossed(where, blocks)
-        evidence |= dict.fromkeys((*since, *ahead), CROSSED)
+        crossed, ahead = self._crossed(where, blocks)
+        evidence |= dict.fromkeys((*crossed, *ahead), CROSSED)
         return {
-            key: SliceEvidence(step, since.get(key), key in ahead) for key, step in evidence.items()
+            key: replace(crossed.get(key, SliceEvidence(step)), others_behind=key in ahead)
+            for key, step in evidence.items()
         }
 
     def _steps(self, labels: bool, end: int) -> Int64s:
@@ -200,18 +201,19 @@ class PublishedFindings:
 
     def _crossed(
         self, where: _Where, blocks: Mapping[bool, PublishedBlocks]
-    ) -> tuple[_Since, set[tuple[str, Metric]]]:
-        """Crossings that are unresolved at the end of the newest block.
+    ) -> tuple[dict[tuple[str, Metric], SliceEvidence], set[tuple[str, Metric]]]:
+        """Return the crossings that are unresolved at the end of the newest block.
 
         Returns:
-            Their start as shown, by slice that is worse off; and the slices that others are worse
-            off than.
+            The first one of each slice that is worse off; and the slices that others are worse off
+            than.
         """
         declared = {stream.key for _, stream in self._watched.get(where, ())}
-        told, since = self._since.get(where, {}), dict[tuple[str, Metric], int]()
+        told, crossed = self._since.get(where, {}), dict[tuple[str, Metric], SliceEvidence]()
         ahead: set[tuple[str, Metric]] = set()
         for labels, known in blocks.items():
-            for one in self.detection.crossings.stood(known.end):
+            stood = self.detection.crossings.stood(known.end)
+            for one in sorted(stood, key=lambda crossing: (crossing.crossed_at, crossing.id)):
                 if one.stream not in declared:
                     continue
                 stream = Stream.parse(one.stream)
@@ -222,8 +224,8 @@ class PublishedFindings:
                 if stream.worse_off != COMPLEMENT:
                     key = stream.worse_off, stream.metric
                     first = told.get(key, known.first_with(one.crossed_at))
-                    since[key] = min(since.get(key, first), first)
-        return since, ahead
+                    crossed.setdefault(key, SliceEvidence(CROSSED, first, limit=stream.limit_kind))
+        return crossed, ahead
 
 
 def _known(blocks: Mapping[bool, PublishedBlocks | None]) -> Mapping[bool, PublishedBlocks]:

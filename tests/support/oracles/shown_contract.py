@@ -34,7 +34,7 @@ def disagreements(contract: Row) -> list[str]:
 
 _WHERE = {
     "max_gap": "max_gaps",
-    "min_relative_rate": "min_ratios",
+    "min_ratio": "min_ratios",
     "min_level": "min_levels",
     "max_level": "max_levels",
 }

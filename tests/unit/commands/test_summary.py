@@ -63,7 +63,7 @@ def test_a_guardrail_that_fails_is_said_and_named() -> None:
     assert "FPR (guardrail): gap at most 10 points; needs a support of 50" in text
     last = text.strip().splitlines()[-1]
     assert last.startswith("replies v3: fail. Of 2 checks 1 fail, 1 pass, 0 are undecided.")
-    assert last.endswith("Fails: FPR of region=x.")
+    assert last.endswith("Fails: FPR of region=x (gap at most 10 points).")
 
 
 def test_all_that_passes_and_what_is_undecided() -> None:

@@ -19,8 +19,10 @@ from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import (
     ComponentChange,
     ContractTable,
+    LimitKind,
     PublishedValue,
     ShownIncident,
+    ShownLimit,
     ShownStage,
     SliceRow,
     Snapshot,
@@ -44,7 +46,7 @@ SHOWN = ShownIncident(
     ("channel=chat,language=de",), first=FIRST,
     latest=PublishedValue(0.24, 0.18, 0.30, T0 + HOUR), stage=ShownStage(Stage.SCORE, Share.MOST),
     versions_changed_at=T0 - 5 * HOUR, sampling="5 % of what is served",
-    resolvable_at=T0 + 9 * DAY, behind=Behind.SLICE,
+    resolvable_at=T0 + 9 * DAY, behind=Behind.SLICE, limit=ShownLimit(LimitKind.MAX_GAP, 0.1),
     versions_changed=(ComponentChange("judge", "j1", "j2"),),
 )  # fmt: skip
 

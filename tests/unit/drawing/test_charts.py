@@ -29,6 +29,7 @@ CELL = Cell(
     min_ratio=None,
     min_level=None,
     max_level=None,
+    decided_by=None,
     ends_at=None,
     why="",
     until="",

@@ -27,6 +27,7 @@ CELL = Cell(
     min_ratio=None,
     min_level=0.8,
     max_level=None,
+    decided_by=None,
     ends_at=None,
     why="",
     until="",

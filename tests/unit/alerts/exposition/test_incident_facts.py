@@ -15,10 +15,10 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     LimitKind,
-    OwnLimit,
     PublishedValue,
     ShownGap,
     ShownIncident,
+    ShownLimit,
     ShownRate,
     SliceRow,
     WindowTable,
@@ -50,7 +50,13 @@ def table(*rows: SliceRow, total: SliceRow | None = None) -> ContractTable:
 
 
 def incident(metric: Metric, latest: PublishedValue | None = NOW, **more: object) -> ShownIncident:
-    of_it = {"group_by": "city", "slice": "city=lagos", "latest": latest, "behind": Behind.SLICE}
+    of_it: dict[str, object] = {
+        "group_by": "city",
+        "slice": "city=lagos",
+        "latest": latest,
+        "behind": Behind.SLICE,
+    }
+    of_it |= {"limit": ShownLimit(LimitKind.MAX_GAP, 0.1)}
     return ShownIncident(7, IncidentKind.BREACH, Severity.PAGE, metric, FOUND, **{**of_it, **more})  # type: ignore[arg-type]
 
 
@@ -95,7 +101,7 @@ def test_the_rate_of_all_others_follows_from_the_gap_and_its_sign(
 
 def test_of_a_hidden_slice_there_is_nothing() -> None:
     shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
-    hidden = incident(Metric.TPR, None, group_by="", slice=WITHHELD, behind=None)
+    hidden = incident(Metric.TPR, None, group_by="", slice=WITHHELD, behind=None, limit=None)
 
     assert IncidentFacts.of(shown, hidden) == IncidentFacts(versions="not shown")
 
@@ -171,7 +177,8 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
 ) -> None:
     shown = table(total=row("", value, None, Metric.TPR))
     latest = PublishedValue(value, 0.5, upper, FOUND)
-    level = incident(Metric.TPR, latest, group_by="", slice="", behind=Behind.LEVEL)
+    limit = ShownLimit(LimitKind.MIN_LEVEL, 0.6)
+    level = incident(Metric.TPR, latest, group_by="", slice="", behind=Behind.LEVEL, limit=limit)
 
     facts = IncidentFacts.of(shown, level)
 
@@ -180,54 +187,40 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
 
 
 @pytest.mark.parametrize(
-    ("ratio", "behind", "gap_limit", "relative", "says"),
+    ("ratio", "behind", "relative", "says"),
     [
-        (0.75, Behind.SLICE, 0.3, 0.75, WindowSays.OUTSIDE_LIMIT),
-        (1.6, Behind.REFERENCE, 0.3, 0.62, WindowSays.OUTSIDE_LIMIT),
-        (0.8, Behind.SLICE, 0.3, 0.8, WindowSays.WITHIN_LIMIT),
-        (0.9, Behind.SLICE, 0.1, 0.9, WindowSays.OUTSIDE_LIMIT),  # by the gap
-        (None, Behind.SLICE, 0.3, None, WindowSays.WITHIN_LIMIT),
+        (0.75, Behind.SLICE, 0.75, WindowSays.OUTSIDE_LIMIT),
+        (1.6, Behind.REFERENCE, 0.62, WindowSays.OUTSIDE_LIMIT),
+        (0.8, Behind.SLICE, 0.8, WindowSays.WITHIN_LIMIT),
+        (None, Behind.SLICE, None, WindowSays.UNKNOWN),
     ],
 )
-def test_the_ratio_is_of_the_lower_rate_to_the_higher_where_it_is_limited(
-    ratio: float | None, behind: Behind, gap_limit: float, relative: float | None, says: WindowSays
+def test_a_broken_ratio_is_told_and_not_the_gap(
+    ratio: float | None, behind: Behind, relative: float | None, says: WindowSays
 ) -> None:
     metric = Metric.SELECTION
     compared = ShownGap("city=york", 0.21, None, None, ratio)
     rows = row("city=lagos", 0.6, compared, metric), row("city=york", 0.8, None, metric)
-    limited = replace(table(*rows), max_gaps={metric: gap_limit}, min_ratios={metric: 0.8})
-    facts = IncidentFacts.of(limited, incident(metric, behind=behind))
+    broken = incident(metric, behind=behind, limit=ShownLimit(LimitKind.MIN_RATIO, 0.8))
+    facts = IncidentFacts.of(table(*rows), broken)
     assert (facts.relative, facts.window_says) == (relative, says)
-    assert IncidentFacts.of(replace(limited, min_ratios={}), incident(metric)).relative is None
 
 
 @pytest.mark.parametrize(
-    ("own", "limits", "says"),
+    ("limit", "says"),
     [
-        ((), {}, WindowSays.OUTSIDE_LIMIT),
-        ((("city", "", 0.3),), {LimitKind.MAX_GAP: 0.3}, WindowSays.WITHIN_LIMIT),
-        (
-            (("city", "", 0.3), ("city", "city=lagos", 0.2)),
-            {LimitKind.MAX_GAP: 0.2},
-            WindowSays.UNSURE,
-        ),
-        ((("city", "city=york", 0.3), ("tone", "", 0.3)), {}, WindowSays.OUTSIDE_LIMIT),
+        (0.1, WindowSays.OUTSIDE_LIMIT),
+        (0.2, WindowSays.UNSURE),
+        (0.3, WindowSays.WITHIN_LIMIT),
     ],
 )
-def test_a_slice_is_told_with_the_limits_of_its_own(
-    own: tuple[tuple[str, str, float], ...], limits: dict[LimitKind, float], says: WindowSays
-) -> None:
-    metric = Metric.TPR
-    shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), metric))
-    its = tuple(OwnLimit(g, s, metric, LimitKind.MAX_GAP, value) for g, s, value in own)
-    facts = IncidentFacts.of(replace(shown, own_limits=its), incident(metric))
-    assert (facts.own_limits, facts.window_says) == (limits, says)
-
-
-def test_a_hidden_slice_is_told_with_no_limit_of_its_own() -> None:
-    its = OwnLimit("city", "city=lagos", Metric.TPR, LimitKind.MAX_GAP, 0.3)
-    withheld = incident(Metric.TPR, None, group_by="", slice=WITHHELD)
-    assert IncidentFacts.of(replace(table(), own_limits=(its,)), withheld).own_limits == {}
+def test_a_gap_is_told_by_the_limit_that_it_broke(limit: float, says: WindowSays) -> None:
+    metric = Metric.SELECTION
+    rows = row("city=lagos", 0.6, ShownGap("city=york", 0.21, None, None, 0.7), metric)
+    limited = replace(table(rows), max_gaps={metric: 0.01}, min_ratios={metric: 0.8})
+    broken = incident(metric, limit=ShownLimit(LimitKind.MAX_GAP, limit))
+    facts = IncidentFacts.of(limited, broken)
+    assert (facts.relative, facts.window_says) == (None, says)
 
 
 @pytest.mark.parametrize(("sent", "told"), [(None, "not shown"), (False, "not sent"), (True, "")])

@@ -53,6 +53,7 @@ from monitor.core.publish.snapshot import (
     ShownFlips,
     ShownGap,
     ShownIncident,
+    ShownLimit,
     ShownProbeSet,
     ShownRate,
     ShownStage,
@@ -123,6 +124,7 @@ def full_incident(number: int, kind: IncidentKind) -> ShownIncident:
         resolvable_at=AT + 1,
         snapshot=12,
         behind=Behind.SLICE,
+        limit=ShownLimit(LimitKind.MIN_RATIO, 0.8),
     )
 
 
@@ -328,7 +330,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
     of_slice = {**which, "side": "slice", "slice": "channel=chat", "bound": ""}
     assert value(found, "slicewatch_incident_rate_ratio", **of_slice) == 0.83
     assert value(found, "slicewatch_incident_relative_rate_ratio", **which) == 0.6
-    assert value(found, "slicewatch_incident_limit_ratio", **which, limit="max_gap") == 0.05
+    assert value(found, "slicewatch_incident_limit_ratio", **which, limit="min_ratio") == 0.8
     assert value(found, "slicewatch_incident_support_band", **which) == 26
     assert value(found, "slicewatch_incident_window_end_timestamp_seconds", **which) == AT / 1e6
     assert value(found, "slicewatch_incident_change_timestamp_seconds", **which, what="versions")

@@ -161,6 +161,7 @@ def assert_hidden(rows: tuple[SliceRow, ...]) -> None:
             "agreement": None,
             "versions_changed": (),
             "versions_sent": None,
+            "breach_limits": {},
         }
 
 

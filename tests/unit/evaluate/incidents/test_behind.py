@@ -1,4 +1,4 @@
-"""Who is worse off in an incident, and who hears of it: as it is shown."""
+"""Who is worse off in an incident, which limit is broken, and who hears of it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
     ComponentChange,
     GroupTable,
+    LimitKind,
     Noted,
     ShownGap,
     SliceRow,
@@ -24,20 +25,24 @@ from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, Table
 
 CHAT, EMAIL = "channel=chat", "channel=email"
 SLICE, REFERENCE = Direction.SLICE_WORSE, Direction.REFERENCE_WORSE
-GAP, LEVEL = StreamKind.GAP, StreamKind.LEVEL
+GAP, LEVEL, RATIO = StreamKind.GAP, StreamKind.LEVEL, StreamKind.RATIO
 
 
 def stream(direction: Direction, text: str = CHAT, kind: StreamKind = GAP) -> Stream:
-    reference = "complement" if kind is GAP else ""
+    reference = "" if kind is LEVEL else "complement"
     limit = Fraction(1, 10)
     return Stream("replies", "channel", Metric.FPR, kind, text, reference, direction, limit)
 
 
-def behind(*streams: Stream, gap: float | None) -> Behind | None:
+def view(*streams: Stream) -> IncidentView:
     incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
+    return IncidentView(incident, Standing(Stand.OPEN), streams)
+
+
+def behind(*streams: Stream, gap: float | None) -> Behind | None:
     gaps = {Metric.FPR: ShownGap("complement", gap, -1.0, 1.0)}
     row = SliceRow(CHAT, {Metric.FPR: State.BREACH}, gaps=gaps)
-    return _behind(IncidentView(incident, Standing(Stand.OPEN), streams), row)
+    return _behind(view(*streams), row)
 
 
 @pytest.mark.parametrize(
@@ -109,3 +114,20 @@ def test_who_is_behind(
     streams: tuple[Stream, ...], gap: float | None, expected: Behind | None
 ) -> None:
     assert behind(*streams, gap=gap) is expected
+
+
+@pytest.mark.parametrize(
+    ("streams", "expected"),
+    [
+        ((stream(SLICE, kind=RATIO), stream(SLICE)), LimitKind.MIN_RATIO),
+        ((stream(SLICE, EMAIL, RATIO), stream(REFERENCE)), LimitKind.MAX_GAP),
+        ((stream(SLICE, EMAIL, RATIO),), LimitKind.MIN_RATIO),
+        # What is shown of an incident is a gap as soon as one has crossed.
+        ((stream(SLICE, kind=LEVEL), stream(SLICE)), LimitKind.MAX_GAP),
+        ((stream(SLICE, kind=LEVEL),), LimitKind.MAX_LEVEL),
+    ],
+)
+def test_which_limit_is_broken(streams: tuple[Stream, ...], expected: LimitKind) -> None:
+    deciding = view(*streams).deciding
+    assert deciding is not None
+    assert deciding.limit_kind is expected

@@ -15,7 +15,14 @@ from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.privacy.families import SliceFamily, of_contracts
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.contract_tables import Builder
-from monitor.core.publish.snapshot import GroupTable, Noted, SliceRow, Snapshot, WindowTable
+from monitor.core.publish.snapshot import (
+    GroupTable,
+    LimitKind,
+    Noted,
+    SliceRow,
+    Snapshot,
+    WindowTable,
+)
 from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.finding_log import (
@@ -89,6 +96,10 @@ def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()
     return state
 
 
+def crossed_since(since: int) -> SliceEvidence:
+    return SliceEvidence(CROSSED, since, limit=LimitKind.MAX_GAP)
+
+
 def found(made: DetectionState, state: FamilyState, metric: Metric = TPR) -> SliceEvidence | None:
     return PublishedFindings.start(made, None).of(CONTRACT, GROUP, state).tests.get((CHAT, metric))
 
@@ -143,14 +154,14 @@ def test_a_crossing_is_shown_from_the_end_of_its_block_on() -> None:
     made = detection(30, h3=1)
     cross(made, TPR, 8)
     assert found(made, family([0, 6], [0])) == SliceEvidence(1)
-    assert found(made, BLOCKS) == SliceEvidence(CROSSED, at(18))
-    assert found(made, family([0, 6, 18, 24], [0])) == SliceEvidence(CROSSED, at(18))
+    assert found(made, BLOCKS) == crossed_since(at(18))
+    assert found(made, family([0, 6, 18, 24], [0])) == crossed_since(at(18))
 
 
 def test_what_does_not_rest_on_labels_goes_by_blocks_of_decisions() -> None:
     made = detection(9)
     cross(made, BLOCKED, 4)
-    assert found(made, BLOCKS, BLOCKED) == SliceEvidence(CROSSED, at(5))
+    assert found(made, BLOCKS, BLOCKED) == crossed_since(at(5))
     assert found(made, BLOCKS) == SliceEvidence(0)
     assert found(made, family([0, 6], [0, 1, 2]), BLOCKED) == SliceEvidence(0)
 
@@ -174,7 +185,7 @@ def test_a_crossing_by_which_a_named_reference_is_worse_off_is_its_breach() -> N
     hour = pane_of(at(4), Grain.HOUR) - 1
     made.crossings.standing = {ahead.key: Crossing(1, ahead.key, hour, True, at(4), at(4))}
     tests = PublishedFindings.start(made, None).of(contract(group), group, BLOCKS).tests
-    assert tests[email, TPR] == SliceEvidence(CROSSED, at(6))
+    assert tests[email, TPR] == SliceEvidence(CROSSED, at(6), limit=LimitKind.MAX_GAP)
     assert tests[CHAT, TPR] == SliceEvidence(CROSSED, others_behind=True)
 
 
@@ -182,7 +193,7 @@ def test_a_resolved_crossing_was_there_until_then() -> None:
     """The day it ends on is known only with the next hour, so the block that ends there has it."""
     made = detection(60)
     cross(made, TPR, 4, resolved=24)
-    assert found(made, family([0, 6, 24], [0])) == SliceEvidence(CROSSED, at(6))
+    assert found(made, family([0, 6, 24], [0])) == crossed_since(at(6))
     assert found(made, family([0, 6, 24, 30], [0])) == SliceEvidence(0)
 
 
@@ -206,9 +217,9 @@ def test_since_when_it_is_shown_stays_as_it_was_said() -> None:
     row = SliceRow(CHAT, {}, breach_since={TPR: at(6)})
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
     later = family([12, 24, 48], [12])
-    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == SliceEvidence(CROSSED, at(6))
+    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == crossed_since(at(6))
     reader.told(CONTRACT.name, GroupTable(GROUP.name, (SliceRow(CHAT, {}),)))
-    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == SliceEvidence(CROSSED, at(24))
+    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == crossed_since(at(24))
 
 
 # What advises.
