@@ -32,7 +32,7 @@ OLD, FRESH = Period(NOW - 30 * DAY, NOW - 20 * DAY), Period(NOW - 7 * DAY, NOW)
 def row(text: str, **states: State) -> SliceRow:
     metrics = {Metric(name): state for name, state in states.items()}
     rates = dict.fromkeys(metrics, ShownRate(0.41, 0.35, 0.48, 100_000))
-    gaps = dict.fromkeys(metrics, ShownGap("complement", -0.31, -0.38, -0.24))
+    gaps = dict.fromkeys(metrics, ShownGap("complement", 0.31, 0.24, 0.38))
     return SliceRow(text, metrics, rates, gaps)
 
 

@@ -191,6 +191,7 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
     [
         (0.75, Behind.SLICE, 0.75, WindowSays.OUTSIDE_LIMIT),
         (1.6, Behind.REFERENCE, 0.62, WindowSays.OUTSIDE_LIMIT),
+        (0.78, Behind.SLICE, 0.78, WindowSays.UNSURE),
         (0.8, Behind.SLICE, 0.8, WindowSays.WITHIN_LIMIT),
         (None, Behind.SLICE, None, WindowSays.UNKNOWN),
     ],
@@ -199,7 +200,8 @@ def test_a_broken_ratio_is_told_and_not_the_gap(
     ratio: float | None, behind: Behind, relative: float | None, says: WindowSays
 ) -> None:
     metric = Metric.SELECTION
-    compared = ShownGap("city=york", 0.21, None, None, ratio)
+    bounds = (None, None) if ratio is None else (ratio - 0.04, ratio + 0.04)
+    compared = ShownGap("city=york", 0.21, None, None, ratio, *bounds)
     rows = row("city=lagos", 0.6, compared, metric), row("city=york", 0.8, None, metric)
     broken = incident(metric, behind=behind, limit=ShownLimit(LimitKind.MIN_RATIO, 0.8))
     facts = IncidentFacts.of(table(*rows), broken)

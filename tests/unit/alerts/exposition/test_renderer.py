@@ -316,7 +316,7 @@ def test_an_incident_is_a_latch_that_names_nothing_and_a_text_that_may(page: Pag
         "sampling": "audited at 0.05",
         "snapshot": "12",
         "behind": "slice",
-        "window_says": "outside_limit",
+        "window_says": "unsure",
         "versions": "judge j1 -> j2",
     }
 

@@ -15,12 +15,13 @@ from monitor.core.publish.conclusion import LimitCheck, checks, overall
 from monitor.core.publish.headlines import of_contract
 from monitor.core.publish.lines import SliceLine, line, places, ranked
 from monitor.core.publish.sides import listed
-from monitor.core.publish.snapshot import ContractTable, LabelsAtFault
+from monitor.core.publish.snapshot import ContractTable, LabelsAtFault, LimitKind, ShownLimit
 from monitor.core.publish.states import with_missing_labels
 
 TPR = Metric.TPR
 CHANNEL = GroupBy(("channel",))
 MANY = 20_000
+MAX_GAP = ShownLimit(LimitKind.MAX_GAP, 0.1)
 
 
 def table(
@@ -64,7 +65,7 @@ def sentence(made: ContractTable) -> str:
 def test_of_two_slices_the_one_that_is_worse_off_fails_and_the_other_is_its_mirror() -> None:
     made = table(chat=0.9, email=0.6)
     assert states(made) == {"chat": State.BETTER_OFF, "email": State.SUSPECTED}
-    assert judged(made) == [LimitCheck(TPR, "channel=email", Verdict.FAIL)]
+    assert judged(made) == [LimitCheck(TPR, "channel=email", Verdict.FAIL, MAX_GAP)]
     assert sentence(made).startswith("The contract is broken: channel=email: its ready replies")
     assert lines(made)["channel=chat"].cells[0].mirror_of == "channel=email"
     assert lines(made)["channel=email"].cells[0].mirror_of == ""
@@ -83,7 +84,7 @@ def test_of_several_slices_those_that_are_dragged_along_are_not_counted() -> Non
         "email": State.SUSPECTED,
         "post": State.BETTER_OFF,
     }
-    assert judged(made) == [LimitCheck(TPR, "channel=email", Verdict.FAIL)]
+    assert judged(made) == [LimitCheck(TPR, "channel=email", Verdict.FAIL, MAX_GAP)]
 
 
 def test_a_slice_that_all_others_together_are_worse_off_than_is_told_as_a_harm_to_them() -> None:
@@ -109,7 +110,7 @@ def test_a_named_reference_that_is_worse_off_fails_once_by_its_own_name() -> Non
         "email": State.SUSPECTED,
         "post": State.BETTER_OFF,
     }
-    assert judged(made) == [LimitCheck(TPR, "channel=email", Verdict.FAIL)]
+    assert judged(made) == [LimitCheck(TPR, "channel=email", Verdict.FAIL, MAX_GAP)]
     assert "channel=email: its ready replies are served less often than those of channel=chat" in (
         sentence(made)
     )
