@@ -201,7 +201,7 @@ def test_an_incident_is_its_contract_metric_and_number_whatever_is_shown_of_it()
     of_incidents = [alert for alert in ALERTS.values() if "incident" in identity(alert)]
     assert len(of_incidents) == 7
     for alert in of_incidents:
-        role = {"role"} if alert.guardrail else set()  # declared by the contract
+        role = {"role"} if "breached" in alert.with_ else set()  # declared by the contract
         assert identity(alert) == {"job", "contract", "metric", "incident", *role}
     for alert in ALERTS.values():
         assert not identity(alert) & {"slice", "group_by", "version", "reference"}
@@ -217,7 +217,8 @@ def test_a_quotient_has_something_below_it(alert: Alert) -> None:
 def test_pages_look_at_latches_and_exported_limits_alone() -> None:
     for alert in ALERTS.values():
         if alert.latched:
-            assert alert.severity is Severity.PAGE
+            always_guards = alert.with_.get("breached", "tpr") not in {*PrimaryMetric}
+            assert alert.severity is (Severity.TICKET if always_guards else Severity.PAGE)
             assert alert.expr.endswith("== 1")
             assert not re.search(r"[<>]", alert.expr)
             assert alert.hold_while_absent
@@ -252,13 +253,14 @@ def test_a_breach_of_a_guardrail_is_less_urgent_than_one_of_the_primary_metric()
     breaches = [alert for alert in ALERTS.values() if alert.name.endswith("Breach")]
     assert len(breaches) == 5
     for alert in breaches:
-        assert (alert.severity, alert.guardrail) == (Severity.PAGE, Severity.TICKET)
+        may_be_primary = alert.with_["breached"] in {*PrimaryMetric}
         rules = [rule for rule in EVERY_RULE if rule.get("alert") == alert.name]
-        assert [rule["expr"].removeprefix(held_name(alert.name)) for rule in rules] == [
-            '{role!="guardrail"}',
-            '{role="guardrail"}',
-        ]
-        assert "severity **ticket**" in FILES[f"runbooks/{alert.name}.md"]
+        assert [rule["expr"].removeprefix(held_name(alert.name)) for rule in rules] == (
+            ['{role!="guardrail"}', '{role="guardrail"}'] if may_be_primary else [""]
+        )
+        runbook = FILES[f"runbooks/{alert.name}.md"]
+        assert "everity **ticket**" in runbook
+        assert ("everity **page**" in runbook) is may_be_primary
 
 
 def test_a_disparity_is_never_said_of_people() -> None:
