@@ -204,7 +204,7 @@ def test_a_ratio_is_found_that_no_gap_of_ten_points_would_show(tmp_path: Path) -
         assert ratio is not None
         assert ratio < 0.8
         assert shown.gaps[Metric.SELECTION].verdict is Verdict.FAIL
-        assert row(pipeline, "email").gaps[Metric.SELECTION].verdict is Verdict.FAIL
+        assert row(pipeline, "email").gaps[Metric.SELECTION].verdict is Verdict.BETTER_OFF
         stored = pipeline.snapshot()
         assert stored is not None
         assert decode(stored).contracts[0].min_ratios == {Metric.SELECTION: 0.8}

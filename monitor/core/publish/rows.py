@@ -251,12 +251,12 @@ def _metric_rows(
             found = _only(verdict(shown, allowed, enough & mature), its & others)
             gap_verdicts = list(map(both, gap_verdicts, found))
         gaps = _only(shown_gaps(shown, reference or COMPLEMENT, gap_verdicts), others)
-    if reference in slices and Verdict.BETTER_OFF in gap_verdicts:
-        at = slices.index(reference)  # worse off than a slice, beyond the limit
-        gap_verdicts[at], enough[at] = Verdict.FAIL, True
     levels: list[Verdict | None] = [None] * len(slices)
     if reference is not None:  # the total is no slice: it has no level of its own to keep
         levels = _levels(policy, rate, slices, enough & mature)
+    if reference in slices and Verdict.BETTER_OFF in gap_verdicts:
+        at = slices.index(reference)  # worse off than a slice, beyond the limit
+        gap_verdicts[at], enough[at] = Verdict.FAIL, True
     return _MetricRows(
         states=states(rate.shown.shown, enough, mature, gap_verdicts, levels),
         rates=shown_rates(rate.shown, policy.precision),

@@ -277,7 +277,7 @@ class _Draft:
             streams = {*ticket.streams, *(stream.key for stream in cause.streams)}
             self._keep(ticket, streams, self.step.begin)
             return True
-        repaired = [Stream.parse(key) for key in self.step.repaired]
+        repaired = [Stream.parse(key) for key in self.step.repaired if key]
         place = (contract, metric, cause.group_by, cause.slice)
         return place in [(s.contract, s.metric, s.group_by, s.worse_off) for s in repaired]
 

@@ -264,5 +264,5 @@ def test_a_harm_has_one_ticket_whichever_side_of_it_is_listed_when() -> None:
 
 def test_the_other_side_of_what_was_repaired_has_no_ticket_either() -> None:
     ahead = replace(CHAT, direction=Direction.REFERENCE_WORSE)
-    world = World({ahead: VOICE}, repaired={VOICE.key})
+    world = World({ahead: VOICE}, repaired={VOICE.key, ""})
     assert world.step(listed=(ahead,)) == ([], [])
