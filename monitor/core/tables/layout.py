@@ -144,16 +144,18 @@ class Layout:
         """Whether a table may show each row."""
         return np.array([i not in self.undeclared for i in range(len(self.rows))], bool)
 
-    def counts(self, atoms: Sequence[str], counts: Int64s) -> Int64s:
-        """Counts of every row but score bands, from those of the atoms.
+    def members(self, atoms: Sequence[str]) -> Int64s:
+        """Which atoms each row consists of: 1 or 0, shape (rows, atoms).
+
+        ``members @ counts`` are the counts of the rows, from those of the atoms, shape
+        (atoms, parts). A score band has the atoms of its slice.
 
         Args:
             atoms: canonical texts; each has a declared value for every attribute.
-            counts: shape (atoms, parts).
 
         Example:
             >>> layout = Layout.of({"tier": ("a", "b")}, [("tier",)], complements=True)
-            >>> layout.counts(["tier=a", "tier=b"], np.array([[5, 1], [7, 2]])).tolist()
+            >>> (layout.members(["tier=a", "tier=b"]) @ np.array([[5, 1], [7, 2]])).tolist()
             [[12, 3], [5, 1], [7, 2], [7, 2], [5, 1]]
         """
         have = [set(parse_atom(atom).items()) for atom in atoms]
@@ -161,7 +163,7 @@ class Layout:
             [[parse_atom(row.slice_name).items() <= pairs for pairs in have] for row in self.rows]
         )
         flipped = inside ^ np.array([[row.complement] for row in self.rows])
-        return np.asarray(flipped.astype(np.int64) @ counts)
+        return np.asarray(flipped.astype(np.int64))
 
 
 def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:

@@ -106,13 +106,13 @@ class Sums:
             self.doubtful[kept],
         )
 
-    def beside(self, cell: int) -> Int64s:
-        """Cells that share a sum with this one, itself among them."""
-        holds = np.add.reduceat(self.parts == cell, self._starts) > 0
-        holds |= self.wholes == cell
-        return np.unique(
-            np.concatenate([[cell], self.wholes[holds], self.parts[np.repeat(holds, self.lengths)]])
-        )
+    def beside(self, cells: Bools) -> Bools:
+        """The given cells, by marks of all cells, and those that share a sum with one of them."""
+        touched = cells[self.wholes] | np.logical_or.reduceat(cells[self.parts], self._starts)
+        found = cells.copy()
+        found[self.wholes[touched]] = True
+        found[self.parts[np.repeat(touched, self.lengths)]] = True
+        return found
 
     @property
     def _starts(self) -> Int64s:

@@ -100,14 +100,12 @@ class Reader:
 
     Attributes:
         past: the earlier tables, in an order of their own.
-        new: how many new tables there are.
         shapes: rows and columns of each table, the new ones last.
         sums: all that ties the cells.
         unlabelled: what is assumed to be known beside the tables.
     """
 
     past: tuple[Table, ...]
-    new: int
     shapes: tuple[tuple[int, int], ...]
     sums: Sums
     unlabelled: Unlabelled | None
@@ -121,7 +119,7 @@ class Reader:
         tables = (*ordered, *new)
         sums = Sums.join([*_Ties(tables).sums(len(new), unlabelled), Sums.of([], [])])
         shapes = tuple((len(t.bands), t.bands.low.shape[1]) for t in tables)
-        return cls(tuple(ordered), len(new), shapes, sums, unlabelled)
+        return cls(tuple(ordered), shapes, sums, unlabelled)
 
     @property
     def cells(self) -> int:
@@ -139,16 +137,38 @@ class Reader:
             high.append(np.where(few, self.unlabelled.counts, ANY).ravel())
         return narrowed(np.concatenate(low), np.concatenate(high), self.sums)
 
-    def new_rows(self, cells: Int64s) -> set[tuple[int, int]]:
-        """New tables by number, and rows, that these cells are in."""
-        first = len(self.shapes) - self.new
-        ends = np.cumsum([rows * columns for rows, columns in self.shapes])
-        inside = cells[cells < self.cells]
-        tables = ends.searchsorted(inside, side="right")
-        widths = np.array([columns for _, columns in self.shapes], np.int64)
-        rows = (inside - (ends - np.prod(self.shapes, axis=1))[tables]) // widths[tables]
-        places = zip((tables - first).tolist(), rows.tolist(), strict=True)
-        return {(table, row) for table, row in places if table >= 0}
+    def rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
+        """Rows of the new tables by their distance from a cell, counted in sums between them.
+
+        Each ring is a list of new tables, by number, and rows. The first has the cell's own row,
+        or none if an earlier table has it; the last is followed by nothing that is tied.
+        """
+        marks = np.zeros(self.cells + self._unlabelled_cells, bool)
+        marks[cell] = True
+        seen = self._new_rows(marks)
+        yield sorted(seen)
+        while True:
+            wider = self.sums.beside(marks)
+            if np.array_equal(wider, marks):
+                return
+            rows = self._new_rows(wider)
+            yield sorted(rows - seen)
+            marks, seen = wider, rows
+
+    @property
+    def _unlabelled_cells(self) -> int:
+        return 0 if self.unlabelled is None else self.unlabelled.counts.size
+
+    def _new_rows(self, marks: Bools) -> set[tuple[int, int]]:
+        """New tables by number, and rows, in which a cell is marked."""
+        found = set()
+        end = self.cells
+        for number, shape in reversed([*enumerate(self.shapes[len(self.past) :])]):
+            begin = end - shape[0] * shape[1]
+            rows = marks[begin:end].reshape(shape).any(axis=1)
+            found |= {(number, row) for row in np.flatnonzero(rows).tolist()}
+            end = begin
+        return found
 
 
 class _Ties:

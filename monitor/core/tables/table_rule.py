@@ -13,8 +13,8 @@ Example:
     >>> from monitor.core.tables.spans import Span, SpanKind
     >>> from monitor.core.tables.layout import Layout
     >>> layout = Layout.of({"tier": ("a", "b", "c")}, [("tier",)])
-    >>> atoms = ["tier=a", "tier=b", "tier=c"]
-    >>> rows = layout.counts(atoms, np.array([[21, 40], [21, 60], [10, 50]]))
+    >>> counts = np.array([[21, 40], [21, 60], [10, 50]])
+    >>> rows = layout.members(["tier=a", "tier=b", "tier=c"]) @ counts
     >>> frame = Frame(Span(SpanKind.DAY, 0), layout, ("auto", "review"))
     >>> (table,) = publish([Draft(frame, Measure.DECISIONS, rows)], [], 11)
     >>> for row, low, high in zip(layout.rows, table.bands.low.tolist(), table.bands.high.tolist()):
@@ -155,19 +155,20 @@ def _too_narrow(
 def _largest_tied(
     reader: Reader, drafts: Sequence[Draft], tables: Sequence[Table], cell: int
 ) -> list[tuple[int, int]]:
-    """Table and row to coarsen for a cell: the largest row tied to it that shows its counts.
+    """Table and row to coarsen for a cell: of the rows tied closest to it the largest.
 
-    Where no such row shows counts, the largest of all that do; then the largest that shows its
-    size. None where every row is withheld.
+    Rows that show their counts come before those that show their size alone. The cell's own row
+    is not among the closest: there a band below k stays what it is. None where all are withheld.
     """
-    beside = reader.new_rows(reader.sums.beside(cell))
-    for detail in (Detail.COUNTS, Detail.SIZE):
-        rows = {
-            (number, row): (int(table.bands.high[row, 0]), -number, -row)
-            for number, (draft, table) in enumerate(zip(drafts, tables, strict=True))
-            for row in np.flatnonzero(~draft.fixed & (table.bands.detail == detail)).tolist()
-        }
+    own, *rings = reader.rings(cell)
+    for ring in (*rings[:1], own, *rings[1:]):
+        rows = [
+            (int(detail), int(tables[number].bands.high[row, 0]), -number, -row)
+            for number, row in ring
+            if (detail := tables[number].bands.detail[row]) != Detail.HIDDEN
+            and not drafts[number].fixed[row]
+        ]
         if rows:
-            tied = [row for row in rows if row in beside]
-            return [max(tied or rows, key=lambda row: rows[row])]
+            _, _, number, row = max(rows)
+            return [(-number, -row)]
     return []

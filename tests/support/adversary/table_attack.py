@@ -97,7 +97,6 @@ class Attack:
     ) -> None:
         self._world, self._tables, self._k = world, tables, k
         self._knows_unlabelled = knows_unlabelled
-        self._members_of: dict[int, Ints] = {}
         self._index = np.arange(world.counts.size).reshape(world.counts.shape)
         possible = np.zeros(world.counts.shape, bool)
         possible[..., 0] = True
@@ -180,19 +179,12 @@ class Attack:
     def _unknowns(self, table: Table, row: int) -> Ints:
         """Unknowns of a row, shape (..., routes, first labels, final labels, late)."""
         name = table.layout.rows[row]
-        marks = np.eye(len(self._world.atoms), dtype=np.int64)
-        inside = self._members(table, marks)[row].astype(bool)
+        inside = self._world.members(table.span)[row].astype(bool)
         cells = self._index[self._world.inside(table.span)][:, inside]
         assert name.band is None
         if table.measure is Measure.DECISIONS and table.span.kind == self._world.kinds[0]:
             return cells[..., :1]
         return cells
-
-    def _members(self, table: Table, marks: Ints) -> Ints:
-        key = id(table.layout)
-        if key not in self._members_of:
-            self._members_of[key] = table.layout.counts(self._world.atoms, marks)
-        return self._members_of[key]
 
     def _columns(self, table: Table, row: int) -> Iterator[tuple[str, Ints]]:
         """The size of a row and its parts, as unknowns."""

@@ -108,8 +108,9 @@ def climb(
 
 def _in_whole_numbers(slope: Slope, climbed: Climbed) -> Left | None:
     world = slope.world(climbed.counts)
-    target = None if climbed.left is None else climbed.left.target
-    return target and Attack(world, published(world)).left(target)
+    if climbed.left is None:
+        return None
+    return Attack(world, published(world)).left(climbed.left.target)
 
 
 def _worst(slope: Slope, counts: Ints, rng: np.random.Generator, targets: int) -> Climbed:

@@ -95,8 +95,18 @@ class TableWorld:
         """Counts of the rows of a span; the table has shape (finest spans, atoms, ...)."""
         atoms = table[self.inside(span)].sum(axis=0)
         flat = atoms.reshape(len(atoms), -1)
-        rows = self.layout(span).counts(self.atoms, flat)
-        return rows.reshape(-1, *atoms.shape[1:])
+        return (self.members(span) @ flat).reshape(-1, *atoms.shape[1:])
+
+    def members(self, span: Span) -> Ints:
+        """Which atoms the rows of a span consist of, shape (rows, atoms)."""
+        layout = self.layout(span)
+        if id(layout) not in self._members:
+            self._members[id(layout)] = layout.members(self.atoms)
+        return self._members[id(layout)]
+
+    @cached_property
+    def _members(self) -> dict[int, Ints]:
+        return {}
 
     def decisions_of(self, span: Span) -> Ints:
         """Decisions that the decision table of a span counts, shape (rows, routes)."""
