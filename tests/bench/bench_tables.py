@@ -1,11 +1,13 @@
 """Which slices show their labelled rates in published tables, and how far off these are.
 
-Run it by ``make bench FOR=tables``; ``ARGS="shop tiny"``: worlds that begin with one of these words,
-``ARGS=--hours``: with tables of hours too. A slice counts for TPR if it has at least 50 labels of
-replies that were ready in the last 28 days, for FPR if it has 30 of others. "Plain k" is what a
-guard would show that hid nothing but what is below k. A table of four weeks is at its best on day
-28, so all is looked at on other days too; before that, the newest week is what there is. The error
-is against the exact rate of the same spans.
+Run it by ``make bench FOR=tables``; ``ARGS="shop tiny"``: worlds that begin with one of these
+words, ``ARGS=--hours``: with tables of hours too.
+
+A slice counts for TPR if it has at least 50 labels of replies that were ready in the last 28 days,
+for FPR if it has 30 of others. "Plain k" is what a guard would show that hid nothing but what is
+below k. A table of four weeks is at its best on day 28, so all is looked at on other days too;
+before that, the newest week is what there is. The error is against the exact rate of the same
+spans.
 """
 
 from __future__ import annotations
@@ -16,10 +18,21 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import common  # noqa: F401 - finds what is imported from the tests
+
+# isort: split
 import numpy as np
 import numpy.typing as npt
-from adversary.table_worlds import K, NOT_READY, READY, Ints, TableWorld, all_pairs, published
-from adversary.table_worlds import without_changes
+from adversary.table_worlds import (
+    NOT_READY,
+    READY,
+    Ints,
+    K,
+    TableWorld,
+    all_pairs,
+    published,
+    without_changes,
+)
 from recidivism import COUNTS
 
 from monitor.core.contract import Metric
@@ -67,7 +80,7 @@ def shop(daily: int, slots: int) -> Ints:
     values = np.stack([rng.choice(5, n, p=shares) for _ in range(3)])
     ready = rng.random(n) < 0.62 - 0.04 * values[0]
     atoms = np.ravel_multi_index(tuple(values), (5, 5, 5))
-    return _routed(rng, slots, atoms, ready, (0.05, 0.95), 125)
+    return _routed(rng, slots, atoms, ready, (0.05, 0.95))
 
 
 def tiny(slots: int) -> Ints:
@@ -75,18 +88,13 @@ def tiny(slots: int) -> Ints:
     rng = np.random.default_rng(7)
     n = 40 * DAYS
     atoms = (rng.random(n) < 0.3).astype(np.int64)
-    return _routed(rng, slots, atoms, rng.random(n) < 0.6, (0.5, 0.97), 2)
+    return _routed(rng, slots, atoms, rng.random(n) < 0.6, (0.5, 0.97))
 
 
 def _routed(
-    rng: np.random.Generator,
-    slots: int,
-    atoms: Ints,
-    ready: Bools,
-    labelled: tuple[float, float],
-    many: int,
+    rng: np.random.Generator, slots: int, atoms: Ints, ready: Bools, labelled: tuple[float, float]
 ) -> Ints:
-    n = len(atoms)
+    n, many = len(atoms), int(atoms.max()) + 1
     routes = np.where(rng.random(n) < np.where(ready, 0.8, 0.25), 0, 1)
     has_label = rng.random(n) < np.array(labelled)[routes]
     labels = np.where(has_label, np.where(ready, READY, NOT_READY), 0)
@@ -129,9 +137,9 @@ def look(world: TableWorld, tables: Sequence[Table], day: int, metric: Metric) -
     closed = [table for table in tables if table.span.end <= end]
     bands = {m: {t.span: t.bands for t in closed if t.measure is m} for m in Measure}
     spans = next(s for w in WINDOWS if (s := chosen_spans(w, bands[MEASURES[metric]])))
-    columns = [_total(bands[measure], spans) for measure in list(Measure)[:3]]
+    decisions, ready, not_ready = (_total(bands[measure], spans) for measure in list(Measure)[:3])
     served = np.array([True, False])
-    rate = labelled_rate(LabelledCounts(*columns, served), metric)
+    rate = labelled_rate(LabelledCounts(decisions, ready, not_ready, served), metric)
     recent = Span(SpanKind.DAY, day - 1).before(28)
     wanted, plain, _ = _exact(world, [span for span in recent if span.index >= 0], metric)
     truth = _exact(world, spans, metric)[2]
@@ -149,7 +157,8 @@ def _exact(
     world: TableWorld, spans: Sequence[Span], metric: Metric
 ) -> tuple[Bools, Bools, npt.NDArray[np.float64]]:
     """Rows with enough labels, those that plain k shows, and the exact rates."""
-    states = sum(world.in_rows(span, world.counts.sum(axis=(4, 5))) for span in spans)
+    first = world.counts.sum(axis=(4, 5))
+    states = np.sum([world.in_rows(span, first) for span in spans], axis=0)
     decisions, labelled = states.sum(axis=2), states[:, :, 1:].sum(axis=2)
     hits = states[:, :, READY if metric is Metric.TPR else NOT_READY]
     assert len(REVIEWED_ROUTES) == 2

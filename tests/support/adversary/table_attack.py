@@ -23,8 +23,8 @@ from monitor.core.tables.reader import Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
 LABEL_OF = {Measure.READY: READY, Measure.NOT_READY: NOT_READY, Measure.MISSING: NONE}
-_INFINITE = np.inf
-_SECONDS = 10.0
+SECONDS = 10.0
+INFEASIBLE, UNBOUNDED = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,34 +147,9 @@ class Attack:
         for table in self._tables:
             yield by_table[id(table)].reshape(table.bands.low.shape)
 
-    def left(self, target: Target, *, whole: bool = True, seconds: float = _SECONDS) -> Left | None:
+    def left(self, target: Target, *, whole: bool = True, seconds: float = SECONDS) -> Left | None:
         """What is left of a count in whole numbers (or in reals); None where guesses are wrong."""
-        goal = np.zeros(len(self._truth))
-        goal[target.cells] = 1
-        ends = [self._end(sign * goal, whole=whole, seconds=seconds) for sign in (1, -1)]
-        if ends[0] is None or ends[1] is None:
-            return None
-        return Left(
-            target, int(np.ceil(ends[0] - 1e-6)), int(np.floor(min(-ends[1], 10**9) + 1e-6))
-        )
-
-    def _end(self, goal: npt.NDArray[np.float64], *, whole: bool, seconds: float) -> float | None:
-        """The least value of a goal: a bound that holds even where time ran out."""
-        solved = scipy.optimize.milp(
-            goal,
-            constraints=scipy.optimize.LinearConstraint(
-                self._matrix, self._facts.low, self._facts.high
-            ),
-            integrality=np.full(len(goal), int(whole)),
-            bounds=scipy.optimize.Bounds(0, self._most),
-            options={"time_limit": seconds},
-        )
-        if solved.status == 2:  # infeasible
-            return None
-        if solved.status == 3 or (solved.x is None and solved.mip_dual_bound is None):
-            return -_INFINITE
-        bound = solved.fun if solved.mip_dual_bound is None else solved.mip_dual_bound
-        return float(bound)
+        return solved(target, self._facts, self._matrix, self._most, whole=whole, seconds=seconds)
 
     def _unknowns(self, table: Table, row: int) -> Ints:
         """Unknowns of a row, shape (..., routes, first labels, final labels, late)."""
@@ -204,7 +179,7 @@ class Attack:
             if table.edition is Edition.FINAL:
                 cells = self._unknowns(table, row)
                 moved = cells[..., ~np.eye(3, dtype=bool), :].ravel()
-                low, high = (0, self._k - 1) if repeated[row] else (self._k, _INFINITE)
+                low, high = (0, self._k - 1) if repeated[row] else (self._k, np.inf)
                 self._facts.add(moved, low, high)
                 if repeated[row]:
                     continue
@@ -239,8 +214,50 @@ class Attack:
                 self._facts.add(none[:, :, part].ravel(), exact, exact)
 
 
+def solved(
+    target: Target,
+    facts: Facts,
+    matrix: scipy.sparse.csr_matrix,
+    most: npt.NDArray[np.float64],
+    *,
+    whole: bool = True,
+    seconds: float = SECONDS,
+) -> Left | None:
+    """The least and the largest number of a count; None where the facts contradict each other."""
+    goal = np.zeros(matrix.shape[1])
+    goal[target.cells] = 1
+    options = (int(whole), seconds)
+    ends = [_end(sign * goal, facts, matrix, most, options) for sign in (1, -1)]
+    if ends[0] is None or ends[1] is None:
+        return None
+    least, largest = np.ceil(ends[0] - 1e-6), np.floor(min(-ends[1], 10**9) + 1e-6)
+    return Left(target, int(least), int(largest))
+
+
+def _end(
+    goal: npt.NDArray[np.float64],
+    facts: Facts,
+    matrix: scipy.sparse.csr_matrix,
+    most: npt.NDArray[np.float64],
+    options: tuple[int, float],
+) -> float | None:
+    """The least value of a goal: a bound that holds even where time ran out."""
+    whole, seconds = options
+    found = scipy.optimize.milp(
+        goal,
+        constraints=scipy.optimize.LinearConstraint(matrix, facts.low, facts.high),
+        integrality=np.full(len(goal), whole),
+        bounds=scipy.optimize.Bounds(0, most),
+        options={"time_limit": seconds},
+    )
+    if found.status == INFEASIBLE:
+        return None
+    bound = found.fun if found.mip_dual_bound is None else found.mip_dual_bound
+    return -np.inf if bound is None or found.status == UNBOUNDED else float(bound)
+
+
 def narrowest(
-    attack: Attack, most: int, seed: int, *, whole: int = 4, seconds: float = _SECONDS
+    attack: Attack, most: int, seed: int, *, whole: int = 4, seconds: float = SECONDS
 ) -> list[Left]:
     """What is left of some protected counts, the narrowest first.
 

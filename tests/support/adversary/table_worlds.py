@@ -95,7 +95,7 @@ class TableWorld:
         """Counts of the rows of a span; the table has shape (finest spans, atoms, ...)."""
         atoms = table[self.inside(span)].sum(axis=0)
         flat = atoms.reshape(len(atoms), -1)
-        return (self.members(span) @ flat).reshape(-1, *atoms.shape[1:])
+        return np.asarray((self.members(span) @ flat).reshape(-1, *atoms.shape[1:]))
 
     def members(self, span: Span) -> Ints:
         """Which atoms the rows of a span consist of, shape (rows, atoms)."""
