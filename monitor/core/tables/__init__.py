@@ -4,4 +4,4 @@ A table covers one span, is made once when the span has closed, and never change
 ever sees is computed from such tables alone, so there is nothing to subtract.
 """
 
-__all__ = ["bands", "counted", "label_tables", "layout", "rates", "spans", "table_rule", "windows"]
+__all__: list[str] = []
