@@ -6,6 +6,8 @@ group-bys, kinds and editions together. More worlds and longer climbs: ``make ad
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from adversary.table_attack import Attack, narrowest
 from adversary.table_cases import BUILT, COUNTEREXAMPLES
@@ -47,6 +49,11 @@ def test_worlds_that_were_built_against_the_guard(name: str) -> None:
 @pytest.mark.parametrize("name", RANDOM)
 def test_random_worlds(name: str) -> None:
     assert least(random_world(name, 1, RANDOM[name]), most=10) >= LEAST_AT_RANDOM
+
+
+def test_complements_are_rows_like_any_other() -> None:
+    world = random_world("complements", 1, Traffic(60, (3,), 7))
+    assert least(replace(world, complements=True), most=10) >= LEAST_AT_RANDOM
 
 
 def test_a_reader_who_does_not_know_what_has_no_label() -> None:

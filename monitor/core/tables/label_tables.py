@@ -123,10 +123,11 @@ def label_tables(
         Draft(frame, Measure.NOT_READY, labels.not_ready, least=steps),
         Draft(frame, Measure.MISSING, labels.missing),
     ]
+    few = labels.few_unlabelled(k)
     if first is not None:
         drafts = [_repeating(draft, first, k) for draft in drafts]
-    unlabelled = Unlabelled(labels.few_unlabelled(k), labels.unlabelled)
-    return publish(drafts, past, k, unlabelled)
+        few &= first.changed >= k
+    return publish(drafts, past, k, Unlabelled(few, labels.unlabelled))
 
 
 def _repeating(draft: Draft, first: FirstEdition, k: int) -> Draft:

@@ -218,13 +218,18 @@ class _Ties:
             yield Sums.tied(cells, finer)
 
     def _finer(self, table: Table, span: Span) -> Int64s | None:
-        """The same cells in a part of the span, of the same edition if there is one."""
+        """The same cells in a part of the span, of the same edition if there is one.
+
+        Of missing labels there is no other: those of the first edition are there by the final one.
+        """
         same = self._like((span, table.measure, table.edition), table)
-        return self._like((span, table.measure, Edition.FIRST), table) if same is None else same
+        if same is not None or table.measure is Measure.MISSING:
+            return same
+        return self._like((span, table.measure, Edition.FIRST), table)
 
     def _editions(self, table: Table, cells: Int64s) -> Iterator[Sums]:
         """What the first edition counts is, for all that is known, in the final one."""
-        if table.edition is Edition.FINAL:
+        if table.edition is Edition.FINAL and table.measure is not Measure.MISSING:
             first = self._like((table.span, table.measure, Edition.FIRST), table)
             if first is not None:
                 yield Sums.tied(cells, [first, None])
