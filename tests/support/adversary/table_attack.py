@@ -19,6 +19,7 @@ import scipy.sparse
 from adversary.table_worlds import NONE, NOT_READY, READY, Ints, K, TableWorld
 
 from monitor.core.tables.bands import Detail
+from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
@@ -230,7 +231,7 @@ def solved(
     ends = [_end(sign * goal, facts, matrix, most, options) for sign in (1, -1)]
     if ends[0] is None or ends[1] is None:
         return None
-    least, largest = np.ceil(ends[0] - 1e-6), np.floor(min(-ends[1], 10**9) + 1e-6)
+    least, largest = np.ceil(max(ends[0], 0) - 1e-6), np.floor(min(-ends[1], ANY) + 1e-6)
     return Left(target, int(least), int(largest))
 
 

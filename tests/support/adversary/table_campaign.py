@@ -62,7 +62,7 @@ class Figures:
 
 def random_worlds(seeds: range, counts: int) -> Iterator[tuple[str, Figures]]:
     """Attack worlds of every traffic, for each seed."""
-    for name, traffic in TRAFFIC.items():
+    for name, traffic in TRAFFIC.items() if seeds else ():
         figures = Figures()
         for seed in seeds:
             world = random_world(f"{name} {seed}", seed, traffic)
