@@ -3,8 +3,8 @@
 Counts are tied by sums: parts to a row's size, rows to their total, intersections to their margins,
 hours to days to weeks, labels to decisions. So the tables of a span are first made by the row rule.
 Then :mod:`narrowing` computes what a reader could, from these and from earlier tables. While a
-count that may be below k is left fewer than 8 values (k = 11), the largest row tied to it is
-coarsened by one step: to the next grid, to its size alone, to nothing.
+count that may be below k is left fewer than 8 values (k = 11), one row is coarsened by one step: to
+the next grid, to its size alone, to nothing. It is the largest of the rows tied closest to it.
 
 Of earlier tables the rule reads what was published, never counts; its own counts it sees only
 through their bands. Otherwise its choice would tell what it hides.
@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -83,11 +84,8 @@ class Draft:
     @property
     def fixed(self) -> Bools:
         """Rows that cannot be coarsened."""
-        return (
-            ~self.frame.layout.declared
-            if self.repeats is None
-            else self.repeats | ~self.frame.layout.declared
-        )
+        undeclared = ~self.frame.layout.declared
+        return undeclared if self.repeats is None else self.repeats | undeclared
 
 
 def values_left(k: int) -> int:
@@ -109,8 +107,8 @@ def publish(
 
     Args:
         drafts: what is to be published of it.
-        past: tables published before that lie within the span, and the decision table of the same
-            span where labels are made. Others are not tied to it.
+        past: all tables published so far that lie within the span, of every kind and measure; the
+            span's own decision table where labels are made. Others are not tied to it.
         k: smallest cell that may be shown; 1 shows exact numbers.
         unlabelled: of label tables.
 
@@ -160,8 +158,9 @@ def _largest_tied(
     Rows that show their counts come before those that show their size alone. The cell's own row
     is not among the closest: there a band below k stays what it is. None where all are withheld.
     """
-    own, *rings = reader.rings(cell)
-    for ring in (*rings[:1], own, *rings[1:]):
+    rings = reader.rings(cell)
+    own = next(rings)
+    for ring in chain([next(rings, [])], [own], rings):
         rows = [
             (int(detail), int(tables[number].bands.high[row, 0]), -number, -row)
             for number, row in ring
