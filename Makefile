@@ -23,7 +23,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary bench bench-check bench-detection bench-incidents bench-labels clean
+.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary adversary-tables bench bench-check bench-detection bench-incidents bench-labels clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ soak: $(VENV)/.installed-test  ## measure memory, series and lag in a long run u
 adversary: $(VENV)/.installed-test  ## attack the published numbers as an outside reader [CUBES=300 RULE=routes]
 	@cd tests/support && PYTHONPATH=drivers:worlds exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
 	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
+
+adversary-tables: $(VENV)/.installed-test  ## attack published tables by integer programs and climbs [SEED=n ARGS="--worlds 50"]
+	@cd tests/support && exec $(abspath $(BIN))/python -m adversary.table_campaign $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # Results are kept with commit and day, and the tables of the docs are rendered from them.
 bench: $(VENV)/.installed-bench  ## measure speed, as ratios within one run [FOR=run ARGS=--small]

@@ -1,0 +1,76 @@
+"""Counts as far as tables show them, and the sums of several spans.
+
+A count may be any number of its band; so its mean is the band's middle, and its variance that of a
+uniform number. Sums add means, variances and both ends.
+
+Example:
+    >>> from monitor.core.tables.bands import row_rule
+    >>> day = Counted.of(row_rule(np.array([[60, 4]]), 11))
+    >>> week = Counted.total([day] * 7)
+    >>> week.low.tolist(), week.high.tolist(), week.shown.tolist()
+    ([[385], [0]], [[455], [70]], [True])
+    >>> np.sqrt(week.variance).round(1).tolist()
+    [[7.6], [7.6]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.intervals import Floats
+from monitor.core.tables.bands import Bands, Detail
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The counts of rows in one span or several, arrays of shape (parts, rows).
+
+    Attributes:
+        low: smallest number that each may be.
+        high: largest one.
+        variance: of what is not known of it; 0 where it is shown exactly.
+        shown: rows that show their counts in every span, shape (rows,). Others say nothing.
+    """
+
+    low: Int64s
+    high: Int64s
+    variance: Floats
+    shown: Bools
+
+    @classmethod
+    def of(cls, bands: Bands) -> Counted:
+        """The counts of one table, without the sizes."""
+        low, high = bands.low[:, 1:].T, bands.high[:, 1:].T
+        return cls(low, high, (high - low) ** 2 / 12, bands.detail == Detail.COUNTS)
+
+    @classmethod
+    def total(cls, spans: Sequence[Counted]) -> Counted:
+        """The counts of several spans together; at least one, all of the same rows."""
+        return cls(
+            np.sum([span.low for span in spans], axis=0),
+            np.sum([span.high for span in spans], axis=0),
+            np.sum([span.variance for span in spans], axis=0),
+            np.all([span.shown for span in spans], axis=0),
+        )
+
+    @property
+    def middle(self) -> Floats:
+        """The mean of each count."""
+        return np.asarray((self.low + self.high) / 2)
+
+    def rows(self, places: Int64s) -> Counted:
+        """Some rows, in the order given; a place below 0 is a row that is not shown."""
+        there = places >= 0
+        return Counted(
+            np.where(there, self.low[:, places], 0),
+            np.where(there, self.high[:, places], 0),
+            np.where(there, self.variance[:, places], 0),
+            there & self.shown[places],
+        )

@@ -1,0 +1,202 @@
+"""The rows of a table, and which rows are sums of others.
+
+Rows are slices: every combination of the declared values of every group-by, and the total. A row is
+never left out for its traffic: that would tell of it. Their complements and score bands are rows
+like any other. Some rows are no slice that anybody declared, but the sum of two group-bys that
+cross in them: nothing shows these, and yet a reader can count with them.
+
+Example:
+    >>> layout = Layout.of({"city": ("oslo", "rome"), "tier": ("a", "b")}, [("city",), ("tier",)])
+    >>> [str(row) for row in layout.rows]
+    ['', 'city=oslo', 'city=rome', 'tier=a', 'tier=b']
+    >>> layout.sums[0]
+    (0, (1, 2))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s, atom_text, parse_atom
+
+GroupBy = tuple[str, ...]
+
+
+class Row(NamedTuple):
+    """The name of a row.
+
+    Attributes:
+        slice_name: canonical text of its attribute values; the empty one is the total.
+        complement: True for everything but this slice.
+        band: its score band; None for all scores.
+    """
+
+    slice_name: str
+    complement: bool = False
+    band: int | None = None
+
+    def __str__(self) -> str:
+        name = f"all but {self.slice_name}" if self.complement else self.slice_name
+        return name if self.band is None else f"{name} in band {self.band}"
+
+
+TOTAL = Row("")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows of the tables of one span, the same for all measures.
+
+    Attributes:
+        rows: their names, each once.
+        sums: a row by its place, and the rows that it is the sum of.
+        undeclared: places of the rows that no table shows.
+    """
+
+    rows: tuple[Row, ...]
+    sums: tuple[tuple[int, tuple[int, ...]], ...]
+    undeclared: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        values: Mapping[str, Sequence[str]],
+        group_bys: Collection[GroupBy],
+        *,
+        complements: bool = False,
+        bands: int = 0,
+    ) -> Layout:
+        """The layout of a use case.
+
+        Args:
+            values: declared values of each attribute, ``__other__`` and ``__missing__`` among them.
+            group_bys: attributes of each; the total is always there.
+            complements: whether each slice has a row for everything but it.
+            bands: score bands that each slice has a row for; 0 for none.
+
+        Example:
+            >>> small = Layout.of({"tier": ("a", "b")}, [("tier",)], complements=True, bands=2)
+            >>> [str(small.rows[i]) for whole, parts in small.sums[-1:] for i in (whole, *parts)]
+            ['tier=b', 'tier=b in band 0', 'tier=b in band 1']
+        """
+        declared = {(), *(tuple(sorted(attributes)) for attributes in group_bys)}
+        every = _with_crossings(declared)
+        sums = [
+            (Row(whole), tuple(Row(part) for part in parts))
+            for finer in every
+            for coarser in _next_coarser(finer, every)
+            for whole, parts in _refined(coarser, finer, values).items()
+        ]
+        slices = [Row(text) for attributes in every for text in _texts(attributes, values)]
+        shown = [
+            Row(text) for attributes in sorted(declared) for text in _texts(attributes, values)
+        ]
+        if complements:
+            sums += [(TOTAL, (row, Row(row.slice_name, True))) for row in shown if row != TOTAL]
+        sums += [(row, _in_bands(row, bands)) for row in shown if bands]
+        rows = tuple(dict.fromkeys([*slices, *(row for w, parts in sums for row in (w, *parts))]))
+        place = {row: i for i, row in enumerate(rows)}
+        return cls(
+            rows,
+            tuple((place[whole], tuple(place[part] for part in parts)) for whole, parts in sums),
+            frozenset(place[row] for row in slices if row not in set(shown)),
+        )
+
+    @cached_property
+    def place(self) -> Mapping[Row, int]:
+        """The place of each row."""
+        return {row: i for i, row in enumerate(self.rows)}
+
+    def places_of(self, rows: Sequence[Row]) -> Int64s:
+        """The places of some rows; -1 where there is no such row."""
+        if rows is self.rows:
+            return np.arange(len(rows))
+        return np.array([self.place.get(row, -1) for row in rows], np.int64)
+
+    @cached_property
+    def sums_by_length(self) -> tuple[tuple[Int64s, Int64s], ...]:
+        """The sums as arrays: wholes, shape (sums,), and parts, for each number of parts."""
+        lengths = sorted({len(parts) for _, parts in self.sums})
+        some = [[(w, parts) for w, parts in self.sums if len(parts) == n] for n in lengths]
+        return tuple(
+            (np.array([w for w, _ in sums]), np.array([parts for _, parts in sums]))
+            for sums in some
+        )
+
+    @cached_property
+    def slice_of(self) -> Int64s:
+        """For each row the place of the slice that it is the complement of, else its own."""
+        return np.array(
+            [self.place[row._replace(complement=False)] if row.complement else i
+             for i, row in enumerate(self.rows)],
+            np.int64,
+        )  # fmt: skip
+
+    @cached_property
+    def declared(self) -> npt.NDArray[np.bool_]:
+        """Whether a table may show each row."""
+        return np.array([i not in self.undeclared for i in range(len(self.rows))], bool)
+
+    def members(self, atoms: Sequence[str]) -> Int64s:
+        """Which atoms each row consists of: 1 or 0, shape (rows, atoms).
+
+        ``members @ counts`` are the counts of the rows, from those of the atoms, shape
+        (atoms, parts). A score band has the atoms of its slice.
+
+        Args:
+            atoms: canonical texts; each has a declared value for every attribute.
+
+        Example:
+            >>> layout = Layout.of({"tier": ("a", "b")}, [("tier",)], complements=True)
+            >>> (layout.members(["tier=a", "tier=b"]) @ np.array([[5, 1], [7, 2]])).tolist()
+            [[12, 3], [5, 1], [7, 2], [7, 2], [5, 1]]
+        """
+        have = [set(parse_atom(atom).items()) for atom in atoms]
+        inside = np.array(
+            [[parse_atom(row.slice_name).items() <= pairs for pairs in have] for row in self.rows]
+        )
+        flipped = inside ^ np.array([[row.complement] for row in self.rows])
+        return np.asarray(flipped.astype(np.int64))
+
+
+def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:
+    """The group-bys and all that two of them have in common, the coarsest first."""
+    every = set(declared)
+    while True:
+        common = {tuple(sorted({*a} & {*b})) for a in every for b in every}
+        if common <= every:
+            return sorted(every, key=lambda attributes: (len(attributes), attributes))
+        every |= common
+
+
+def _next_coarser(finer: GroupBy, every: Sequence[GroupBy]) -> Iterator[GroupBy]:
+    """Group-bys that a group-by refines without another one between."""
+    coarser = [other for other in every if {*other} < {*finer}]
+    return (one for one in coarser if not any({*one} < {*other} for other in coarser))
+
+
+def _texts(attributes: GroupBy, values: Mapping[str, Sequence[str]]) -> list[str]:
+    rows = product(*(values[name] for name in attributes))
+    return [atom_text(dict(zip(attributes, row, strict=True))) for row in rows]
+
+
+def _refined(
+    coarser: GroupBy, finer: GroupBy, values: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
+    """Slices of a group-by, each with those of a finer one that lie in it."""
+    found: dict[str, list[str]] = {}
+    for text in _texts(finer, values):
+        pairs = parse_atom(text)
+        found.setdefault(atom_text({name: pairs[name] for name in coarser}), []).append(text)
+    return found
+
+
+def _in_bands(row: Row, bands: int) -> tuple[Row, ...]:
+    return tuple(row._replace(band=band) for band in range(bands))

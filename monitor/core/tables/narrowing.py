@@ -1,0 +1,182 @@
+"""What a reader can compute: intervals of counts, narrowed along sums.
+
+Every shown band is an interval of a count. Where one count is the sum of others, each of them lies
+between what the sum leaves to it:
+
+    low(part) = low(whole) - sum of high(other parts),   low(whole) = sum of low(parts)
+
+and so on for the upper ends, until nothing changes. These are outer bounds: what is left after them
+may still be less for a reader who solves all equations at once, so the table rule asks for more
+than it promises.
+
+A sum is exact, or its whole is at least the sum of the parts (late counts; a part that no table
+has). A reader may guess that a doubtful sum is exact, or that a hidden row has less than k. Where
+what was published contradicts a guess, it is given up: first that the sum is exact, then all of it.
+
+Example:
+    >>> sums = Sums.join([Sums.of(0, [1, 2])])
+    >>> low, high = narrowed(np.array([44, 11, 0]), np.array([54, 40, 10]), sums)
+    >>> low.tolist(), high.tolist()
+    ([44, 34, 4], [50, 40, 10])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+
+Bools = npt.NDArray[np.bool_]
+
+ANY = 2**40
+"""Upper end of a count of which nothing is known."""
+_ROUNDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Many sums of cells; cells are places in an array of all counts.
+
+    Attributes:
+        wholes: cell of each whole, shape (sums,).
+        lengths: number of its parts, at least 1.
+        parts: cells of all parts, one sum after the other.
+        exact: False where the whole is at least the sum.
+        doubtful: True where a reader only guesses it.
+    """
+
+    wholes: Int64s
+    lengths: Int64s
+    parts: Int64s
+    exact: Bools
+    doubtful: Bools
+
+    @classmethod
+    def of(
+        cls,
+        wholes: npt.ArrayLike,
+        parts: npt.ArrayLike,
+        *,
+        exact: bool = True,
+        doubtful: bool = False,
+    ) -> Sums:
+        """Sums of equally many parts each; ``parts`` has shape (sums, parts of each)."""
+        cells = np.atleast_1d(np.asarray(wholes, np.int64))
+        table = np.asarray(parts, np.int64)
+        lengths = np.full(len(cells), table.size // max(len(cells), 1), np.int64)
+        flags = [np.full(len(cells), flag, np.bool_) for flag in (exact, doubtful)]
+        return cls(cells, lengths, table.ravel(), *flags)
+
+    @classmethod
+    def tied(cls, wholes: Int64s, parts: Sequence[Int64s | None]) -> Sums:
+        """Doubtful sums, exact where all parts are there; arrays of one shape, -1 for no cell.
+
+        Args:
+            wholes: cells of the wholes.
+            parts: of each part the cells; None for a part that nobody has.
+        """
+        nothing = np.full(wholes.shape, -1, np.int64)
+        table = np.stack([nothing if part is None else part for part in parts], axis=-1)
+        table = table.reshape(-1, len(parts))
+        there: Bools = (table >= 0) & (wholes.reshape(-1, 1) >= 0)
+        lengths = there.sum(axis=1)
+        some = lengths > 0
+        exact: Bools = np.asarray(there.all(axis=1))[some]
+        doubtful = np.ones(len(exact), bool)
+        return cls(wholes.ravel()[some], lengths[some], table[there], exact, doubtful)
+
+    @classmethod
+    def join(cls, some: Sequence[Sums]) -> Sums:
+        """All of them together."""
+        columns = ("wholes", "lengths", "parts", "exact", "doubtful")
+        return cls(*(np.concatenate([getattr(s, name) for s in some]) for name in columns))
+
+    def without(self, dropped: Bools) -> Sums:
+        """All but the dropped ones."""
+        kept = ~dropped
+        return Sums(
+            self.wholes[kept],
+            self.lengths[kept],
+            self.parts[np.repeat(kept, self.lengths)],
+            self.exact[kept],
+            self.doubtful[kept],
+        )
+
+    def beside(self, cells: Bools) -> Bools:
+        """The given cells, by marks of all cells, and those that share a sum with one of them."""
+        touched = cells[self.wholes] | np.logical_or.reduceat(cells[self.parts], self._starts)
+        found = cells.copy()
+        found[self.wholes[touched]] = True
+        found[self.parts[np.repeat(touched, self.lengths)]] = True
+        return found
+
+    @property
+    def _starts(self) -> Int64s:
+        return np.cumsum(self.lengths) - self.lengths
+
+
+def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
+    """The intervals of all cells that remain; never empty.
+
+    Args:
+        low: smallest number of each cell, by what was published.
+        high: largest one; ``ANY`` where nothing is known.
+        sums: what is known of them.
+    """
+    if not len(sums.wholes):
+        return low, high
+    while True:
+        found = _to_the_end(low, high, sums)
+        if isinstance(found, tuple):
+            return found
+        sums = _given_up(sums, found)
+        if not len(sums.wholes):
+            return low, high
+
+
+def _given_up(sums: Sums, refuted: Bools) -> Sums:
+    """Without the guess that was refuted; where several were, without the doubtful ones."""
+    if (refuted & sums.doubtful).any():
+        refuted = refuted & sums.doubtful
+    loose = replace(sums, exact=sums.exact & ~refuted)
+    return loose.without(refuted & ~sums.exact)
+
+
+def _to_the_end(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] | Bools:
+    """The narrowed intervals, or which sums were refuted on the way."""
+    low, high = low.copy(), high.copy()
+    for _ in range(_ROUNDS):
+        new_low, new_high, refuted = _once(low, high, sums)
+        if refuted.any():
+            return refuted
+        if np.array_equal(new_low, low) and np.array_equal(new_high, high):
+            break
+        low, high = new_low, new_high
+    return low, high
+
+
+def _once(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s, Bools]:
+    """One round: from parts to wholes and back; which sums contradict what is known."""
+    starts, owner = sums._starts, np.repeat(np.arange(len(sums.wholes)), sums.lengths)
+    part_low, part_high = low[sums.parts], high[sums.parts]
+    sum_low = np.add.reduceat(part_low, starts)
+    sum_high = np.where(sums.exact, np.add.reduceat(part_high, starts), ANY)
+    whole_low, whole_high = low[sums.wholes], high[sums.wholes]
+    refuted = (sum_low > whole_high) | (sum_high < whole_low)
+    left_high = (np.minimum(whole_high, sum_high) - sum_low)[owner] + part_low
+    left_low = (
+        np.where(sums.exact, np.maximum(whole_low, sum_low) - sum_high, -ANY)[owner] + part_high
+    )
+    new_low, new_high = low.copy(), high.copy()
+    np.maximum.at(new_low, sums.wholes, sum_low)
+    np.minimum.at(new_high, sums.wholes, sum_high)
+    np.maximum.at(new_low, sums.parts, left_low)
+    np.minimum.at(new_high, sums.parts, left_high)
+    crossed = new_low > new_high
+    if crossed.any():
+        refuted |= crossed[sums.wholes] | (np.add.reduceat(crossed[sums.parts], starts) > 0)
+    return new_low, new_high, refuted

@@ -1,0 +1,221 @@
+"""Rates with their intervals, computed from what tables show and from nothing else.
+
+    selection = served / all,   TPR = sum_A N_k p_k / sum N_k p_k,   p_k = r_k / (r_k + q_k)
+
+as in :mod:`monitor.core.rates.estimates`, with the middle of each band for the decisions N_k and
+the labels r_k (ready) and q_k (not ready) of stratum k. A stratum whose decisions cannot be told
+from its labels is taken for fully labelled: its labels count as they are, and N_k adds no error.
+
+The interval has two sources of error: labels are a sample, and counts are bands. With V_s the
+variance of the first and V_b of the second, its effective number of trials is
+
+    n = n_eff V_s / (V_s + V_b),   V_b = sum_j ((T(x_j + s_j) - T(x_j - s_j)) / 2)^2
+
+over all bands x_j with standard deviations s_j; the interval is the one of estimates, at n. Where
+the hits or the misses of a rate are all below k, it has no point: it is a bound, computed
+from the ends of all bands.
+
+Example:
+    >>> from monitor.core.tables.bands import row_rule
+    >>> table = np.array([[950, 60], [30, 5], [4, 3]])
+    >>> shown = selection_rate(Counted.of(row_rule(table, 11)), np.array([True, False]))
+    >>> for value, lower, upper in zip(shown.value, shown.lower, shown.upper):
+    ...     print(f"{value:.3f} {lower:.3f} {upper:.3f}")
+    0.940 0.922 0.954
+    nan 0.514 1.000
+    nan nan nan
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Route
+from monitor.core.counts.strata import REVIEWED_ROUTES
+from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
+from monitor.core.tables.counted import Counted
+
+Bools = npt.NDArray[np.bool_]
+_SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
+Share = Callable[[Floats, float], Evidence]
+"""Evidence of a rate from counts, shape (counts, rows), and from what is assumed of decisions
+without any label: 0 that it lowers the rate, 1 that it raises it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRate:
+    """One rate of all rows, arrays of shape (rows,).
+
+    Attributes:
+        value: the point; NaN where the rate is a bound or is not shown.
+        lower: lower bound of the interval; NaN where the rate is not shown. A bound alone where
+            there is no point: "at least".
+        upper: upper bound, or "at most".
+        support: effective number of trials; 0 without a point.
+        shown: rows that show the rate, as a point or as a bound.
+    """
+
+    value: Floats
+    lower: Floats
+    upper: Floats
+    support: Floats
+    shown: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCounts:
+    """What labelled rates rest on: the same rows and strata, shapes (strata, rows).
+
+    Attributes:
+        decisions: of the decision tables.
+        ready: labels of the label tables.
+        not_ready: likewise.
+        served: which strata are of auto_serve, shape (strata,).
+    """
+
+    decisions: Counted
+    ready: Counted
+    not_ready: Counted
+    served: Bools
+
+    @property
+    def all_labelled(self) -> Bools:
+        """Strata whose decisions cannot be told from their labels."""
+        return self.decisions.low <= self.ready.high + self.not_ready.high
+
+
+def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate:
+    """The share of decisions that are in some parts.
+
+    Args:
+        decisions: of the decision tables.
+        hits: which parts are hits, shape (parts,): those of one route.
+        z: normal quantile.
+    """
+
+    def share(counts: Floats, _: float) -> Evidence:
+        trials = counts.sum(axis=0)
+        return Evidence.plain(divide(counts[hits].sum(axis=0), trials), trials)
+
+    some, rest = ((decisions.low[parts] > 0).any(axis=0) for parts in (hits, ~hits))
+    return _shown(share, decisions, np.asarray(some & rest), decisions.shown, z)
+
+
+def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> ShownRate:
+    """TPR, FPR, READY or PRECISION of every row.
+
+    A row shows TPR where its table of ready labels shows counts, FPR where the other one does,
+    the rest where both do. Its decisions must show counts too.
+    """
+    both = _joined(counts)
+    labels = {Metric.TPR: counts.ready.shown, Metric.FPR: counts.not_ready.shown}
+    shown = labels.get(metric, counts.ready.shown & counts.not_ready.shown)
+    shown = shown & counts.decisions.shown
+    share = _share_of(counts, metric)
+    return _shown(share, both, _two_sided(counts, metric), shown, z)
+
+
+def _joined(counts: LabelledCounts) -> Counted:
+    """Decisions, ready and not ready, one after the other; decisions without error if labelled."""
+    known = counts.all_labelled
+    decisions = replace(counts.decisions, variance=np.where(known, 0, counts.decisions.variance))
+    parts = (decisions, counts.ready, counts.not_ready)
+    return Counted(
+        np.concatenate([part.low for part in parts]),
+        np.concatenate([part.high for part in parts]),
+        np.concatenate([part.variance for part in parts]),
+        counts.decisions.shown,
+    )
+
+
+def _two_sided(counts: LabelledCounts, metric: Metric) -> Bools:
+    """Rows in which some count of hits and some count of misses is k or more."""
+    ready, not_ready, served = counts.ready.low > 0, counts.not_ready.low > 0, counts.served
+    if metric is Metric.READY:
+        sides = (ready, not_ready)
+    elif metric is Metric.PRECISION:
+        sides = (ready[served], not_ready[served])
+    else:
+        labels = ready if metric is Metric.TPR else not_ready
+        sides = (labels[served], labels[~served])
+    return np.asarray(sides[0].any(axis=0) & sides[1].any(axis=0))
+
+
+def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
+    """The rate as a function of all counts."""
+    strata, known, served = len(counts.served), counts.all_labelled, counts.served
+    of_route = {Route.AUTO_SERVE: served, Route.HUMAN_REVIEW: ~served}
+    by_route = np.array([of_route[r] for r in REVIEWED_ROUTES], np.float64)[:, :, None]
+    if metric is Metric.PRECISION:
+        by_route *= served[:, None]
+
+    def share(values: Floats, raises: float) -> Evidence:
+        decisions, ready, not_ready = values.reshape(3, strata, -1)
+        labelled = ready + not_ready
+        total = np.where(known, labelled, np.maximum(decisions, labelled))
+        hits = not_ready if metric is Metric.FPR else ready
+        trials = Trials(by_route * total, by_route * labelled, by_route * hits)
+        guess = (raises, raises) if metric in _SHARES_READY else (raises, 1 - raises)
+        found = trials.filled((int(guess[0]), int(guess[1])))
+        return (ready_share if metric in _SHARES_READY else served_share)(found)
+
+    return share
+
+
+def _shown(share: Share, counts: Counted, point: Bools, shown: Bools, z: float) -> ShownRate:
+    """A rate of bands: points where both sides are known, bounds elsewhere."""
+    middle = share(counts.middle, 0)
+    with_error = _with_error(middle, _band_variance(share, counts))
+    lower, upper = with_error.bounds(z)
+    least, most = _ends(share, counts)
+    point = point & shown & ~np.isnan(middle.value)
+    value = np.where(point, middle.value, np.nan)
+    ends = (np.nan_to_num(least.bounds(z)[0], nan=0.0), np.nan_to_num(most.bounds(z)[1], nan=1.0))
+    return ShownRate(
+        value,
+        np.where(shown, np.where(point, lower, ends[0]), np.nan),
+        np.where(shown, np.where(point, upper, ends[1]), np.nan),
+        np.where(point, with_error.support, 0),
+        shown,
+    )
+
+
+def _band_variance(share: Share, counts: Counted) -> Floats:
+    """V_b: what the rate varies with each count inside its band, one at a time."""
+    total = np.zeros(counts.low.shape[1])
+    spread = np.sqrt(counts.variance)
+    for row in np.flatnonzero(spread.any(axis=1)):
+        step = np.zeros_like(spread)
+        step[row] = np.minimum(spread[row], counts.middle[row])
+        up, down = share(counts.middle + step, 0).value, share(counts.middle - step, 0).value
+        total += np.nan_to_num((up - down) / 2) ** 2
+    return total
+
+
+def _with_error(evidence: Evidence, variance: Floats) -> Evidence:
+    """The evidence, worth less for the variance of bands."""
+    sampling = divide(evidence.value * (1 - evidence.value), evidence.support, empty=0)
+    worth = divide(sampling, sampling + variance, empty=1)
+    return Evidence(
+        evidence.value,
+        evidence.support * worth,
+        *(column * worth for column in (evidence.hits, evidence.alone, evidence.shared)),
+    )
+
+
+def _ends(share: Share, counts: Counted) -> tuple[Evidence, Evidence]:
+    """The evidence where every count is at the end that lowers the rate, and that raises it."""
+    raising, lowering = counts.high.astype(np.float64), counts.low.astype(np.float64)
+    for row in range(len(raising)):
+        up, down = counts.middle.copy(), counts.middle.copy()
+        up[row], down[row] = counts.high[row], counts.low[row]
+        falls = share(up, 0).value < share(down, 0).value
+        raising[row] = np.where(falls, counts.low[row], counts.high[row])
+        lowering[row] = np.where(falls, counts.high[row], counts.low[row])
+    return share(lowering, 0), share(raising, 1)

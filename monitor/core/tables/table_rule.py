@@ -1,0 +1,173 @@
+"""The table rule: the tables of one span, made so that sums give no small count away.
+
+Counts are tied by sums: parts to a row's size, rows to their total, intersections to their margins,
+hours to days to weeks, labels to decisions. So the tables of a span are first made by the row rule.
+Then :mod:`narrowing` computes what a reader could, from these and from earlier tables. While a
+count that may be below k is left fewer than 8 values (k = 11), one row is coarsened by one step: to
+the next grid, to its size alone, to nothing. It is the largest of the rows tied closest to it.
+
+Of earlier tables the rule reads what was published, never counts; its own counts it sees only
+through their bands. Otherwise its choice would tell what it hides.
+
+Example:
+    >>> from monitor.core.tables.spans import Span, SpanKind
+    >>> from monitor.core.tables.layout import Layout
+    >>> layout = Layout.of({"tier": ("a", "b", "c")}, [("tier",)])
+    >>> counts = np.array([[21, 40], [21, 60], [10, 50]])
+    >>> rows = layout.members(["tier=a", "tier=b", "tier=c"]) @ counts
+    >>> frame = Frame(Span(SpanKind.DAY, 0), layout, ("auto", "review"))
+    >>> (table,) = publish([Draft(frame, Measure.DECISIONS, rows)], [], 11)
+    >>> for row, low, high in zip(layout.rows, table.bands.low.tolist(), table.bands.high.tolist()):
+    ...     print(str(row) or "total", low[1:], high[1:])
+    total [44, 143] [54, 153]
+    tier=a [11, 33] [21, 43]
+    tier=b [11, 55] [21, 65]
+    tier=c [0, 44] [10, 54]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.tables.bands import Bands, Coarseness, Detail, row_rule
+from monitor.core.tables.narrowing import ANY
+from monitor.core.tables.reader import Bools, Frame, Measure, Reader, Table, Unlabelled
+from monitor.core.tables.spans import Edition
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A table that is to be made.
+
+    Attributes:
+        frame: as in :class:`Table`, like the measure.
+        measure: what it counts.
+        counts: exact ones, shape (rows, parts).
+        edition: of labels.
+        least: how coarse each row is at least, shape (rows,); as fine as can be if there is none.
+        kept: bands that some rows must repeat, or None: the first edition's.
+        repeats: which rows do, shape (rows,).
+    """
+
+    frame: Frame
+    measure: Measure
+    counts: Int64s
+    edition: Edition = Edition.FIRST
+    least: npt.NDArray[np.int8] | None = None
+    kept: Bands | None = None
+    repeats: Bools | None = None
+
+    def at(self, steps: npt.NDArray[np.int8], k: int) -> Table:
+        """The table with rows so coarse; a complement is shown only where its slice is."""
+        bands = row_rule(self.counts, k, steps)
+        if self.kept is not None and self.repeats is not None:
+            bands = self.kept.where(self.repeats, bands)
+        beside_hidden = (bands.detail == Detail.HIDDEN)[self.frame.layout.slice_of]
+        unshown = ~self.frame.layout.declared | (beside_hidden & (bands.detail != Detail.HIDDEN))
+        nothing = Bands(
+            np.zeros_like(bands.low), np.full_like(bands.high, ANY), np.zeros_like(bands.detail)
+        )
+        bands = nothing.where(unshown, bands)
+        return Table(self.frame, self.measure, bands, self.edition)
+
+    @property
+    def start(self) -> npt.NDArray[np.int8]:
+        """How coarse the rows are to begin with."""
+        return np.zeros(len(self.counts), np.int8) if self.least is None else self.least.copy()
+
+    @property
+    def fixed(self) -> Bools:
+        """Rows that cannot be coarsened."""
+        undeclared = ~self.frame.layout.declared
+        return undeclared if self.repeats is None else self.repeats | undeclared
+
+
+def values_left(k: int) -> int:
+    """How many values interval arithmetic must leave to a count below k: 8 of 11.
+
+    It is an outer bound, so it asks for twice what is promised.
+
+    Example:
+        >>> [values_left(k) for k in (2, 5, 11, 20)]
+        [2, 4, 8, 15]
+    """
+    return -(-8 * k // 11)
+
+
+def publish(
+    drafts: Sequence[Draft], past: Sequence[Table], k: int, unlabelled: Unlabelled | None = None
+) -> tuple[Table, ...]:
+    """The tables of one span, all made at once.
+
+    Args:
+        drafts: what is to be published of it.
+        past: all tables published so far that lie within the span, of every kind and measure; the
+            span's own decision table where labels are made. Others are not tied to it.
+        k: smallest cell that may be shown; 1 shows exact numbers.
+        unlabelled: of label tables.
+
+    Returns:
+        One table of each draft, in their order. It depends on the drafts and on what the past
+        shows, on no other count, and not on the order of ``past``.
+    """
+    steps = [draft.start for draft in drafts]
+    if k == 1:
+        return _made(drafts, steps, k)
+    tables = _made(drafts, steps, k)
+    reader, before = Reader.of(past, tables, unlabelled), Reader.of(past, ()).intervals(())
+    while True:
+        narrow = _too_narrow(reader, tables, before, k)
+        coarser = {row for cell in narrow for row in _largest_tied(reader, drafts, tables, cell)}
+        if not coarser:
+            return tables
+        for number, row in coarser:
+            alone = tables[number].bands.detail[row] == Detail.SIZE
+            steps[number][row] = Coarseness.WITHHELD if alone else steps[number][row] + 1
+        tables = _made(drafts, steps, k)
+
+
+def _made(
+    drafts: Sequence[Draft], steps: Sequence[npt.NDArray[np.int8]], k: int
+) -> tuple[Table, ...]:
+    return tuple(draft.at(step, k) for draft, step in zip(drafts, steps, strict=True))
+
+
+def _too_narrow(
+    reader: Reader, tables: Sequence[Table], before: tuple[Int64s, Int64s], k: int
+) -> list[int]:
+    """Cells that may be below k and are left too few values, unless earlier tables did that."""
+    low, high = reader.intervals(tables)
+    old_low, old_high = before
+    narrow = (low < k) & (high - low + 1 < values_left(k))
+    narrow[: len(old_low)] &= high[: len(old_low)] - low[: len(old_low)] < old_high - old_low
+    found: list[int] = np.flatnonzero(narrow[: reader.cells]).tolist()
+    return found
+
+
+def _largest_tied(
+    reader: Reader, drafts: Sequence[Draft], tables: Sequence[Table], cell: int
+) -> list[tuple[int, int]]:
+    """Table and row to coarsen for a cell: of the rows tied closest to it the largest.
+
+    Rows that show their counts come before those that show their size alone. The cell's own row
+    is not among the closest: there a band below k stays what it is. None where all are withheld.
+    """
+    rings = reader.rings(cell)
+    own = next(rings)
+    for ring in chain([next(rings, [])], [own], rings):
+        rows = [
+            (int(detail), int(tables[number].bands.high[row, 0]), -number, -row)
+            for number, row in ring
+            if (detail := tables[number].bands.detail[row]) != Detail.HIDDEN
+            and not drafts[number].fixed[row]
+        ]
+        if rows:
+            _, _, number, row = max(rows)
+            return [(-number, -row)]
+    return []

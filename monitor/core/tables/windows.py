@@ -1,0 +1,81 @@
+"""Which spans a window is made of: 1h, 24h, 7d and 28d, each once per table and measure.
+
+A window is the newest run of its length of fine spans (24 hours, 7 days, ...) or one longer span
+that has closed (a day, a week, ...). Fine spans are newer, but their bands add up, and a count
+below k stands for 0 to k - 1 of each. So they are taken where all of them show every row that a
+coarser choice shows, and the bands of no such row add up to more than a tenth of its size; else the
+next coarser choice. Only published sizes decide, never rates: choosing by rates would bias them.
+All rows of a table have the same spans, so two of them are always compared over the same time.
+
+Example:
+    >>> from monitor.core.tables.bands import row_rule
+    >>> days = Span(SpanKind.DAY, 6).before(7)
+    >>> many, few = (row_rule(np.array([[n, n]]), 11) for n in (5000, 60))
+    >>> [span.name for span in chosen_spans("7d", dict.fromkeys(days, many))][-1:]
+    ['2024-01-07']
+    >>> week = {Span(SpanKind.WEEK, 0): row_rule(np.array([[420, 420]]), 11)}
+    >>> [span.name for span in chosen_spans("7d", dict.fromkeys(days, few) | week)]
+    ['2024-W01']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.intervals import divide
+from monitor.core.tables.bands import Bands, Detail
+from monitor.core.tables.spans import Span, SpanKind
+
+Bools = npt.NDArray[np.bool_]
+
+RUNS: Mapping[str, tuple[tuple[SpanKind, int], ...]] = MappingProxyType(
+    {
+        "1h": ((SpanKind.HOUR, 1),),
+        "24h": ((SpanKind.HOUR, 24), (SpanKind.DAY, 1)),
+        "7d": ((SpanKind.DAY, 7), (SpanKind.WEEK, 1)),
+        "28d": ((SpanKind.DAY, 28), (SpanKind.WEEK, 4), (SpanKind.FOUR_WEEKS, 1)),
+    }
+)
+"""Of each window the spans it may be made of, the newest choice first."""
+
+_WIDEST = 0.1
+
+
+def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
+    """The spans of a window, oldest first; empty before any choice has closed.
+
+    Args:
+        window: its name.
+        tables: bands of one measure by span, all of the same rows: every closed span that there
+            is. Of labels, those of the first edition.
+    """
+    runs = [_newest(kind, count, tables) for kind, count in RUNS[window]]
+    there = [run for run in runs if run]
+    for place, run in enumerate(there[:-1]):
+        rows = [_shown_in_all(coarser, tables) for coarser in there[place:]]
+        wanted = np.any(rows, axis=0)
+        if (rows[0] >= wanted).all() and (_width(run, tables)[wanted] <= _WIDEST).all():
+            return run
+    return there[-1] if there else ()
+
+
+def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
+    """The newest run of spans of a kind; empty if one of them is not there."""
+    spans = [span for span in tables if span.kind is kind]
+    run = max(spans).before(count) if spans else ()
+    return run if all(span in tables for span in run) else ()
+
+
+def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:
+    return np.asarray(np.all([tables[s].detail == Detail.COUNTS for s in run], axis=0))
+
+
+def _width(run: Sequence[Span], tables: Mapping[Span, Bands]) -> npt.NDArray[np.float64]:
+    """Width of each row's size over the run, as a share of the least that it may be."""
+    low = np.sum([tables[span].low[:, 0] for span in run], axis=0)
+    high = np.sum([tables[span].high[:, 0] for span in run], axis=0)
+    return divide(high - low, low, empty=np.inf)

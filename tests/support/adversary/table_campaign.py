@@ -1,0 +1,117 @@
+"""Many worlds of published tables, attacked one after another; and climbs against the guard.
+
+Run it by ``make adversary-tables``: first random worlds, then climbs, from a seed on. It fails
+where a count below k is left fewer than 6 values in a random world, or fewer than 4 in any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from adversary.table_attack import Attack, Left, narrowest
+from adversary.table_climb import SLOPES, climb
+from adversary.table_worlds import Traffic, published, random_world
+
+from monitor.core.tables.spans import SpanKind
+
+HOUR, DAY, WEEK, FOUR_WEEKS = SpanKind
+LEAST, LEAST_AT_RANDOM = 4, 6
+
+TRAFFIC = {
+    "weeks": Traffic(150, (3,), 28, (DAY, WEEK, FOUR_WEEKS)),
+    "days": Traffic(150, (3, 3)),
+    "many": Traffic(600, (3, 3)),
+    "long": Traffic(60, (2, 2), 28, (DAY, WEEK, FOUR_WEEKS)),
+    "quiet hours": Traffic(200, (3, 2), 1, (HOUR, DAY), quiet=True),
+    "rarely served": Traffic(300, (3, 3), served=0.12),
+    "all labelled": Traffic(100, (3, 2), audited=1, missing=0.01, corrected=0.02),
+    "labels of weeks": Traffic(60, (3,), 28, (WEEK, FOUR_WEEKS), audited=1, missing=0.02),
+    "audited": Traffic(400, (3, 2), audited=0.05, missing=0.03, corrected=0.02),
+    "three attributes": Traffic(300, (2, 2, 2), days=1, kinds=(DAY,)),
+}
+
+
+@dataclass
+class Figures:
+    """What was found in worlds of one kind."""
+
+    worlds: int = 0
+    tried: int = 0
+    below_k: int = 0
+    least: int = 99
+    leaks: list[str] = field(default_factory=list)
+
+    def add(self, found: Sequence[Left], least: int) -> None:
+        """Count what is left in one world, where this is the least that may be."""
+        self.worlds += 1
+        self.tried += len(found)
+        self.below_k += sum(left.values < 11 for left in found)
+        self.least = min([self.least, *(left.values for left in found)])
+        self.leaks += [str(left) for left in found if left.values < least]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.worlds} worlds, {self.tried} counts tried, {self.below_k} left fewer than 11"
+            f" values, the narrowest {self.least}, leaks {len(self.leaks)}"
+        )
+
+
+def random_worlds(seeds: range, counts: int) -> Iterator[tuple[str, Figures]]:
+    """Attack worlds of every traffic, for each seed."""
+    for name, traffic in TRAFFIC.items() if seeds else ():
+        figures = Figures()
+        for seed in seeds:
+            world = random_world(f"{name} {seed}", seed, traffic)
+            attack = Attack(world, published(world), knows_unlabelled=seed % 2 == 0)
+            figures.add(narrowest(attack, counts, seed), LEAST_AT_RANDOM)
+        yield name, figures
+
+
+def climbs(seeds: range, seconds: float) -> Iterator[tuple[str, Figures]]:
+    """Climb in every kind of worlds, from each seed."""
+    for name, slope in SLOPES.items():
+        figures = Figures()
+        for seed in seeds:
+            end = climb(slope, seed, steps=10**9, seconds=seconds)
+            figures.add([] if end.left is None else [end.left], LEAST)
+            _say(f"  {name} seed {seed}: {end.tried} steps, {end.left}")
+            if end.values < LEAST:
+                _say(f"  {end.counts.tolist()}")
+        yield name, figures
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Attack as the arguments say; 1 where the guard did not hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--worlds", type=int, default=10, help="of each traffic")
+    parser.add_argument("--counts", type=int, default=40, help="tried in each world")
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    parser.add_argument("--climbs", type=int, default=2, help="of each kind")
+    parser.add_argument("--seconds", type=float, default=120, help="of each climb")
+    chosen = parser.parse_args(arguments)
+    began, leaks = time.perf_counter(), 0
+    seeds = range(chosen.seed, chosen.seed + chosen.worlds)
+    ends = range(chosen.seed, chosen.seed + chosen.climbs)
+    for kind, found in (
+        ("random", random_worlds(seeds, chosen.counts)),
+        ("climbed", climbs(ends, chosen.seconds)),
+    ):
+        for name, figures in found:
+            _say(f"{kind} {name}: {figures}; {time.perf_counter() - began:.0f} s")
+            for leak in figures.leaks[:5]:
+                _say(f"    {leak}")
+            leaks += len(figures.leaks)
+    return int(leaks > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

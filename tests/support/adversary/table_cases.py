@@ -1,0 +1,122 @@
+"""Worlds built against the guard of published tables: each broke an earlier form of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from adversary.table_worlds import (
+    NONE,
+    NOT_READY,
+    READY,
+    TableWorld,
+    all_pairs,
+    decisions_only,
+    without_changes,
+)
+
+from monitor.core.tables.spans import SpanKind
+
+HOUR, DAY, WEEK, FOUR_WEEKS = SpanKind
+
+
+def labelled(name: str, rows: object) -> TableWorld:
+    """One day of the rows of one attribute, each (none, ready, not ready) by route."""
+    counts = np.array(rows, np.int64)[None]
+    world = without_changes(counts)
+    return TableWorld(name, (counts.shape[1],), world, (DAY,), ((0,),), labels=True)
+
+
+def crossed(name: str, spans: object, *kinds: SpanKind) -> TableWorld:
+    """Decisions (served, reviewed) by span and two attributes."""
+    counts = np.array(spans, np.int64)
+    flat = decisions_only(counts.reshape(counts.shape[0], -1, 2))
+    return TableWorld(name, counts.shape[1:3], flat, kinds, all_pairs(2))
+
+
+def run_of_days(name: str, days: object) -> TableWorld:
+    """Decisions (served, reviewed) of everything, day by day, and their week."""
+    counts = np.array(days, np.int64)[:, None]
+    return TableWorld(name, (1,), decisions_only(counts), (DAY, WEEK), ())
+
+
+COUNTEREXAMPLES = (
+    labelled("one missing label", [[[0, 10, 10], [1, 11, 12]], [[0, 200, 60], [0, 80, 300]]]),
+    labelled("labels of two rows", [[[20, 37, 0], [5, 2, 49]], [[0, 4, 6], [0, 0, 12]]]),
+    labelled("labels of two other rows", [[[0, 28, 18], [0, 52, 41]], [[1, 4, 5], [0, 37, 10]]]),
+    crossed(
+        "two attributes that cross, three by three",
+        [[[[0, 16], [26, 17], [12, 5]], [[0, 5], [23, 5], [64, 17]], [[11, 10], [1, 18], [5, 0]]]],
+        DAY,
+    ),
+    crossed(
+        "two attributes that cross, four weeks and their sum",
+        [
+            [[[38, 10], [38, 50]], [[0, 20], [44, 48]]],
+            [[[18, 24], [10, 12]], [[4, 19], [0, 0]]],
+            [[[10, 5], [1, 12]], [[12, 0], [23, 19]]],
+            [[[0, 14], [34, 8]], [[10, 0], [11, 6]]],
+        ],
+        WEEK,
+        FOUR_WEEKS,
+    ),
+    labelled("labels against bands", [[[5, 4, 8], [5, 4, 56]], [[0, 0, 31], [0, 19, 6]]]),
+    labelled("labels against other bands", [[[6, 9, 32], [1, 10, 11]], [[0, 1, 5], [0, 10, 0]]]),
+)
+"""Of climbs against rounded rates, which left one value in each, and of climbs against bands."""
+
+
+def _diagonal() -> TableWorld:
+    cells = np.full((1, 3, 3, 2), (40, 20), np.int64)
+    cells[0, range(3), range(3)] = 5
+    return crossed("a hidden diagonal", cells, DAY)
+
+
+def _three_ways() -> TableWorld:
+    counts = np.full((1, 8, 2), (13, 6), np.int64)
+    counts[0, [0, 3, 5, 6]] = (5, 2)
+    return TableWorld("three that cross", (2, 2, 2), decisions_only(counts), (DAY,), all_pairs(3))
+
+
+def _quiet_nights() -> TableWorld:
+    counts = np.zeros((24, 2, 2), np.int64)
+    counts[8:20] = [[30, 15], [12, 14]]
+    counts[[1, 3, 23], [0, 1, 1], [0, 0, 1]] = 1
+    return TableWorld("quiet nights", (2,), decisions_only(counts), (HOUR, DAY), ((0,),))
+
+
+def _added() -> TableWorld:
+    counts = np.zeros((7, 4, 2), np.int64)
+    counts[:, :] = [[20, 11], [9, 10], [14, 10], [31, 12]]
+    return TableWorld(
+        "an attribute that is added on Thursday",
+        (2, 2),
+        decisions_only(counts),
+        (DAY, WEEK),
+        all_pairs(2),
+        added=(1, 3),
+    )
+
+
+def _two_editions() -> TableWorld:
+    counts = np.zeros((7, 2, 2, 3, 3, 2), np.int64)
+    counts[:, :, 0, READY, READY, 0], counts[:, :, 0, NOT_READY, NOT_READY, 0] = 8, 3
+    counts[:, :, 1, READY, READY, 0], counts[:, :, 1, NOT_READY, NOT_READY, 0] = 4, 9
+    counts[2, 0, 0, NONE, READY, 0] = 1
+    counts[:, 1, 0, READY, NOT_READY, 0] = 2
+    return TableWorld("two editions", (2,), counts, (DAY, WEEK), ((0,),), labels=True)
+
+
+def _edges() -> TableWorld:
+    days = [(21, 10), (32, 10), (43, 10), (54, 10), (21, 43), (65, 10), (21, 10)]
+    return run_of_days("days at the upper ends of their bands", days)
+
+
+BUILT = (
+    _diagonal(),
+    _three_ways(),
+    _quiet_nights(),
+    _added(),
+    _two_editions(),
+    _edges(),
+    run_of_days("a week just above the bound of its days", [(10, 12)] * 7),
+    run_of_days("one day with a small count among large ones", [(30, 23)] * 6 + [(3, 40)]),
+)

@@ -1,0 +1,136 @@
+"""Hill climbing: worlds changed step by step so that a small count is left fewer values."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from adversary.table_attack import Attack, Left
+from adversary.table_worlds import (
+    NONE,
+    Ints,
+    TableWorld,
+    all_pairs,
+    decisions_only,
+    published,
+    without_changes,
+)
+
+from monitor.core.tables.spans import SpanKind
+
+HOUR, DAY, WEEK, FOUR_WEEKS = SpanKind
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A kind of worlds to climb in.
+
+    Attributes:
+        begin: makes the counts of a first world, with as many axes as ``world`` takes.
+        world: makes a world of counts.
+    """
+
+    begin: Callable[[np.random.Generator], Ints]
+    world: Callable[[Ints], TableWorld]
+
+
+def _crossing(name: str, sizes: tuple[int, ...], *kinds: SpanKind) -> Callable[[Ints], TableWorld]:
+    pairs = all_pairs(len(sizes))
+    return lambda counts: TableWorld(name, sizes, decisions_only(counts), kinds, pairs)
+
+
+def _labels(name: str, sizes: tuple[int, ...], *kinds: SpanKind) -> Callable[[Ints], TableWorld]:
+    pairs = all_pairs(len(sizes))
+    return lambda counts: TableWorld(
+        name, sizes, without_changes(counts), kinds, pairs, labels=True
+    )
+
+
+def _labelled(rng: np.random.Generator, *shape: int) -> Ints:
+    counts = rng.integers(0, 40, (*shape, 3))
+    counts[..., NONE] = rng.integers(0, 2, shape)
+    return counts
+
+
+SLOPES = {
+    "days": Slope(lambda rng: rng.integers(0, 60, (7, 1, 2)), _crossing("days", (1,), DAY, WEEK)),
+    "hours": Slope(
+        lambda rng: rng.poisson(rng.choice([0, 1, 12, 30], (24, 1, 2))),
+        _crossing("hours", (1,), HOUR, DAY),
+    ),
+    "crossing": Slope(
+        lambda rng: rng.integers(0, 60, (1, 9, 2)), _crossing("crossing", (3, 3), DAY)
+    ),
+    "three": Slope(lambda rng: rng.integers(0, 40, (1, 8, 2)), _crossing("three", (2, 2, 2), DAY)),
+    "both": Slope(
+        lambda rng: rng.integers(0, 50, (4, 4, 2)), _crossing("both", (2, 2), WEEK, FOUR_WEEKS)
+    ),
+    "labels": Slope(lambda rng: _labelled(rng, 1, 2, 2), _labels("labels", (2,), DAY)),
+    "labels of weeks": Slope(
+        lambda rng: _labelled(rng, 4, 2, 2), _labels("labels of weeks", (2,), WEEK, FOUR_WEEKS)
+    ),
+    "labels that cross": Slope(
+        lambda rng: _labelled(rng, 1, 4, 2), _labels("labels that cross", (2, 2), DAY)
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Climbed:
+    """Where a climb ended: what is left of the narrowest count, the world, the steps tried."""
+
+    left: Left | None
+    counts: Ints
+    tried: int
+
+    @property
+    def values(self) -> int:
+        return 99 if self.left is None else self.left.values
+
+
+def climb(
+    slope: Slope, seed: int, *, steps: int, seconds: float = 1e9, targets: int = 3
+) -> Climbed:
+    """Climb from a random world, in reals; at most so many steps and seconds of this process."""
+    rng = np.random.default_rng(seed)
+    best = _worst(slope, slope.begin(rng), rng, targets)
+    until = time.process_time() + seconds
+    tried = 0
+    while tried < steps and time.process_time() < until and best.values > 1:
+        tried += 1
+        found = _worst(slope, _changed(best.counts, rng), rng, targets)
+        if found.values <= best.values:
+            best = found
+    return replace(best, left=_in_whole_numbers(slope, best), tried=tried)
+
+
+def _in_whole_numbers(slope: Slope, climbed: Climbed) -> Left | None:
+    world = slope.world(climbed.counts)
+    if climbed.left is None:
+        return None
+    return Attack(world, published(world)).left(climbed.left.target)
+
+
+def _worst(slope: Slope, counts: Ints, rng: np.random.Generator, targets: int) -> Climbed:
+    """The narrowest count of a world, of those that intervals narrow most and some others."""
+    world = slope.world(counts)
+    attack = Attack(world, published(world))
+    every = sorted(attack.targets(), key=lambda target: target.easy)
+    others = [every[i] for i in rng.permutation(len(every))[:targets]]
+    found = [attack.left(target, whole=False) for target in [*every[:targets], *others]]
+    left = min((one for one in found if one), key=lambda one: one.values, default=None)
+    return Climbed(left, counts, 0)
+
+
+def _changed(counts: Ints, rng: np.random.Generator) -> Ints:
+    counts = counts.copy()
+    for _ in range(int(rng.integers(1, 4))):
+        cell = tuple(rng.integers(size) for size in counts.shape)
+        if rng.random() < 0.85:
+            step = int(rng.choice([-11, -5, -3, -2, -1, 1, 2, 3, 5, 11]))
+            counts[cell] = max(0, counts[cell] + step)
+        else:
+            counts[cell] = int(rng.choice([0, 5, 9, 10, 11, 12, 21, 22]))
+    return counts

@@ -1,0 +1,190 @@
+"""Rates and windows from published bands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from monitor.core.contract import Metric
+from monitor.core.intervals import wilson
+from monitor.core.tables.bands import Bands, row_rule
+from monitor.core.tables.counted import Counted
+from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
+from monitor.core.tables.spans import ANCHOR, Span, SpanKind, closed_spans
+from monitor.core.tables.windows import chosen_spans
+from monitor.core.time import DAY, HOUR
+
+K = 11
+SERVED = np.array([True, False])
+
+
+def shown(counts: object, k: int = K) -> Counted:
+    return Counted.of(row_rule(np.array([counts], np.int64), k))
+
+
+def rate(
+    decisions: object, ready: object, not_ready: object, metric: Metric = Metric.TPR, k: int = K
+) -> ShownRate:
+    counts = LabelledCounts(shown(decisions, k), shown(ready, k), shown(not_ready, k), SERVED)
+    return labelled_rate(counts, metric)
+
+
+def test_exact_counts_give_the_rates_of_the_lesson() -> None:
+    found = rate((7, 4), (5, 1), (2, 3), k=1)
+    lower, upper = wilson(5 / 6, 6)
+    assert (found.value[0], found.lower[0], found.upper[0]) == pytest.approx((5 / 6, lower, upper))
+    found = rate((7, 4), (5, 1), (2, 3), Metric.FPR, k=1)
+    assert found.value[0] == pytest.approx(2 / 5)
+
+
+def test_audited_strata_are_weighed_by_their_decisions() -> None:
+    """4,000 served, 200 of them audited; 80 % of the served are ready, 25 % of the reviewed."""
+    found = rate((4000, 1000), (160, 250), (40, 750))
+    assert found.value[0] == pytest.approx(3200 / 3450, abs=0.01)
+    assert found.lower[0] < 3200 / 3450 < found.upper[0]
+    naive = 160 / 410
+    assert abs(found.value[0] - naive) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("ready", "truth"), [((4, 300), 0.05), ((300, 4), 0.946), ((0, 60), 0.0), ((60, 0), 1.0)]
+)
+def test_a_count_below_k_makes_a_bound(ready: tuple[int, int], truth: float) -> None:
+    found = rate((400, 400), ready, (100, 90))
+    assert found.shown[0]
+    assert np.isnan(found.value[0])
+    assert found.support[0] == 0
+    assert found.lower[0] <= truth <= found.upper[0]
+    assert 0 < found.upper[0] - found.lower[0] < 0.4
+    assert {0.0, 1.0} & {found.lower[0], found.upper[0]}
+
+
+def test_a_slice_that_is_never_served_has_a_bound() -> None:
+    found = rate((3, 500), (0, 200), (1, 290))
+    assert found.shown[0]
+    assert (found.lower[0], np.isnan(found.value[0])) == (0, True)
+    assert found.upper[0] < 0.12
+
+
+def test_hidden_rows_have_no_rate() -> None:
+    found = rate((5, 4), (2, 2), (3, 2))
+    assert not found.shown[0]
+    assert np.isnan([found.value[0], found.lower[0], found.upper[0]]).all()
+
+
+@pytest.mark.parametrize("metric", [Metric.READY, Metric.PRECISION])
+def test_shares_of_ready_replies(metric: Metric) -> None:
+    found = rate((4000, 1000), (160, 250), (40, 750), metric)
+    truth = (3200 + 250) / 5000 if metric is Metric.READY else 0.8
+    assert found.value[0] == pytest.approx(truth, abs=0.02)
+    assert found.lower[0] < truth < found.upper[0]
+
+
+@pytest.mark.parametrize("sizes", [(40, 400), (200, 3000), (3000, 30_000)])
+def test_intervals_hold_the_rate_as_often_as_they_say(sizes: tuple[int, int]) -> None:
+    rng = np.random.default_rng(3)
+    trials = rng.integers(*sizes, 4000)
+    rates = rng.uniform(0.3, 0.9, 4000)
+    hits = rng.binomial(trials, rates)
+    bands = Counted.of(row_rule(np.stack([hits, trials - hits], axis=1), K))
+    found = selection_rate(bands, SERVED)
+    point = found.support > 0
+    inside = (found.lower <= rates) & (rates <= found.upper)
+    assert inside[point].mean() >= 0.945
+    assert inside[found.shown & ~point].all()
+
+
+def test_audited_intervals_hold_the_rate_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(4)
+    n, ready, served = 3000, 0.6, rng.uniform(0.5, 0.9, 3000)
+    decisions = rng.integers(2000, 20_000, n)
+    yes = rng.binomial(decisions, ready)
+    tp, fp = rng.binomial(yes, served), rng.binomial(decisions - yes, 0.25)
+    seen = [rng.binomial(tp, 0.05), rng.binomial(fp, 0.05)]
+    reviewed = [yes - tp, decisions - yes - fp]
+    table = [
+        Counted.of(row_rule(np.stack(pair, axis=1), K))
+        for pair in ((tp + fp, sum(reviewed)), (seen[0], reviewed[0]), (seen[1], reviewed[1]))
+    ]
+    found = labelled_rate(LabelledCounts(table[0], table[1], table[2], SERVED), Metric.TPR)
+    point = found.support > 0
+    assert point.mean() > 0.9
+    inside = (found.lower <= served) & (served <= found.upper)
+    assert inside[point].mean() >= 0.94
+
+
+def test_sums_of_spans_are_more_exact_than_their_widest_ends() -> None:
+    day = shown((500, 300))
+    week = Counted.total([day] * 7)
+    assert week.low.ravel().tolist() == [7 * low for low in day.low.ravel().tolist()]
+    assert week.variance[0, 0] == pytest.approx(7 * day.variance[0, 0])
+    hidden = Counted.total([day, shown((2, 2))])
+    assert not hidden.shown[0]
+
+
+def test_rows_of_other_tables_are_found_or_hidden() -> None:
+    table = Counted.of(row_rule(np.array([[50, 60], [70, 80]]), K))
+    assert table.rows(np.array([1, -1])).shown.tolist() == [True, False]
+    assert table.rows(np.array([1, -1])).low[0].tolist() == [66, 0]
+
+
+def sized(*sizes: int) -> Bands:
+    return row_rule(np.array([[size // 2, size - size // 2] for size in sizes]), K)
+
+
+HOURS, DAYS, WEEKS = (Span(kind, n) for kind, n in zip(list(SpanKind)[:3], (23, 6, 3), strict=True))
+
+
+def test_fine_spans_are_taken_where_they_show_as_much() -> None:
+    hours = dict.fromkeys(HOURS.before(24), sized(2000, 1500))
+    day = {Span(SpanKind.DAY, 0): sized(48_000, 36_000)}
+    assert chosen_spans("24h", hours | day) == HOURS.before(24)
+    quiet = hours | {HOURS.before(9)[0]: sized(2000, 8)}
+    assert chosen_spans("24h", quiet | day) == (Span(SpanKind.DAY, 0),)
+    small = {Span(SpanKind.DAY, 0): sized(48_000, 8)}
+    assert chosen_spans("24h", dict.fromkeys(hours, sized(2000, 2)) | small) == HOURS.before(24)
+
+
+def test_wide_sums_give_way_to_one_table() -> None:
+    days = dict.fromkeys(DAYS.before(7), sized(60))
+    assert chosen_spans("7d", days) == DAYS.before(7)
+    week = {Span(SpanKind.WEEK, 0): sized(420)}
+    assert chosen_spans("7d", days | week) == (Span(SpanKind.WEEK, 0),)
+
+
+def test_a_window_with_a_hole_is_no_window() -> None:
+    days = dict.fromkeys(DAYS.before(7)[1:], sized(900))
+    assert chosen_spans("7d", days) == ()
+    assert chosen_spans("7d", {}) == ()
+    weeks = dict.fromkeys(WEEKS.before(4), sized(9000))
+    assert chosen_spans("28d", days | weeks) == WEEKS.before(4)
+
+
+def test_rates_do_not_choose_the_window() -> None:
+    """Two worlds with the same sizes and other rates, where all is far above k."""
+    low, high = (row_rule(np.array([[n, 4400 - n]]), K) for n in (2200, 2201))
+    week = {Span(SpanKind.WEEK, 0): sized(30_800)}
+    chosen = {
+        chosen_spans("7d", dict.fromkeys(DAYS.before(7), bands) | week) for bands in (low, high)
+    }
+    assert len(chosen) == 1
+
+
+def test_spans_tile_time_in_every_zone() -> None:
+    at = ANCHOR + 1000 * DAY + 5 * HOUR
+    for offset in (-11, 0, 9):
+        for kind in SpanKind:
+            span = Span.of(at, kind, offset)
+            assert span.start <= at < span.end
+            assert Span.of(span.end, kind, offset).start == span.end
+            assert [part.kind for part in span.parts] == [kind.finer] * len(span.parts)
+            if span.parts:
+                assert (span.parts[0].start, span.parts[-1].end) == (span.start, span.end)
+                assert all(span.holds(part) for part in span.parts)
+
+
+def test_bulk_closes_the_same_spans_as_live() -> None:
+    since, until = ANCHOR + 5 * HOUR, ANCHOR + 100 * HOUR
+    for kind in SpanKind:
+        live = [s for end in range(since, until + 1, HOUR) for s in closed_spans(kind, since, end)]
+        assert list(dict.fromkeys(live)) == list(closed_spans(kind, since, until))
