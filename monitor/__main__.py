@@ -1,6 +1,24 @@
-"""``python -m monitor`` is the same as ``slicewatch``."""
+"""``slicewatch`` and ``python -m monitor``: signals first, since the imports take a while."""
 
-from monitor.cli import main
+import sys
+
+from monitor.commands.starting import StopSignal, end_when_stopped
+
+_UNTIL_STOPPED = ("demo", "ingest", "judge", "run", "serve")
+"""Commands that go on until they are stopped: for them that is success."""
+
+
+def main() -> None:
+    """Run the command line."""
+    stop = StopSignal()
+    if set(sys.argv[1:2]) & set(_UNTIL_STOPPED):
+        stop.listen()
+    else:
+        end_when_stopped()
+    from monitor import cli  # noqa: PLC0415 - after the signals
+
+    cli.main(stop)
+
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
-"""The command line: ``slicewatch`` and ``python -m monitor``."""
+"""The command line: all commands, and how their failures end."""
 
 from __future__ import annotations
 
@@ -46,8 +46,6 @@ class _Commands(click.Group):
         """The command, imported now."""
         if cmd_name not in _COMMANDS:
             return None
-        if cmd_name in _SERVICES and isinstance(ctx.obj, StopSignal):
-            ctx.obj.listen()  # before the imports, which take a while
         service = cmd_name in _SERVICES
         module = importlib.import_module(f"monitor.commands.{'run' if service else cmd_name}")
         command: click.Command = getattr(module, cmd_name if service else "command")
@@ -71,11 +69,15 @@ def cli() -> None:
     """
 
 
-def main() -> None:
-    """Run the command line; an expected failure is one line and exit code 2."""
+def main(stop: StopSignal | None = None) -> None:
+    """Run the command line; an expected failure is one line and exit code 2.
+
+    Args:
+        stop: listens to the signals already.
+    """
     take_any_text()
     try:
-        cli(standalone_mode=False, obj=StopSignal())
+        cli(standalone_mode=False, obj=stop)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:

@@ -63,7 +63,8 @@ class Service:
     """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`.
 
     Without threads a caller turns its parts itself: ``ingest.step`` and :meth:`evaluate_once`.
-    With a simulated ``clock``, ``pace`` is the seconds of event time that pass in a second.
+    ``in_turns`` leaves only the evaluator to the caller: each evaluation goes on until no hour
+    waits. With a simulated ``clock``, ``pace`` is the seconds of event time that pass in a second.
 
     Attributes:
         settings: of the whole service.
@@ -83,6 +84,7 @@ class Service:
         *,
         clock: Clock | None = None,
         pace: float = 1.0,
+        in_turns: bool = False,
         source: Callable[[Settings], RecordSource] = composition.kafka_source,
     ) -> None:
         self.settings = settings
@@ -117,7 +119,9 @@ class Service:
         self._pending_reported: list[int] = []
         self._evaluating = True
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
-        self.evaluator.hurried = self._in_a_hurry
+        self._in_turns = in_turns
+        if not in_turns:
+            self.evaluator.hurried = self._in_a_hurry
         self.exporter = Exporter(
             self.metrics,
             max_series=settings.server.max_series,
@@ -178,7 +182,7 @@ class Service:
             raise
         if self.ingest is not None:
             self._threads.append(self._spawn("ingest", self.ingest.run))
-        if self._parts.serve:
+        if self._parts.serve and not self._in_turns:
             self._threads.append(self._spawn("evaluate", self._evaluate_forever))
 
     def stop(self) -> None:

@@ -269,9 +269,11 @@ def _create(path: Path, data: bytes) -> None:
     try:
         with file:
             file.write(data)
-    except OSError as error:
+    except BaseException as error:  # a stop signal too
         path.unlink(missing_ok=True)
-        raise problem(path, f"cannot be written: {error.strerror}") from None
+        if isinstance(error, OSError):
+            raise problem(path, f"cannot be written: {error.strerror}") from None
+        raise
 
 
 def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) -> ProbeSet | None:

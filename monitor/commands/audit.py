@@ -25,6 +25,7 @@ from monitor.audit.sign_off import read_sign_off
 from monitor.clock import SystemClock
 from monitor.commands.audit_scorecard import CARD_FORMATS, scored
 from monitor.commands.options import load_settings, settings_option
+from monitor.commands.starting import uninterrupted
 from monitor.core.time import to_datetime
 from monitor.errors import AuditError
 from monitor.settings import Settings
@@ -270,7 +271,8 @@ def _write(target: Path, document: str) -> None:
         click.echo(document.encode(), nl=False)  # the bytes of the file, whatever a terminal speaks
         return
     try:
-        target.write_text(document, encoding="utf-8")
+        with uninterrupted():
+            target.write_text(document, encoding="utf-8")
     except OSError as error:
         raise AuditError(f"{target}: cannot be written: {error.strerror}") from None
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from monitor import logs
+from monitor.commands.starting import StopSignal, leave
 from monitor.demo.demo_run import SPEED, Demo, Options
 from monitor.demo.table import screen_for, svg
 from monitor.demo.view import document
@@ -44,49 +41,42 @@ from monitor.service import Service
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Write the last table as an SVG picture.",
 )
+@click.pass_obj
 def command(
-    seconds: float | None, as_json: bool, seed: int, port: int, picture: Path | None
+    stop: StopSignal | None,
+    *,
+    seconds: float | None,
+    as_json: bool,
+    seed: int,
+    port: int,
+    picture: Path | None,
 ) -> None:
     """Watch a synthetic router live; needs nothing but this program.
 
     Starts an embedded Kafka-compatible broker and the real service on a temporary database, and
-    produces synthetic decisions and labels at one simulated day in ten seconds. Soon the TPR of
-    one slice falls, and the table shows how this is detected. These are synthetic test conditions,
-    not a finding about people. Ctrl-C stops it; no files are left behind.
+    produces synthetic decisions and labels: a simulated day in ten seconds, or longer on a slow
+    machine. Soon the TPR of one slice falls, and the table shows how this is detected. These are
+    synthetic test conditions, not a finding about people. Ctrl-C stops it, a second one at once;
+    no files are left behind.
 
     Example: slicewatch demo --for 60 --json
     """
     logs.configure("ERROR")
+    stop = stop or StopSignal()
+    stop.listen()
     options, screen = Options(seconds, seed, port), screen_for(silent=as_json)
-    with stopping() as stop:
-        demo = Demo(
-            options,
-            lambda settings, clock: Service(settings, clock=clock, pace=SPEED),
-            screen,
-            stop,
-        )
-        last = demo.run()
+    demo = Demo(
+        options,
+        lambda settings, clock: Service(settings, clock=clock, pace=SPEED, in_turns=True),
+        screen,
+        stop,
+    )
+    last = demo.run()
+    if last is None:
+        leave()
     if as_json:
         click.echo(json.dumps(document(last, demo.produced, seed), indent=2))
     if picture is not None:
         picture.write_text(svg(last), encoding="utf-8")
-
-
-@contextmanager
-def stopping() -> Iterator[threading.Event]:
-    """An event that SIGINT and SIGTERM set; a second signal acts as usual."""
-    stop = threading.Event()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {int(number): signal.getsignal(number) for number in numbers}
-
-    def ask(number: int, _frame: object) -> None:
-        stop.set()
-        signal.signal(number, before[number])
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    if demo.abandoned:
+        leave()

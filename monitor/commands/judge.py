@@ -13,7 +13,7 @@ import click
 from consumers.sources.kafka_preflight import Need
 from monitor import composition, logs
 from monitor.commands.options import load_settings, settings_option
-from monitor.commands.starting import StopSignal
+from monitor.commands.starting import StopSignal, leave
 from monitor.core.time import SECOND
 from monitor.errors import SettingsError, SlicewatchError
 from monitor.judging.categories import CATEGORIES
@@ -36,7 +36,8 @@ _REPORT_SECONDS = 60.0
 @click.command("judge")
 @settings_option
 @click.option("--show-prompt", is_flag=True, help="Print what the judge is told, and end.")
-def command(path: Path, *, show_prompt: bool) -> None:
+@click.pass_obj
+def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> None:
     """Ask a language model about sampled model outputs, and write its findings to a topic.
 
     Reads judge.outputs_topic, asks the endpoint of judge.url about each output, and writes a
@@ -55,18 +56,22 @@ def command(path: Path, *, show_prompt: bool) -> None:
         return
     endpoint = _endpoint(settings.judge)
     logs.configure()
+    signals = signals or StopSignal()
+    signals.listen()
     stop = threading.Event()
     budget = _budget(settings.judge, path, stop)
     judge = _judge(endpoint, prompt, budget, stop)
-    with closing(_stream(settings)) as stream:
+    stream = signals.unless_asked(lambda: _stream(settings))
+    if stream is None:
+        log.info("stopped before it had started")
+        leave()
+    with closing(stream):
         plan = JudgingTerms(
             rules=rules_of(settings.judge),
             concurrency=settings.judge.concurrency,
             audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
         )
         worker = Worker(stream, judge, prompt, plan, stop)
-        signals = StopSignal()
-        signals.listen()
         threading.Thread(target=_watch, args=(signals, worker, budget), daemon=True).start()
         log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
         worker.run(lambda: _wait_for_budget(budget, stop))

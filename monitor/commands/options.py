@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import click
 import msgspec
 
+from monitor.commands.starting import uninterrupted
 from monitor.core.plain_text import plain_line
 from monitor.core.time import to_micros
 from monitor.errors import SlicewatchError
@@ -61,12 +61,6 @@ def load_settings(
     return load(path, os.environ, with_secrets=with_secrets, contract=contract)
 
 
-def on_stop(callback: Callable[..., None]) -> None:
-    """Call back on SIGTERM and SIGINT instead of dying."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, callback)
-
-
 def write_key(file: Path, key: str) -> None:
     """Write a key to a new file that only its owner can read; it is never printed.
 
@@ -74,12 +68,17 @@ def write_key(file: Path, key: str) -> None:
         SlicewatchError: the file is there already, or cannot be written.
     """
     try:
-        # Made with its rights, so that nobody can open it before they are set.
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with uninterrupted():
+            _write_private(file, f"{key}\n")
     except FileExistsError:
         raise SlicewatchError(f"{file} already exists; give the name of a new file") from None
     except OSError as error:
         reason = error.strerror or "it cannot be written"
         raise SlicewatchError(f"{file}: {reason}; give the name of a new file") from None
+
+
+def _write_private(file: Path, text: str) -> None:
+    # Made with its rights, so that nobody can open it before they are set.
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as written:
-        written.write(f"{key}\n")
+        written.write(text)

@@ -14,6 +14,7 @@ from consumers.events import schemas
 from consumers.producing.avro_schema import SCHEMAS
 from monitor.audit.render import as_json
 from monitor.commands.options import load_settings
+from monitor.commands.starting import uninterrupted
 from monitor.judging.output_events import schemas as judging_schemas
 from monitor.settings import Settings
 
@@ -62,7 +63,8 @@ def command(out: Path, settings: Path | None) -> None:
     for name, text in rendered(given).items():
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        with uninterrupted():
+            target.write_text(text, encoding="utf-8")
         click.echo(f"wrote {target}")
     for name, receiver in given.alerting.receivers.items():
         if not receiver.notifies:

@@ -18,9 +18,9 @@ from consumers.ingest import Ingest
 from consumers.sources.file_source import STDIN, FileSource, LineFile
 from monitor import composition, logs
 from monitor.clock import SystemClock
-from monitor.commands.options import load_settings, on_stop, settings_option
+from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay_report import RunNotes
-from monitor.commands.starting import collect_rarely
+from monitor.commands.starting import collect_rarely, end_now, on_stop
 from monitor.commands.summary import summary
 from monitor.commands.working import REMIND_SECONDS, working
 from monitor.core.publish.snapshot import Snapshot, decode
@@ -79,7 +79,7 @@ def command(
             progress=progress.update,
             closes=Grain.HOUR if more_to_come else Grain.DAY,
         )
-        on_stop(lambda *_: interrupt.stop(ingest))
+        on_stop(lambda number, frame: interrupt.stop(ingest, number, frame))
         collect_rarely()
         ingest.run()
     seconds = clock.monotonic() - began
@@ -111,15 +111,15 @@ def command(
 
 
 class Interrupt:
-    """SIGTERM or Ctrl-C: the first ends the reading, another one the command."""
+    """Stop signals: the first ends the reading, another one the command."""
 
     def __init__(self) -> None:
         self.came = False
 
-    def stop(self, ingest: Ingest) -> None:
+    def stop(self, ingest: Ingest, number: int, frame: object) -> None:
         """Called by the signal; whatever is being written then is rolled back."""
         if self.came:
-            raise click.Abort
+            end_now(number, frame)
         self.came = True
         ingest.stop()
 

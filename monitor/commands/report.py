@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from monitor.clock import SystemClock
 from monitor.commands.open_store import opened
 from monitor.commands.options import ROW_ID, settings_option
+from monitor.commands.starting import uninterrupted
 from monitor.commands.working import working
 from monitor.composition import report_facts
 from monitor.core.plain_text import LONGEST_NAME
@@ -324,7 +325,8 @@ def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
         file = out / name
         try:
             out.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(body)
+            with uninterrupted():
+                file.write_bytes(body)
         except OSError as error:
             reason = error.strerror or "it cannot be written"
             raise SlicewatchError(f"--out: {file}: {reason}") from None

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from monitor import logs
-from monitor.commands.options import load_settings, on_stop, settings_option
-from monitor.commands.starting import StopSignal, collect_rarely, leave
+from monitor.commands.options import load_settings, settings_option
+from monitor.commands.starting import StopSignal, collect_rarely, leave, on_stop
 from monitor.service import Parts, Service
 
 

@@ -1,4 +1,4 @@
-"""A stop signal that comes before there is a service to stop."""
+"""Stop signals, from the first line of the program on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 Made = TypeVar("Made")
@@ -15,19 +17,76 @@ Made = TypeVar("Made")
 _LOOK = 0.1  # seconds until a signal is seen
 
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""A manager's, Ctrl-C, and that of a terminal that was closed."""
+
+
+def on_stop(handler: Callable[..., object]) -> None:
+    """Call a handler on stop signals instead of dying of them; whoever ignores hang-ups still does.
+
+    ``nohup`` ignores them, so that a command outlives its terminal.
+    """
+    for number in STOP_SIGNALS:
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+def end_when_stopped() -> None:
+    """End the program on a stop signal by :func:`end_now`."""
+    on_stop(end_now)
+
+
+def end_now(number: int, _: object) -> NoReturn:
+    """End the program with one line; what is open is closed on the way, and removed.
+
+    Further signals meanwhile change nothing.
+    """
+    on_stop(lambda *_: None)
+    os.write(2, b"slicewatch: stopped before it was done\n")  # print() may be what was interrupted
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let stop signals wait until the block ends: files are written whole, or not at all."""
+    came: list[int] = []
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    on_stop(lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        for waiting, handler in before.items():
+            signal.signal(waiting, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
 class StopSignal:
-    """Flag for SIGTERM or Ctrl-C; its handler takes no lock, so it may run at any point."""
+    """Flags of stop signals; their handler takes no lock, so it may run at any point.
+
+    Attributes:
+        asked: a signal has come.
+        hurried: another one has come after it.
+    """
 
     def __init__(self) -> None:
-        self.asked = False
+        self.asked = self.hurried = False
 
     def listen(self) -> None:
         """Note the signals from now on instead of dying of them; safe to call twice."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._ask)
+        on_stop(self.ask)
 
-    def _ask(self, *_: object) -> None:
+    def ask(self, number: int, frame: object) -> None:
+        """Note a signal."""
+        self.hurried = self.asked
         self.asked = True
+
+    def wait(self, seconds: float) -> bool:
+        """Let time pass, less of it when a stop is asked for; whether that was asked."""
+        deadline = time.monotonic() + seconds
+        while not self.asked and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK))
+        return self.asked
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
         """Make a value, or return None as soon as a stop is asked for; a failure is raised.
@@ -35,24 +94,34 @@ class StopSignal:
         It is made on a thread of its own: a database or a broker that lets us wait does so in
         calls that no signal interrupts.
         """
-        made: list[Made] = []
-        failed: list[BaseException] = []
+        return _unless(lambda: self.asked, make)
 
-        def run() -> None:
-            try:
-                made.append(make())
-            except BaseException as error:
-                failed.append(error)
+    def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
+        """Make a value as :meth:`unless_asked` does, until a stop is asked for a second time."""
+        return _unless(lambda: self.hurried, make)
 
-        thread = threading.Thread(target=run, name="start", daemon=True)
-        thread.start()
-        while thread.is_alive() and not self.asked:
-            thread.join(_LOOK)
-        if self.asked:
-            return None
-        if failed:
-            raise failed[0]
-        return made[0]
+
+def _unless(stopped: Callable[[], bool], make: Callable[[], Made]) -> Made | None:
+    made: list[Made] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            made.append(make())
+        except BaseException as error:
+            failed.append(error)
+
+    if stopped():
+        return None
+    thread = threading.Thread(target=run, name="start", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stopped():
+        thread.join(_LOOK)
+    if stopped():
+        return None
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 _YOUNG = 50_000

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Protocol
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Protocol, TypeVar
 
 import sqlalchemy as sa
 
 from monitor.core.publish.snapshot import Snapshot
 from monitor.core.time import DAY, SECOND
 from monitor.demo.broker import EmbeddedBroker
+from monitor.demo.story import Scenes, Story
 from monitor.demo.table import Screen
 from monitor.demo.traffic import Produced, Traffic, create_topics
-from monitor.demo.view import CommittedTotals, DemoView, FirstShown, incidents_of, slice_views
-from monitor.demo.world import BEGINS, HISTORY, SimulatedClock, Synthetic
+from monitor.demo.view import (
+    CommittedTotals,
+    DemoView,
+    FirstShown,
+    Moment,
+    incidents_of,
+    slice_views,
+)
+from monitor.demo.world import BEGINS, SimulatedClock, Synthetic
 from monitor.errors import SlicewatchError
 from monitor.ports import Clock
 from monitor.settings import Settings, load
@@ -30,12 +37,10 @@ from monitor.store.database import create_engine
 from monitor.store.shard_rows import read_statuses
 
 SPEED = DAY / SECOND / 10
-"""Simulated seconds a second: one day in ten seconds."""
+"""Simulated seconds a second, at most: one day in ten seconds."""
 REFRESH_SECONDS = 0.5
 RATE_SECONDS = 5.0
 """Seconds over which events per second are averaged; longer than a flush and a redraw."""
-DRAIN_SECONDS, DRAIN_POLL_SECONDS = 3.0, 0.1
-"""Seconds the service may take to read what is left when the demo ends, and between looks."""
 
 
 class RunningService(Protocol):
@@ -57,11 +62,16 @@ class RunningService(Protocol):
         """Start all threads."""
         ...
 
+    def evaluate_once(self) -> None:
+        """Evaluate and publish all that is stored."""
+        ...
+
     def stop(self) -> None:
         """Stop them; safe to call twice."""
         ...
 
 
+Made = TypeVar("Made")
 MakeService = Callable[[Settings, Clock], RunningService]
 
 
@@ -80,6 +90,25 @@ class Options:
     port: int = 0
 
 
+class Stop(Protocol):
+    """How a person stops the demo."""
+
+    asked: bool
+    hurried: bool
+
+    def wait(self, seconds: float) -> bool:
+        """Let time pass, less of it when a stop is asked for; whether that was asked."""
+        ...
+
+    def unless_asked(self, make: Callable[[], Made]) -> Made | None:
+        """Make a value, or return None as soon as a stop is asked for."""
+        ...
+
+    def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
+        """Make a value, or return None as soon as a stop is asked for a second time."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """Parts that run alongside the main thread."""
@@ -87,14 +116,23 @@ class _Parts:
     broker: EmbeddedBroker
     service: RunningService
     traffic: Traffic
+    story: Story
+    engine: sa.Engine
 
     def raise_failure(self) -> None:
         """Raise a failure of another part in the main thread."""
-        failure = self.service.failure or self.traffic.failure
+        failure = self.service.failure or self.story.failure
         if failure is not None:
             raise failure
         if not self.broker.alive:
             raise SlicewatchError("the demo's broker has ended by itself; start the demo again")
+
+    def close(self) -> None:
+        """Stop all but the broker."""
+        self.story.stop()
+        self.service.stop()
+        self.traffic.close()
+        self.engine.dispose()
 
 
 class Demo:
@@ -102,95 +140,114 @@ class Demo:
 
     Args:
         options: what the user chose.
-        make_service: builds the real service.
+        make_service: builds the real service, whose evaluations the demo asks for.
         screen: where the table goes.
-        stop: set by a signal.
+        stop: set by signals.
+        speed: simulated seconds a second, at most.
     """
 
     def __init__(
-        self, options: Options, make_service: MakeService, screen: Screen, stop: threading.Event
+        self,
+        options: Options,
+        make_service: MakeService,
+        screen: Screen,
+        stop: Stop,
+        speed: float = SPEED,
     ) -> None:
         self._options = options
         self._make_service = make_service
         self._screen = screen
         self._stop = stop
-        self._clock = SimulatedClock(BEGINS + HISTORY, SPEED)
+        self._speed = speed
+        self._clock = SimulatedClock(BEGINS)
         self._began = self._clock.monotonic()
         self._synthetic = Synthetic(options.seed)
         self._watch = FirstShown()
         self._lately: deque[tuple[float, int]] = deque()
         self._url = ""
+        self._parts: _Parts | None = None
         self.produced = Produced()
 
-    def run(self) -> DemoView:
+    @property
+    def abandoned(self) -> bool:
+        """True where a part did not end in time, and still runs."""
+        return self._parts is not None and self._parts.story.running
+
+    def run(self) -> DemoView | None:
         """Run until stopped; returns what the last table held, with everything consumed.
+
+        None when it was stopped before it had started, or in a hurry: threads may still run then.
 
         Raises:
             SlicewatchError: the broker does not start, or the service or the traffic failed.
         """
-        with ExitStack() as stack:
-            folder = stack.enter_context(TemporaryDirectory(prefix="slicewatch-demo-"))
-            broker = stack.enter_context(EmbeddedBroker())
-            url = f"sqlite:///{Path(folder) / 'demo.db'}"
-            settings = demo_settings(broker.bootstrap, url, self._options.port)
-            topics = settings.stream.decisions_topic, settings.stream.labels_topic
-            create_topics(broker.bootstrap, *topics)
-            service = self._make_service(settings, self._clock)
-            stack.callback(service.stop)
-            traffic = Traffic(self._synthetic, broker.bootstrap, topics, self._clock, self._stop)
-            stack.callback(traffic.stop)
-            self.produced = traffic.produced
-            engine = create_engine(url)
-            stack.callback(engine.dispose)
-            return self._live(_Parts(broker, service, traffic), engine)
+        with database_folder() as folder, EmbeddedBroker() as broker:
+            self._parts = self._stop.unless_asked(lambda: self._make(broker, folder))
+            return None if self._parts is None else self._live(self._parts)
 
-    def _live(self, parts: _Parts, engine: sa.Engine) -> DemoView:
-        service, traffic = parts.service, parts.traffic
-        service.start()
-        self._url = f"http://127.0.0.1:{service.port}"
-        with self._screen:
-            self._screen.show(self._look(service, engine))
-            traffic.history(BEGINS + HISTORY)
-            self._clock.start()
-            traffic.start()
-            while not self._stop.wait(REFRESH_SECONDS) and not self._over():
-                parts.raise_failure()
-                self._screen.show(self._look(service, engine))
-            traffic.stop()
-            self._drain(engine)
-            service.stop()
-            parts.raise_failure()
-            last = self._look(service, engine)
-            self._screen.show(last)
+    def _make(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
+        url = f"sqlite:///{folder / 'demo.db'}"
+        settings = demo_settings(broker.bootstrap, url, self._options.port)
+        topics = settings.stream.decisions_topic, settings.stream.labels_topic
+        create_topics(broker.bootstrap, *topics)
+        service = self._make_service(settings, self._clock)
+        traffic = Traffic(self._synthetic, broker.bootstrap, topics)
+        self.produced = traffic.produced
+        engine = create_engine(url)
+        scenes = Scenes(
+            stored=lambda: _consumed(engine).messages >= self.produced.messages,
+            evaluate=service.evaluate_once,
+            told=lambda: self._note(service),
+        )
+        story = Story(self._clock, traffic, scenes, self._speed)
+        return _Parts(broker, service, traffic, story, engine)
+
+    def _live(self, parts: _Parts) -> DemoView | None:
+        try:
+            parts.service.start()
+            self._url = f"http://127.0.0.1:{parts.service.port}"
+            with self._screen:
+                parts.story.start()
+                while not self._over():
+                    parts.raise_failure()
+                    self._screen.show(self._look(parts))
+                    self._stop.wait(REFRESH_SECONDS)
+                return self._stop.unless_hurried(lambda: self._last(parts))
+        finally:
+            self._stop.unless_hurried(parts.close)
+
+    def _last(self, parts: _Parts) -> DemoView:
+        """The last table, with all that was produced."""
+        parts.story.stop()
+        parts.raise_failure()
+        last = self._look(parts)
+        self._screen.show(last)
         return last
-
-    def _drain(self, engine: sa.Engine) -> None:
-        """Let the service read what is left, so that the last numbers add up."""
-        until = self._clock.monotonic() + DRAIN_SECONDS
-        while self._clock.monotonic() < until:
-            if CommittedTotals.of(read_statuses(engine)).messages >= self.produced.messages:
-                return
-            time.sleep(DRAIN_POLL_SECONDS)
 
     def _over(self) -> bool:
         seconds = self._options.seconds
-        return seconds is not None and self._seconds() >= seconds
+        return self._stop.asked or (seconds is not None and self._seconds() >= seconds)
 
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began
 
-    def _look(self, service: RunningService, engine: sa.Engine) -> DemoView:
-        snapshot, seconds = service.snapshot, self._seconds()
-        slices = slice_views(snapshot, self._synthetic.truth) if snapshot else []
-        self._watch.look(slices, seconds, incidents_of(snapshot) if snapshot else ())
-        consumed = CommittedTotals.of(read_statuses(engine))
+    def _note(self, service: RunningService) -> None:
+        """Take note of what is shown at the end of a turn."""
+        snapshot, moment = service.snapshot, Moment(self._seconds(), self._clock.now())
+        if snapshot is not None:
+            slices = slice_views(snapshot, self._synthetic.truth)
+            self._watch.look(slices, moment, incidents_of(snapshot))
+
+    def _look(self, parts: _Parts) -> DemoView:
+        snapshot, seconds = parts.service.snapshot, self._seconds()
+        consumed = _consumed(parts.engine)
         return DemoView(
             seconds=seconds,
             simulated=self._clock.now(),
-            speed=self._clock.speed,
+            speed=parts.story.speed,
             regression_at=self._synthetic.world.regression_at,
             snapshot=snapshot,
-            slices=slices,
+            slices=slice_views(snapshot, self._synthetic.truth) if snapshot else [],
             watch=self._watch,
             consumed=consumed,
             per_second=self._rate(seconds, consumed.events),
@@ -203,6 +260,24 @@ class Demo:
             self._lately.popleft()
         since, before = self._lately[0]
         return (events - before) / (seconds - since) if seconds > since else 0.0
+
+
+def _consumed(engine: sa.Engine) -> CommittedTotals:
+    """Totals of what ingest has stored."""
+    return CommittedTotals.of(read_statuses(engine))
+
+
+@contextmanager
+def database_folder() -> Iterator[Path]:
+    """A temporary folder, removed in the end with all that is in it.
+
+    It is renamed first: a thread that was left alone can then make no file in it any more.
+    """
+    folder = Path(mkdtemp(prefix="slicewatch-demo-"))
+    try:
+        yield folder
+    finally:
+        rmtree(folder.rename(folder.with_name(f"{folder.name}-gone")))
 
 
 def demo_settings(bootstrap: str, store_url: str, port: int) -> Settings:

@@ -243,14 +243,14 @@ def _about(view: DemoView, one: ShownIncident) -> Iterator[str]:
     if one.stage is not None and one.stage.stage is not Stage.NONE:
         yield f"stage: {one.stage.stage.value}"
     shown_at = view.watch.incidents.get(one.id)
-    when = "" if shown_at is None else f", told after {shown_at:.0f} s"
+    when = "" if shown_at is None else f", told after {shown_at.seconds:.0f} s"
     yield f"since {_moment(one.since)}{when}"
 
 
 def _foot(view: DemoView) -> Text:
     text = Text(_regression(view))
     if view.watch.regressed is not None:
-        text.append(f", suspected after {view.watch.regressed:.0f} s", style="bold red")
+        text.append(f", suspected after {view.watch.regressed.seconds:.0f} s", style="bold red")
     for other in view.watch.others:
         text.append(f"\n{other} suspected although nothing happened to it", style="bold red")
     text.append(_NOTES, style="dim")

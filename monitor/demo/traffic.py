@@ -1,9 +1,8 @@
-"""Puts the synthetic world on Kafka in accelerated event time."""
+"""Puts the synthetic world on Kafka."""
 
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -17,14 +16,12 @@ from kafka.errors import KafkaError
 from consumers.events import Decision, Label, Versions
 from monitor.core.counts.cells import Route
 from monitor.core.counts.labels import READY, UNDECIDABLE
-from monitor.core.time import SECOND, to_datetime
+from monitor.core.time import to_datetime
 from monitor.demo.world import (
     ATTRIBUTES,
-    STEP,
     THRESHOLD,
     Decisions,
     Labels,
-    SimulatedClock,
     Synthetic,
     WorldStep,
 )
@@ -50,6 +47,7 @@ REPEATED = 0.01
 BAD_PER_STEP = 0.1
 PATIENCE = 30.0
 """Seconds the broker may take to accept what was sent."""
+CLOSE_SECONDS = 5.0
 
 
 @dataclass(slots=True)
@@ -83,27 +81,14 @@ class Traffic:
         synthetic: router and reviewers.
         bootstrap: the broker.
         topics: names of the decisions and the labels topic.
-        clock: simulated time; does not move until :meth:`history` is done.
-        stop: ends everything soon when it is set.
     """
 
-    def __init__(
-        self,
-        synthetic: Synthetic,
-        bootstrap: str,
-        topics: tuple[str, str],
-        clock: SimulatedClock,
-        stop: threading.Event,
-    ) -> None:
+    def __init__(self, synthetic: Synthetic, bootstrap: str, topics: tuple[str, str]) -> None:
         self.produced = Produced()
-        self.failure: BaseException | None = None
         self._synthetic = synthetic
         self._topics = topics
-        self._clock = clock
         self._rng = np.random.default_rng(0)  # for repeats and bad records only
         self._again: tuple[Decisions, Labels] | None = None
-        self._stop = stop
-        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
         self._producer = KafkaProducer(
             bootstrap_servers=bootstrap,
             linger_ms=5,
@@ -113,35 +98,15 @@ class Traffic:
             metrics_enabled=False,
         )
 
-    def history(self, until: int) -> None:
-        """Produce everything up to an instant as fast as possible."""
-        while self._synthetic.now < until and not self._stop.is_set():
+    def live_until(self, until: int, ending: Callable[[], bool] = lambda: False) -> None:
+        """Produce all that happens before an instant, or until the end is near."""
+        while self._synthetic.now < until and not ending():
             self._send(self._synthetic.step())
         self._flush()
 
-    def start(self) -> None:
-        """Go on in simulated time, in a thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End the thread and close the producer; safe to call twice."""
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(PATIENCE)
-        self._producer.close(timeout=5)
-
-    def _run(self) -> None:
-        try:
-            while not self._stop.is_set():
-                due = self._synthetic.now + STEP
-                while due <= self._clock.now() and not self._stop.is_set():
-                    self._send(self._synthetic.step())
-                    due += STEP
-                self._flush()
-                real = (due - self._clock.now()) / SECOND / self._clock.speed
-                self._stop.wait(max(real, 0.01))
-        except BaseException as error:  # the main thread says it
-            self.failure = error
+    def close(self) -> None:
+        """Close the producer; safe to call twice."""
+        self._producer.close(timeout=CLOSE_SECONDS)
 
     def _send(self, step: WorldStep) -> None:
         """All of one step, and again a little of the step before it."""

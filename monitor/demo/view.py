@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -93,31 +93,37 @@ def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
         yield SliceView(group.group_by, row, known)
 
 
+class Moment(NamedTuple):
+    """A moment of the demo: seconds since its start, and simulated microseconds."""
+
+    seconds: float
+    simulated: int
+
+
 @dataclass(slots=True)
 class FirstShown:
-    """Times of first sight: seconds since the start, for slices and incidents.
+    """Moments of first sight, of slices and incidents. One thread looks, others may read.
 
     Attributes:
         first: slices as suspected, in any metric.
         incidents: incidents as shown, by id.
     """
 
-    first: dict[str, float] = field(default_factory=dict)
-    incidents: dict[int, float] = field(default_factory=dict)
+    first: dict[str, Moment] = field(default_factory=dict)
+    incidents: dict[int, Moment] = field(default_factory=dict)
 
     def look(
-        self, views: Sequence[SliceView], seconds: float, incidents: Sequence[ShownIncident] = ()
+        self, views: Sequence[SliceView], moment: Moment, incidents: Sequence[ShownIncident] = ()
     ) -> None:
         """Take note of what is shown now."""
-        for view in views:
-            if view.suspected:
-                self.first.setdefault(view.row.slice, seconds)
-        for one in incidents:
-            self.incidents.setdefault(one.id, seconds)
+        suspected = {view.row.slice: moment for view in views if view.suspected}
+        # Replaced as wholes, for the threads that read.
+        self.first = suspected | self.first
+        self.incidents = {incident.id: moment for incident in incidents} | self.incidents
 
     @property
-    def regressed(self) -> float | None:
-        """Seconds until the slice that really regressed was first suspected; None before."""
+    def regressed(self) -> Moment | None:
+        """When the slice that really regressed was first suspected; None before."""
         return self.first.get(REGRESSED_SLICE)
 
     @property
@@ -187,7 +193,7 @@ class DemoView:
     Attributes:
         seconds: since the demo was started.
         simulated: now, microseconds.
-        speed: simulated seconds a second.
+        speed: simulated seconds a second, of late.
         regression_at: when the regression begins, microseconds.
         snapshot: the newest; None at first.
         slices: its lines.
@@ -214,8 +220,8 @@ class DemoView:
         return incidents_of(self.snapshot) if self.snapshot else ()
 
     @property
-    def paged(self) -> float | None:
-        """Seconds until the slice that really regressed was first paged; None before."""
+    def paged(self) -> Moment | None:
+        """When the slice that really regressed was first paged; None before."""
         first = self.watch.incidents
         mine = [first[one.id] for one in self.incidents if one.slice == REGRESSED_SLICE]
         return min(mine, default=None)
@@ -228,13 +234,18 @@ def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
         "note": SYNTHETIC,
         "seed": seed,
         "seconds": round(view.seconds, 1),
-        "one_simulated_day_seconds": DAY / SECOND / view.speed,
+        "one_simulated_day_seconds": round(DAY / SECOND / view.speed, 1),
         "simulated_time": _moment(view.simulated),
-        "regression": {"slice": REGRESSED_SLICE, "began": _moment(view.regression_at)},
-        "seconds_until_suspected": None if watch.regressed is None else round(watch.regressed, 1),
-        "suspected": {text: round(at, 1) for text, at in sorted(watch.first.items())},
+        "regression": {
+            "slice": REGRESSED_SLICE,
+            "began": _moment(view.regression_at),
+            "suspected_at": None if watch.regressed is None else _moment(watch.regressed.simulated),
+            "paged_at": None if view.paged is None else _moment(view.paged.simulated),
+        },
+        "seconds_until_suspected": _seconds(watch.regressed),
+        "suspected": {text: _seconds(first) for text, first in sorted(watch.first.items())},
         "suspected_wrongly": watch.others,
-        "seconds_until_paged": None if view.paged is None else round(view.paged, 1),
+        "seconds_until_paged": _seconds(view.paged),
         "incidents": [msgspec.to_builtins(one) for one in view.incidents],
         "window": _window_document(view),
         "slices": [_slice_document(one) for one in view.slices],
@@ -265,6 +276,10 @@ def _slice_document(view: SliceView) -> dict[str, Any]:
         "truth_tpr": None if view.truth is None else round(view.truth, 4),
         "published": msgspec.to_builtins(view.row),
     }
+
+
+def _seconds(moment: Moment | None) -> float | None:
+    return None if moment is None else round(moment.seconds, 1)
 
 
 def _moment(micros: int) -> str:

@@ -4,13 +4,13 @@ Everything here is invented: test conditions, not a finding about people. Reques
 readiness, a judge's score and an evidence gate; the generator knows of every request whether its
 reply was ready, which no real router does, and so the true rates of every slice over any run of
 whole hours. Reviewers answer hours later, sometimes cannot decide, sometimes correct themselves.
-All but the clock is pure and seeded; event time runs thousands of times faster than the wall clock.
+All but the clock is pure and seeded.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -63,7 +63,7 @@ _SLICES = {
 }
 BEGINS = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 HISTORY = 3 * DAY
-"""Produced as fast as possible before time begins to run, so that windows are full at once."""
+"""Lived as fast as possible, so that windows are full soon."""
 REGRESSION_AFTER = 36 * HOUR
 """Simulated time without a regression, once time runs."""
 
@@ -311,44 +311,26 @@ class Synthetic:
 
 
 class SimulatedClock:
-    """A Clock whose ``now`` is simulated; durations stay real.
-
-    Until :meth:`start` it stays at its beginning.
-
-    Example:
-        >>> seconds = iter([100.0, 102.5])
-        >>> clock = SimulatedClock(1_000_000, speed=10, monotonic=lambda: next(seconds))
-        >>> clock.start()
-        >>> clock.now()
-        26000000
+    """A Clock whose ``now`` stands still until it is moved; durations stay real.
 
     Args:
         begins: microseconds since 1970 UTC.
-        speed: simulated seconds a second.
-        monotonic: real seconds.
     """
 
-    def __init__(
-        self, begins: int, speed: float, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.speed = speed
-        self._begins = begins
-        self._monotonic = monotonic
-        self._started: float | None = None
+    def __init__(self, begins: int) -> None:
+        self._now = begins
 
-    def start(self) -> None:
-        """Let simulated time run."""
-        self._started = self._monotonic()
+    def move(self, to: int) -> None:
+        """Let simulated time be ``to``, microseconds since 1970 UTC."""
+        self._now = to
 
     def now(self) -> int:
         """Simulated microseconds since 1970 UTC."""
-        if self._started is None:
-            return self._begins
-        return self._begins + round((self._monotonic() - self._started) * self.speed * 1e6)
+        return self._now
 
     def monotonic(self) -> float:
         """Real seconds since some fixed moment."""
-        return self._monotonic()
+        return time.monotonic()
 
 
 class Truth:

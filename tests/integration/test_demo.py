@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,32 @@ from urllib.request import urlopen
 import psutil
 import pytest
 from free_ports import free_port
+from programs import catches
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.demo.view import REGRESSED_SLICE, SYNTHETIC
 
-SECONDS = 300  # to page the regression, at most; it takes about forty, on a busy machine 190
+SECONDS = 900  # to page the regression, at most; it takes forty, two at once on a busy machine 500
 STOP_SECONDS = 60.0  # it must not hang; how long a stop takes is the machine's
 EARLY = 3.0
+FOR_EVER = 3600.0
+SLOWED = """
+import time
+from consumers.ingest import Ingest
+from monitor.__main__ import main
+from monitor.service import Service
 
+def slow(function, seconds):
+    def slowly(*arguments, **named):
+        time.sleep(seconds)
+        return function(*arguments, **named)
+    return slowly
+
+Ingest._write = slow(Ingest._write, 0.2)
+Service.evaluate_once = slow(Service.evaluate_once, {})
+main()
+"""
+"""The command line on a machine that is slow to store and to evaluate."""
 
 pytestmark = pytest.mark.usefixtures("tansu")  # skips where its program is not installed
 
@@ -41,11 +59,12 @@ def folder(tmp_path: Path) -> Path:
 class Demo:
     """A demo in a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, evaluation: float = 0.0) -> None:
         self.port = free_port()
-        command = [sys.executable, "-m", "monitor", "demo", "--port", str(self.port), *arguments]
+        program = ["-c", SLOWED.format(evaluation)] if evaluation else ["-m", "monitor"]
+        options = ["demo", "--port", str(self.port), *arguments]
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, *program, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | {"TMPDIR": str(folder)},
@@ -81,8 +100,8 @@ class Demo:
 def start(folder: Path) -> Iterator[Any]:
     started: list[Demo] = []
 
-    def _start(*arguments: str) -> Demo:
-        started.append(Demo(folder, *arguments))
+    def _start(*arguments: str, evaluation: float = 0.0) -> Demo:
+        started.append(Demo(folder, *arguments, evaluation=evaluation))
         return started[-1]
 
     yield _start
@@ -101,13 +120,20 @@ def assert_nothing_is_left(demo: Demo, folder: Path) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(2 * SECONDS + 240)
 def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Path) -> None:
-    demo = start("--json", "--seed", "7", "--for", str(SECONDS))
+    demo = start("--json", "--seed", "7")
+    slow = start("--json", "--seed", "7", evaluation=2.0)
     demo.wait_for_port()
+    slow.wait_for_port()
     suspected = _wait_until_suspected(demo)
     _wait_until_paged(demo)
     shown = demo.page()
     found = json.loads(demo.end(signal.SIGINT))
+    _wait_until_paged(slow)
+    slowly = json.loads(slow.end(signal.SIGINT))
 
+    assert slowly["regression"] == found["regression"]
+    assert slowly["one_simulated_day_seconds"] > 8 * 2.0
+    _assert_everything_is_accounted_for(slowly)
     assert suspected == {(REGRESSED_SLICE, "tpr")}
     assert "kiosk" not in _with_numbers(shown)
     assert found["note"] == SYNTHETIC
@@ -163,7 +189,7 @@ def _assert_everything_is_accounted_for(found: dict[str, Any]) -> None:
     assert consumed["unmatched"] == consumed["waiting"] == consumed["thinned"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_at_once_and_nothing_is_left(
     start: Any, folder: Path, number: int
 ) -> None:
@@ -176,6 +202,42 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left(
     assert SYNTHETIC in out
     assert f"http://127.0.0.1:{demo.port}/metrics" in out
     assert_nothing_is_left(demo, folder)
+
+
+@pytest.mark.parametrize("seen", ["the signals", "the folder", "the broker"])
+def test_a_signal_while_it_starts_leaves_nothing(start: Any, folder: Path, seen: str) -> None:
+    demo = start()
+    process = psutil.Process(demo.process.pid)
+    looks: dict[str, Callable[[], object]] = {
+        "the signals": lambda: catches(demo.process.pid, signal.SIGTERM),
+        "the folder": lambda: any(folder.iterdir()),
+        "the broker": process.children,
+    }
+    _wait(looks[seen])
+    demo.children = process.children(recursive=True)
+    assert demo.end(signal.SIGINT) == ""
+    assert_nothing_is_left(demo, folder)
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT, signal.SIGINT]])
+def test_an_evaluation_that_does_not_end_keeps_nothing(
+    start: Any, folder: Path, signals: list[int]
+) -> None:
+    demo = start(evaluation=FOR_EVER)
+    demo.wait_for_port()
+    time.sleep(EARLY)
+    for number in signals[1:]:
+        demo.process.send_signal(number)
+        time.sleep(1.0)
+    demo.end(signals[0])
+    assert_nothing_is_left(demo, folder)
+
+
+def _wait(seen: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_it_ends_by_itself(start: Any, folder: Path) -> None:

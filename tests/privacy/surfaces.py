@@ -548,10 +548,11 @@ _DEMO = (
     ),
     *rows_for(
         Surface.DEMO, Rule.STATE, "when a published state was first seen",
-        "seconds_until_suspected suspected suspected_wrongly",
+        "seconds_until_suspected suspected suspected_wrongly regression.suspected_at",
     ),
     *rows_for(
-        Surface.DEMO, Rule.PAGE, "as the Snapshot tells of them", "seconds_until_paged incidents",
+        Surface.DEMO, Rule.PAGE, "as the Snapshot tells of them",
+        "seconds_until_paged regression.paged_at incidents",
     ),
     *rows_for(
         Surface.DEMO, Rule.PERIOD, "as published", "window.labelled_from window.labelled_to",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from monitor.audit.inputs import Item
 from monitor.clock import SystemClock
-from monitor.commands.options import load_settings, on_stop, settings_option, write_key
+from monitor.commands.options import load_settings, settings_option, write_key
+from monitor.commands.starting import StopSignal, end_now
 from monitor.errors import SlicewatchError
 from monitor.probing.http_router import HttpAccess, HttpRouter, Target
 from monitor.probing.protocol import router_key
@@ -27,7 +27,6 @@ from monitor.probing.rounds import Pace, Retries, Round, Sender
 from monitor.settings import Settings
 
 LARGEST_TOKEN = 4096
-SLICE = 0.1  # seconds until a wait that goes on has seen that it should not
 EXIT_FAILED, EXIT_FRUITLESS = 1, 2
 
 
@@ -146,7 +145,7 @@ def asking(access: HttpAccess, rate: float) -> Iterator[tuple[Sender, Stopper]]:
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote what a router says
     clock, stop = SystemClock(), Stopper()
     router = HttpRouter(access, clock)
-    on_stop(stop.ask)
+    stop.listen()
     try:
         yield Sender(router, Pace(rate, clock.monotonic, stop), Retries()), stop
     finally:
@@ -167,24 +166,14 @@ def _token(path: Path) -> str:
     return text
 
 
-class Stopper:
-    """Stop request set by signals; its handler takes no lock, so that it may run at any point."""
+class Stopper(StopSignal):
+    """Stop request of a round that ends in order; the second Ctrl-C does not wait any more."""
 
-    def __init__(self) -> None:
-        self.asked = False
-
-    def ask(self, number: int, _: object) -> None:
-        """A signal's handler; the second Ctrl-C does not wait any more."""
+    def ask(self, number: int, frame: object) -> None:
+        """Note a signal."""
         if self.asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def wait(self, seconds: float) -> bool:
-        """Let time pass, less of it when asked to end; whether that was asked."""
-        deadline = time.monotonic() + seconds
-        while not self.asked and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, SLICE))
-        return self.asked
+            end_now(number, frame)
+        super().ask(number, frame)
 
 
 def exit_code(done: Round) -> int:

@@ -17,3 +17,10 @@ def program(name: str) -> str:
     found = shutil.which(name, path=folders)
     assert found is not None, f"{name} is not installed; make .venv/.installed-test"
     return found
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return True when a process has a handler of its own for a signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)

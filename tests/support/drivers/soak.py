@@ -15,7 +15,6 @@ import os
 import sqlite3
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -145,9 +144,7 @@ class Soak:
         )
         self.turns = 0
         with patch.object(traffic, "KafkaProducer", lambda **_: Producer(self.broker)):
-            self.traffic = Traffic(
-                self.synthetic, "", TOPICS, self.clock, threading.Event()  # type: ignore[arg-type]
-            )  # fmt: skip
+            self.traffic = Traffic(self.synthetic, "", TOPICS)
 
     def run(self, tell: Callable[[Sample], None]) -> list[Sample]:
         """Live through all hours."""
@@ -170,7 +167,7 @@ class Soak:
     def _live(self) -> None:
         """One step of the world, poll by poll; every poll is flushed, folded and published."""
         self.clock.micros = self.synthetic.now + STEP
-        self.traffic.history(self.clock.micros)
+        self.traffic.live_until(self.clock.micros)
         self.synthetic.truth = Truth()  # the generator's own memory is not judged
         while not self._drained():
             self._turn(2.0)

@@ -1,4 +1,4 @@
-"""A stop signal while the service is still starting: a clean end, whatever it waits for."""
+"""Stop signals, from the start on: a clean end, whatever a command waits for."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from programs import catches
 
-from monitor.commands.starting import StopSignal
+from monitor.commands.starting import STOP_SIGNALS, StopSignal, uninterrupted
 
 pytestmark = pytest.mark.full
 
@@ -68,13 +69,7 @@ def until(seen: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def listens_to_signals(process: subprocess.Popen[str]) -> bool:
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt"))
-    return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", STOP_SIGNALS)
 @pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])
 def test_while_a_broker_does_not_answer(tmp_path: Path, delay: float, number: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as broker:
@@ -90,7 +85,7 @@ def test_while_a_broker_does_not_answer(tmp_path: Path, delay: float, number: in
 @pytest.mark.parametrize("delay", [0.0, 0.2, 0.4, 0.8])
 def test_at_any_moment_from_the_imports_on(tmp_path: Path, delay: float) -> None:
     with starting(tmp_path, command="ingest") as process:
-        until(lambda: listens_to_signals(process))
+        until(lambda: catches(process.pid, signal.SIGTERM))
         time.sleep(delay)
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -110,6 +105,67 @@ def test_while_settings_load(tmp_path: Path) -> None:
             stopped(process)
         finally:
             os.close(writer)
+
+
+@pytest.mark.parametrize("number", STOP_SIGNALS)
+@pytest.mark.parametrize("command", ["backtest", "check"])
+def test_a_command_that_is_stopped_says_so_in_one_line(
+    tmp_path: Path, command: str, number: int
+) -> None:
+    settings = tmp_path / "slicewatch.toml"
+    os.mkfifo(settings)
+    with starting(tmp_path, settings=settings, command=command) as process:
+        writer = os.open(settings, os.O_WRONLY)  # returns when it reads
+        try:
+            process.send_signal(number)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=SECONDS)
+        finally:
+            os.close(writer)
+    assert (process.returncode, out) == (128 + number, "")
+    assert err == "slicewatch: stopped before it was done\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="sees signal handlers in /proc")
+@pytest.mark.parametrize("command", ["backtest", "judge"])
+def test_a_signal_during_the_imports_is_no_failure_of_the_program(
+    tmp_path: Path, command: str
+) -> None:
+    with starting(tmp_path, command=command) as process:
+        until(lambda: catches(process.pid, signal.SIGTERM))
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=SECONDS)
+    assert "Traceback" not in err
+    assert out == ""
+    assert len(err.splitlines()) <= 1
+
+
+def test_what_ignores_hang_ups_still_does() -> None:
+    program = (
+        "import os, signal\n"
+        "from monitor.commands.starting import end_when_stopped\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "end_when_stopped()\n"
+        "os.kill(os.getpid(), signal.SIGHUP)\n"
+        "print('goes on')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "goes on\n"
+
+
+def test_a_file_is_written_whole_although_a_signal_comes() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: came.append(number))
+    try:
+        with uninterrupted():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
+            assert came == []
+        assert came == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("command", ["run", "serve"])
@@ -141,3 +197,15 @@ def test_what_fails_at_the_start_is_raised_and_what_is_made_is_given() -> None:
     assert StopSignal().unless_asked(lambda: 7) == 7
     with pytest.raises(ValueError, match="as it was"):
         StopSignal().unless_asked(fail)
+
+
+def test_the_first_signal_asks_and_the_second_hurries() -> None:
+    stop = StopSignal()
+    assert not stop.wait(0.0)
+    assert stop.unless_asked(lambda: 7) == 7
+    stop.ask(signal.SIGINT, None)
+    assert stop.wait(3600)
+    assert stop.unless_asked(lambda: 7) is None
+    assert stop.unless_hurried(lambda: 7) == 7
+    stop.ask(signal.SIGINT, None)
+    assert stop.unless_hurried(lambda: time.sleep(3600)) is None

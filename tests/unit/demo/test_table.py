@@ -23,10 +23,11 @@ from monitor.demo.view import (
     CommittedTotals,
     DemoView,
     FirstShown,
+    Moment,
     document,
     slice_views,
 )
-from monitor.demo.world import BEGINS, HISTORY, SimulatedClock
+from monitor.demo.world import BEGINS
 from monitor.ports import Shard, ShardStatus, Tallies
 
 URL = "http://127.0.0.1:12345"
@@ -41,7 +42,7 @@ def view() -> DemoView:
     snapshot = history.snapshot()
     slices = slice_views(snapshot, history.synthetic.truth)
     watch = FirstShown()
-    watch.look(slices, 31.25)
+    watch.look(slices, Moment(31.25, history.synthetic.now))
     now = history.synthetic.now
     return DemoView(
         40.0, now, 8640.0, began, snapshot, slices, watch, CommittedTotals(events=1234), 2871.0, URL
@@ -131,7 +132,7 @@ def with_incident(view: DemoView, one: ShownIncident) -> DemoView:
     assert view.snapshot is not None
     table = replace(view.snapshot.contracts[0], incidents=(one,))
     watch = FirstShown(view.watch.first)
-    watch.look([], 44.0, (one,))
+    watch.look([], Moment(44.0, PAGE.since), (one,))
     return replace(view, snapshot=replace(view.snapshot, contracts=(table,)), watch=watch)
 
 
@@ -143,6 +144,7 @@ def test_a_page_is_told_with_its_slice_its_numbers_and_its_stage(view: DemoView)
     assert len(text.splitlines()) <= 24
     found = document(paged, Produced(), 1)
     assert found["seconds_until_paged"] == 44.0
+    assert found["regression"]["paged_at"] == "2026-01-17T00:00:00+00:00"
     assert found["incidents"][0]["slice"] == REGRESSED_SLICE
     assert "PAGE" not in printed(view)
     assert document(view, Produced(), 1)["seconds_until_paged"] is None
@@ -158,7 +160,7 @@ def test_a_page_of_a_hidden_slice_is_told_without_slice_and_numbers(view: DemoVi
 
 
 def test_it_says_when_a_slice_is_suspected_wrongly(view: DemoView) -> None:
-    wrong = replace(view, watch=FirstShown({"channel=chat": 3.0}))
+    wrong = replace(view, watch=FirstShown({"channel=chat": Moment(3.0, BEGINS)}))
     assert "channel=chat suspected although nothing happened to it" in printed(wrong)
 
 
@@ -186,6 +188,8 @@ def test_the_document_holds_what_is_published_and_the_truth(view: DemoView) -> N
     assert found["regression"] == {
         "slice": REGRESSED_SLICE,
         "began": "2026-01-09T12:00:00+00:00",
+        "suspected_at": "2026-01-11T12:00:00+00:00",
+        "paged_at": None,
     }
     assert found["conserved"] is True
     assert found["complete"] is False
@@ -233,17 +237,6 @@ def test_a_live_screen_leaves_the_last_table(view: DemoView) -> None:
 def test_the_screen_fits_where_the_output_goes() -> None:
     assert type(screen_for(silent=True)) is Screen
     assert isinstance(screen_for(silent=False), PlainScreen)  # pytest is no terminal
-
-
-def test_simulated_time_stands_until_it_is_started() -> None:
-    real = [100.0]
-    clock = SimulatedClock(BEGINS + HISTORY, 8640.0, lambda: real[0])
-    real[0] = 200.0
-    assert clock.now() == BEGINS + HISTORY
-    clock.start()
-    real[0] = 210.0
-    assert clock.now() == BEGINS + HISTORY + DAY
-    assert clock.monotonic() == 210.0
 
 
 def test_the_settings_are_those_of_production_but_for_their_pace() -> None:

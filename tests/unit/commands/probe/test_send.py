@@ -21,6 +21,7 @@ from monitor.audit.set_files import read_results, read_set
 from monitor.cli import cli
 from monitor.commands.probe import command as probe
 from monitor.commands.probe.access import Stopper
+from monitor.commands.starting import STOP_SIGNALS
 from monitor.errors import SlicewatchError
 from monitor.probing.protocol import router_key
 from monitor.settings import load
@@ -34,7 +35,7 @@ SECRET = "s3cret"
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
     """The command's handlers are not left to other tests."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -340,8 +341,9 @@ def test_the_first_signal_asks_and_the_second_ctrl_c_ends() -> None:
     assert stop.asked
     assert stop.wait(3600)
     stop.ask(signal.SIGTERM, None)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit) as ended:
         stop.ask(signal.SIGINT, None)
+    assert ended.value.code == 128 + signal.SIGINT
 
 
 def test_the_example_set_is_what_its_script_writes() -> None:

@@ -1,0 +1,109 @@
+"""The demo's time: it goes on once the service has evaluated all that has happened.
+
+It moves in turns. In each one the router decides, reviewers answer, ingest stores that and the
+evaluator evaluates it; only then the next one begins. So every machine tells the same story, and a
+slow one takes longer for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from monitor.core.time import DAY, HOUR, SECOND
+from monitor.demo.traffic import Traffic
+from monitor.demo.world import BEGINS, HISTORY, SimulatedClock
+
+TURN = 3 * HOUR
+TURNS_OF_PACE = 8
+"""Turns over which the pace is measured: one simulated day."""
+POLL_SECONDS = 0.05
+FINISH_SECONDS = 8.0
+"""Seconds that a turn may still take when the demo is to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenes:
+    """What happens in a turn, after its traffic.
+
+    Attributes:
+        stored: says whether ingest has stored all that was produced.
+        evaluate: evaluates all of it.
+        told: takes note of what is shown then.
+    """
+
+    stored: Callable[[], bool]
+    evaluate: Callable[[], None]
+    told: Callable[[], None]
+
+
+class Story:
+    """Lives turn by turn, in a thread of its own.
+
+    Args:
+        clock: simulated time, which nobody else moves.
+        traffic: produces what happens.
+        scenes: the other parts of a turn.
+        speed: simulated seconds a second, at most.
+    """
+
+    def __init__(
+        self, clock: SimulatedClock, traffic: Traffic, scenes: Scenes, speed: float
+    ) -> None:
+        self.failure: BaseException | None = None
+        self._clock = clock
+        self._traffic = traffic
+        self._scenes = scenes
+        self._speed = speed
+        self._turns: deque[tuple[float, int]] = deque(maxlen=TURNS_OF_PACE + 1)
+        self._ending, self._given_up = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._run, name="story", daemon=True)
+
+    @property
+    def speed(self) -> float:
+        """Simulated seconds that passed in a second of late; at first those that should."""
+        if len(self._turns) < 2:  # noqa: PLR2004 a span has two ends
+            return self._speed
+        (began, first), (ended, last) = self._turns[0], self._turns[-1]
+        return (last - first) / SECOND / (ended - began)
+
+    @property
+    def running(self) -> bool:
+        """True until it has ended."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin with the history, day by day, then live on until :meth:`stop`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the turn under way end, or give it up; safe to call twice."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(FINISH_SECONDS)
+        self._given_up.set()
+
+    def _run(self) -> None:
+        try:
+            while self._clock.now() < BEGINS + HISTORY and not self._ending.is_set():
+                self._live_until(self._clock.now() + DAY)
+            while not self._ending.is_set():
+                due = time.monotonic() + TURN / SECOND / self._speed
+                self._turns.append((time.monotonic(), self._clock.now()))
+                self._live_until(self._clock.now() + TURN)
+                self._ending.wait(max(0.0, due - time.monotonic()))
+        except BaseException as error:  # the main thread says it
+            self.failure = error
+
+    def _live_until(self, until: int) -> None:
+        """One turn: whatever is produced in it is stored and evaluated at its end."""
+        self._clock.move(until)
+        self._traffic.live_until(until, self._ending.is_set)
+        while not self._scenes.stored():
+            if self._given_up.wait(POLL_SECONDS):
+                return
+        self._scenes.evaluate()
+        self._scenes.told()
