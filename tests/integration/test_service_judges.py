@@ -65,9 +65,9 @@ def test_a_service_says_that_nobody_reads(
     is_ready, why = ready(service)
     assert not is_ready
     assert why.startswith(SENTENCE)
-    assert value(service, "blind", reason="no_worker") == 1
-    assert value(service, "blind", reason="behind") == 0
-    assert value(service, "blind", reason="decisions_silent") == 0
+    assert value(service, "blind", reason="no_worker", expected="") == 1
+    assert value(service, "blind", reason="behind", expected="") == 0
+    assert value(service, "blind", reason="decisions_silent", expected="") == 0
     turn(service, clock)
     assert told(caplog, "the service is blind") == 1, "said once"
 
@@ -76,7 +76,7 @@ def test_a_service_says_that_nobody_reads(
     assert not ready(service)[0], "it looks every quarter of a minute"
     turn(service, clock)
     assert ready(service) == (True, "ok")
-    assert value(service, "blind", reason="no_worker") == 0
+    assert value(service, "blind", reason="no_worker", expected="") == 0
 
 
 def test_a_service_whose_evaluator_is_behind_says_so_first(
@@ -114,20 +114,20 @@ def test_a_service_says_that_labels_are_silent(
     is_ready, why = ready(service)
     assert not is_ready
     assert why.startswith("hardly any label since ")
-    assert value(service, "blind", reason="labels_silent") == 1
-    assert value(service, "blind", reason="decisions_silent") == 0
+    assert value(service, "blind", reason="labels_silent", expected="") == 1
+    assert value(service, "blind", reason="decisions_silent", expected="") == 0
     assert told(caplog, "the service is blind: hardly any label since") == 1
 
     came(service, 0)
     turn(service, clock)
     assert ready(service) == (True, "ok")
-    assert value(service, "blind", reason="labels_silent") == 0
+    assert value(service, "blind", reason="labels_silent", expected="") == 0
 
 
 def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualClock) -> None:
     turn(service, clock)
     assert ready(service) == (True, "ok")
-    assert value(service, "blind", reason="no_worker") == 0
+    assert value(service, "blind", reason="no_worker", expected="") == 0
 
 
 def test_a_service_that_reads_history_is_never_blind(tmp_path: Path, clock: ManualClock) -> None:
