@@ -3,6 +3,8 @@
 A monitor that counts nothing looks as calm as one that finds nothing. What is judged here is
 reported by the readiness probe, by ``slicewatch db status`` and by an alert that is never muted.
 
+Whether decisions are missing is for :mod:`monitor.core.expected_arrivals` to say.
+
 Have labels fallen silent? Labels come when reviewers work. Nights and weekends bring none, and a
 day's labels may come in a single hour: so a silence is measured by what the same hours brought a
 week before, and no service has a usual pace before it has a week behind it.
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
 
-from monitor.core.expected_arrivals import MissingDecisions
+from monitor.core.expected_arrivals import HARDLY_ANY, MissingDecisions, begun
 from monitor.core.time import MINUTE, SECOND, to_datetime
 
 WORKER_SILENT = 60 * SECOND
@@ -34,9 +36,6 @@ WEEKS = 4
 """Weeks before that a usual pace is taken from."""
 KEPT_WEEKS = WEEKS + 1
 """What has to be known before the last label: a week that is known in part says nothing."""
-HARDLY_ANY = 0.01
-"""A share that counts as none: of all, where a trial or a straggler came before there was a pace;
-of a day's labels, where some still come although reviewers are silent."""
 LABELS_MISSED = 100
 """Labels that should have come. With fewer expected, one reviewer's day off may be all there is."""
 
@@ -267,20 +266,10 @@ def _last(came: Mapping[int, int]) -> int | None:
 
 def _weeks_before(came: Mapping[int, int], first: int) -> list[list[int]]:
     """Labels of the 168 hours from ``first`` on, in each earlier week that is wholly known."""
-    begun = _begun(came)
+    first_known = begun(came)
     starts = (first - back * WEEK_HOURS for back in range(1, WEEKS + 1))
     return [
         [came.get(hour, 0) for hour in range(start, start + WEEK_HOURS)]
         for start in starts
-        if start >= begun
+        if start >= first_known
     ]
-
-
-def _begun(came: Mapping[int, int]) -> int:
-    """The first hour before which hardly any came."""
-    most, before = HARDLY_ANY * sum(came.values()), 0
-    for hour in sorted(came):
-        before += came[hour]
-        if before > most:
-            return hour
-    return max(came)

@@ -29,7 +29,7 @@ DAYS = 6
 KEPT = (WEEKS + 1) * WEEK
 """How long before the last decision arrivals must be known."""
 HARDLY_ANY = 0.01
-"""Share of all arrivals that counts as none: a trial, or a straggler, before the service began."""
+"""Share that counts as none: a trial before the service began, or a straggler in a silence."""
 STEADY_GAP = 25 * MINUTE // SLOT
 """A router that pauses no longer than this is steady."""
 STEADY_SILENCE = 50 * MINUTE // SLOT
@@ -100,21 +100,25 @@ def missing_decisions(
         unseen: times about which a silence says nothing.
     """
     present = now // SLOT
-    came = sorted(slot for slot, number in arrivals.items() if number > 0 and slot <= present)
-    if not came or present - came[-1] < STEADY_SILENCE:
+    came = {slot: number for slot, number in arrivals.items() if number > 0 and slot <= present}
+    if not came or present - max(came) < STEADY_SILENCE:
         return None
-    begun = _begun(arrivals, came)
-    return _Silence(came[bisect_left(came, begun) :], present, unseen).judge()
+    first = begun(came)
+    return _Silence(sorted(slot for slot in came if slot >= first), present, unseen).judge()
 
 
-def _begun(arrivals: Mapping[int, int], came: Sequence[int]) -> int:
-    """The first slot before which hardly any decision came."""
-    most, before = HARDLY_ANY * sum(arrivals[slot] for slot in came), 0
-    for slot in came:
-        before += arrivals[slot]
+def begun(came: Mapping[int, int]) -> int:
+    """The first time before which hardly any of all that came had come.
+
+    Args:
+        came: numbers above 0 by the time they came at.
+    """
+    most, before = HARDLY_ANY * sum(came.values()), 0
+    for at in sorted(came):
+        before += came[at]
         if before > most:
-            return slot
-    return came[-1]
+            return at
+    return max(came)
 
 
 class _Silence:

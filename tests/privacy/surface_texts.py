@@ -574,6 +574,9 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     "monitor.reports.as_pdf": {
         Argument.WORD: ("_MISSING",),
     },
+    "monitor.core.quiet_times": {
+        Argument.TYPED: ("text",),
+    },
     "monitor.core.time": {
         Argument.TYPED: ("name",),
     },
