@@ -36,8 +36,10 @@ class Store(Protocol):
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
         """Keep why a shard of ours is not read."""
 
-    def beat(self, epochs: Mapping[Shard, int], *, storing: bool = True) -> None:
-        """Say that the owner of these shards is there, under these claims, and can store."""
+    def beat(
+        self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
+    ) -> None:
+        """Say that the owner of these shards is there, whether it can store, and what waits."""
 
     def start(self, claim: Claim, offset: int) -> None:
         """Store a first position."""

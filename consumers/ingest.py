@@ -215,6 +215,8 @@ class Ingest:
             state.see_end(self.source.high_water(state.shard))
         for state in states:
             state.position = self.source.position(state.shard)
+            if state.caught_up:
+                state.attended = self._clock.now()
         while not self._ends.empty():
             ends = self._ends.get()
             self._progress_of.set_end_offsets(self.states, ends, now)

@@ -131,6 +131,7 @@ class Reconciler:
         self._next_topics = now + TOPICS_SECONDS
         self._next_versions = now
         self._reached: dict[Shard, int | None] = {}
+        self._positions: dict[Shard, int] = {}
 
     def reconcile_peers(self, statuses: Sequence[ShardStatus] | None = None) -> None:
         """Take in how far other workers are, at once when what is ours has changed.
@@ -178,7 +179,7 @@ class Reconciler:
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
         with suppress(StoreError):  # the flush that fails reports it
-            self._store.beat(self._own.epochs, storing=storing)
+            self._store.beat(self._own.epochs, storing=storing, waiting=self._waiting(paused))
         statuses = self._store.statuses()
         self._require_in_use(statuses)
         self._own.review(statuses)
@@ -194,6 +195,20 @@ class Reconciler:
         ]
         self._judge_aside(wall)
         return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
+
+    def _waiting(self, paused: Collection[Shard]) -> dict[Shard, bool]:
+        """Shards that are not read to their end; True: some was read since this last looked.
+
+        What is held back on purpose waits for another shard, and does not stand still.
+        """
+        before, self._positions = self._positions, {}
+        waiting = {}
+        for shard, state in self._own.states.items():
+            self._positions[shard] = state.next_offset
+            if not state.caught_up:
+                moved = before.get(shard, state.next_offset) != state.next_offset
+                waiting[shard] = moved or shard in paused
+        return waiting
 
     def _require_in_use(self, statuses: Iterable[ShardStatus]) -> None:
         """No claim need ever say so: a worker that lost its shards to the others makes none."""

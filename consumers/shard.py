@@ -24,6 +24,7 @@ from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.clusters import Repetition
 from monitor.core.counts.labels import LabelColumns
+from monitor.core.expected_arrivals import KEPT
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.ports import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 _ROUTE_NAMES = tuple(route.name.lower() for route in Route)
 _NONE = np.empty(0, np.int64)
+MILLISECOND = 1000
 
 
 def _chosen(texts: list[str], rows: Int64s) -> list[str]:
@@ -113,6 +115,7 @@ class ShardState:
         quiet: nothing has come since it was last asked for what waits (clock ``history``).
         ahead: how far its events were ahead of the wall clock lately.
         aside_at: event time of the first event that waits; None when none does.
+        attended: when all that the broker held was last known to be read, by the wall clock.
         repetition: decisions of today that are compared with each other.
     """
 
@@ -136,6 +139,7 @@ class ShardState:
     filter: DuplicateFilter | None = None
     buffered: int = 0
     aside_at: int | None = None
+    attended: int | None = None
     ahead: Ahead = field(default_factory=Ahead)
     repetition: RepetitionBlock = field(default_factory=RepetitionBlock)
     _aside: RecordBatch | None = None
@@ -147,6 +151,7 @@ class ShardState:
     _probes: list[ProbeDecision] = field(default_factory=list)
     _repeated: list[Repetition] = field(default_factory=list)
     _results: list[BiasScore] = field(default_factory=list)
+    _arrivals: Counter[int] = field(default_factory=Counter)
     _noticed: FlushNotices = field(default_factory=FlushNotices)
 
     @classmethod
@@ -276,6 +281,7 @@ class ShardState:
         good, running = self._admit(read, dead_letters, now, looked)
         if isinstance(read, DecodedDecisions):
             self._add_decisions(read, good, running)
+            self._note_arrivals(read.timestamps[good], now)
         else:
             self._add_labels(read, good)
         self.buffered += self.tallies.events - before
@@ -348,6 +354,21 @@ class ShardState:
         self._compare(read, rows[fresh], counted.units)
         if read.probes:
             self._add_probes(read, rows[fresh])
+
+    def _note_arrivals(self, timestamps_ms: Int64s, now: int) -> None:
+        """Count decisions by the slot in which they came to the broker.
+
+        What is timestamped before the shard was last read to its end has come since, by a
+        producer whose clock is slow. Before the weeks that are looked at, nothing is counted.
+        """
+        if not self.codecs.clock.live:
+            return
+        at = timestamps_ms * MILLISECOND
+        attended = self.attended or 0
+        arrived = np.where((at < attended) | (at < 0) | (at > now), now, at)
+        slots = arrived[arrived > now - KEPT] // Grain.MINUTES5
+        for slot, number in zip(*np.unique(slots, return_counts=True), strict=True):
+            self._arrivals[int(slot)] += int(number)
 
     def _compare(self, read: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
         """Look for repetitions among production decisions that name no unit."""
@@ -482,6 +503,7 @@ class ShardState:
             probes=self._probes,
             repetition=self._repeated,
             results=self._results,
+            arrivals=self._arrivals,
             flushes=self._flushes,
         )
 
@@ -493,7 +515,7 @@ class ShardState:
         self.tallies, self.stored = deepcopy(tallies), tallies
         self._decisions, self._labels, self._dead_letters = [], [], []
         self._other_ids, self._probes, self._repeated = {}, [], []
-        self._results = []
+        self._results, self._arrivals = [], Counter()
         self.buffered = 0
         noticed, self._noticed = self._noticed, FlushNotices()
         return noticed

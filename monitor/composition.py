@@ -34,6 +34,7 @@ from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.side_by_side import version_groups
+from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.backtest import BacktestPolicy
@@ -500,7 +501,15 @@ def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
     """
     stream = settings.stream
     topics = stream.decisions_topic, stream.labels_topic
-    return HealthPolicy(stream.clock == "live", stream.lateness, topics, pace)
+    return HealthPolicy(
+        live=stream.clock == "live",
+        lateness=stream.lateness,
+        topics=topics,
+        pace=pace,
+        expects_decisions=stream.expect_decisions,
+        quiet=[QuietTime.named(text) for text in stream.quiet],
+        zone=settings.alerting.timezone,
+    )
 
 
 def build_servers(

@@ -353,8 +353,9 @@ class ShardFlush:
     the key of the other side: there their decision may lie. ``probes`` are the decisions of
     declared probe sets among ``decisions``, one by one: they are few. ``repetition`` is what was
     found of days that have ended with ``decisions``, ``results`` are of bias evaluations, among
-    ``labels``. ``flushes`` is how many flushes came before,
-    by which one that moves no offset is not stored twice; None: not known.
+    ``labels``. ``arrivals`` are decisions by the slot of five minutes since 1970 in which they came
+    to the broker. ``flushes`` is how many flushes came before, by which one that moves no offset is
+    not stored twice; None: not known.
     """
 
     shard: Shard
@@ -372,6 +373,7 @@ class ShardFlush:
     probes: Sequence[ProbeDecision] = ()
     repetition: Sequence[Repetition] = ()
     results: Sequence[BiasScore] = ()
+    arrivals: Mapping[int, int] = field(default_factory=dict)
     flushes: int | None = None
 
 

@@ -345,15 +345,14 @@ class Service:
         if now < self._next_judged:
             return
         self._next_judged = now + JUDGE_SECONDS
-        behind = self.ingest is not None and self.ingest.health.behind
-        found = read_blindness(
-            self.engine, self._health_policy, self._clock.now(), ingest_behind=behind
-        )
+        found = read_blindness(self.engine, self._health_policy, self._clock.now())
         for reason in found:
-            if reason not in self._blind:
+            if reason not in self._blind and reason.blinds:
                 log.error("the service is blind: %s", reason.text)
+            elif reason not in self._blind:
+                log.warning("decisions are late: %s", reason.text)
         self._blind = found
-        self.metrics.set_blind({reason.why for reason in found})
+        self.metrics.set_blind(found)
 
     def _show_bias_scores(self) -> None:
         """Show the newest results of the declared dimensions, whoever read them."""
@@ -367,7 +366,10 @@ class Service:
 
     def _blind_texts(self) -> list[str]:
         """Reasons why nothing new can be seen; the evaluator first, since it judges all else."""
-        return [*self._evaluator_behind(), *(reason.text for reason in self._blind)]
+        return [
+            *self._evaluator_behind(),
+            *(reason.text for reason in self._blind if reason.blinds),
+        ]
 
     def _evaluator_behind(self) -> Iterator[str]:
         idle = self._clock.monotonic() - self._evaluated

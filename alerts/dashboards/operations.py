@@ -45,8 +45,8 @@ _BLIND = flag(
     "blind",
     "Blind: the service does not see what the router does",
     "By reason: nobody reads a partition (no_worker), what is read cannot be stored (not_stored),"
-    " one partition holds all windows back (behind), no decisions come (decisions_silent), or"
-    " hardly any labels (labels_silent).",
+    " decisions wait unread (not_read), one partition holds all windows back (behind), no decisions"
+    " come (decisions_late, then decisions_silent), or hardly any labels (labels_silent).",
     Query(newest(catalogue.BLIND, ["reason"]), "{{reason}}"),
     height=8,
 )

@@ -36,7 +36,7 @@ from alerts.exposition.shard_metrics import (
     add_sums,
 )
 from monitor.core.bias_scores import CurrentScore
-from monitor.core.blindness import Blind
+from monitor.core.blindness import Blind, Reason
 from monitor.core.privacy.bands import SHOWN_STEP, Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 from monitor.ports import ConsumerState, Shard, Tallies
@@ -366,11 +366,13 @@ class ServiceMetrics:
             self._set(catalogue.EVALUATED, at / SECOND)
             self._set(catalogue.EVALUATION_SECONDS, seconds)
 
-    def set_blind(self, reasons: Collection[Blind]) -> None:
+    def set_blind(self, reasons: Collection[Reason]) -> None:
         """Set the reasons why the whole service is blind; empty when it is not."""
+        expected = {reason.why: reason.expected for reason in reasons}
         with self._lock:
-            for possible in Blind:
-                self._set(catalogue.BLIND, float(possible in reasons), possible.value)
+            self._values.pop(catalogue.BLIND, None)
+            for why in Blind:
+                self._set(catalogue.BLIND, float(why in expected), why.value, expected.get(why, ""))
 
     def set_report(self, newest: tuple[str, int] | None) -> None:
         """Set the newest week that was released and when it first was (microseconds), if any."""

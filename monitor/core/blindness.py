@@ -3,6 +3,8 @@
 A monitor that counts nothing looks as calm as one that finds nothing. What is judged here is
 reported by the readiness probe, by ``slicewatch db status`` and by an alert that is never muted.
 
+Whether decisions are missing is for :mod:`monitor.core.expected_arrivals` to say.
+
 Have labels fallen silent? Labels come when reviewers work. Nights and weekends bring none, and a
 day's labels may come in a single hour: so a silence is measured by what the same hours brought a
 week before, and no service has a usual pace before it has a week behind it.
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
 
+from monitor.core.expected_arrivals import HARDLY_ANY, MissingDecisions, begun
 from monitor.core.time import MINUTE, SECOND, to_datetime
 
 WORKER_SILENT = 60 * SECOND
@@ -24,11 +27,8 @@ UNSTORED = 60 * SECOND
 """A database that restarts is back by then."""
 BEHIND = 15 * MINUTE
 """How far a partition may be behind the others, beyond the lateness."""
-SILENT = 30 * MINUTE
-"""Shorter silences are never reported, however busy the router usually is."""
-MISSED = 20.0
-"""Decisions that should have come. With this many expected, none at all comes by chance in two of
-a thousand million silences (Poisson: exp(-20) = 2e-9)."""
+UNREAD = 3 * MINUTE
+"""A broker that restarts, or a partition that moves to another worker, is back by then."""
 NAMED = 3
 
 DAY_HOURS, WEEK_HOURS, WEEK_DAYS = 24, 168, 7
@@ -36,9 +36,6 @@ WEEKS = 4
 """Weeks before that a usual pace is taken from."""
 KEPT_WEEKS = WEEKS + 1
 """What has to be known before the last label: a week that is known in part says nothing."""
-HARDLY_ANY = 0.01
-"""A share that counts as none: of all, where a trial or a straggler came before there was a pace;
-of a day's labels, where some still come although reviewers are silent."""
 LABELS_MISSED = 100
 """Labels that should have come. With fewer expected, one reviewer's day off may be all there is."""
 
@@ -48,17 +45,31 @@ class Blind(enum.StrEnum):
 
     NO_WORKER = "no_worker"  # partitions that no process reads
     NOT_STORED = "not_stored"  # a process reads, and cannot store what it reads
+    NOT_READ = "not_read"  # decisions wait in the broker, and a worker reads none of them
     BEHIND = "behind"  # a partition holds all windows back
-    DECISIONS_SILENT = "decisions_silent"  # the router sends nothing, against its usual pace
-    LABELS_SILENT = "labels_silent"  # reviewers' labels do not come, likewise
+    DECISIONS_SILENT = "decisions_silent"  # decisions should have come long ago
+    DECISIONS_LATE = "decisions_late"  # decisions should have come by now: a ticket, no blindness
+    LABELS_SILENT = "labels_silent"  # reviewers' labels do not come, against their usual pace
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason, and a sentence for people: no slice, no count."""
+    """One reason, and a sentence for people: no slice, no count.
+
+    Attributes:
+        why: the reason.
+        text: the sentence.
+        expected: what was expected when, of decisions that do not come; the same while none come.
+    """
 
     why: Blind
     text: str
+    expected: str = ""
+
+    @property
+    def blinds(self) -> bool:
+        """True unless it is a mere ticket."""
+        return self.why is not Blind.DECISIONS_LATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,7 @@ class ReadShard:
         watermark: event time it is complete to; None before the first.
         awaited: the watermark of its topic waits for it.
         unstored: microseconds since its worker could not store what it reads; None: it can.
+        unread: microseconds since its worker read anything of what waits; None: nothing waits.
     """
 
     name: str
@@ -82,6 +94,13 @@ class ReadShard:
     watermark: int | None
     awaited: bool
     unstored: int | None = None
+    unread: int | None = None
+
+    @property
+    def read_to_end(self) -> bool:
+        """True when its worker is there, and nothing waits to be read."""
+        present = self.seen is not None and self.seen <= WORKER_SILENT
+        return present and self.unstored is None and self.unread is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +111,17 @@ class Facts:
         now: wall clock (microseconds).
         lateness: how far watermarks are behind the newest event (microseconds).
         shards: every partition that must be read.
-        missed: decisions that the usual pace would have brought since the newest one; None where
-            nothing is known of the pace.
+        missing: decisions that should have come to the broker by now; None: none should have.
         labels_silent_since: beginning of the hour in which labels last came (microseconds), if
             labels have been silent for too long since; None: they have not.
-        ingest_behind: a worker is known not to have read all that there is.
         pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
     """
 
     now: int
     lateness: int
     shards: Sequence[ReadShard]
-    missed: float | None = None
+    missing: MissingDecisions | None = None
     labels_silent_since: int | None = None
-    ingest_behind: bool = False
     pace: float = 1.0
 
     @property
@@ -113,6 +129,10 @@ class Facts:
         """Event time of the newest decision."""
         times = [s.newest for s in self.shards if s.decisions and s.newest is not None]
         return max(times, default=None)
+
+    def read_to_end(self, *, decisions: bool) -> bool:
+        """Whether nothing waits in the broker of decisions, or of labels."""
+        return all(s.read_to_end for s in self.shards if s.decisions == decisions)
 
 
 def blindness(facts: Facts) -> list[Reason]:
@@ -124,8 +144,8 @@ def blindness(facts: Facts) -> list[Reason]:
         ['no_worker']
     """
     return [
-        *(*_no_worker(facts), *_not_stored(facts), *_behind(facts)),
-        *(*_decisions_silent(facts), *_labels_silent(facts)),
+        *(*_no_worker(facts), *_not_stored(facts), *_not_read(facts), *_behind(facts)),
+        *(*_missing_decisions(facts), *_labels_silent(facts)),
     ]
 
 
@@ -148,6 +168,17 @@ def _not_stored(facts: Facts) -> Iterator[Reason]:
         )
 
 
+def _not_read(facts: Facts) -> Iterator[Reason]:
+    waits = [s.name for s in facts.shards if s.decisions and (s.unread or 0) > UNREAD]
+    if waits:
+        yield Reason(
+            Blind.NOT_READ,
+            f"decisions of {_named(waits)} wait in the broker and none has been read for"
+            f" {UNREAD // MINUTE} minutes: look at the log of slicewatch ingest, and whether it"
+            " reaches the broker",
+        )
+
+
 def _behind(facts: Facts) -> Iterator[Reason]:
     newest = facts.newest
     if newest is None:
@@ -167,17 +198,14 @@ def _behind(facts: Facts) -> Iterator[Reason]:
         )
 
 
-def _decisions_silent(facts: Facts) -> Iterator[Reason]:
-    newest = facts.newest
-    if newest is None or facts.missed is None or facts.now - newest < SILENT * facts.pace:
-        return
-    if facts.missed >= MISSED:
-        yield Reason(
-            Blind.DECISIONS_SILENT,
-            f"no decision since {to_datetime(newest - newest % (5 * MINUTE)):%Y-%m-%d %H:%M}Z was"
-            " counted, although many usually come at this time of the week:"
-            f" {_silent(facts, 'the router, or what sends its decisions,')}",
-        )
+def _missing_decisions(facts: Facts) -> Iterator[Reason]:
+    """What the topic lacks. While decisions wait to be read, it says nothing of the router."""
+    missing = facts.missing
+    if missing is not None and facts.read_to_end(decisions=True):
+        why = Blind.DECISIONS_SILENT if missing.pages else Blind.DECISIONS_LATE
+        sender = "look at the router, and at what sends its decisions to Kafka"
+        text = f"{missing.text}. All that came was read: {sender}"
+        yield Reason(why, text, missing.text)
 
 
 def _labels_silent(facts: Facts) -> Iterator[Reason]:
@@ -186,24 +214,14 @@ def _labels_silent(facts: Facts) -> Iterator[Reason]:
         yield Reason(
             Blind.LABELS_SILENT,
             f"hardly any label since {to_datetime(since):%Y-%m-%d %H:%M}Z was counted, although a"
-            " day's labels or more usually come in that time:"
-            f" {_silent(facts, _LABELS_SENDER)}",
+            f" day's labels or more usually come in that time: {_where_labels_are(facts)}",
         )
 
 
-_LABELS_SENDER = "what sends the reviewers' labels"
-
-
-def _silent(facts: Facts, sender: str) -> str:
-    """Part that is behind, and where to look first.
-
-    The store does not know what is still in the broker: without a word of a worker a silence has
-    two possible causes.
-    """
-    if facts.ingest_behind:
-        return "ingest is behind, look first at its log and at slicewatch_consumer_lag_messages"
-    lag = "look first at slicewatch_consumer_lag_messages: above 0, ingest is behind, and at 0,"
-    return f"{lag} {sender} is silent"
+def _where_labels_are(facts: Facts) -> str:
+    if facts.read_to_end(decisions=False):
+        return "look at what sends the reviewers' labels"
+    return "labels wait to be read, look first at the log of slicewatch ingest"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -248,20 +266,10 @@ def _last(came: Mapping[int, int]) -> int | None:
 
 def _weeks_before(came: Mapping[int, int], first: int) -> list[list[int]]:
     """Labels of the 168 hours from ``first`` on, in each earlier week that is wholly known."""
-    begun = _begun(came)
+    first_known = begun(came)
     starts = (first - back * WEEK_HOURS for back in range(1, WEEKS + 1))
     return [
         [came.get(hour, 0) for hour in range(start, start + WEEK_HOURS)]
         for start in starts
-        if start >= begun
+        if start >= first_known
     ]
-
-
-def _begun(came: Mapping[int, int]) -> int:
-    """The first hour before which hardly any came."""
-    most, before = HARDLY_ANY * sum(came.values()), 0
-    for hour in sorted(came):
-        before += came[hour]
-        if before > most:
-            return hour
-    return max(came)

@@ -16,6 +16,7 @@ from ipaddress import ip_address
 from itertools import pairwise
 
 from monitor.core.counts.cells import MAX_BANDS, MAX_RATES
+from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, WINDOWS, whole_hours
 from monitor.settings.kinds import Duration, Secret, Url, duration_text
 from monitor.settings.paths import NO_FILE, SQLITE
@@ -74,6 +75,7 @@ def check_sections(settings: Settings) -> None:
     stream, problems = settings.stream, Problems()
     checks: tuple[Callable[[], None], ...] = (
         lambda: _check_topics(stream),
+        lambda: _check_quiet(stream),
         lambda: _check_database(settings.store.url),
         lambda: _check_start(stream),
         lambda: _check_bands(stream.score_bands),
@@ -199,6 +201,15 @@ def _check_database_address(rest: str) -> None:
     if not _DATABASE_ADDRESS.match(address):
         fix = "write @ in a password as %40, and several hosts as ?host=A:5432&host=B:5432"
         raise problem("store.url", f"has no HOST or HOST:PORT where it belongs; {fix}")
+
+
+def _check_quiet(stream: StreamSettings) -> None:
+    for text in stream.quiet:
+        try:
+            QuietTime.named(text)
+        except ValueError:
+            fix = "write dates that exist, the earlier one first, as 2026-12-24..2026-12-26"
+            raise problem("stream.quiet", f"{shown(text)} is no quiet time; {fix}") from None
 
 
 def _check_start(stream: StreamSettings) -> None:

@@ -21,6 +21,7 @@ from unicodedata import combining, normalize
 
 from msgspec import Meta
 
+from monitor.core.quiet_times import QUIET_TIME
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 
 MASK = "********"
@@ -222,6 +223,14 @@ ClockTime = Annotated[
     Meta(
         pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)\Z",
         description='a time of day such as "09:00"',
+    ),
+]
+Quiet = Annotated[
+    str,
+    Meta(
+        pattern=QUIET_TIME,
+        description='a quiet time such as "sunday", "daily 22:00-06:00" or'
+        ' "2026-12-24..2026-12-26 12:00-24:00"',
     ),
 ]
 TimeZone = Annotated[

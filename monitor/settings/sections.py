@@ -44,6 +44,7 @@ from monitor.settings.kinds import (
     Place,
     Points,
     Port,
+    Quiet,
     Ratio,
     Score,
     Secret,
@@ -133,6 +134,8 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
     score_bands: tuple[Score, ...] = DEFAULT_SCORE_BANDS
     audit_rates: tuple[AuditRate, ...] = DEFAULT_AUDIT_RATES
     unknown_fields: Literal["ignore", "reject"] = "ignore"
+    expect_decisions: bool = True
+    quiet: tuple[Quiet, ...] = ()
     security: Security = field(default_factory=Security)
     schema_registry: SchemaRegistrySettings = field(default_factory=SchemaRegistrySettings)
 

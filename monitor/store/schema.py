@@ -95,6 +95,7 @@ ownership = Table(
     Column("flushes", BigInteger, nullable=False, server_default="0"),  # a fence of its own
     Column("seen_at", BigInteger),  # by the database's clock: its worker was there
     Column("unstored_since", BigInteger),  # likewise: it could not store what it reads
+    Column("unread_since", BigInteger),  # likewise: it has read nothing of what waits for it
     Column("retired_at", BigInteger),  # its topic is not in the settings any more
     comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
 )
@@ -212,6 +213,20 @@ label_arrival = Table(
     Column("n", BigInteger, nullable=False),
     sqlite_with_rowid=False,
     comment="How many labels came in each hour of the database's clock: their usual pace.",
+)
+
+SLOT_COLUMNS = tuple(f"m{minute:02}" for minute in range(0, 60, 5))
+"""Decisions of the twelve slots of an hour, by the minute in which they begin."""
+
+decision_arrival = Table(
+    "decision_arrival",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    *_ids("hour"),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    *_columns(Integer, *SLOT_COLUMNS),
+    sqlite_with_rowid=False,
+    comment="How many decisions came to the broker in every five minutes of an hour.",
 )
 
 dead_letter = Table(

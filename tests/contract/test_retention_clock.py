@@ -75,6 +75,7 @@ CLOCKS = {
     "delta": Clock("arrived", HORIZON + MINUTE, lambda minute: int(minute) * MINUTE),
     "dead_letter": Clock("seen_at", 7 * DAY),
     "label_arrival": Clock("hour", 35 * DAY + HOUR, hours),
+    "decision_arrival": Clock("hour", 35 * DAY + HOUR, hours),
     "held_back": Clock("pane", BLOCKS + HOUR, hours),
     "cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
     "route_cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
@@ -160,6 +161,7 @@ def fill(engine: sa.Engine) -> None:
             for table in ("pending", "label_state", "double_label"):
                 insert(connection, table, hour=hour, id=number)
             insert(connection, "label_arrival", **at(LABELS), hour=hour)
+            insert(connection, "decision_arrival", **at(DECISIONS), hour=hour)
             insert(connection, "waiting_label", **at(LABELS), hour=hour, id=number, ts=moment)
             for shard in (DECISIONS, SILENT):
                 insert(connection, "delta", **at(shard), seq=number + 1, arrived=minute)

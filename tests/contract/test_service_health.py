@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 from emptied import KINDS, emptied, made
 from pipeline import ManualClock
 
-from monitor.core.blindness import LABELS_MISSED, MISSED, Blind
+from monitor.core.blindness import LABELS_MISSED, Blind
 from monitor.core.counts.labels import LabelColumns
+from monitor.core.expected_arrivals import SLOT
+from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of, to_datetime
 from monitor.errors import FencedError
 from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
 from monitor.store import database as db
+from monitor.store.ingest.decision_arrivals import newest_arrival, read_arrivals
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.ingest.label_arrivals import KEPT_HOURS
-from monitor.store.schema import counts, label_arrival, ownership
+from monitor.store.schema import label_arrival, ownership, resumption
 from monitor.store.upkeep import retention
 from monitor.store.upkeep.retention_guard import RetentionPolicy
-from monitor.store.upkeep.service_health import HealthPolicy, missed_since, read_blindness
+from monitor.store.upkeep.service_health import HealthPolicy, read_blindness
 
 NOW = 3_000 * 168 * HOUR + 60 * HOUR
 """On the hour, and of no special one."""
-HERE = pane_of(NOW, Grain.HOUR)
-WEEK = 168
 POLICY = HealthPolicy(live=True, lateness=10 * MINUTE, topics=("d", "l"))
 D0, D1, L0, L1 = Shard("d", 0), Shard("d", 1), Shard("l", 0), Shard("l", 1)
 LONG_AGO = 1
@@ -43,141 +44,6 @@ def database(
 @pytest.fixture
 def engine(database: sa.Engine) -> sa.Engine:
     return emptied(database)
-
-
-def count(engine: sa.Engine, hours: Mapping[int, int], grain: Grain = Grain.HOUR) -> None:
-    """Store so many decisions in hours, each in two cells."""
-    with db.writing(engine) as connection:
-        for hour, number in hours.items():
-            for cell, n in ((1, number // 2), (2, number - number // 2)):
-                row: dict[str, Any] = {c.name: 0 for c in counts.columns}
-                row |= {"grain": int(grain), "pane": hour, "cell": cell, "n": n}
-                connection.execute(sa.insert(counts).values(row))
-
-
-def missed(engine: sa.Engine, newest: int, now: int = NOW) -> float | None:
-    with db.reading(engine) as connection:
-        return missed_since(connection, newest, now)
-
-
-def weeks(hour: int, *numbers: int) -> dict[int, int]:
-    """The same hour one, two, ... weeks before."""
-    return {hour - WEEK * (back + 1): n for back, n in enumerate(numbers)}
-
-
-# The usual pace
-
-
-def test_of_an_empty_store_nothing_is_known(engine: sa.Engine) -> None:
-    assert missed(engine, NOW - HOUR) is None
-
-
-def test_other_grains_say_nothing_of_hours(engine: sa.Engine) -> None:
-    count(engine, {LONG_AGO: 5}, Grain.DAY)
-    assert missed(engine, NOW - HOUR) is None
-
-
-@pytest.mark.parametrize(
-    ("numbers", "usual"),
-    [
-        ((100, 100, 100, 100), 100.0),
-        ((0, 100, 120, 90), 95.0),  # one outage, one feast
-        ((0, 0, 120, 90), 45.0),
-        ((0, 0, 0, 90), 0.0),
-        ((5000, 100, 110, 100), 105.0),
-    ],
-)
-def test_an_hour_is_usually_as_in_the_median_of_four_weeks(
-    engine: sa.Engine, numbers: tuple[int, ...], usual: float
-) -> None:
-    count(engine, {LONG_AGO: 1, **weeks(HERE - 1, *numbers)})
-    assert missed(engine, NOW - HOUR) == usual
-
-
-def test_a_fifth_week_and_the_day_before_are_not_asked(engine: sa.Engine) -> None:
-    hours = {LONG_AGO: 1, **weeks(HERE - 1, 10, 10, 10, 10, 9_000), HERE - 1 - 24: 9_000}
-    count(engine, hours)
-    assert missed(engine, NOW - HOUR) == 10.0
-
-
-def test_weeks_before_the_store_began_are_not_known(engine: sa.Engine) -> None:
-    """The hour it began in was counted in part."""
-    begun = HERE - 1 - 2 * WEEK
-    count(engine, {begun - 1: 1, **weeks(HERE - 1, 30, 50)})
-    assert missed(engine, NOW - HOUR) == 40.0
-
-
-def test_the_first_hour_is_no_measure(engine: sa.Engine) -> None:
-    count(engine, {HERE - 1 - 2 * WEEK: 50, HERE - 1 - WEEK: 30})
-    assert missed(engine, NOW - HOUR) == 30.0
-
-
-def test_in_the_first_week_it_is_the_day_before(engine: sa.Engine) -> None:
-    count(engine, {HERE - 1 - 72: 9_000, HERE - 1 - 24: 25})
-    assert missed(engine, NOW - HOUR) == 25.0
-
-
-def test_on_the_first_day_nothing_is_known(engine: sa.Engine) -> None:
-    count(engine, {HERE - 1 - 20: 9_000, HERE - 2: 9_000})
-    assert missed(engine, NOW - HOUR) is None
-
-
-def test_hours_that_are_not_known_add_nothing(engine: sa.Engine) -> None:
-    """The day before began in the middle of what is missing."""
-    count(engine, {HERE - 3 - 24: 9_000, HERE - 2 - 24: 7, HERE - 1 - 24: 8})
-    assert missed(engine, NOW - 3 * HOUR) == 15.0
-
-
-def test_a_quiet_night_is_usual(engine: sa.Engine) -> None:
-    """Nothing came in these hours in any week: nothing is missed, and that is known."""
-    count(engine, {LONG_AGO: 1, **weeks(HERE - 9, *(400,) * 4)})
-    assert missed(engine, NOW - 8 * HOUR) == 0.0
-
-
-def test_parts_of_hours(engine: sa.Engine) -> None:
-    count(engine, {LONG_AGO: 1, **weeks(HERE - 1, *(60,) * 4), **weeks(HERE, *(120,) * 4)})
-    assert missed(engine, NOW - 30 * MINUTE) == 30.0
-    assert missed(engine, NOW - 30 * MINUTE, NOW + 15 * MINUTE) == 60.0
-    assert missed(engine, NOW + 10 * MINUTE, NOW + 40 * MINUTE) == 60.0
-
-
-def test_a_newest_beyond_the_clock_misses_nothing(engine: sa.Engine) -> None:
-    count(engine, {LONG_AGO: 1, **weeks(HERE, *(120,) * 4)})
-    assert not missed(engine, NOW + 5 * MINUTE)
-    assert not missed(engine, NOW + 50 * DAY)
-
-
-@pytest.mark.parametrize("silent_weeks", [1, 2, 3, 4, 9])
-def test_a_silence_that_lasts_is_told_as_long_as_it_lasts(
-    engine: sa.Engine, silent_weeks: int
-) -> None:
-    """The weeks of the silence itself say nothing of what is usual."""
-    newest = NOW - silent_weeks * WEEK * HOUR
-    last = pane_of(newest, Grain.HOUR)
-    count(engine, dict.fromkeys(range(last - 5 * WEEK, last), 10))
-    found = missed(engine, newest)
-    assert found is not None
-    assert found >= MISSED
-
-
-@pytest.mark.parametrize("days", [1, 2, 3, 4, 6, 20])
-def test_a_silence_in_the_first_week_is_told_as_long_as_it_lasts(
-    engine: sa.Engine, days: int
-) -> None:
-    newest = NOW - days * DAY
-    last = pane_of(newest, Grain.HOUR)
-    count(engine, dict.fromkeys(range(last - 72, last), 10))
-    found = missed(engine, newest)
-    assert found is not None
-    assert found >= MISSED
-
-
-def test_a_silence_that_begins_at_a_weekend_is_told_on_monday(engine: sa.Engine) -> None:
-    newest = NOW - 60 * HOUR
-    monday = pane_of(newest, Grain.HOUR) + 58
-    count(engine, {LONG_AGO: 1, **weeks(monday, *(300,) * 4)})
-    assert missed(engine, newest, newest + 58 * HOUR) == 0.0
-    assert missed(engine, newest, newest + 59 * HOUR) == 300.0
 
 
 # Who reads
@@ -309,30 +175,118 @@ def test_an_empty_store_is_not_blind(engine: sa.Engine) -> None:
     assert whys(engine) == []
 
 
-@pytest.mark.parametrize(("usual", "blind"), [(9, False), (10, True)])
-def test_a_silent_router(engine: sa.Engine, usual: int, blind: bool) -> None:
-    """Two hours without a decision."""
-    claimed(engine, D0, D1, L0)
-    for shard in (D0, D1):
-        newest = NOW - 2 * HOUR
-        put(engine, shard, max_decided_at=newest, watermark=newest, holds_back=True)
-    hours = {LONG_AGO: 1}
-    for hour in (HERE - 1, HERE - 2):
-        hours |= weeks(hour, *(usual,) * 4)
-    count(engine, hours)
-    assert whys(engine) == ([Blind.DECISIONS_SILENT] if blind else [])
-    assert whys(engine, NOW - 91 * MINUTE) == []
+# What waits
 
 
-def test_one_old_event_in_a_young_store_does_not_hide_a_silence(engine: sa.Engine) -> None:
-    """The service is ten days old; one decision came four weeks late, within the horizon."""
-    last = HERE - 2
-    count(engine, {last - 29 * 24: 1, **dict.fromkeys(range(last - 240, last), 100)})
-    today = last // 24
-    count(engine, {today - 29: 1, **dict.fromkeys(range(today - 9, today + 1), 2_400)}, Grain.DAY)
-    found = missed(engine, NOW - 2 * HOUR)
-    assert found is not None
-    assert found >= MISSED
+def unread(engine: sa.Engine) -> dict[Shard, int | None]:
+    with db.reading(engine) as connection:
+        rows = connection.execute(sa.select(ownership)).all()
+    return {Shard(row.topic, row.part): row.unread_since for row in rows}
+
+
+def test_decisions_that_wait_and_are_not_read_in_any_week(engine: sa.Engine) -> None:
+    """Since when is the database's to say; a worker that dies with them keeps it."""
+    epochs = claimed(engine, D0, D1, L0)
+    store = IngestStore(engine, "d", ManualClock())
+    store.beat(epochs)
+    assert set(unread(engine).values()) == {None}, "all was read"
+    store.beat(epochs, waiting={D0: False})
+    since = unread(engine)[D0]
+    assert since is not None
+    assert whys(engine) == []
+    put(engine, D0, unread_since=since - 4 * MINUTE)
+    store.beat(epochs, waiting={D0: False})
+    assert whys(engine) == [Blind.NOT_READ]
+    claimed(engine, D0)
+    assert whys(engine) == [Blind.NOT_READ], "a worker that starts again has read nothing yet"
+    store.beat({D0: epochs[D0] + 1}, waiting={D0: True})
+    assert whys(engine) == [], "it reads some of it"
+
+
+# Arrivals
+
+SLOT_NOW = NOW // SLOT
+
+
+def arrive(engine: sa.Engine, arrivals: Mapping[int, int], *shards: Shard) -> None:
+    """Decisions come by slot, to each of the shards, in a flush of one message."""
+    store = IngestStore(engine, "d", ManualClock())
+    for claim in store.claim(shards, "a worker"):
+        if claim.next_offset is None:
+            store.start(claim, 0)
+        start = claim.next_offset or 0
+        read = ShardFlush(
+            claim.shard, claim.epoch, start, start + 1, None, None, True, claim.tallies,
+            arrivals=arrivals,
+        )  # fmt: skip
+        store.flush([read], Dictionary())
+        store.beat({claim.shard: claim.epoch})
+
+
+def known(engine: sa.Engine, newest: int = SLOT_NOW) -> dict[int, int]:
+    with db.reading(engine) as connection:
+        return read_arrivals(connection, "d", newest)
+
+
+def test_arrivals_of_all_flushes_and_shards_add_up(engine: sa.Engine) -> None:
+    arrive(engine, {SLOT_NOW: 3, SLOT_NOW - 1: 2, SLOT_NOW - 40: 5}, D0, D1)
+    arrive(engine, {SLOT_NOW: 10}, D1)
+    arrive(engine, {}, D1)
+    assert known(engine) == {SLOT_NOW: 16, SLOT_NOW - 1: 4, SLOT_NOW - 40: 10}
+    with db.reading(engine) as connection:
+        assert newest_arrival(connection, "d", NOW) == SLOT_NOW
+        assert newest_arrival(connection, "other", NOW) is None
+        assert newest_arrival(connection, "d", NOW - DAY) is None, "a clock was ahead"
+
+
+def nights(*, until: int) -> dict[int, int]:
+    """A batch every night of five weeks, and the last one so many nights ago."""
+    newest = SLOT_NOW - until * (DAY // SLOT) - 10
+    return {newest - night * (DAY // SLOT): 500 for night in range(36)}
+
+
+@pytest.mark.parametrize(
+    ("until", "why"),
+    [(0, []), (1, [Blind.DECISIONS_LATE]), (2, [Blind.DECISIONS_SILENT])],
+)
+def test_a_nightly_batch_that_does_not_come(
+    engine: sa.Engine, until: int, why: list[Blind]
+) -> None:
+    """It was to come fifty minutes ago: an hour after that there is a ticket."""
+    claimed(engine, L0)
+    arrive(engine, nights(until=until), D0, D1)
+    assert whys(engine, NOW + 30 * MINUTE) == why
+    off = replace(POLICY, expects_decisions=False)
+    quiet = replace(POLICY, quiet=[QuietTime.named("daily")])
+    simulated = replace(POLICY, pace=2.0)
+    for policy in (off, quiet, simulated):
+        assert whys(engine, NOW + 30 * MINUTE, policy) == []
+
+
+def test_what_is_usual_is_kept_however_long_nothing_comes(engine: sa.Engine) -> None:
+    """Restarts and retention forget none of it."""
+    claimed(engine, L0)
+    arrive(engine, {SLOT_NOW - 90 * DAY // SLOT: 1, **nights(until=2)}, D0)
+    later = NOW + 400 * DAY + 30 * MINUTE
+    for now in (NOW, later):
+        retention.apply(engine, RETAINED, None, now, confirmed=True)
+    assert known(engine, max(nights(until=2))) == nights(until=2)
+    assert whys(engine, later) == [Blind.DECISIONS_SILENT]
+
+
+def test_messages_that_were_lost_are_no_silence_of_the_router(engine: sa.Engine) -> None:
+    """All that came since the newest decision is gone from the broker."""
+    claimed(engine, L0)
+    arrive(engine, nights(until=2), D0)
+    lost = max(nights(until=2)) * SLOT
+    with db.writing(engine) as connection:
+        connection.execute(
+            sa.insert(resumption).values(
+                topic="d", part=0, epoch=1, from_offset=1, to_offset=9, reason="test",
+                resumed_at=NOW, lost_from=lost,
+            )
+        )  # fmt: skip
+    assert whys(engine, NOW + 30 * MINUTE) == []
 
 
 # Labels

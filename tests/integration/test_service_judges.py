@@ -11,10 +11,12 @@ import pytest
 import sqlalchemy as sa
 from pipeline import DECISIONS, LABELS, ManualClock, settings_with
 
+from monitor.core.expected_arrivals import KEPT, SLOT
 from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.ports import Shard
 from monitor.service import JUDGE_SECONDS, Parts, Service
 from monitor.store import database
+from monitor.store.ingest.decision_arrivals import add_arrivals
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import label_arrival, snapshot
 
@@ -65,9 +67,9 @@ def test_a_service_says_that_nobody_reads(
     is_ready, why = ready(service)
     assert not is_ready
     assert why.startswith(SENTENCE)
-    assert value(service, "blind", reason="no_worker") == 1
-    assert value(service, "blind", reason="behind") == 0
-    assert value(service, "blind", reason="decisions_silent") == 0
+    assert value(service, "blind", reason="no_worker", expected="") == 1
+    assert value(service, "blind", reason="behind", expected="") == 0
+    assert value(service, "blind", reason="decisions_silent", expected="") == 0
     turn(service, clock)
     assert told(caplog, "the service is blind") == 1, "said once"
 
@@ -76,7 +78,7 @@ def test_a_service_says_that_nobody_reads(
     assert not ready(service)[0], "it looks every quarter of a minute"
     turn(service, clock)
     assert ready(service) == (True, "ok")
-    assert value(service, "blind", reason="no_worker") == 0
+    assert value(service, "blind", reason="no_worker", expected="") == 0
 
 
 def test_a_service_whose_evaluator_is_behind_says_so_first(
@@ -114,20 +116,45 @@ def test_a_service_says_that_labels_are_silent(
     is_ready, why = ready(service)
     assert not is_ready
     assert why.startswith("hardly any label since ")
-    assert value(service, "blind", reason="labels_silent") == 1
-    assert value(service, "blind", reason="decisions_silent") == 0
+    assert value(service, "blind", reason="labels_silent", expected="") == 1
+    assert value(service, "blind", reason="decisions_silent", expected="") == 0
     assert told(caplog, "the service is blind: hardly any label since") == 1
 
     came(service, 0)
     turn(service, clock)
     assert ready(service) == (True, "ok")
-    assert value(service, "blind", reason="labels_silent") == 0
+    assert value(service, "blind", reason="labels_silent", expected="") == 0
+
+
+def test_a_service_says_that_decisions_are_late_and_goes_on(
+    service: Service, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A batch came every night of five weeks, and not last night: no reason to be blind."""
+    store = IngestStore(service.engine, DECISIONS, clock)
+    store.beat({claim.shard: claim.epoch for claim in store.claim(SHARDS, "a worker")})
+    last = (clock.now() - DAY) // SLOT - 15
+    nights = dict.fromkeys(range(last - KEPT // SLOT, last + 1, DAY // SLOT), 500)
+    with database.writing(service.engine) as connection:
+        add_arrivals(connection, SHARDS[0], nights)
+    turn(service, clock)
+    assert ready(service) == (True, "ok")
+    series = service.metrics.registry.collect()
+    (said,) = [
+        sample.labels
+        for family in series
+        for sample in family.samples
+        if sample.name == "slicewatch_blind" and sample.value == 1
+    ]
+    assert said["reason"] == "decisions_late"
+    assert said["expected"].startswith("On the last four ")
+    assert told(caplog, f"decisions are late: {said['expected']}. All that came was read") == 1
+    assert told(caplog, "the service is blind") == 0
 
 
 def test_a_service_of_a_new_store_is_not_blind(service: Service, clock: ManualClock) -> None:
     turn(service, clock)
     assert ready(service) == (True, "ok")
-    assert value(service, "blind", reason="no_worker") == 0
+    assert value(service, "blind", reason="no_worker", expected="") == 0
 
 
 def test_a_service_that_reads_history_is_never_blind(tmp_path: Path, clock: ManualClock) -> None:

@@ -34,6 +34,9 @@ _METRICS = (
         "watermark_timestamp_seconds label_frontier_timestamp_seconds",
     ),
     *_metrics(
+        Rule.PERIOD, "taken down to five minutes, and told an hour later", "blind",
+    ),
+    *_metrics(
         Rule.PERIOD, "edges of release blocks",
         "window_start_timestamp_seconds window_end_timestamp_seconds",
     ),
@@ -283,7 +286,7 @@ _METRICS = (
         Rule.PROCESS, "states, ages and durations",
         "shard_parked consumer_state store_write_failures_total evaluation_timestamp_seconds",
         "evaluation_duration_seconds exposition_render_duration_seconds exposition_withheld",
-        "blind retention_refused server_insecure build_info",
+        "retention_refused server_insecure build_info",
         "certificate_not_after_timestamp_seconds",
     ),
     *_metrics(
@@ -1008,6 +1011,7 @@ _LOGS = (
         "readiness changed: %s", "serving; operations_port port",
         "stopped before it had started", "consumer is %s; why",
         "since the last start: %s", "the service is blind: %s", "retention is refused: %s",
+        "decisions are late: %s",
     ),
     *_logs(
         Rule.PROCESS,

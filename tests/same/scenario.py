@@ -23,7 +23,10 @@ TREE = Path(sys.argv[1])
 ROOMS = ("support", "support/drivers", "support/worlds", "support/oracles", "integration")
 sys.path[:0] = [str(TREE), *(str(TREE / "tests" / room) for room in ROOMS)]
 EXAMPLES = TREE / "deploy/examples"
-CHANCE = {"meta", "alembic_version", "ownership", "lease", "delta", "fold_cursor", "label_arrival"}
+CHANCE = {
+    *("meta", "alembic_version", "ownership", "lease", "delta", "fold_cursor"),
+    *("label_arrival", "decision_arrival"),
+}
 """Tables whose rows tell of the wall clock, of names that are drawn, or of compressed bytes."""
 MOMENTS = {"stored_at", "seen_at", "recorded_at", "consumed_at", "opened_wall", "excluded_at"}
 CONTRACT = """

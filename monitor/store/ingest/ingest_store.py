@@ -38,6 +38,7 @@ from monitor.store.dictionary_rows import live_versions, write_dictionary
 from monitor.store.erasure import Deletions, read_deletions
 from monitor.store.exclusions import close_loss, open_losses
 from monitor.store.id_keys import require_keys
+from monitor.store.ingest import decision_arrivals
 from monitor.store.ingest.join import Matched, join, lock_states, match
 from monitor.store.ingest.label_arrivals import add_arrivals
 from monitor.store.ingest.pending import write_pending
@@ -166,6 +167,7 @@ class IngestStore:
                         holds_back=True,
                         seen_at=now,
                         unstored_since=None,
+                        unread_since=sa.func.coalesce(ownership.c.unread_since, now),
                         topic_id=_kept_topic_id(topic_ids.get(shard.topic)),
                     )
                     .returning(*ownership.c)
@@ -188,7 +190,13 @@ class IngestStore:
         self._after_gap = (self._after_gap - set(shards)) | after_gap
         return claims
 
-    def beat(self, epochs: Mapping[Shard, int], *, storing: bool = True) -> None:
+    def beat(
+        self,
+        epochs: Mapping[Shard, int],
+        *,
+        storing: bool = True,
+        waiting: Mapping[Shard, bool] = {},
+    ) -> None:
         """Keep, by the database's clock, that the owner of these shards is there.
 
         A shard that somebody else has claimed since is passed over.
@@ -196,15 +204,23 @@ class IngestStore:
         Args:
             epochs: the owner's claims.
             storing: whether it can store what it reads.
+            waiting: shards of which it has not read all there is; whether it has read some of it
+                since the last beat.
         """
         with writing(self._engine) as connection:
             now = database_now(connection)
-            since = sa.func.coalesce(ownership.c.unstored_since, now)
+            stopped = sa.func.coalesce(ownership.c.unstored_since, now)
+            unread = sa.func.coalesce(ownership.c.unread_since, now)
             for shard, epoch in sorted(epochs.items()):
+                since = {None: None, True: now, False: unread}[waiting.get(shard)]
                 connection.execute(
                     sa.update(ownership)
                     .where(is_shard(shard), ownership.c.epoch == epoch)
-                    .values(seen_at=now, unstored_since=None if storing else since)
+                    .values(
+                        seen_at=now,
+                        unstored_since=None if storing else stopped,
+                        unread_since=since,
+                    )
                 )
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
@@ -333,6 +349,7 @@ class IngestStore:
             write_delta(connection, flush, body)
         if flush.labels is not None:
             add_arrivals(connection, flush.shard, flush.labels)
+        decision_arrivals.add_arrivals(connection, flush.shard, flush.arrivals)
         write_bias_scores(connection, flush.results)
         write_dead_letters(connection, flush, now)
         _write_tallies(connection, flush, now)

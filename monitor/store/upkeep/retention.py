@@ -15,7 +15,7 @@ from monitor.store.database import reading, writing
 from monitor.store.erasure import expire_waiting, note_dropped
 from monitor.store.evaluator import published_tables, weekly_releases
 from monitor.store.id_keys import expire_own_key
-from monitor.store.ingest.label_arrivals import drop_arrivals
+from monitor.store.ingest import decision_arrivals, label_arrivals
 from monitor.store.schema import (
     cluster_day,
     cohort,
@@ -89,7 +89,8 @@ def apply(
         weekly_releases.thin_before(engine, slowest - policy.horizon - AFTER_HORIZON)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass
-    drop_arrivals(engine, now)
+    label_arrivals.drop_arrivals(engine, now)
+    decision_arrivals.drop_arrivals(engine, now)
     bias_score_rows.delete_before(engine, now - policy.snapshots)
     _drop_before(engine, dead_letter.c.seen_at, now - policy.dead_letters, HOUR)
     _thin_snapshots(engine, now - policy.snapshots)

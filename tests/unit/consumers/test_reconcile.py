@@ -94,3 +94,24 @@ def test_other_workers_hold_a_live_stream_back_and_never_one_of_files(live: bool
     one = Reconciler(Mock(), store, own, codecs=codecs, policy=policy, now=0.0)
     one.reconcile_peers()
     assert one.peers == (PeerProgress([5 * HOUR + MINUTE], []) if live else PeerProgress())
+
+
+def test_beats_say_what_waits_and_whether_any_of_it_is_read() -> None:
+    """What is held back on purpose does not stand still; what is read to its end does not wait."""
+    store = Mock()
+    store.statuses.return_value = []
+    shards = {
+        shard: Mock(caught_up=caught_up, next_offset=5, aside=0, shard=shard)
+        for shard, caught_up in ((ADDED, False), (READ, False), (PARKED, False), (ELSEWHERE, True))
+    }
+    own = Mock(states=shards, epochs=dict.fromkeys(shards, 1), parked={})
+    clock = ClockPolicy(live=False, horizon=24 * HOUR, max_early=MINUTE)
+    codecs = Mock(clock=clock, lateness=MINUTE, coder=Mock(crowded=False))
+    policy = Mock(decisions_topic="d", topics=("d", "l"))
+    one = Reconciler(Mock(), store, own, codecs=codecs, policy=policy, now=0.0)
+    one.review(10.0, [PARKED], wall=0)
+    shards[READ].next_offset = 6
+    one.review(20.0, [PARKED], wall=0)
+    said = [call.kwargs["waiting"] for call in store.beat.call_args_list]
+    assert said[1] == {ADDED: False, READ: True, PARKED: True}
+    assert said[0] == {ADDED: False, READ: False, PARKED: True}

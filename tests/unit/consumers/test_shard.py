@@ -18,6 +18,7 @@ from consumers.event_time import ClockPolicy
 from consumers.probe_signing import Doubt, ProbePolicy
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
+from monitor.core.expected_arrivals import SLOT
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.ports import Claim, LabelRequest, RecordBatch, Shard, Tallies
 
@@ -279,3 +280,41 @@ def test_a_clock_far_beyond_this_machines_goes_back_and_its_watermark_never_forw
     assert one.set_back(NOW)
     assert (one.clock.newest, one.watermark) == (NOW, after)
     assert not one.set_back(NOW), "it stands where this machine's clock does"
+
+
+# Arrivals
+
+
+def arrived(one: ShardState, times: list[int], *, first: int) -> dict[int, int]:
+    """Slots, counted from that of NOW, of decisions with these timestamps, and how many each."""
+    values: list[bytes | None] = [event(f"{first}-{number}") for number in range(len(times))]
+    offsets = list(range(first, first + len(times)))
+    stamps = [time if time < 0 else time // 1000 for time in times]
+    one.add(RecordBatch(DECISIONS, offsets, values, stamps, None), NOW)
+    found = {slot - NOW // SLOT: n for slot, n in one.flush().arrivals.items()}
+    one.flushed(one.tallies)
+    return found
+
+
+def test_decisions_that_waited_are_counted_when_they_came() -> None:
+    """The worker was down: the router was not silent meanwhile."""
+    one = state()
+    times = [NOW - 2 * HOUR, NOW - 2 * HOUR + MINUTE, NOW - HOUR, -1, NOW + HOUR]
+    assert arrived(one, times, first=10) == {-24: 2, -12: 1, 0: 2}
+    assert one.flush().arrivals == {}, "a flush takes them along"
+
+
+def test_a_slow_clock_of_a_producer_makes_no_silence() -> None:
+    """All was read a minute ago, so what is dated before has come since."""
+    one = state()
+    one.attended = NOW - MINUTE
+    assert arrived(one, [NOW - 20 * HOUR, NOW - HOUR], first=10) == {0: 2}
+
+
+def test_neither_dead_letters_nor_files_are_arrivals() -> None:
+    one = state()
+    one.add(records([b"{", None], [10, 11]), NOW)
+    assert one.flush().arrivals == {}
+    shared = codecs()
+    history = replace(shared, clock=replace(shared.clock, live=False))
+    assert arrived(state(history), [NOW], first=10) == {}

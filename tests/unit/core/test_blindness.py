@@ -8,14 +8,15 @@ import pytest
 
 from monitor.core.blindness import (
     BEHIND,
-    MISSED,
-    SILENT,
+    UNREAD,
     WORKER_SILENT,
     Blind,
     Facts,
     ReadShard,
+    Reason,
     blindness,
 )
+from monitor.core.expected_arrivals import MissingDecisions
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
 
 NOW = 500_000 * HOUR
@@ -25,22 +26,21 @@ SEES = ReadShard("decisions/0", True, 0, FRESH, FRESH - LATENESS, awaited=True)
 LABELS = ReadShard("labels/0", False, 0, FRESH, FRESH - LATENESS, awaited=True)
 
 
-def facts(*shards: ReadShard, missed: float | None = None) -> Facts:
-    return Facts(NOW, LATENESS, shards, missed)
+def facts(*shards: ReadShard) -> Facts:
+    return Facts(NOW, LATENESS, shards)
 
 
-def reasons(*shards: ReadShard, missed: float | None = None) -> list[Blind]:
-    return [one.why for one in blindness(facts(*shards, missed=missed))]
+def reasons(*shards: ReadShard) -> list[Blind]:
+    return [one.why for one in blindness(facts(*shards))]
 
 
-def text(*shards: ReadShard, missed: float | None = None) -> str:
-    (one,) = blindness(facts(*shards, missed=missed))
+def text(*shards: ReadShard) -> str:
+    (one,) = blindness(facts(*shards))
     return one.text
 
 
 def test_who_sees_is_not_blind() -> None:
     assert reasons(SEES, LABELS) == []
-    assert reasons(SEES, LABELS, missed=0.0) == []
 
 
 def test_nothing_expected_is_not_blind() -> None:
@@ -52,7 +52,6 @@ def test_nothing_expected_is_not_blind() -> None:
 def test_a_service_that_has_a_worker_and_no_event_yet_is_not_blind() -> None:
     new = replace(SEES, newest=None, watermark=None)
     assert reasons(new, replace(LABELS, newest=None, watermark=None)) == []
-    assert reasons(new, missed=1e9) == []
 
 
 # A worker
@@ -129,7 +128,6 @@ def test_in_a_simulation_minutes_are_those_of_who_watches() -> None:
     assert blindness(hours) == []
     (reason,) = blindness(replace(hours, shards=(SEES, late(int(BEHIND * pace) + 1))))
     assert reason.why is Blind.BEHIND
-    assert blindness(replace(facts(silent(DAY), missed=1e9), pace=pace)) == []
 
 
 def test_all_that_are_behind_the_clock_alike_are_not_behind_each_other() -> None:
@@ -142,49 +140,55 @@ def test_labels_beyond_the_decisions_are_no_measure() -> None:
     assert facts(SEES, replace(LABELS, newest=NOW + DAY)).newest == FRESH
 
 
-# Silent
-
-
-def silent(since: int) -> ReadShard:
-    return replace(SEES, newest=NOW - since, watermark=NOW - since - LATENESS)
-
-
-@pytest.mark.parametrize(("since", "blind"), [(SILENT - 1, False), (SILENT, True), (DAY, True)])
-def test_a_silence_is_told_after_half_an_hour(since: int, blind: bool) -> None:
-    assert reasons(silent(since), missed=1e9) == ([Blind.DECISIONS_SILENT] if blind else [])
+# Not read
 
 
 @pytest.mark.parametrize(
-    ("missed", "blind"), [(None, False), (0.0, False), (MISSED - 1e-6, False), (MISSED, True)]
+    ("unread", "blind"), [(None, False), (UNREAD, False), (UNREAD + 1, True), (30 * DAY, True)]
 )
-def test_a_silence_is_measured_by_what_usually_comes(missed: float | None, blind: bool) -> None:
-    found = reasons(silent(DAY), missed=missed)
-    assert found == ([Blind.DECISIONS_SILENT] if blind else [])
+def test_decisions_that_wait_and_are_not_read(unread: int | None, blind: bool) -> None:
+    """Whatever is usual at this time: nothing is known of the router here."""
+    assert reasons(replace(SEES, unread=unread)) == ([Blind.NOT_READ] if blind else [])
+    assert reasons(replace(LABELS, unread=unread)) == [], "labels may wait for their decisions"
 
 
-def test_the_newest_partition_counts() -> None:
-    assert reasons(SEES, replace(silent(DAY), awaited=False), missed=1e9) == []
+def test_a_page_of_what_is_not_read_comes_within_ten_minutes() -> None:
+    """Beats, judgements and the alert's own five minutes included."""
+    assert UNREAD + 10 * SECOND + 15 * SECOND + 5 * MINUTE < 10 * MINUTE
 
 
-def test_the_very_instant_of_the_last_decision_is_not_told() -> None:
-    at = 500_000 * HOUR - 3 * HOUR + 17 * MINUTE + 12_345
-    said = text(replace(SEES, newest=at, watermark=at - LATENESS), missed=99.0)
-    assert said == (
-        "no decision since 2027-01-15 05:15Z was counted, although many usually come at this time"
-        " of the week: look first at slicewatch_consumer_lag_messages: above 0, ingest is behind,"
-        " and at 0, the router, or what sends its decisions, is silent"
+# Missing decisions
+
+SAID = "On the last four Tuesdays decisions came between 09:10 and 09:15; none since 08:50 (UTC)"
+
+
+def missing(*shards: ReadShard, pages: bool = True) -> list[Reason]:
+    return blindness(Facts(NOW, LATENESS, shards, MissingDecisions(pages, SAID)))
+
+
+@pytest.mark.parametrize(
+    ("pages", "why"), [(True, Blind.DECISIONS_SILENT), (False, Blind.DECISIONS_LATE)]
+)
+def test_decisions_that_are_missing_say_what_was_expected(pages: bool, why: Blind) -> None:
+    (reason,) = missing(SEES, LABELS, pages=pages)
+    assert (reason.why, reason.blinds, reason.expected) == (why, pages, SAID)
+    assert reason.text == (
+        f"{SAID}. All that came was read: look at the router, and at what sends its decisions to"
+        " Kafka"
     )
-    assert "99" not in said
 
 
-def test_where_a_worker_is_known_to_be_behind_nobody_is_sent_to_the_router() -> None:
-    at = NOW - 3 * DAY
-    known = replace(facts(silent(DAY), missed=MISSED), labels_silent_since=at, ingest_behind=True)
-    for one in blindness(known):
-        assert one.text.endswith(
-            ": ingest is behind, look first at its log and at slicewatch_consumer_lag_messages"
-        )
-        assert "router" not in one.text
+@pytest.mark.parametrize(
+    "change",
+    [{"unread": 0}, {"unstored": 0}, {"seen": None}, {"seen": WORKER_SILENT + 1}],
+    ids=str,
+)
+def test_while_decisions_wait_nothing_is_said_of_the_router(change: dict[str, int | None]) -> None:
+    other = replace(SEES, name="decisions/1", **change)  # type: ignore[arg-type]
+    assert {Blind.DECISIONS_SILENT, Blind.DECISIONS_LATE}.isdisjoint(
+        reason.why for reason in missing(SEES, other)
+    )
+    assert [r.why for r in missing(SEES, replace(LABELS, unread=DAY))] == [Blind.DECISIONS_SILENT]
 
 
 @pytest.mark.parametrize(
@@ -195,19 +199,31 @@ def test_a_worker_that_cannot_store(unstored: int | None, blind: bool) -> None:
     assert found == ([Blind.NOT_STORED] if blind else [])
 
 
-def test_silent_labels_are_told_by_the_hour_and_say_where_to_look() -> None:
+@pytest.mark.parametrize(
+    ("unread", "where"),
+    [
+        (None, "look at what sends the reviewers' labels"),
+        (HOUR, "labels wait to be read, look first at the log of slicewatch ingest"),
+    ],
+)
+def test_silent_labels_are_told_by_the_hour_and_say_where_to_look(
+    unread: int | None, where: str
+) -> None:
     at = 500_000 * HOUR - 50 * HOUR
-    (one,) = blindness(replace(facts(SEES, LABELS), labels_silent_since=at))
+    shards = (SEES, replace(LABELS, unread=unread))
+    (one,) = blindness(replace(facts(*shards), labels_silent_since=at))
     assert one.why is Blind.LABELS_SILENT
     assert one.text == (
         "hardly any label since 2027-01-13 06:00Z was counted, although a day's labels or more"
-        " usually come in that time: look first at slicewatch_consumer_lag_messages: above 0,"
-        " ingest is behind, and at 0, what sends the reviewers' labels is silent"
+        f" usually come in that time: {where}"
     )
 
 
 def test_every_reason_is_told_in_order() -> None:
-    gone = replace(late(2 * DAY), seen=None, newest=None, unstored=DAY)
-    found = blindness(Facts(NOW, LATENESS, [silent(DAY), gone], MISSED, NOW - 3 * DAY))
-    assert [one.why for one in found] == list(Blind)
-    assert not any(";" in one.text for one in found), "which parts one reason from the next"
+    gone = replace(late(2 * DAY), seen=None, newest=None, unstored=DAY, unread=DAY)
+    found = blindness(Facts(NOW, LATENESS, [SEES, gone], None, NOW - 3 * DAY))
+    found += missing(SEES) + missing(SEES, pages=False)
+    assert {one.why for one in found} == set(Blind)
+    read = [one.why for one in found[:5]]
+    assert read == [why for why in Blind if why in read]
+    assert not any(";" in one.text for one in found[:5]), "which parts one reason from the next"

@@ -118,6 +118,8 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str, str]] = [
     ({"stream.labels_topic": "decisions"}, "stream.labels_topic", "two topics"),
     ({"stream.bootstrap_servers": []}, "stream.bootstrap_servers", "at least one"),
     ({"stream.start": "time"}, "stream.start_at", "is missing"),
+    ({"stream.quiet": ["2026-02-30"]}, "stream.quiet", "'2026-02-30' is no quiet time"),
+    ({"stream.quiet": ["2026-12-26..2026-12-24"]}, "stream.quiet", "the earlier one first"),
     ({"stream.start_at": "2026-01-01T00:00:00Z"}, "stream.start_at", 'start = "time"'),
     ({"stream.horizon": "1h", "stream.lateness": "2h"}, "stream.lateness", "stream.horizon"),
     ({"stream.horizon": "1h", "stream.max_early": "2h"}, "stream.max_early", "stream.horizon"),

@@ -89,7 +89,7 @@ def test_a_mistake_is_refused_with_its_place(mistake: dict[str, Any], place: str
 
 
 def test_every_alert_is_declared_once() -> None:
-    assert len({alert.name for alert in ALERTS}) == len(ALERTS) == 47
+    assert len({alert.name for alert in ALERTS}) == len(ALERTS) == 48
 
 
 @named

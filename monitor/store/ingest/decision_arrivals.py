@@ -1,0 +1,79 @@
+"""Arrivals of decisions at the broker by five minutes, to know a silence from a night's rest.
+
+An hour is a row with a sum for each of its slots. A slot is written by the worker that owns the
+partition, in the transaction of its flush.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from monitor.core.expected_arrivals import KEPT, SLOTS_HOUR
+from monitor.core.time import HOUR
+from monitor.ports import Shard
+from monitor.store import bulk
+from monitor.store.database import reading, writing
+from monitor.store.schema import SLOT_COLUMNS, decision_arrival
+
+_KEPT_HOURS = KEPT // HOUR
+_ADDED = ", ".join(f"{name} = decision_arrival.{name} + excluded.{name}" for name in SLOT_COLUMNS)
+_CONFLICT = f"(topic, hour, part) DO UPDATE SET {_ADDED}"
+_COLUMNS = decision_arrival.c
+
+
+def add_arrivals(connection: sa.Connection, shard: Shard, arrivals: Mapping[int, int]) -> None:
+    """Add the decisions of a flush by their slot, in its transaction, once its fence is passed."""
+    hours: defaultdict[int, list[int]] = defaultdict(lambda: [0] * SLOTS_HOUR)
+    for slot, number in arrivals.items():
+        hours[slot // SLOTS_HOUR][slot % SLOTS_HOUR] += number
+    keys = sorted(hours)
+    columns: bulk.Columns = {
+        "topic": [shard.topic] * len(keys),
+        "hour": keys,
+        "part": [shard.partition] * len(keys),
+        **{name: [hours[hour][place] for hour in keys] for place, name in enumerate(SLOT_COLUMNS)},
+    }
+    bulk.insert(connection, decision_arrival, columns, _CONFLICT)
+
+
+def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | None:
+    """The newest slot in which a decision came; None before the first.
+
+    Hours beyond the wall clock are a clock's mistake.
+    """
+    past = sa.select(sa.func.max(_COLUMNS.hour)).where(
+        _COLUMNS.topic == topic, _COLUMNS.hour <= now // HOUR
+    )
+    newest = _COLUMNS.hour == past.scalar_subquery()
+    return max(_slots(connection, _COLUMNS.topic == topic, newest), default=None)
+
+
+def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[int, int]:
+    """Decisions by slot, of the five weeks before the newest one."""
+    first = newest // SLOTS_HOUR - _KEPT_HOURS
+    return _slots(connection, _COLUMNS.topic == topic, _COLUMNS.hour >= first)
+
+
+def _slots(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[int, int]:
+    sums = (sa.func.sum(_COLUMNS[name]) for name in SLOT_COLUMNS)
+    query = sa.select(_COLUMNS.hour, *sums).where(*where).group_by(_COLUMNS.hour)
+    return {
+        hour * SLOTS_HOUR + place: int(number)
+        for hour, *numbers in connection.execute(query)
+        for place, number in enumerate(numbers)
+        if number
+    }
+
+
+def drop_arrivals(engine: sa.Engine, now: int) -> None:
+    """Delete hours long before the newest one: what was usual stays known while nothing comes."""
+    with reading(engine) as connection:
+        past = sa.select(sa.func.max(_COLUMNS.hour)).where(_COLUMNS.hour <= now // HOUR)
+        newest = connection.execute(past).scalar()
+    if newest is not None:
+        with writing(engine) as connection:
+            old = _COLUMNS.hour < newest - _KEPT_HOURS
+            connection.execute(sa.delete(decision_arrival).where(old))
