@@ -20,7 +20,7 @@ from published_lesson import BOTH, T0, full, hidden, lesson
 from served_site import ServedSite, SetClock, publish, served_site
 
 from monitor.core.contract import Metric, State
-from monitor.core.publish.snapshot import GroupTable, SliceRow, Snapshot
+from monitor.core.publish.snapshot import GroupTable, LimitKind, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR
 from monitor.ports import Shard
 from monitor.store import database
@@ -236,6 +236,7 @@ def test_the_worst_comes_first(engine: sa.Engine, site: ServedSite) -> None:
         replace(full(f"channel={name}"), states=dict.fromkeys(Metric, state))
         for name, state in states.items()
     ]
+    rows[2] = replace(rows[2], breach_limits=dict.fromkeys(Metric, LimitKind.MAX_GAP))
     publish(engine, lesson(*rows), T0)
     (contract,) = site.json("/api/v1/snapshot")["contracts"]
     assert [one["slice"][-1] for one in contract["slices"]] == ["c", "e", "d", "b", "a"]
