@@ -18,12 +18,23 @@ from monitor.core.rates.gap_words import said_of_slice
 
 def table_of(found: Iterable[IncidentReport]) -> Table:
     """A line for each."""
-    names = ("id", "severity", "state", "contract", "metric", "slice", "limit", "since", "by")
+    names = (
+        "id",
+        "severity",
+        "state",
+        "contract",
+        "metric",
+        "slice",
+        "limit",
+        "share",
+        "since",
+        "by",
+    )
     return plain_table(
         names,
         (
             (str(one.id), _severity(one), _state(one), one.contract, one.metric.value,
-             one.slice, _limit(one) or NONE, moment(one.since), one.by or NONE)
+             one.slice, _limit(one) or NONE, one.share or NONE, moment(one.since), one.by or NONE)
             for one in found
         ),
     )  # fmt: skip

@@ -180,7 +180,7 @@ def span(period: Period | None, now: int) -> str:
 def _limits(table: ContractTable, metric: Metric) -> str:
     usual = limits_text(table.limits_of("", "", metric))
     own = (f"{name}: {text}" for name, text in own_limits_text(table, metric))
-    return "; ".join([*filter(None, [usual]), *own, needed_text(table, metric)])
+    return "; ".join([*filter(None, [usual]), *own, f"needs {needed_text(table, metric)}"])
 
 
 def _judged(
@@ -283,7 +283,7 @@ def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:
     """A gap with its interval, and the ratio on a line of its own where a limit is on it."""
     if gap is None:
         return Text(NONE)
-    return Text("\n".join([_gap(gap), *([ratio_text(gap)] if ratio else [])]))
+    return Text("\n".join([_gap(gap), *([ratio_text(gap).replace(" to ", ", ")] if ratio else [])]))
 
 
 def _gap(gap: ShownGap) -> str:

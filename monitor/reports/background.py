@@ -40,9 +40,9 @@ def _contract(contract: ContractTable) -> Iterator[tuple[str, str]]:
         usual = limits_text(contract.limits_of("", "", metric))
         yield f"{role}: {TERMS[metric].name}", usual or "none for all slices"
         for name, text in own_limits_text(contract, metric):
-            yield f"in its place, {metric.value} of {name}", text
+            yield f"in its place, for {name} ({metric.value})", text
     for metric in limited(contract):
-        yield f"support for {metric.value}", needed_text(contract, metric)
+        yield f"{metric.value} needs", needed_text(contract, metric)
 
 
 def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[tuple[str, str]]:

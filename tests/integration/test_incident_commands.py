@@ -130,10 +130,11 @@ def test_what_stands_is_listed(pipeline: Pipeline) -> None:
         "tpr",
         WITHHELD,
         "-",
+        "-",
         "2026-06-01T10:00Z",
         "-",
     ]
-    assert second[5:8] == [SHOWN, "about", "half"]
+    assert second[5:9] == [SHOWN, "-", "about", "half"]
 
 
 def test_a_slice_that_is_hidden_is_withheld_everywhere(pipeline: Pipeline) -> None:

@@ -664,7 +664,7 @@ _INCIDENTS = (
     ),
     *rows_for(
         Surface.INCIDENT, Rule.DECLARED, "by the settings, as a Snapshot shows it",
-        "IncidentReport.settings_changed_at",
+        "IncidentReport.settings_changed_at ShownLimit.kind ShownLimit.value",
     ),
 )  # fmt: skip
 

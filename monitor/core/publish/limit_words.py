@@ -51,8 +51,8 @@ def own_limits_text(table: ContractTable, metric: Metric) -> Iterator[tuple[str,
 def needed_text(table: ContractTable, metric: Metric) -> str:
     """The support that a metric needs; precision is computed from the other two."""
     if metric is Metric.PRECISION:
-        return "needs the support of TPR and FPR"
-    return f"needs a support of {table.min_supports[metric]}"
+        return "the support of TPR and FPR"
+    return f"a support of {table.min_supports[metric]}"
 
 
 def relative_rate(gap: ShownGap) -> float | None:
