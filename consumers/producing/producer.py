@@ -249,6 +249,7 @@ class _Sender:
                 break
             except Exception as error:
                 self._report(error)
+                self.close()  # a client whose topic is gone may never get over it
             if self._abandoned.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -261,6 +262,7 @@ class _Sender:
         if self._transport is not None:
             with contextlib.suppress(Exception):
                 self._transport.close()
+            self._transport = None
 
     def _report(self, error: Exception) -> None:
         if not self._failing:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from running import Running
 
 from consumers.events import Decision, Label
 from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python
+from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_writer import KafkaWriter, Record
+from monitor.errors import MissingTopicError, SourceError
 from monitor.store import database
 from monitor.store.shard_rows import read_statuses
 
@@ -159,6 +163,38 @@ def _until(good: Any, waiter: threading.Event | None = None) -> None:
             return
         waiter.wait(0.1)
     raise AssertionError("not in time")
+
+
+def _processor_seconds(wait: float = 2.0) -> float:
+    """Processor time that the threads of this process use while this one waits."""
+    before = time.process_time()
+    time.sleep(wait)
+    return time.process_time() - before
+
+
+def test_a_topic_that_is_deleted_costs_a_writer_neither_its_other_topic_nor_a_processor(
+    apache: KafkaBroker, topics: Topics
+) -> None:
+    both = [topics.decisions, topics.labels]
+    writer = KafkaWriter(KafkaConnection((apache.bootstrap,)), both, patience=2.0)
+
+    def write(topic: str) -> None:
+        writer.write([Record(topic, b"key", b"value")])
+
+    for topic in both:
+        write(topic)
+    apache.delete_topic(topics.labels)
+    with pytest.raises(SourceError, match=topics.labels):
+        write(topics.labels)  # the client believes in the topic still: the record waits
+    assert _processor_seconds() < 0.1
+    with pytest.raises(MissingTopicError):
+        write(topics.labels)
+    write(topics.decisions)
+    apache.create_topic(topics.labels, 1)
+    write(topics.labels)
+    writer.close()
+    assert sum(apache.end_offsets(topics.decisions).values()) == 2
+    assert sum(apache.end_offsets(topics.labels).values()) == 1
 
 
 def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(
