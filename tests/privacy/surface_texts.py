@@ -654,11 +654,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
     },
     "monitor.judging.output_events": {Argument.WORD: ("_named(error)",)},
     "monitor.judging.kafka_stream": {
-        Argument.CAUSE: (
-            "name",
-            "type(error).__name__",
-        ),
-        Argument.PLACE: ("topic",),
+        Argument.CAUSE: ("type(error).__name__",),
     },
     "monitor.judging.openai_judge": {
         Argument.CAUSE: (
@@ -720,6 +716,7 @@ ARGUMENTS: Mapping[str, Mapping[Argument, tuple[str, ...]]] = {
             "wanted",
         ),
     },
+    "monitor.store.open_file": {Argument.PLACE: ("path",)},
     "monitor.store.evaluator.stored_incidents": {
         Argument.MOMENT: (
             "_moment(how.at)",
