@@ -1,18 +1,22 @@
-"""A stop signal that comes before there is a service to stop."""
+"""A stop signal: heard from the first import on, and obeyed within a bound."""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 Made = TypeVar("Made")
 
 _LOOK = 0.1  # seconds until a signal is seen
+LONGEST_STOP = 14.0
+"""Seconds until a process that has been told to stop is ended, less than any grace period."""
 
 
 class StopSignal:
@@ -53,6 +57,19 @@ class StopSignal:
         if failed:
             raise failed[0]
         return made[0]
+
+    def call(self, stop: Callable[[], None]) -> None:
+        """Call ``stop`` when it is asked for, and end the process if that takes too long.
+
+        Whatever hangs, each thread's traceback is then on standard error, and the exit code is 1.
+        """
+        threading.Thread(target=self._call, args=(stop,), name="stop", daemon=True).start()
+
+    def _call(self, stop: Callable[[], None]) -> None:
+        while not self.asked:
+            time.sleep(_LOOK)
+        faulthandler.dump_traceback_later(LONGEST_STOP, exit=True)
+        stop()
 
 
 _YOUNG = 50_000
