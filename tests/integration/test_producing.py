@@ -20,7 +20,7 @@ from kafka_broker import KafkaBroker
 from running import Running
 
 from consumers.events import Decision, Label
-from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python
+from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python, transports
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_writer import KafkaWriter, Record
 from monitor.errors import MissingTopicError, SourceError
@@ -37,6 +37,16 @@ DECISION: dict[str, Any] = {
     "route": "auto_serve",
     "evidence_passed": True,
     "attributes": {"channel": "chat"},
+}
+LABEL: dict[str, Any] = {
+    "decision_id": "before",
+    "decided_at": DECISION["decided_at"],
+    "version": 1,
+    "ready": True,
+    "kind": "initial",
+    "reason": "audit",
+    "reviewer": "h-7",
+    "labelled_at": "2026-06-01T12:00:00Z",
 }
 
 
@@ -195,6 +205,24 @@ def test_a_topic_that_is_deleted_costs_a_writer_neither_its_other_topic_nor_a_pr
     writer.close()
     assert sum(apache.end_offsets(topics.decisions).values()) == 2
     assert sum(apache.end_offsets(topics.labels).values()) == 1
+
+
+def test_a_topic_that_is_deleted_costs_a_producer_neither_its_decisions_nor_a_processor(
+    apache: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transports, "SECONDS", 2.0)
+    producer = Producer(kafka_python(apache.bootstrap, topics), AuditSampler(0.5))
+    producer.label(LABEL, label_id="before")
+    _until(lambda: producer.sent == 1)
+    apache.delete_topic(topics.labels)
+    producer.label(LABEL, label_id="after")  # the client believes in the topic still
+    producer.decision(DECISION, decision_id="after")
+    _until(lambda: producer.sent == 2)
+    time.sleep(4.0)
+    assert _processor_seconds() < 0.2, "it only looks for the topic, every second or two"
+    apache.create_topic(topics.labels, 1)
+    _until(lambda: producer.sent == 3)
+    assert producer.close(WAIT)
 
 
 def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(
