@@ -28,7 +28,6 @@ REASONS = (
     "unknown_attribute",
     "too_large",
     "too_many_events",
-    "tombstone",
     TOO_EARLY,
     FUTURE,
     TOO_OLD,

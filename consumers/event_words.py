@@ -70,7 +70,6 @@ REASONS: Mapping[str, str] = {
     "unknown_attribute": "name one that is not declared (stream.unknown_fields is reject)",
     "too_large": "is too large",
     "too_many_events": "has more than 10,000 events in one message",
-    "tombstone": "has no content",
     "too_early": "lies after the time of the message",
     "future": "lies in the future",
     "too_old": "is longer before the newest event than stream.horizon",

@@ -301,6 +301,7 @@ class ShardState:
         """Move on over messages: read is read, whatever becomes of their events."""
         span = records.offsets[-1] + 1 - self.next_offset
         self.tallies.messages += len(records.offsets)
+        self.tallies.tombstones += records.values.count(None)
         self.tallies.gaps += span - len(records.offsets)
         self.next_offset = records.offsets[-1] + 1
 

@@ -560,7 +560,7 @@ def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> Event
     connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
     return EventReceiver(
         EventJudge(checking_codecs(settings)),
-        lambda: KafkaWriter(connection, names, WRITE_SECONDS),
+        KafkaWriter(connection, names, WRITE_SECONDS),
         names,
         metrics.add_unreadable,
         clock.now,

@@ -22,6 +22,10 @@ class StoreError(SlicewatchError):
     """The store cannot be used as it is: wrong schema version, changed contract, unreachable."""
 
 
+class LostStoreError(StoreError):
+    """The files of the database are not those that were opened: nothing may be written."""
+
+
 class FencedError(StoreError):
     """Another worker has claimed a shard since: what was not flushed must be dropped."""
 

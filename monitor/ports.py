@@ -206,6 +206,7 @@ class Tallies:
 
     next_offset - start_offset = messages + gaps; and
     events = counted + duplicates + thinned + waiting + unmatched + stale + dead letters.
+    ``tombstones`` is how many of the messages have no value, and so hold no event.
     ``unkept`` is how many of the dead letters are counted only, since there were too many.
     ``requested`` and ``repeated`` count decisions with a label requested by route, and how many
     of them had an id seen before; ``jumps`` is the length of the present run of events that leap
@@ -217,6 +218,7 @@ class Tallies:
     """
 
     messages: int = 0
+    tombstones: int = 0
     gaps: int = 0
     events: int = 0
     counted: int = 0

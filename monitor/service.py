@@ -23,7 +23,7 @@ from monitor.core.blindness import Reason
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
 from monitor.core.publish.words import age_text
 from monitor.core.time import MINUTE, SECOND, Grain
-from monitor.errors import RetentionRefusedError, SlicewatchError, StoreError
+from monitor.errors import LostStoreError, RetentionRefusedError, SlicewatchError, StoreError
 from monitor.ports import Clock, RecordSource
 from monitor.settings import Settings
 from monitor.store.bias_score_rows import read_bias_scores
@@ -118,6 +118,7 @@ class Service:
         self._next_scores = self._began
         self._pending_reported: list[int] = []
         self._evaluating = True
+        self._lost = False
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
         self._in_turns = in_turns
         if not in_turns:
@@ -223,8 +224,8 @@ class Service:
         if self.failure is not None:
             raise self.failure
 
-    def ask_to_stop(self, *_: object) -> None:
-        """Make :meth:`run` return; fit for a signal handler."""
+    def ask_to_stop(self) -> None:
+        """Make :meth:`run` return; from any thread, but no signal handler: it takes locks."""
         if self.ingest is not None:
             self.ingest.stop()
         self._ending.set()
@@ -291,10 +292,11 @@ class Service:
             if self._evaluating:
                 log.error("evaluation failed, it is tried again every cycle: %s", error)
             self._evaluating = False
+            self._lost = isinstance(error, LostStoreError)
             return
         if not self._evaluating:
             log.info("evaluation goes on")
-        self._evaluating = True
+        self._evaluating, self._lost = True, False
         self._evaluated = self._clock.monotonic()
         self.metrics.evaluated(self._clock.now(), self._evaluated - began)
 
@@ -372,6 +374,8 @@ class Service:
         ]
 
     def _evaluator_behind(self) -> Iterator[str]:
+        if self._lost:
+            yield "files of the database were removed or replaced, and nothing is written any more"
         idle = self._clock.monotonic() - self._evaluated
         if self._parts.serve and idle > STALE_CYCLES * self.settings.evaluate.cycle / SECOND:
             yield (

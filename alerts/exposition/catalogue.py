@@ -240,6 +240,7 @@ PAGE: tuple[Family, ...] = (
 # The service's own metrics. Counters carry the partition: they continue the committed totals of
 # their shard wherever it is consumed, and a sum over a changing assignment would jump.
 MESSAGES = _family("messages_consumed_total", Rule.STEPS, SHARD)
+TOMBSTONES = _family("tombstones_total", Rule.WHOLE_STREAM, SHARD)
 EVENTS = _family("events_total", Rule.STEPS, (*SHARD, "outcome"))
 DEAD_LETTERS = _family("dead_letters_total", Rule.WHOLE_STREAM, (*SHARD, "reason"))
 UNKEPT = _family("dead_letters_unkept_total", Rule.WHOLE_STREAM, SHARD)
@@ -297,7 +298,7 @@ BIAS_MEASURED = _family("bias_score_timestamp_seconds", Rule.DECLARED, DIMENSION
 BUILD_INFO = _family("build_info", Rule.PROCESS, ("version",))
 
 OPERATIONS: tuple[Family, ...] = (
-    *(MESSAGES, EVENTS, DEAD_LETTERS, UNKEPT, UNREADABLE, UNMATCHED, IMBALANCE),
+    *(MESSAGES, TOMBSTONES, EVENTS, DEAD_LETTERS, UNKEPT, UNREADABLE, UNMATCHED, IMBALANCE),
     *(LAG_MESSAGES, LAG_SECONDS, EVENTS_AHEAD, PARKED, CONSUMER_STATE, WATERMARK_LAG),
     *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, COUNTED_AGAIN),
     *(PROBES_UNSIGNED, PROBES_UNDECLARED),

@@ -89,6 +89,7 @@ def add_shard(
     for outcome, count in _outcomes(shown).items():
         put(catalogue.EVENTS, steps.down(count), outcome)
     # Of nobody who was counted: the first one is to be seen at once.
+    put(catalogue.TOMBSTONES, tallies.tombstones)
     put(catalogue.EVENTS, sum(tallies.dead_letters.values()), "dead_letter")
     for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
         put(catalogue.DEAD_LETTERS, count, reason)

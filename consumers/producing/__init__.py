@@ -22,5 +22,5 @@ from consumers.producing.transports import (
 __all__ = [
     "AuditDraw", "AuditSampler", "Drawn", "Encode", "EventError", "Message", "Open", "Producer",
     "Topics", "Transport", "TransportError", "avro", "avro_schema", "confluent",
-    "decision_message", "http", "kafka_python", "label_message",
+    "decision_message", "http", "kafka_python", "label_message", "transports",
 ]  # fmt: skip

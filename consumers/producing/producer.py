@@ -1,7 +1,8 @@
 """The producer of a router: it never waits, never fails, and counts what it could not send.
 
 A router's call only encodes the event and puts it into a bounded buffer; a thread of the producer
-sends it. What is in the buffer is lost if the process is killed.
+sends it. What is in the buffer is lost if the process is killed. Decisions and labels have a
+buffer, a thread and a connection each: a topic that is gone holds up its own events alone.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import contextlib
 import logging
 import os
 import threading
+import time
 import weakref
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import astuple, dataclass
+from typing import Any, get_args
 
 from consumers.producing.buffer import Buffer, EventCounts
 from consumers.producing.making import EventError, Kind, Message, fields_of, message_of
@@ -52,15 +54,15 @@ _NOT_SENT = Drawn(None, False, False)
 class Producer:
     """Sends decisions and labels of a router. Every method may be called from any thread.
 
-    It starts its thread with the first event; so it may be made before a server forks its workers,
-    each of which then has a buffer, a thread and an account of its own.
+    It starts a thread with the first event of its kind; so it may be made before a server forks its
+    workers, each of which then has buffers, threads and an account of its own.
 
     Args:
         connect: one of :func:`~consumers.producing.kafka_python`, ``confluent`` and ``http``, or
             any other function that connects.
         sampler: draws the audit sample; None where every decision brings its own ``audit_p`` and
             ``label_requested``.
-        buffer: messages that may wait; what finds no room is dropped.
+        buffer: messages of a kind that may wait; what finds no room is dropped.
         strict: raise EventError for a wrong event instead of counting it: for tests.
     """
 
@@ -87,10 +89,9 @@ class Producer:
 
     def _begin(self) -> None:
         """Without an event, and without a thread."""
-        self._buffer = Buffer(self._room)
-        self._abandoned = threading.Event()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._lanes: dict[Kind, _Lane] = {
+            kind: _Lane(self._connect, self._room) for kind in get_args(Kind)
+        }
 
     def __enter__(self) -> Producer:
         return self
@@ -101,7 +102,8 @@ class Producer:
     @property
     def counts(self) -> EventCounts:
         """Events of this process by what became of them."""
-        return self._buffer.counts
+        accounts = zip(*(astuple(lane.buffer.counts) for lane in self._lanes.values()), strict=True)
+        return EventCounts(*map(sum, accounts))
 
     @property
     def sent(self) -> int:
@@ -144,7 +146,7 @@ class Producer:
         except Exception as error:
             self._refuse("decision", error)
             return _NOT_SENT
-        if not self._offer(message):
+        if not self._lanes["decision"].offer(message):
             return _NOT_SENT
         return Drawn(said["audit_p"], said["label_requested"], True)
 
@@ -155,23 +157,23 @@ class Producer:
         except Exception as error:
             self._refuse("label", error)
             return False
-        return self._offer(message)
+        return self._lanes["label"].offer(message)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Send what is in the buffer, for so many seconds at most; call it when the router stops.
+        """Send what is in the buffers, for so many seconds at most; call it when the router stops.
 
         Returns:
             False when something was left, which is counted as dropped. Later events are dropped.
         """
         atexit.unregister(self.close)
-        self._buffer.close()
-        with self._starting:
-            thread = self._thread
-        if thread is not None:
-            thread.join(timeout)
-        left = self._buffer.counts.waiting
-        self._buffer.abandon()
-        self._abandoned.set()
+        deadline = time.monotonic() + timeout
+        for lane in self._lanes.values():
+            lane.buffer.close()
+        for lane in self._lanes.values():
+            lane.join(deadline - time.monotonic())
+        left = self.counts.waiting
+        for lane in self._lanes.values():
+            lane.abandon()
         return not left
 
     def _drawn(self, fields: dict[str, Any]) -> dict[str, Any]:
@@ -195,7 +197,7 @@ class Producer:
         """Count a wrong event, and say so the first time; or raise."""
         if self._strict:
             raise error
-        self._buffer.refuse()
+        self._lanes[kind].buffer.refuse()
         if isinstance(error, EventError):
             self._say_once(str(error), kind, error.reason, error.field)
         else:  # from the team's own objects: it may quote them
@@ -206,12 +208,36 @@ class Producer:
             self._said.add(about)
             _log.warning("not sent, and counted as invalid: %s", text)
 
-    def _offer(self, message: Message) -> bool:
-        offered = self._buffer.offer(message)
+
+class _Lane:
+    """Events of one kind on their way, with a thread that sends them."""
+
+    def __init__(self, connect: Open, room: int) -> None:
+        self.buffer = Buffer(room)
+        self._connect = connect
+        self._abandoned = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def offer(self, message: Message) -> bool:
+        """Take an event, or drop it; returns whether it is being sent."""
+        offered = self.buffer.offer(message)
         if self._thread is None and offered:
             with contextlib.suppress(RuntimeError):  # no thread to be had: the next call tries
                 self._start()
         return offered
+
+    def join(self, timeout: float) -> None:
+        """Wait until all is sent, for so many seconds at most."""
+        with self._starting:
+            thread = self._thread
+        if thread is not None:
+            thread.join(max(0.0, timeout))
+
+    def abandon(self) -> None:
+        """Drop what is left."""
+        self.buffer.abandon()
+        self._abandoned.set()
 
     def _start(self) -> None:
         with self._starting:
@@ -223,8 +249,8 @@ class Producer:
     # On the thread
 
     def _run(self) -> None:
-        sender = _Sender(self._connect, self._buffer, self._abandoned)
-        while batch := self._buffer.take(BATCH):
+        sender = _Sender(self._connect, self.buffer, self._abandoned)
+        while batch := self.buffer.take(BATCH):
             sender.send(batch)
         sender.close()
 
@@ -249,6 +275,7 @@ class _Sender:
                 break
             except Exception as error:
                 self._report(error)
+                self.close()  # a client whose topic is gone may never get over it
             if self._abandoned.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -261,6 +288,7 @@ class _Sender:
         if self._transport is not None:
             with contextlib.suppress(Exception):
                 self._transport.close()
+            self._transport = None
 
     def _report(self, error: Exception) -> None:
         if not self._failing:

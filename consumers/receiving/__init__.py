@@ -2,6 +2,6 @@
 
 from consumers.receiving.batches import EventRefusal
 from consumers.receiving.event_judge import EventJudge
-from consumers.receiving.receiver import PATH, BatchAnswer, EventReceiver, Write
+from consumers.receiving.receiver import PATH, BatchAnswer, EventReceiver
 
-__all__ = ["PATH", "BatchAnswer", "EventJudge", "EventReceiver", "EventRefusal", "Write"]
+__all__ = ["PATH", "BatchAnswer", "EventJudge", "EventReceiver", "EventRefusal"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +22,16 @@ from monitor.errors import SourceError
 PATH = "/v1/events"
 MAX_SHOWN = 100
 """Refusals that an answer lists; ``refused`` counts all."""
-CONNECT_SECONDS = 4.0
 _RETRY = {"Retry-After": "5"}
 
 _log = logging.getLogger("slicewatch.receiving")
 
 
 class Writer(Protocol):
-    """Writes records to Kafka; :class:`consumers.sources.kafka_writer.KafkaWriter`."""
+    """Writes records to Kafka; :class:`consumers.sources.kafka_writer.KafkaWriter`.
+
+    It connects when it is first used.
+    """
 
     def write(self, records: Sequence[Record]) -> None:
         """Write records, and wait until all are written; else SourceError."""
@@ -39,8 +40,6 @@ class Writer(Protocol):
         """Close the connection."""
 
 
-Write = Callable[[], Writer]
-"""Connects. No broker within moments: SourceError."""
 Count = Callable[[Mapping[tuple[str, str], int]], None]
 """Counts unreadable events by reason and field."""
 
@@ -84,7 +83,7 @@ class EventReceiver:
 
     Args:
         judge: says what may be written.
-        connect: to Kafka, when the first batch has come.
+        writer: to Kafka.
         topics: of decisions and of labels.
         count: what is refused.
         now: wall clock, microseconds.
@@ -93,18 +92,16 @@ class EventReceiver:
     def __init__(
         self,
         judge: EventJudge,
-        connect: Write,
+        writer: Writer,
         topics: tuple[str, str],
         count: Count,
         now: Callable[[], int],
     ) -> None:
         self._judge = judge
-        self._connect = connect
+        self._writer = writer
         self._topics = topics
         self._count = count
         self._now = now
-        self._writer: Writer | None = None
-        self._connecting = threading.Lock()
         self._failing = False
 
     def view(self, request: Request) -> Response:
@@ -129,22 +126,11 @@ class EventReceiver:
 
     def close(self) -> None:
         """Close the connection to Kafka, if there is one."""
-        if self._writer is not None:
-            self._writer.close()
+        self._writer.close()
 
     def _write(self, good: Sequence[Good]) -> None:
         if good:
-            writer = self._connected()
-            writer.write([Record(self._topics[g.is_label], g.key, g.value) for g in good])
-
-    def _connected(self) -> Writer:
-        if not self._connecting.acquire(timeout=CONNECT_SECONDS):
-            raise SourceError("Kafka cannot be reached: another batch waits for it")
-        try:
-            self._writer = self._writer or self._connect()
-            return self._writer
-        finally:
-            self._connecting.release()
+            self._writer.write([Record(self._topics[g.is_label], g.key, g.value) for g in good])
 
     def _answer(self, written: int, refused: Sequence[EventRefusal]) -> Response:
         self._count(Counter((one.reason, one.field) for one in refused))

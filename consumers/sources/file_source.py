@@ -2,7 +2,8 @@
 
 Every file is one shard of the topic given for it: the first file of a topic is partition 0, the
 next one 1. The offset is the line number, counted from 0; a blank line is skipped and keeps its
-number, so offsets of a file mean the same on every run and a replay can be resumed.
+number, so offsets of a file mean the same on every run and a replay can be resumed. A line with
+``null`` alone is a tombstone: so Kafka's console consumer prints one.
 """
 
 from __future__ import annotations
@@ -298,11 +299,11 @@ class FileSource:
     def _chunk(self, shard: Shard) -> RecordBatch | None:
         file = self._files[shard]
         first = file.line
-        values = [line.strip() for line in file.read()]
+        values = [value_of(line) for line in file.read()]
         offsets: Sequence[int] = range(first, file.line)
-        if not all(values):
-            offsets = [at for at, value in zip(offsets, values, strict=True) if value]
-            values = list(filter(None, values))
+        if b"" in values:
+            offsets = [at for at, value in zip(offsets, values, strict=True) if value != b""]
+            values = [value for value in values if value != b""]
         if not values:
             return None
         return RecordBatch(shard, offsets, values, [-1] * len(values), self.high_water(shard))
@@ -324,6 +325,12 @@ class FileSource:
             )
         file.close()
         return LineFile(file.path)
+
+
+def value_of(line: bytes) -> bytes | None:
+    """The value of the message on a line; None for a tombstone."""
+    value = line.strip()
+    return None if value == b"null" else value
 
 
 def _content_number(file: LineFile) -> int:

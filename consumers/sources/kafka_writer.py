@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from consumers.producing.transports import close_kafka_python
 from consumers.sources.base import CLOSE_SECONDS
 from consumers.sources.kafka_admin import KafkaConnection, KafkaTopics
 from monitor.errors import AccessError, SourceError
@@ -22,44 +24,33 @@ class Record(NamedTuple):
 
 
 class KafkaWriter:
-    """Writes in order; any thread may use it.
+    """Writes in the order of each topic; any thread may use it.
+
+    Every topic has a client of its own, connected with its first record and again after a write
+    that failed. A topic that was deleted therefore costs the other topics nothing.
 
     What the client sends twice after a broken connection has the same id, and the service counts
     it once; so nothing is asked of the broker that it may not grant (``IdempotentWrite``).
 
     Args:
         connection: the brokers.
-        topics: to be written to; they must exist.
+        topics: to be written to.
         patience: seconds that the broker may take to write; it may be restarting.
-
-    Raises:
-        SourceError: no broker can be reached, access is refused, or there is no such topic.
     """
 
     def __init__(self, connection: KafkaConnection, topics: Sequence[str], patience: float) -> None:
         self._connection = connection
         self._patience = patience
-        known = KafkaTopics(connection)  # a producer finds out late, or never
-        try:
-            for topic in topics:
-                known.partitions(topic)
-        finally:
-            known.close()
-        try:
-            self._producer = KafkaProducer(
-                **connection.client(),
-                acks="all",
-                enable_idempotence=False,
-                max_in_flight_requests_per_connection=1,  # or a retry could turn the order
-                delivery_timeout_ms=int(patience * 1000),
-                request_timeout_ms=int(patience * 500),
-                max_block_ms=int(patience * 1000),
-                reconnect_backoff_max_ms=2000,
-                allow_auto_create_topics=False,
-                metrics_enabled=False,
-            )
-        except KafkaError as error:
-            raise connection.failure(error) from error
+        self._topics = {topic: _TopicClient(connection, topic, patience) for topic in topics}
+
+    def connect(self) -> None:
+        """Connect now.
+
+        Raises:
+            SourceError: no broker can be reached, access is refused, or a topic does not exist.
+        """
+        for topic in self._topics.values():
+            topic.client()
 
     def write(self, records: Sequence[Record]) -> None:
         """Write records, and wait until all of them are written.
@@ -68,22 +59,88 @@ class KafkaWriter:
             AccessError: this user may not write to a topic.
             SourceError: they are not written, or nobody knows; the message says why.
         """
+        clients = {record.topic: self._topics[record.topic].client() for record in records}
+        topic = ""
         try:
-            sent = [self._producer.send(topic, value, key=key) for topic, key, value in records]
-            for future in sent:
+            sent = []
+            for topic, key, value in records:
+                sent.append((topic, clients[topic].send(topic, value, key=key)))
+            for topic, future in sent:  # noqa: B007 - the one that failed
                 future.get(timeout=self._patience)
-        except TopicAuthorizationFailedError:
-            topic = " or ".join(sorted({one.topic for one in records}))
-            raise AccessError(
-                f"topic {topic} may not be written by this user: allow it with kafka-acls.sh "
-                f"--add --allow-principal User:NAME --operation Write --topic {topic}"
-            ) from None
         except KafkaError as error:
-            raise SourceError(
-                f"Kafka at {self._connection.address} did not write an event "
-                f"({type(error).__name__}): slicewatch check --connect says whether it lets us in"
-            ) from error
+            self._topics[topic].give_up(clients[topic])
+            raise self._failure(topic, error) from error
 
     def close(self) -> None:
-        """Close the connection; nothing is left to be written, unless it was given up."""
-        self._producer.close(timeout=CLOSE_SECONDS)
+        """Close the connections; nothing is left to be written, unless it was given up."""
+        for topic in self._topics.values():
+            topic.close()
+
+    def _failure(self, topic: str, error: KafkaError) -> SourceError:
+        if isinstance(error, TopicAuthorizationFailedError):
+            return AccessError(
+                f"topic {topic} may not be written by this user: allow it with kafka-acls.sh "
+                f"--add --allow-principal User:NAME --operation Write --topic {topic}"
+            )
+        return SourceError(
+            f"Kafka at {self._connection.address} did not write an event to topic {topic} "
+            f"({type(error).__name__}): slicewatch check --connect says whether it lets us in"
+        )
+
+
+class _TopicClient:
+    """The client of one topic.
+
+    It is replaced after any failure. One whose topic was deleted while a record waited would use
+    up a processor until the topic is back, and could not even be closed by its own means.
+    """
+
+    def __init__(self, connection: KafkaConnection, topic: str, patience: float) -> None:
+        self._connection = connection
+        self._topic = topic
+        self._patience = patience
+        self._client: KafkaProducer | None = None
+        self._connecting = threading.Lock()
+
+    def client(self) -> KafkaProducer:
+        """A client that has not failed yet; SourceError where none can be made."""
+        if not self._connecting.acquire(timeout=self._connection.timeout):
+            raise SourceError("Kafka cannot be reached: another batch waits for it")
+        try:
+            self._client = self._client or self._connected()
+            return self._client
+        finally:
+            self._connecting.release()
+
+    def give_up(self, client: KafkaProducer) -> None:
+        """Close a client that has failed; the next record gets a new one."""
+        with self._connecting:
+            if self._client is client:
+                self._client = None
+        close_kafka_python(client, CLOSE_SECONDS)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self.give_up(self._client)
+
+    def _connected(self) -> KafkaProducer:
+        topics = KafkaTopics(self._connection)  # a producer finds out late, or never
+        try:
+            topics.partitions(self._topic)
+        finally:
+            topics.close()
+        try:
+            return KafkaProducer(
+                **self._connection.client(),
+                acks="all",
+                enable_idempotence=False,
+                max_in_flight_requests_per_connection=1,  # or a retry could turn the order
+                delivery_timeout_ms=int(self._patience * 1000),
+                request_timeout_ms=int(self._patience * 500),
+                max_block_ms=int(self._patience * 1000),
+                reconnect_backoff_max_ms=2000,
+                allow_auto_create_topics=False,
+                metrics_enabled=False,
+            )
+        except KafkaError as error:
+            raise self._connection.failure(error) from error

@@ -18,7 +18,7 @@ from consumers.coder import value_text
 from consumers.event_words import EXPECTED, kind_of, nearest, refusal
 from consumers.events import MAX_EVENTS_PER_MESSAGE
 from consumers.shard import Codecs, ShardState
-from consumers.sources.file_source import LineFile
+from consumers.sources.file_source import LineFile, value_of
 from consumers.unknown_fields import is_plain
 from monitor import composition
 from monitor.commands.replay import topic_and_path
@@ -128,7 +128,7 @@ class _FileCheck:
                 numbered = [(first + i, line) for i, line in enumerate(some) if line.strip()]
                 first += len(some)
                 self._kept |= dict(numbered)
-                offsets, values = [n for n, _ in numbered], [line for _, line in numbered]
+                offsets, values = [n for n, _ in numbered], [value_of(line) for _, line in numbered]
                 yield RecordBatch(self._state.shard, offsets, values, [-1] * len(values))
         self._file.close()
 

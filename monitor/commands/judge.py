@@ -167,6 +167,7 @@ def _report(worker: Worker, budget: RequestBudget) -> None:
             "findings": counts["findings"],
             "failed": counts["failed"],
             "unreadable": counts["unreadable"],
+            "tombstones": counts["tombstones"],
             "requests": requests,
             "tokens": tokens,
         },

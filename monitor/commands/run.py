@@ -9,7 +9,7 @@ import click
 
 from monitor import logs
 from monitor.commands.options import load_settings, settings_option
-from monitor.commands.starting import StopSignal, collect_rarely, leave, on_stop
+from monitor.commands.starting import StopSignal, collect_rarely, leave
 from monitor.service import Parts, Service
 
 
@@ -70,8 +70,6 @@ def run_until_stopped(path: Path, parts: Parts, stop: StopSignal | None = None) 
     if service is None:
         log.info("stopped before it had started")
         leave()
-    on_stop(service.ask_to_stop)
-    if stop.asked:
-        service.ask_to_stop()
+    stop.call(service.ask_to_stop)
     collect_rarely()
     service.run()

@@ -1,7 +1,8 @@
-"""Stop signals, from the first line of the program on."""
+"""Stop signals: heard from the first line of the program on, and obeyed within a bound."""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -15,6 +16,8 @@ from typing import NoReturn, TypeVar
 Made = TypeVar("Made")
 
 _LOOK = 0.1  # seconds until a signal is seen
+LONGEST_STOP = 14.0
+"""Seconds until a process that has been told to stop is ended, less than any grace period."""
 
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -99,6 +102,19 @@ class StopSignal:
     def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
         """Make a value as :meth:`unless_asked` does, until a stop is asked for a second time."""
         return _unless(lambda: self.hurried, make)
+
+    def call(self, stop: Callable[[], None]) -> None:
+        """Call ``stop`` when it is asked for, and end the process if that takes too long.
+
+        Whatever hangs, each thread's traceback is then on standard error, and the exit code is 1.
+        """
+        threading.Thread(target=self._call, args=(stop,), name="stop", daemon=True).start()
+
+    def _call(self, stop: Callable[[], None]) -> None:
+        while not self.asked:
+            time.sleep(_LOOK)
+        faulthandler.dump_traceback_later(LONGEST_STOP, exit=True)
+        stop()
 
 
 def _unless(stopped: Callable[[], bool], make: Callable[[], Made]) -> Made | None:

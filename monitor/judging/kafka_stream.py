@@ -6,15 +6,17 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_writer import KafkaWriter, Record
 from monitor.errors import SourceError
 
 WRITE_SECONDS = 60.0
 _POLL_MILLIS = 500
+_CLOSE_MILLIS = 2_000
 _LONGEST_BATCH_MILLIS = 3_600_000
 """A batch may wait this long for its judge before the group takes its partitions away."""
 
@@ -48,7 +50,9 @@ class KafkaStream:
 
     def __init__(self, connection: KafkaConnection, topics: JudgeTopics) -> None:
         self._topics = topics
-        arguments = connection.client()
+        written = [topic for topic in (topics.judgements, topics.decisions) if topic is not None]
+        self._writer = KafkaWriter(connection, written, WRITE_SECONDS)
+        self._writer.connect()
         try:
             self._consumer = KafkaConsumer(
                 topics.outputs,
@@ -58,9 +62,8 @@ class KafkaStream:
                 max_poll_interval_ms=_LONGEST_BATCH_MILLIS,
                 session_timeout_ms=int(topics.session_timeout * 1000),
                 heartbeat_interval_ms=int(topics.session_timeout * 1000 / 3),
-                **arguments,
+                **connection.client(),
             )
-            self._producer = KafkaProducer(acks="all", **arguments)
         except KafkaError as error:
             raise SourceError(f"no broker can be reached: {type(error).__name__}") from None
         self._read: dict[TopicPartition, int] = {}
@@ -76,21 +79,15 @@ class KafkaStream:
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
         """Write judgements."""
-        self._send(self._topics.judgements, judgements)
+        self._write(self._topics.judgements, judgements)
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
         """Write decisions."""
         if self._topics.decisions is not None:
-            self._send(self._topics.decisions, decisions)
+            self._write(self._topics.decisions, decisions)
 
-    def _send(self, topic: str, events: Iterable[tuple[bytes, bytes]]) -> None:
-        try:
-            sent = [self._producer.send(topic, key=key, value=value) for key, value in events]
-            for one in sent:
-                one.get(timeout=WRITE_SECONDS)
-        except KafkaError as error:
-            name = type(error).__name__
-            raise SourceError(f"topic {topic} cannot be written: {name}") from None
+    def _write(self, topic: str, events: Iterable[tuple[bytes, bytes]]) -> None:
+        self._writer.write([Record(topic, key, value) for key, value in events])
 
     def commit(self) -> None:
         """Commit what was read; of a partition that was taken away its new owner says."""
@@ -111,5 +108,5 @@ class KafkaStream:
 
     def close(self) -> None:
         """Leave the group."""
-        self._producer.close(timeout=WRITE_SECONDS)
-        self._consumer.close()
+        self._writer.close()
+        self._consumer.close(autocommit=False, timeout_ms=_CLOSE_MILLIS)

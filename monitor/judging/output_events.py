@@ -88,7 +88,7 @@ _decode = msgspec.json.Decoder(ModelOutput).decode
 encode = msgspec.json.Encoder().encode
 
 
-def read_output(value: bytes | None) -> ModelOutput:
+def read_output(value: bytes) -> ModelOutput:
     """The output of a message.
 
     Raises:

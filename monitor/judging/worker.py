@@ -33,7 +33,10 @@ class JudgingTopics(Protocol):
     """The topics, as far as the worker needs them."""
 
     def read(self, most: int) -> Sequence[bytes | None]:
-        """The next messages, at most so many; none: nothing has come for a moment."""
+        """The next messages, at most so many; none: nothing has come for a moment.
+
+        None among them is a tombstone, which erases an output and is none.
+        """
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
         """Write judgements with their keys, and return once all are written."""
@@ -76,7 +79,7 @@ class Worker:
         now: the time, ISO.
 
     Attributes:
-        counts: outputs by status, and ``flagged`` and ``findings`` among them.
+        counts: outputs by status, ``flagged`` and ``findings`` among them, and ``tombstones``.
     """
 
     stream: JudgingTopics
@@ -101,8 +104,9 @@ class Worker:
                 batch = self.stream.read(self.plan.concurrency)
                 if not batch:
                     continue
+                outputs = [value for value in batch if value is not None]
                 try:
-                    results = list(pool.map(self._judge, batch))
+                    results = list(pool.map(self._judge, outputs))
                 except StoppedError:
                     break
                 except BudgetSpentError:
@@ -112,8 +116,9 @@ class Worker:
                 self._write(results)
                 self.stream.commit()
                 self._count(results)
+                self.counts["tombstones"] += len(batch) - len(outputs)
 
-    def _judge(self, value: bytes | None) -> tuple[ModelOutput | None, Judgement]:
+    def _judge(self, value: bytes) -> tuple[ModelOutput | None, Judgement]:
         try:
             output = read_output(value)
         except UnreadableOutputError as error:

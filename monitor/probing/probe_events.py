@@ -177,6 +177,7 @@ class KafkaPublisher:
     def __init__(self, connection: KafkaConnection, topic: str) -> None:
         self._topic = topic
         self._writer = KafkaWriter(connection, [topic], PATIENCE)
+        self._writer.connect()
 
     def publish(self, pair: str, events: Sequence[bytes]) -> None:
         """Write the decisions of one pair, in this order, and wait until they are written.

@@ -14,9 +14,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from monitor.errors import StoreError
+from monitor.errors import LostStoreError, StoreError
 from monitor.settings.kinds import Url
 from monitor.store import bulk
+from monitor.store.open_file import FileGoneError, OpenFile
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSIONS = "alembic_version"  # Alembic's own table, of one row
@@ -95,8 +96,13 @@ def create_engine(url: str) -> sa.Engine:
             " postgresql://USER@HOST/DATABASE"
         ) from None
     if engine.dialect.name == "sqlite":
+        file = OpenFile(str(parsed.database))
+        sa.event.listen(engine, "do_connect", file.require)
         sa.event.listen(engine, "do_connect", _make_file)
         sa.event.listen(engine, "connect", _prepare_sqlite)
+        sa.event.listen(engine, "connect", file.opened)
+        sa.event.listen(engine, "close", file.closed)
+        sa.event.listen(engine, "begin", file.require)
         sa.event.listen(engine, "begin", _begin_sqlite)
     else:
         sa.event.listen(engine, "connect", _prepare_server)
@@ -216,6 +222,8 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
         detail = next(iter(str(cause).splitlines()), "unknown reason")
         if getattr(cause, "sqlstate", None) == _LOCK_TIMEOUT and _end_frozen(engine):
             detail += "; a session that had stopped in the middle of a statement was ended"
+        if isinstance(cause, FileGoneError):
+            raise LostStoreError(f"database {where}: {detail}") from error
         raise StoreError(f"database {where} cannot be used: {detail}") from error
 
 

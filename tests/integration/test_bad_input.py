@@ -63,7 +63,7 @@ def bad(name: str, make: Callable[[], bytes | None], reason: str, field: str = "
     return Bad(name, make, ((0, reason, field),))
 
 
-def fine(name: str, make: Callable[[], bytes], counted: int = 1) -> Bad:
+def fine(name: str, make: Callable[[], bytes | None], counted: int = 1) -> Bad:
     return Bad(name, make, (), counted)
 
 
@@ -91,7 +91,7 @@ RECORDS = [
     bad("utf-16", lambda: raw().decode().encode("utf-16"), "malformed_json"),
     bad("single quotes", lambda: raw().replace(b'"', b"'"), "malformed_json"),
     bad("binary", lambda: bytes(range(256)), "malformed_json"),
-    bad("tombstone", lambda: None, "tombstone"),
+    fine("tombstone", lambda: None, counted=0),
     bad("null", lambda: b"null", "wrong_type"),
     bad("a number", lambda: b"17", "wrong_type"),
     bad("a string", lambda: json.dumps(SECRET).encode(), "wrong_type"),
@@ -493,6 +493,23 @@ def test_a_poisoned_stream_stops_and_a_restart_reads_everything(tmp_path: Path) 
         pipeline.worker()
         pipeline.drain()
         assert total(pipeline.statuses(), DECISIONS, "counted") == 1500
+        pipeline.check_conservation()
+
+
+def test_tombstones_in_a_row_are_counted_and_stop_nothing(tmp_path: Path) -> None:
+    """More than the breaker needs, on both topics, with arrays of events after them."""
+    labels = [lesson.label(f"d{i}", NOW, True) for i in range(3)]
+    with Pipeline(tmp_path, max_records=500) as pipeline:
+        for topic, events in ((DECISIONS, [good(f"d{i}") for i in range(3)]), (LABELS, labels)):
+            pipeline.broker.produce(topic, [None] * 3000)
+            pipeline.broker.produce(topic, messages(events, [2, 1]))
+        pipeline.worker()
+        pipeline.drain()
+        pipeline.fold()
+        for topic in (DECISIONS, LABELS):
+            assert total(pipeline.statuses(), topic, "tombstones") == 3000
+            assert total(pipeline.statuses(), topic, "events") == 3
+        assert dead_letters(pipeline.engine) == []
         pipeline.check_conservation()
 
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from kafka_broker import KafkaBroker
 from running import Running
 
 from consumers.events import Decision, Label
-from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python
+from consumers.producing import AuditSampler, Producer, Topics, confluent, kafka_python, transports
+from consumers.sources.kafka_admin import KafkaConnection
+from consumers.sources.kafka_writer import KafkaWriter, Record
+from monitor.errors import MissingTopicError, SourceError
 from monitor.store import database
 from monitor.store.shard_rows import read_statuses
 
@@ -33,6 +37,16 @@ DECISION: dict[str, Any] = {
     "route": "auto_serve",
     "evidence_passed": True,
     "attributes": {"channel": "chat"},
+}
+LABEL: dict[str, Any] = {
+    "decision_id": "before",
+    "decided_at": DECISION["decided_at"],
+    "version": 1,
+    "ready": True,
+    "kind": "initial",
+    "reason": "audit",
+    "reviewer": "h-7",
+    "labelled_at": "2026-06-01T12:00:00Z",
 }
 
 
@@ -159,6 +173,56 @@ def _until(good: Any, waiter: threading.Event | None = None) -> None:
             return
         waiter.wait(0.1)
     raise AssertionError("not in time")
+
+
+def _processor_seconds(wait: float = 2.0) -> float:
+    """Processor time that the threads of this process use while this one waits."""
+    before = time.process_time()
+    time.sleep(wait)
+    return time.process_time() - before
+
+
+def test_a_topic_that_is_deleted_costs_a_writer_neither_its_other_topic_nor_a_processor(
+    apache: KafkaBroker, topics: Topics
+) -> None:
+    both = [topics.decisions, topics.labels]
+    writer = KafkaWriter(KafkaConnection((apache.bootstrap,)), both, patience=2.0)
+
+    def write(topic: str) -> None:
+        writer.write([Record(topic, b"key", b"value")])
+
+    for topic in both:
+        write(topic)
+    apache.delete_topic(topics.labels)
+    with pytest.raises(SourceError, match=topics.labels):
+        write(topics.labels)  # the client believes in the topic still: the record waits
+    assert _processor_seconds() < 0.1
+    with pytest.raises(MissingTopicError):
+        write(topics.labels)
+    write(topics.decisions)
+    apache.create_topic(topics.labels, 1)
+    write(topics.labels)
+    writer.close()
+    assert sum(apache.end_offsets(topics.decisions).values()) == 2
+    assert sum(apache.end_offsets(topics.labels).values()) == 1
+
+
+def test_a_topic_that_is_deleted_costs_a_producer_neither_its_decisions_nor_a_processor(
+    apache: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transports, "SECONDS", 2.0)
+    producer = Producer(kafka_python(apache.bootstrap, topics), AuditSampler(0.5))
+    producer.label(LABEL, label_id="before")
+    _until(lambda: producer.sent == 1)
+    apache.delete_topic(topics.labels)
+    producer.label(LABEL, label_id="after")  # the client believes in the topic still
+    producer.decision(DECISION, decision_id="after")
+    _until(lambda: producer.sent == 2)
+    time.sleep(4.0)
+    assert _processor_seconds() < 0.2, "it only looks for the topic, every second or two"
+    apache.create_topic(topics.labels, 1)
+    _until(lambda: producer.sent == 3)
+    assert producer.close(WAIT)
 
 
 def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(

@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker
 from free_ports import free_port
-from pipeline import settings_with
+from pipeline import ManualClock, settings_with
 from running import Running
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
@@ -83,6 +83,40 @@ def test_events_are_taken_where_they_are_ingested_and_nowhere_else(tmp_path: Pat
             service.stop()
     # The first is no decision, and no broker is asked; the second needs one, and none is there.
     assert posted == {"ingest": (422, 503), "serve": (404, 404)}
+
+
+def test_a_database_that_is_removed_is_told_by_whoever_writes_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = settings_with(tmp_path, server__port=0, stream__clock="history")
+    topics = settings.stream.decisions_topic, settings.stream.labels_topic
+    broker, clock = MemoryBroker(dict.fromkeys(topics, 1)), ManualClock()
+    source = MemorySource(broker, topics)
+    service = Service(settings, clock=clock, source=lambda _: source)
+    ingest = service.ingest
+    assert ingest is not None
+    ingest.register()
+
+    def turn() -> None:
+        broker.produce(topics[0], [EVENT])
+        for _ in range(5):
+            clock.seconds += 10
+            ingest.step(0)
+
+    turn()
+    service.evaluate_once()
+    assert service.ready() == (True, "ok")
+    (tmp_path / "store.db").unlink()
+    turn()
+    assert service.ready() == (False, "the store cannot be written")
+    service.evaluate_once()
+    assert "files of the database were removed or replaced" in service.ready()[1]
+    lines = [one.getMessage() for one in caplog.records if "store.db was removed" in one.message]
+    assert [one.split(":")[0] for one in lines] == [
+        *("store failed, consumption pauses", "evaluation failed, it is tried again every cycle"),
+    ]
+    assert not (tmp_path / "store.db").exists(), "nobody made an empty one"
+    service.stop()
 
 
 def post(port: int, body: bytes) -> int:

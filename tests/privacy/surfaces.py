@@ -269,6 +269,9 @@ _METRICS = (
         "dead_letters_total dead_letters_unkept_total",
     ),
     *_metrics(
+        Rule.WHOLE_STREAM, "a message without a value is of no decision", "tombstones_total"
+    ),
+    *_metrics(
         Rule.WHOLE_STREAM, "0, or there is a bug", "conservation_imbalance",
     ),
     *_metrics(
@@ -1025,7 +1028,7 @@ _LOGS = (
     ),
     *_logs(
         Rule.WHOLE_STREAM, "how many model outputs were judged, and what that cost",
-        "judged; failed findings flagged judged requests tokens unreadable",
+        "judged; failed findings flagged judged requests tokens tombstones unreadable",
         "judging; model prompt", "spent today; requests tokens",
         "the day's budget is spent: outputs wait in their topic until the next day (UTC)",
     ),

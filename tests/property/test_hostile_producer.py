@@ -301,8 +301,8 @@ def _totals(status: ShardStatus) -> dict[str, Any]:
     tallies = status.tallies
     unmatched = Counter(tallies.unmatched)
     unmatched["no_decision"] += tallies.waiting
-    names = ("messages", "gaps", "events", "duplicates", "thinned", "dead_letters", "unkept",
-             "requested", "repeated", "late", "cross_partition")  # fmt: skip
+    names = ("messages", "tombstones", "gaps", "events", "duplicates", "thinned", "dead_letters",
+             "unkept", "requested", "repeated", "late", "cross_partition")  # fmt: skip
     same = {name: getattr(tallies, name) for name in names}
     return same | {"unmatched": +unmatched, "judged": tallies.counted + tallies.stale}
 
@@ -394,5 +394,5 @@ def test_hostile_events_are_counted_and_refused(tmp_path: Path) -> None:
                 if status.shard == told.hostile:
                     reasons.update(status.tallies.dead_letters)
                     reasons["counted"] += status.tallies.counted
-    wanted = {"counted", "future", "too_old", "jump", "tombstone", "malformed_json", "too_early"}
+    wanted = {"counted", "future", "too_old", "jump", "malformed_json", "too_early"}
     assert wanted <= set(reasons), reasons

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from programs import catches
@@ -188,6 +189,35 @@ def holds_open(process: subprocess.Popen[str], file: Path) -> bool:
     with suppress(FileNotFoundError):  # closed since they were listed
         return any(os.readlink(one) == str(file) for one in handles.iterdir())
     return False
+
+
+def test_a_stop_that_hangs_is_ended_and_shows_where(tmp_path: Path) -> None:
+    """The thread that hangs here holds a lock that the main thread waits for, for good."""
+    program = """
+        import threading
+        from monitor.commands import starting
+
+        starting.LONGEST_STOP = 1.0
+        lock, signals = threading.Lock(), starting.StopSignal()
+        signals.listen()
+        signals.call(lock.acquire)
+        lock.acquire()
+        print("runs", flush=True)
+        lock.acquire()
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", dedent(program)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "runs\n"
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=SECONDS)
+    assert process.returncode == 1
+    assert "in <module>" in err
 
 
 def test_what_fails_at_the_start_is_raised_and_what_is_made_is_given() -> None:

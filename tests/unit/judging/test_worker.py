@@ -93,15 +93,23 @@ PLAN = JudgingTerms(Rules(), concurrency=2)
 
 
 def test_judgements_are_written_before_offsets_are_committed() -> None:
-    values = [message(0), b"{", None, message(3)]
+    values = [message(0), b"{", message(2), message(3)]
     stream, worker, _ = run(values, Asked(), PLAN)
     assert stream.done == ["write", "commit"] * 2
     assert [one["status"] for one in stream.judgements] == [
         *("judged", "unreadable"),
-        *("unreadable", "judged"),
+        *("judged", "judged"),
     ]
-    assert worker.counts == {"judged": 2, "unreadable": 2, "flagged": 0, "findings": 0}
+    counts = {"judged": 3, "unreadable": 1, "flagged": 0, "findings": 0, "tombstones": 0}
+    assert worker.counts == counts
     assert stream.decisions == []
+
+
+def test_a_tombstone_is_counted_and_not_judged() -> None:
+    stream, worker, _ = run([None, None, None, message(3)], Asked(), PLAN)
+    assert [one["output_id"] for one in stream.judgements] == [3]
+    assert worker.counts == {"judged": 1, "flagged": 0, "findings": 0, "tombstones": 3}
+    assert stream.committed == 4
 
 
 def test_a_spent_budget_waits_and_reads_again() -> None:

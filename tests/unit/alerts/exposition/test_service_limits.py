@@ -101,8 +101,9 @@ def test_the_help_names_every_limit_and_the_number() -> None:
     assert not set('"\\\n') & set(text)
 
 
-def test_what_was_not_kept_is_a_counter_of_the_shard() -> None:
+def test_letters_not_kept_and_tombstones_are_counters_of_the_shard() -> None:
     metrics = ServiceMetrics()
-    metrics.set_shard(Shard("decisions", 0), Tallies(unkept=41), 0, 0.0)
+    metrics.set_shard(Shard("decisions", 0), Tallies(unkept=41, tombstones=7), 0, 0.0)
     on = {"topic": "decisions", "partition": "0"}
     assert value(metrics, "dead_letters_unkept_total", **on) == 41
+    assert value(metrics, "tombstones_total", **on) == 7

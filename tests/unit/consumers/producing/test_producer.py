@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -22,6 +23,18 @@ DECISION: dict[str, Any] = {
     "route": "auto_serve",
     "evidence_passed": True,
     "attributes": {"channel": "chat"},
+}
+
+LABEL: dict[str, Any] = {
+    "label_id": "l",
+    "decision_id": 3,
+    "decided_at": DECISION["decided_at"],
+    "version": 1,
+    "ready": True,
+    "kind": "initial",
+    "reason": "audit",
+    "reviewer": "h",
+    "labelled_at": "2026-06-01T11:00:00Z",
 }
 
 
@@ -63,6 +76,15 @@ class Stuck(Recorder):
         return len(messages)
 
 
+class Gone(Recorder):
+    """Has no topic of labels."""
+
+    def send(self, messages: Sequence[Message]) -> int:
+        if any(one.kind == "label" for one in messages):
+            raise OSError("no such topic")
+        return super().send(messages)
+
+
 @pytest.fixture
 def stuck() -> Iterator[Stuck]:
     one = Stuck()
@@ -93,27 +115,39 @@ def test_decisions_and_labels_are_sent_in_order_with_the_draw_filled_in() -> Non
     recorder, sampler = Recorder(), AuditSampler(auto_serve=0.5)
     with Producer(recorder.connect, sampler) as producer:
         drawn = [decide(producer, i) for i in range(200)]
-        assert producer.label(
-            label_id="l",
-            decision_id=3,
-            decided_at=DECISION["decided_at"],
-            version=1,
-            ready=True,
-            kind="initial",
-            reason="audit",
-            reviewer="h",
-            labelled_at="2026-06-01T11:00:00Z",
-        )
+        assert producer.label(LABEL)
     assert producer.counts.sent == total(producer) == 201
-    *decisions, label = recorder.messages
-    assert (label.kind, label.key) == ("label", b"3")
+    decisions = [one for one in recorder.messages if one.kind == "decision"]
+    assert [one.key for one in recorder.messages if one.kind == "label"] == [b"3"]
     for i, (message, one) in enumerate(zip(decisions, drawn, strict=True)):
         expected = sampler.draw(i, "auto_serve")
         assert one == Drawn(0.5, expected.label_requested, True)
         event = json.loads(message.value)
         assert (event["audit_p"], event["label_requested"]) == (0.5, expected.label_requested)
         assert message.key == str(i).encode()
-    assert recorder.connected == recorder.closed == 1
+    assert recorder.connected == recorder.closed == 2
+
+
+def test_labels_whose_topic_is_gone_hold_up_no_decision() -> None:
+    made: list[Gone] = []
+
+    def connect() -> Transport:
+        made.append(Gone())
+        return made[-1]
+
+    producer = Producer(connect, AuditSampler(0.5))
+    assert producer.label(LABEL)
+    for i in range(10):
+        decide(producer, i)
+    deadline = time.monotonic() + WAIT
+    while producer.sent < 10 or len(made) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not producer.close(timeout=0.05)
+    assert (producer.sent, producer.dropped) == (10, 1)
+    for one in sending_threads():
+        one.join(WAIT)
+    assert {one.closed for one in made} == {1}, "each connection that failed is closed"
 
 
 def test_a_transport_that_blocks_for_ever_blocks_nobody_and_what_is_lost_is_counted(

@@ -55,10 +55,11 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         (b"one\r\ntwo\r\n", [(0, b"one"), (1, b"two")], 2),
         (b"\n\none\n \t\ntwo\n\n", [(2, b"one"), (4, b"two")], 6),
         (b"\n\n\n", [], 3),
+        (b"one\nnull\n\nnull \n[null]\n", [(0, b"one"), (1, None), (3, None), (4, b"[null]")], 5),
     ],
 )
 def test_offsets_are_line_numbers_and_blank_lines_keep_theirs(
-    path: Path, content: bytes, expected: list[tuple[int, bytes]], lines: int
+    path: Path, content: bytes, expected: list[tuple[int, bytes | None]], lines: int
 ) -> None:
     source = open_at(write(path, content))
     found = read_all(source)

@@ -1,0 +1,65 @@
+"""The files of an open SQLite database: whether they are still those that are open.
+
+A file that is removed or replaced stays open under no name. What is written into it is lost with
+the process, and nothing says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+
+_LOG = "-wal"
+
+Identity = tuple[int, int]
+"""Device and inode."""
+
+
+class FileGoneError(sqlite3.OperationalError):
+    """A file that is open is not the one under its name."""
+
+
+class OpenFile:
+    """The database and the log beside it, as they were when the first connection was opened.
+
+    Args:
+        file: the database; one in memory has no file, and is never gone.
+    """
+
+    def __init__(self, file: str) -> None:
+        path = os.path.realpath(file)
+        self._paths = (path, path + _LOG)
+        self._identities: Mapping[str, Identity] = {}
+        self._connections: set[int] = set()
+
+    def require(self, *_: object) -> None:
+        """Raise FileGoneError unless the files that are open are those under their names."""
+        for path, identity in self._identities.items():
+            if _identity(path) != identity:
+                raise FileGoneError(
+                    f"{path} was removed or replaced while it was open, so nothing is written any"
+                    " more; put it back, or stop, restore a backup and start again"
+                )
+
+    def opened(self, connection: sqlite3.Connection, *_: object) -> None:
+        """Take note of a new connection."""
+        if not self._connections:
+            connection.execute("PRAGMA schema_version")  # opens the log, as any first read does
+            present = {path: _identity(path) for path in self._paths}
+            self._identities = {path: found for path, found in present.items() if found}
+        self._connections.add(id(connection))
+
+    def closed(self, connection: object, *_: object) -> None:
+        """Take note of the end of a connection; the last one deletes the log itself."""
+        self._connections.discard(id(connection))
+        if not self._connections:
+            self._identities = {}
+
+
+def _identity(path: str) -> Identity | None:
+    with suppress(OSError):
+        status = os.stat(path)
+        return status.st_dev, status.st_ino
+    return None
