@@ -11,6 +11,7 @@ from alerts.rules.declarations import (
     Alert,
     DashboardLink,
     Severity,
+    alerts,
     declarations,
     filled,
     groups,
@@ -35,10 +36,12 @@ _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 def rules(settings: Settings) -> Document:
-    """The rules file: what was shown of late, then the alerts."""
-    shown = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
-    named = {"slicewatch-held": shown} | {
-        name: [rule for alert in group for rule in _with_its_record(alert, settings)]
+    """The rules file: records of the last verdicts, then the alerts."""
+    # Records come before what reads them: the rules of a group are evaluated in order, groups not.
+    records = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
+    records += [record for alert in alerts(settings) for record in _held_record(alert)]
+    named = {"slicewatch-held": records} | {
+        name: [rule for alert in group for rule in _rules(alert, settings)]
         for name, group in groups(settings).items()
     }
     return {
@@ -46,15 +49,6 @@ def rules(settings: Settings) -> Document:
             {"name": name, "interval": _INTERVAL, "rules": rules} for name, rules in named.items()
         ]
     }
-
-
-def _with_its_record(alert: Alert, settings: Settings) -> Iterator[Document]:
-    """Its last verdict before itself, in one group: those are evaluated in order, groups are not.
-
-    In another group the record could be as old as one evaluation when the alert reads it.
-    """
-    yield from _held_record(alert)
-    yield from _rules(alert, settings)
 
 
 def _held_record(alert: Alert) -> Iterator[dict[str, str]]:

@@ -121,17 +121,6 @@ def test_what_is_held_asks_for_states_that_are_shown_in_its_own_query() -> None:
         assert [one for one in SHOWN if one in rule["expr"]] == [own]
 
 
-def test_a_held_verdict_is_as_new_as_its_alert() -> None:
-    """Rules of one group are evaluated in order; groups are evaluated whenever their turn is."""
-    for group in RULES["groups"]:
-        recorded: set[str] = set()
-        for rule in group["rules"]:
-            if "alert" in rule:
-                assert set(re.findall(r"[\w:]+:held", rule["expr"])) <= recorded
-            else:
-                recorded.add(rule["record"])
-
-
 def test_every_alert_that_is_named_is_there() -> None:
     known = {*ALERTS, "SlicewatchMessage"}
     for path, text in FILES.items():
