@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from adversary.table_attack import Attack, narrowest
-from adversary.table_cases import BUILT, COUNTEREXAMPLES
+from adversary.table_cases import BUILT, COUNTEREXAMPLES, LABELS_THAT_CROSS
 from adversary.table_climb import SLOPES, climb
 from adversary.table_rolling import pinned_by_windows, rolling_world
 from adversary.table_worlds import TableWorld, Traffic, published, random_world
@@ -59,6 +59,7 @@ def test_complements_are_rows_like_any_other() -> None:
 def test_a_reader_who_does_not_know_what_has_no_label() -> None:
     world = random_world("all labelled", 2, RANDOM["all labelled"])
     assert least(world, most=10, knows_unlabelled=False) >= LEAST_AT_RANDOM
+    assert least(LABELS_THAT_CROSS, most=40, knows_unlabelled=False) >= LEAST
 
 
 @pytest.mark.parametrize("name", ["days", "crossing", "labels"])

@@ -110,6 +110,28 @@ def _edges() -> TableWorld:
     return run_of_days("days at the upper ends of their bands", days)
 
 
+LABELS_THAT_CROSS = TableWorld(
+    "labels of two attributes that cross",
+    (2, 2),
+    without_changes(
+        np.array(
+            [
+                [
+                    [[24, 18, 4], [0, 10, 21]],
+                    [[18, 22, 25], [0, 16, 11]],
+                    [[0, 28, 0], [6, 1, 3]],
+                    [[0, 34, 0], [0, 37, 10]],
+                ]
+            ]
+        )
+    ),
+    (DAY,),
+    all_pairs(2),
+    labels=True,
+)
+"""Found by a climb: who knew exactly how many decisions have no label would be left 2 values."""
+
+
 BUILT = (
     _diagonal(),
     _three_ways(),
