@@ -145,6 +145,7 @@ class IncidentBook:
         orphans = self._orphans(step)
         for at, crossed in groupby((*orphans, *step.opened), lambda one: one.crossed_at):
             draft.open(at, list(crossed))
+        draft.leave_to_pages()
         self.next_id += len(draft.opened)
         return IncidentChange(
             opened=list(draft.opened.values()),
@@ -201,9 +202,6 @@ class _Draft:
                     self._open(IncidentKind.BREACH, cause, at, crossings=tuple(sorted(ids)))
                 else:
                     self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
-        for ticket in self._of(IncidentKind.LISTED):
-            paged = self._named(IncidentKind.BREACH, ticket.contract, ticket.metric, ticket)
-            self._keep(ticket, () if paged else set(ticket.streams) - new.keys(), at)
 
     def refine(self) -> None:
         """Name the slices of incidents by what is known by now."""
@@ -240,6 +238,19 @@ class _Draft:
                 if not self._told(contract, metric, cause):
                     keys = tuple(sorted(one.key for one in cause.streams))
                     self._open(IncidentKind.LISTED, cause, begin, streams=keys)
+
+    def leave_to_pages(self) -> None:
+        """Take off tickets what pages tell: streams that crossed, or all of a slice they name.
+
+        Last in a step: a page may name the slice of a ticket as it opens, or when it is renamed.
+        """
+        crossed_at = {one.stream: one.crossed_at for one in self.book.crossings.values()}
+        for ticket in self._of(IncidentKind.LISTED):
+            page = self._named(IncidentKind.BREACH, ticket.contract, ticket.metric, ticket)
+            streams = set() if page else set(ticket.streams) - crossed_at.keys()
+            times = [crossed_at[key] for key in ticket.streams if key in crossed_at]
+            times += [page.opened_at] if page else []
+            self._keep(ticket, streams, max([self.step.begin, *times]))
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
         known = [(one, Stream.parse(one.stream)) for one in self.book.crossings.values()]

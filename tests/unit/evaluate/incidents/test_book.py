@@ -246,6 +246,27 @@ def test_a_ticket_whose_stream_crosses_in_the_same_step_is_over_when_it_is_told(
     assert list(world.book.standing) == [page.id]
 
 
+def test_a_page_that_is_renamed_to_the_slice_of_a_ticket_takes_its_place() -> None:
+    world = World()
+    (page,), _ = world.step(VOICE)
+    (ticket,), _ = world.step(listed=(CELL,))
+    world.causes = {VOICE: CELL}
+    _, (renamed, over) = world.step(new_day=True)
+    assert (renamed.id, renamed.slice) == (page.id, ticket.slice)
+    assert over == replace(ticket, resolved_at=world.at - HOUR)
+    assert world.book.standing == {page.id: renamed}
+
+
+def test_a_ticket_without_the_streams_that_are_paged_is_over_with_the_last_of_them() -> None:
+    world = World({VOICE: CELL, A: CELL})
+    (ticket,), _ = world.step(listed=(VOICE, A))
+    world.causes = {}
+    _, (smaller,) = world.step(VOICE)
+    assert smaller == replace(ticket, streams=(A.key,))
+    _, (over,) = world.step(A)
+    assert over == replace(smaller, resolved_at=world.at)
+
+
 def test_what_was_repaired_in_the_week_of_a_list_has_no_ticket() -> None:
     world = World(repaired={VOICE.key})
     opened, _ = world.step(listed=(VOICE, A))
