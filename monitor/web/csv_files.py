@@ -102,8 +102,9 @@ def of_history(content: HistoryContent) -> str:
 
 
 _INCIDENT = (
-    *("id", "kind", "state", "by", "outcome", "accepted_until", "contract", "metric", "group_by"),
-    *("slice", "share", "since", "noticed_at", "resolved_at", "behind", "limit", "limit_value"),
+    *("id", "kind", "severity", "state", "by", "outcome", "accepted_until", "contract", "metric"),
+    *("group_by", "slice", "share", "since", "noticed_at", "resolved_at", "behind"),
+    *("limit", "limit_value"),
 )
 
 

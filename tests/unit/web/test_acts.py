@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import csv
+import io
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
@@ -97,6 +99,11 @@ def test_an_incident_is_acknowledged_and_closed_by_form(
     page = site.get("/incidents/1")[1]
     assert "closed: confirmed" in page
     assert "<form" not in page, "it is over"
+
+
+def test_the_file_of_incidents_says_how_severe_each_is(site: ServedSite) -> None:
+    (row,) = csv.DictReader(io.StringIO(site.get("/incidents.csv")[1]))
+    assert (row["id"], row["kind"], row["severity"]) == ("1", "breach", "page")
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,19 @@ def test_a_cell_that_is_not_decided_says_why(
     assert said in page
 
 
+@pytest.mark.parametrize(
+    ("state", "said"), [(State.BREACH, "broken limit"), (State.INCONCLUSIVE, "may be broken")]
+)
+def test_the_limit_of_a_cell_that_is_not_decided_is_not_said_to_be_broken(
+    engine: sa.Engine, site: ServedSite, state: State, said: str
+) -> None:
+    crossed = {Metric.TPR: LimitKind.MAX_GAP} if state is State.BREACH else {}
+    publish(engine, _in_state(state, breach_limits=crossed), T0)
+    for path in ("/", f"/slice{SLICE}"):
+        page = _text(site.get(path)[1])
+        assert re.findall("(broken limit|may be broken): gap at most 10 points", page) == [said]
+
+
 def test_a_hidden_slice_says_until_when_where_that_is_known(
     engine: sa.Engine, site: ServedSite
 ) -> None:
