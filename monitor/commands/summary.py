@@ -48,7 +48,8 @@ _NAMES = {
     **{Metric.BLOCKED: "blocked rate", Metric.SELECTION: "selection rate"},
     Metric.PRECISION: "precision",
 }
-_COLUMNS = {"rate": 13, "n": 7, "gap": 17, "verdict: state": 21}
+_STATE = "verdict: state"
+_COLUMNS = {"rate": 13, "n": 7, "gap": 17, _STATE: 21}
 _REST = sum(_COLUMNS.values()) + len(_COLUMNS)
 _TOTAL = "all"
 
@@ -117,7 +118,11 @@ def _contract(
 
 def _named(group: GroupTable) -> list[tuple[str, SliceRow]]:
     """Listed rows by their values: the names are in the heading."""
-    return [(", ".join(parse_atom(row.slice).values()), row) for row in listed(group)]
+    return [(_short_name(row.slice), row) for row in listed(group)]
+
+
+def _short_name(slice_: str) -> str:
+    return ", ".join(parse_atom(slice_).values())
 
 
 def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]:
@@ -217,7 +222,7 @@ def _table(names: int, widths: dict[str, int], *, header: bool) -> Table:
     made = Table(box=None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
     made.add_column("", width=names, overflow="fold")
     for name, width in widths.items():
-        made.add_column(name, min_width=width, no_wrap=True)
+        made.add_column(name, min_width=width, no_wrap=name != _STATE, overflow="fold")
     return made
 
 
@@ -228,16 +233,17 @@ def _verdict_and_state(
     if state is None:
         return Text(NONE)
     verdict, style = VERDICT_OF[state], STATE_STYLES[state]
-    if _is_mirror(table, group, row, metric):
-        return Text("mirror of the other", style)
+    if judged := _judged_slice(table, group, row, metric):
+        return Text(f"same comparison as {_short_name(judged)}, counted there", style)
     decided = verdict in (Verdict.PASS, Verdict.FAIL)
     return Text(f"{verdict}: {state}" if decided else state.value, style)
 
 
-def _is_mirror(table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric) -> bool:
+def _judged_slice(table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric) -> str:
+    """The slice whose check a row only mirrors; empty where its own state is told."""
     if group.table is None or row.states[metric] is State.BETTER_OFF:
-        return False
-    return bool(mirrored(table, group.table, row, metric))
+        return ""
+    return mirrored(table, group.table, row, metric)
 
 
 def _conclusion(table: ContractTable, window: WindowTable) -> Text:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
 from monitor.commands.replay import PIPED_WIDTH
 from monitor.commands.summary import NOTHING, summary
-from monitor.core.contract import Metric, State
+from monitor.core.contract import COMPLEMENT, Metric, State
+from monitor.core.publish.sides import turned
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -87,7 +89,17 @@ def test_lines_fit_a_terminal_and_nothing_is_cut(width: int | None) -> None:
     assert width is None or max(map(len, text.splitlines())) <= width
     assert "…" not in text
     assert (LONG in text.split("replies v3: ")[0]) == (width is None)
-    assert "-31 [-38, -24]" in text
+    assert "+31 [+24, +38]" in text
+
+
+@pytest.mark.parametrize("width", [80, None])
+def test_a_mirror_names_the_slice_whose_check_it_is(width: int | None) -> None:
+    judged, mirror = (row(f"region={name}", tpr=State.INCONCLUSIVE) for name in "xy")
+    gaps = {Metric.TPR: turned(judged.gaps[Metric.TPR], COMPLEMENT)}
+    text = printed(snapshot(judged, replace(mirror, gaps=gaps)), width)
+    assert width is None or max(map(len, text.splitlines())) <= width
+    assert "comparison as x, counted" in " ".join(text.split())
+    assert "Of 1 checks" in text
 
 
 def test_nothing_to_show_is_said() -> None:
