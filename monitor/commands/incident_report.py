@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.commands.console import NONE, moment, plain_table
-from monitor.core.publish.annotations import Behind, Stage
+from monitor.core.publish.annotations import Behind
 from monitor.core.publish.incident_reports import ActReport, IncidentReport, ValueReport
 from monitor.core.publish.limit_words import limit_text
-from monitor.core.publish.snapshot import ShownStage
+from monitor.core.publish.words import stage_text
 from monitor.core.rates.gap_words import said_of_slice
 
 
@@ -64,7 +64,7 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "resolved", _optional(one.resolved_at)
     yield "shown first", _value_text(one.first, one.behind)
     yield "shown last", _value_text(one.latest, one.behind)
-    yield "stage", _stage(one.stage)
+    yield "stage", stage_text(one.stage) if one.stage else ""
     yield "versions changed", _optional(one.versions_changed_at) or _no_versions(one)
     for change in one.versions_changed:
         yield f"  {change.component}", f"{change.before or NONE} -> {change.after or NONE}"
@@ -123,14 +123,6 @@ def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
 
 def _number(bound: float | None, sign: str) -> str:
     return NONE if bound is None else f"{bound:{sign}.2f}"
-
-
-def _stage(stage: ShownStage | None) -> str:
-    if stage is None:
-        return ""
-    if stage.stage is Stage.UNKNOWN:
-        return "unknown: the router sends no score"
-    return stage.stage.value if stage.share is None else f"{stage.stage.value}, {stage.share.value}"
 
 
 def _no_versions(one: IncidentReport) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from monitor.core.contract import Verdict
 from monitor.core.publish.annotations import IncidentKind
 from monitor.core.publish.conclusion import LimitCheck, checks, limited
-from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.incidents import Stand
 from monitor.core.publish.release import Release
 from monitor.core.publish.snapshot import ContractTable, WindowTable
@@ -114,8 +113,7 @@ def _faults(found: Sequence[LimitCheck]) -> Iterator[str]:
 
 
 def _named(check: LimitCheck) -> str:
-    rest = "all but " if check.of_rest else ""
-    return f"{check.metric.value} of {rest}{slice_name(check.slice)}"
+    return f"{check.metric.value} of {check.name}"
 
 
 def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement:

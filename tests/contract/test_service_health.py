@@ -94,7 +94,7 @@ def test_a_beat_is_kept_by_the_clock_of_the_database(engine: sa.Engine) -> None:
         put(engine, shard, seen_at=LONG_AGO)
     assert whys(engine) == [Blind.NO_WORKER]
     before = database_time(engine)
-    IngestStore(engine, "d", ManualClock()).beat(epochs)
+    IngestStore(engine, "d", ManualClock()).beat(epochs, storing=True, waiting={})
     assert all(at is not None and before <= at for at in seen(engine).values())
     assert whys(engine) == []
 
@@ -104,7 +104,7 @@ def test_a_shard_that_another_has_claimed_is_passed_over(engine: sa.Engine) -> N
     claimed(engine, D0)
     for shard in (D0, L0):
         put(engine, shard, seen_at=LONG_AGO)
-    IngestStore(engine, "d", ManualClock()).beat(old)
+    IngestStore(engine, "d", ManualClock()).beat(old, storing=True, waiting={})
     found = seen(engine)
     assert found[D0] == LONG_AGO
     assert found[L0] != LONG_AGO
@@ -116,13 +116,13 @@ def test_a_worker_that_is_there_and_cannot_store(engine: sa.Engine) -> None:
     """For how long is the database's to say; one that stores again, or a new claim, ends it."""
     epochs = claimed(engine, D0, L0)
     store = IngestStore(engine, "d", ManualClock())
-    store.beat(epochs, storing=False)
+    store.beat(epochs, storing=False, waiting={})
     assert whys(engine) == []
     put(engine, D0, unstored_since=database_time(engine) - 70 * SECOND)
-    store.beat(epochs, storing=False)
+    store.beat(epochs, storing=False, waiting={})
     (reason,) = read_blindness(engine, POLICY, NOW)
     assert (reason.why, "read of d/0 cannot" in reason.text) == (Blind.NOT_STORED, True)
-    store.beat(epochs)
+    store.beat(epochs, storing=True, waiting={})
     assert whys(engine) == []
     put(engine, D0, unstored_since=LONG_AGO)
     assert whys(engine) == [Blind.NOT_STORED]
@@ -133,8 +133,8 @@ def test_a_worker_that_is_there_and_cannot_store(engine: sa.Engine) -> None:
 def test_a_beat_of_nothing_and_of_what_is_gone(engine: sa.Engine) -> None:
     claimed(engine, D0)
     store = IngestStore(engine, "d", ManualClock())
-    store.beat({})
-    store.beat({D1: 1, Shard("other", 3): 7})
+    store.beat({}, storing=True, waiting={})
+    store.beat({D1: 1, Shard("other", 3): 7}, storing=True, waiting={})
     assert set(seen(engine)) == {D0}
 
 
@@ -188,18 +188,18 @@ def test_decisions_that_wait_and_are_not_read_in_any_week(engine: sa.Engine) -> 
     """Since when is the database's to say; a worker that dies with them keeps it."""
     epochs = claimed(engine, D0, D1, L0)
     store = IngestStore(engine, "d", ManualClock())
-    store.beat(epochs)
+    store.beat(epochs, storing=True, waiting={})
     assert set(unread(engine).values()) == {None}, "all was read"
-    store.beat(epochs, waiting={D0: False})
+    store.beat(epochs, storing=True, waiting={D0: False})
     since = unread(engine)[D0]
     assert since is not None
     assert whys(engine) == []
     put(engine, D0, unread_since=since - 4 * MINUTE)
-    store.beat(epochs, waiting={D0: False})
+    store.beat(epochs, storing=True, waiting={D0: False})
     assert whys(engine) == [Blind.NOT_READ]
     claimed(engine, D0)
     assert whys(engine) == [Blind.NOT_READ], "a worker that starts again has read nothing yet"
-    store.beat({D0: epochs[D0] + 1}, waiting={D0: True})
+    store.beat({D0: epochs[D0] + 1}, storing=True, waiting={D0: True})
     assert whys(engine) == [], "it reads some of it"
 
 
@@ -220,7 +220,7 @@ def arrive(engine: sa.Engine, arrivals: Mapping[int, int], *shards: Shard) -> No
             arrivals=arrivals,
         )  # fmt: skip
         store.flush([read], Dictionary())
-        store.beat({claim.shard: claim.epoch})
+        store.beat({claim.shard: claim.epoch}, storing=True, waiting={})
 
 
 def known(engine: sa.Engine, newest: int = SLOT_NOW) -> dict[int, int]:

@@ -131,7 +131,8 @@ def test_a_service_says_that_decisions_are_late_and_goes_on(
 ) -> None:
     """A batch came every night of five weeks, and not last night: no reason to be blind."""
     store = IngestStore(service.engine, DECISIONS, clock)
-    store.beat({claim.shard: claim.epoch for claim in store.claim(SHARDS, "a worker")})
+    epochs = {claim.shard: claim.epoch for claim in store.claim(SHARDS, "a worker")}
+    store.beat(epochs, storing=True, waiting={})
     last = (clock.now() - DAY) // SLOT - 15
     nights = dict.fromkeys(range(last - KEPT // SLOT, last + 1, DAY // SLOT), 500)
     with database.writing(service.engine) as connection:

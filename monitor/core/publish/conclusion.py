@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.deciding_limit import deciding_limit
+from monitor.core.publish.glossary import slice_name
 from monitor.core.publish.sides import BAD, better_off_alone, gap_of, listed, mirrored
 from monitor.core.publish.snapshot import (
     ContractTable,
@@ -40,7 +41,8 @@ class LimitCheck:
     @property
     def name(self) -> str:
         """The slice that it is about, or all but that slice."""
-        return f"all but {self.slice}" if self.of_rest else self.slice
+        name = slice_name(self.slice)
+        return f"all but {name}" if self.of_rest else name
 
 
 def limited(table: ContractTable) -> tuple[Metric, ...]:

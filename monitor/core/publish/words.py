@@ -93,7 +93,7 @@ _STAGES = {
     Stage.EVIDENCE: "in the evidence gate",
     Stage.SCORE: "in the judge's score",
     Stage.THRESHOLD: "in the threshold",
-    Stage.UNKNOWN: "stage unknown: the router sends no score",
+    Stage.UNKNOWN: "unknown: the router sends no score",
     Stage.NONE: "at no single stage of the router",
 }
 _SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.SOME: "partly "}

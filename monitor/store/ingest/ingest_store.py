@@ -191,11 +191,7 @@ class IngestStore:
         return claims
 
     def beat(
-        self,
-        epochs: Mapping[Shard, int],
-        *,
-        storing: bool = True,
-        waiting: Mapping[Shard, bool] = {},
+        self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
         """Keep, by the database's clock, that the owner of these shards is there.
 

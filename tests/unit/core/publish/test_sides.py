@@ -71,6 +71,12 @@ def test_of_two_slices_the_one_that_is_worse_off_fails_and_the_other_is_its_mirr
     assert lines(made)["channel=email"].cells[0].mirror_of == ""
 
 
+def test_a_check_is_named_as_people_read_it() -> None:
+    check = LimitCheck(TPR, "channel=chat,variety=a", Verdict.FAIL, of_rest=True)
+    assert check.name == "all but channel=chat, variety=a"
+    assert LimitCheck(TPR, "", Verdict.FAIL).name == "all decisions"
+
+
 @pytest.mark.parametrize(("email", "verdict"), [(0.9, Verdict.PASS), (0.8, Verdict.INCONCLUSIVE)])
 def test_two_slices_are_one_check_whatever_it_says(email: float, verdict: Verdict) -> None:
     (check,) = judged(table(chat=0.9, email=email))
