@@ -13,6 +13,7 @@ from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.deciding_limit import allowed
 from monitor.core.publish.limit_words import relative_rate
+from monitor.core.publish.sides import gap_of
 from monitor.core.publish.snapshot import (
     ContractTable,
     LimitKind,
@@ -83,10 +84,10 @@ class IncidentFacts:
             return cls(versions=versions)
         rows = {row.slice: row for row in _rows(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
-        gap = rows[incident.slice].gaps.get(incident.metric) if incident.slice in rows else None
+        gap = _gap(table, incident)
         relative = _relative(incident, gap)
         return cls(
-            tuple(_sides(incident, rows, rate)),
+            tuple(_sides(incident, rows, rate, gap)),
             relative,
             rate.support if rate else None,
             latest.at,
@@ -125,17 +126,30 @@ def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
                     yield from group.rows
 
 
+def _gap(table: ContractTable, incident: ShownIncident) -> ShownGap | None:
+    """Return the gap of an incident's slice in the window that decides."""
+    for window in table.windows:
+        for group in window.groups:
+            if (window.window, group.group_by) == (table.window, incident.group_by):
+                for row in group.rows:
+                    if row.slice == incident.slice:
+                        return gap_of(group, row, incident.metric)
+    return None
+
+
 def _rate(rows: Mapping[str, SliceRow], name: str, metric: Metric) -> ShownRate | None:
     return rows[name].rates.get(metric) if name in rows else None
 
 
 def _sides(
-    incident: ShownIncident, rows: Mapping[str, SliceRow], rate: ShownRate | None
+    incident: ShownIncident,
+    rows: Mapping[str, SliceRow],
+    rate: ShownRate | None,
+    gap: ShownGap | None,
 ) -> Iterator[SideRate]:
     if rate is None:
         return
     yield _side("slice", incident.slice, rate)
-    gap = rows[incident.slice].gaps.get(incident.metric)
     if incident.behind is Behind.LEVEL or gap is None:
         return
     other = _reference(rows, incident, rate, gap)

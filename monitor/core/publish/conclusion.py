@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.sides import BAD, better_off_alone, gap_of, listed, mirrored
+from monitor.core.publish.sides import BAD, better_off_alone, judged_by, listed, mirrored
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -84,8 +84,8 @@ def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:
 def _decided_by(
     table: ContractTable, group: GroupTable, row: SliceRow, metric: Metric
 ) -> ShownLimit | None:
-    limits = table.limits_of(group.group_by, row.slice, metric)
-    return deciding_limit(row, metric, limits, gap_of(group, row, metric))
+    gap, limits = judged_by(table, group, row, metric)
+    return deciding_limit(row, metric, limits, gap)
 
 
 def _has_check(table: ContractTable, group: GroupTable, row: SliceRow, metric: Metric) -> bool:

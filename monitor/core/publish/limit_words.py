@@ -88,6 +88,9 @@ def beyond_limit(slice_: str, cell: Cell) -> str:
     name, limit = slice_name(slice_), cell.decided_by
     if limit is not None and limit.kind in _LEVELS:
         what = f"{name}: {RATED[cell.metric]} {_LEVELS[limit.kind]}"
+    elif cell.state is State.BETTER_OFF:
+        said = said_of_slice(cell.metric, 1.0).replace("its", "their", 1)
+        what = f"all but {name}: {said} than those of {name}"
     elif cell.gap is None or not cell.gap.value:
         what = f"{name}: {RATED[cell.metric]} outside the limit"
     else:

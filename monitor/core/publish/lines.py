@@ -11,7 +11,7 @@ from monitor.core.publish.conclusion import limited
 from monitor.core.publish.deciding_limit import deciding_limit
 from monitor.core.publish.glossary import said
 from monitor.core.publish.reasons import Place, why_and_until
-from monitor.core.publish.sides import gap_of, listed, mirrored
+from monitor.core.publish.sides import judged_by, listed, mirrored
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -142,8 +142,8 @@ def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
 def cell(place: Place, metric: Metric) -> Cell:
     """One metric of a row."""
     contract, row = place.contract, place.row
-    limits = contract.limits_of(_group_by(place.table), row.slice, metric)
-    period, rate, gap = place.period(metric), row.rates.get(metric), _gap(place, metric)
+    gap, limits = _judged_by(place, metric)
+    period, rate = place.period(metric), row.rates.get(metric)
     since = row.breach_since.get(metric)
     why, until = why_and_until(place, metric)
     return Cell(
@@ -167,10 +167,10 @@ def cell(place: Place, metric: Metric) -> Cell:
     )
 
 
-def _gap(place: Place, metric: Metric) -> ShownGap | None:
-    if not isinstance(place.table, GroupTable):
-        return place.row.gaps.get(metric)
-    return gap_of(place.table, place.row, metric)
+def _judged_by(place: Place, metric: Metric) -> tuple[ShownGap | None, dict[LimitKind, float]]:
+    if isinstance(place.table, GroupTable):
+        return judged_by(place.contract, place.table, place.row, metric)
+    return place.row.gaps.get(metric), place.contract.limits_of("", place.row.slice, metric)
 
 
 def _mirror_of(place: Place, metric: Metric) -> str:

@@ -25,6 +25,7 @@ BAD = (State.BREACH, State.SUSPECTED)
 """States of a slice that is worse off beyond the limit."""
 
 _PAIR = 2
+_LEVELS = (LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL)
 
 
 def listed(group: GroupTable) -> Iterator[SliceRow]:
@@ -90,18 +91,43 @@ def gap_of(group: GroupTable, row: SliceRow, metric: Metric) -> ShownGap | None:
     return turned(best.gaps[metric], best.slice)
 
 
+def judged_by(
+    contract: ContractTable, group: GroupTable, row: SliceRow, metric: Metric
+) -> tuple[ShownGap | None, dict[LimitKind, float]]:
+    """Return the gap of a row, and the limits by which the row is judged.
+
+    A named reference that is worse off is judged by the limits of the slice that it is behind: the
+    comparison is declared there.
+    """
+    gap = gap_of(group, row, metric)
+    limits = contract.limits_of(group.group_by, row.slice, metric)
+    if gap is None or metric in row.gaps:
+        return gap, limits
+    levels = {kind: limits[kind] for kind in _LEVELS if kind in limits}
+    compared = contract.limits_of(group.group_by, gap.reference, metric)
+    return gap, levels | {kind: x for kind, x in compared.items() if kind not in _LEVELS}
+
+
 def turned(gap: ShownGap, reference: str) -> ShownGap:
     """The gap as its other side sees it."""
     value, lower, upper = (
         None if number is None else -number for number in (gap.value, gap.upper, gap.lower)
     )
-    ratio, ratio_lower, ratio_upper = map(_inverse, (gap.ratio, gap.ratio_upper, gap.ratio_lower))
-    return ShownGap(reference, value, lower, upper, ratio, ratio_lower, ratio_upper)
+    if gap.ratio_lower is None:
+        return ShownGap(reference, value, lower, upper)
+    least = _inverse(gap.ratio_upper) or 0.0
+    return ShownGap(
+        *(reference, value, lower, upper),
+        *(_inverse(gap.ratio), least, _inverse(gap.ratio_lower)),
+    )
 
 
 def _inverse(ratio: float | None) -> float | None:
-    """Return the ratio as the other side sees it, to two decimals; None where it has no bound."""
-    return round(1 / ratio, 2) if ratio else None
+    """Return the ratio as the other side sees it; None over zero, or where there is no bound.
+
+    Four decimals: with two, a bound just beyond a limit could be the limit itself.
+    """
+    return round(1 / ratio, 4) if ratio else None
 
 
 def _bounds(gap: ShownGap) -> tuple[float | None, float | None, float | None]:

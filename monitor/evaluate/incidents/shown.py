@@ -14,6 +14,7 @@ from monitor.core.contract import COMPLEMENT, Contract, Metric, State
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.publish.annotations import Annotation, Behind, severity_of
 from monitor.core.publish.incidents import Incident, Stand, Standing
+from monitor.core.publish.sides import gap_of
 from monitor.core.publish.snapshot import (
     WITHHELD,
     ComponentChange,
@@ -32,12 +33,8 @@ from monitor.core.rates.gap_words import worse_off
 from monitor.core.time import DAY
 from monitor.detection.label_power import arms_of
 from monitor.detection.pages.recovery import days_to_resolve
-from monitor.detection.pages.streams import Direction, Stream, StreamKind
+from monitor.detection.pages.streams import Stream, StreamKind
 
-_BEHIND = {
-    Direction.SLICE_WORSE: Behind.SLICE,
-    Direction.REFERENCE_WORSE: Behind.REFERENCE,
-}
 _STAGE_OF = {Metric.TPR: Metric.TPR}  # of the others that of selection, which all go through
 
 
@@ -151,7 +148,7 @@ class ShownIncidents:
             return None
         row, metric = place.row, known.incident.metric
         shown: ShownGap | ShownRate | None
-        shown = row.gaps.get(metric) if known.kind is StreamKind.GAP else row.rates.get(metric)
+        shown = _gap(place, metric) if known.kind is StreamKind.GAP else row.rates.get(metric)
         period = place.table.labelled if metric.labelled else place.table.decisions
         if shown is None or period is None:
             return None
@@ -187,8 +184,8 @@ class ShownIncidents:
             stage=_stage(place.row, incident.metric),
             **self._versions(place, incident),
             resolvable_at=self._resolvable_at(known, place),
-            behind=_behind(known, place.row),
-            limit=self._limit(known, place),
+            behind=_behind(known, _gap(place, incident.metric)),
+            limit=_limit(known),
         )
 
     def _versions(self, place: _IncidentContext, incident: Incident) -> _Versions:
@@ -222,15 +219,6 @@ class ShownIncidents:
         hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
         return None if hidden else place
 
-    def _limit(self, known: IncidentView, place: _IncidentContext) -> ShownLimit | None:
-        """The limit that its first crossing broke, as the slice has it."""
-        stream = known.deciding
-        if stream is None:
-            return None
-        kind, where = stream.limit_kind, (place.group_by, place.row.slice)
-        limits = self.table.limits_of(*where, known.incident.metric)
-        return ShownLimit(kind, limits.get(kind, float(stream.limit)))
-
     def _inherited(self, known: IncidentView) -> tuple[str, ...]:
         cause = (known.incident.group_by, known.incident.slice)
         others = (where for where in known.slices if where != cause)
@@ -262,16 +250,32 @@ class ShownIncidents:
         return -(-done // DAY) * DAY
 
 
-def _behind(known: IncidentView, row: SliceRow) -> Behind | None:
-    """The side that is worse off, by the slice's own crossing, and else by its shown gap."""
+def _gap(place: _IncidentContext, metric: Metric) -> ShownGap | None:
+    if isinstance(place.table, GroupTable):
+        return gap_of(place.table, place.row, metric)
+    return place.row.gaps.get(metric)
+
+
+def _limit(known: IncidentView) -> ShownLimit | None:
+    """Return the limit that its first crossing broke, whichever slice declares it."""
+    stream = known.deciding
+    return None if stream is None else ShownLimit(stream.limit_kind, float(stream.limit))
+
+
+def _behind(known: IncidentView, gap: ShownGap | None) -> Behind | None:
+    """Return the side that is worse off, by the slice's own crossings, and else by its gap."""
     if known.kind is StreamKind.LEVEL:
         return Behind.LEVEL
-    where = known.incident.group_by, known.incident.slice
-    gaps = (one for one in known.streams if one.compares)
-    crossed = {one.direction for one in gaps if (one.group_by, one.slice) == where}
+    group_by, name = known.incident.group_by, known.incident.slice
+    crossed = {
+        Behind.SLICE if stream.worse_off == name else Behind.REFERENCE
+        for stream in known.streams
+        if stream.compares
+        and stream.group_by == group_by
+        and name in (stream.slice, stream.reference)
+    }
     if len(crossed) == 1:
-        return _BEHIND[crossed.pop()]
-    gap = row.gaps.get(known.incident.metric)
+        return crossed.pop()
     side = worse_off(Behind.SLICE, Behind.REFERENCE, gap.value if gap else None)
     return Behind(side) if side else None
 

@@ -14,8 +14,14 @@ from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import LimitCheck, checks, overall
 from monitor.core.publish.headlines import of_contract
 from monitor.core.publish.lines import SliceLine, line, places, ranked
-from monitor.core.publish.sides import listed
-from monitor.core.publish.snapshot import ContractTable, LabelsAtFault, LimitKind, ShownLimit
+from monitor.core.publish.sides import listed, turned
+from monitor.core.publish.snapshot import (
+    ContractTable,
+    LabelsAtFault,
+    LimitKind,
+    ShownGap,
+    ShownLimit,
+)
 from monitor.core.publish.states import with_missing_labels
 
 TPR = Metric.TPR
@@ -103,8 +109,9 @@ def test_a_slice_that_all_others_together_are_worse_off_than_is_told_as_a_harm_t
     assert failing(made) == ["all but channel=chat"]
     assert len(judged(made)) == 1 + len(ordinary)
     assert overall(check.verdict for check in judged(made)) is Verdict.FAIL
-    assert "channel=chat: its ready replies are served more often than those of all others" in (
-        sentence(made)
+    assert (
+        "all but channel=chat: their ready replies are served less often than those of channel=chat"
+        in (sentence(made))
     )
 
 
@@ -124,6 +131,24 @@ def test_a_named_reference_that_is_worse_off_fails_once_by_its_own_name() -> Non
     assert gap is not None
     assert gap.reference == "channel=chat"
     assert gap.value == pytest.approx(0.3)
+
+
+def test_a_named_reference_is_judged_by_the_limit_of_the_slice_that_it_is_behind() -> None:
+    group = GroupBy(("channel",), "channel=email")
+    own = OwnLimits("channel", "channel=chat", (("max_tpr_gap", Fraction(1, 20)),))
+    made = table(group=group, own=(own,), chat=0.78, email=0.7)
+    assert judged(made) == [
+        LimitCheck(TPR, "channel=email", Verdict.FAIL, ShownLimit(LimitKind.MAX_GAP, 0.05))
+    ]
+    assert "(8 points, limit 5)" in sentence(made)
+
+
+def test_a_ratio_turned_round_keeps_what_is_not_bounded() -> None:
+    compared = ShownGap("channel=email", -0.3, -0.4, -0.2, 2.5, 2.01, None)
+    assert turned(compared, "channel=chat") == ShownGap(
+        "channel=chat", 0.3, 0.2, 0.4, 0.4, 0.0, 0.4975
+    )
+    assert turned(ShownGap("channel=email", None, -0.4, -0.2), "channel=chat").ratio_lower is None
 
 
 def test_a_slice_behind_the_reference_and_one_ahead_of_it_are_two_harms() -> None:

@@ -16,12 +16,21 @@ from monitor.core.publish.snapshot import (
     GroupTable,
     LimitKind,
     Noted,
+    Period,
+    PublishedValue,
     ShownGap,
+    ShownLimit,
     SliceRow,
     WindowTable,
 )
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
-from monitor.evaluate.incidents.shown import IncidentView, ShownIncidents, TableContext, _behind
+from monitor.evaluate.incidents.shown import (
+    IncidentView,
+    ShownIncidents,
+    TableContext,
+    _behind,
+    _limit,
+)
 
 CHAT, EMAIL = "channel=chat", "channel=email"
 SLICE, REFERENCE = Direction.SLICE_WORSE, Direction.REFERENCE_WORSE
@@ -40,9 +49,7 @@ def view(*streams: Stream) -> IncidentView:
 
 
 def behind(*streams: Stream, gap: float | None) -> Behind | None:
-    gaps = {Metric.FPR: ShownGap("complement", gap, -1.0, 1.0)}
-    row = SliceRow(CHAT, {Metric.FPR: State.BREACH}, gaps=gaps)
-    return _behind(view(*streams), row)
+    return _behind(view(*streams), ShownGap("complement", gap, -1.0, 1.0))
 
 
 @pytest.mark.parametrize(
@@ -108,12 +115,36 @@ def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
         ((stream(SLICE, EMAIL),), -0.2, Behind.REFERENCE),
         ((stream(SLICE, EMAIL),), None, None),
         ((stream(SLICE), stream(REFERENCE)), 0.0, None),
+        # Chat is the named reference, and email is ahead of it.
+        ((replace(stream(REFERENCE, EMAIL), reference=CHAT),), None, Behind.SLICE),
     ],
 )
 def test_who_is_behind(
     streams: tuple[Stream, ...], gap: float | None, expected: Behind | None
 ) -> None:
     assert behind(*streams, gap=gap) is expected
+
+
+def test_the_limit_of_an_incident_is_that_of_the_stream_that_crossed() -> None:
+    """The slice that is named may have a looser one: the other side of its comparison crossed."""
+    crossed = replace(stream(REFERENCE, EMAIL), limit=Fraction(1, 20))
+    assert _limit(view(crossed)) == ShownLimit(LimitKind.MAX_GAP, 0.05)
+
+
+def test_an_incident_of_a_named_reference_has_the_gap_to_the_slice_that_is_ahead() -> None:
+    of_fpr = contract(GroupBy(("channel",), CHAT))
+    ahead = SliceRow(
+        EMAIL, {Metric.FPR: State.BETTER_OFF}, gaps={Metric.FPR: ShownGap(CHAT, -0.2, -0.3, -0.15)}
+    )
+    named = SliceRow(CHAT, {Metric.FPR: State.BREACH})
+    group = GroupTable("channel", (named, ahead), labelled=Period(0, 40))
+    window = WindowTable("7d", SliceRow("", {}), (group,))
+    table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
+    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None))
+    crossed = replace(stream(REFERENCE, EMAIL), reference=CHAT)
+    (shown,) = pages.shown([view(crossed)])
+    assert shown.latest == PublishedValue(0.2, 0.15, 0.3, 40)
+    assert shown.behind is Behind.SLICE
 
 
 @pytest.mark.parametrize(
