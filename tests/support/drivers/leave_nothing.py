@@ -31,6 +31,8 @@ def run(command: Sequence[str]) -> int:
         prctl = ctypes.CDLL(None).prctl
         prctl(PR_SET_CHILD_SUBREAPER, 1)
         prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    # A job in the background of a script starts with this signal ignored, and pytest would be, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(command)
 
     def interrupt(*_: object) -> None:
