@@ -3,9 +3,9 @@
 What counts is when a message arrived at the broker, in slots of five minutes. A message that is
 read late fills the slot it arrived in, so the service's own down time is no silence of the router.
 
-A router that never pauses for long is steady, and its silence is an outage. Any other rests at
-night, between batches or on holidays. Its silence is measured by the times at which every former
-week had decisions, and by its own working days.
+A router that never pauses for long outside declared quiet times is steady, and its silence is an
+outage. Any other rests at night, between batches or on holidays. Its silence is measured by the
+times at which every former week had decisions, and by its own working days.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 
 from monitor.core.quiet_times import QuietTime
@@ -31,7 +31,7 @@ KEPT = (WEEKS + 1) * WEEK
 HARDLY_ANY = 0.01
 """Share that counts as none: a trial before the service began, or a straggler in a silence."""
 STEADY_GAP = 25 * MINUTE // SLOT
-"""A router that pauses no longer than this is steady."""
+"""A router that pauses no longer than this outside quiet times is steady."""
 STEADY_SILENCE = 50 * MINUTE // SLOT
 """Twice that. The alert waits for another five minutes, and still pages within the hour."""
 TAIL = 30 * MINUTE // SLOT
@@ -121,6 +121,21 @@ def begun(came: Mapping[int, int]) -> int:
     return max(came)
 
 
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """Time from one decision to the next.
+
+    Attributes:
+        length: distance of their slots.
+        seen: the same without unseen slots: by as much the router itself paused.
+        end: slot of the second.
+    """
+
+    length: int
+    seen: int
+    end: int
+
+
 class _Silence:
     """A silence, with the weeks before it.
 
@@ -133,15 +148,14 @@ class _Silence:
         self._present = present
         self._zone = unseen.zone
         self._hidden = unseen.slots()
+        self._when = " outside declared quiet times" if unseen.quiet else ""
         self._local = sorted({self._on_local_clock(slot) for slot in came})
         self._last = self._on_local_clock(came[-1])
         self._elapsed = self._on_local_clock(present) - self._last
-        known = came[-1] - came[0] + 1
-        self._weeks = min(WEEKS, known // SLOTS_WEEK)
+        history = came[-1] - came[0] + 1
+        self._weeks = min(WEEKS, history // SLOTS_WEEK)
         self._period = SLOTS_WEEK if self._weeks else SLOTS_DAY
-        self._periods = self._weeks or min(DAYS, known // SLOTS_DAY)
-        self._gaps = self._known_gaps()
-        self._longest = self._longest_pauses()
+        self._periods = self._weeks or min(DAYS, history // SLOTS_DAY)
 
     def judge(self) -> MissingDecisions | None:
         """Whether decisions are missing, and since when they were due."""
@@ -149,7 +163,7 @@ class _Silence:
             return None
         if self._is_steady():
             return self._judge_steady()
-        if not self._periods or not self._gaps:
+        if not self._periods or not self._pauses:
             return None
         due = self._due(TAIL)
         if due is not None and self._elapsed >= self._told_after(due[1]):
@@ -167,25 +181,30 @@ class _Silence:
         if self._hides(self._present - STEADY_SILENCE, STEADY_SILENCE):
             return None
         minutes = max(1, min(self._longest)) * SLOT // MINUTE
-        text = f"Decisions usually come at least every {minutes} minutes, day and night"
+        text = f"Decisions usually come at least every {minutes} minutes{self._when}"
         return MissingDecisions(True, f"{text}; {self._none_since()}")
 
-    def _longest_pauses(self) -> list[int]:
+    @cached_property
+    def _longest(self) -> list[int]:
         """The longest pause of every former week, newest first."""
         longest = [0] * self._weeks
-        for start, length in self._gaps:
-            week = (self._came[-1] - start - length) // SLOTS_WEEK
+        for pause in self._pauses:
+            week = (self._came[-1] - pause.end) // SLOTS_WEEK
             if week < self._weeks:
-                longest[week] = max(longest[week], length)
-        return [pause or SLOTS_WEEK for pause in longest]
+                longest[week] = max(longest[week], pause.seen)
+        return [slots or SLOTS_WEEK for slots in longest]
 
-    def _known_gaps(self) -> list[tuple[int, int]]:
-        """Start and length of every pause before this one of which all was seen."""
-        return [
-            (start, end - start)
-            for start, end in pairwise(self._came)
-            if not self._hides(start + 1, end - start - 1)
-        ]
+    @cached_property
+    def _pauses(self) -> list[_Pause]:
+        return [self._pause(start, end) for start, end in pairwise(self._came)]
+
+    def _pause(self, start: int, end: int) -> _Pause:
+        return _Pause(end - start, 1 + self._seen(start + 1, end), end)
+
+    def _seen(self, start: int, end: int) -> int:
+        """Number of slots of a span, its end excluded, that are not unseen."""
+        span = range(start, end)
+        return len(span) if self._hidden is None else len(span) - sum(map(self._hidden, span))
 
     # A router that rests
 
@@ -198,7 +217,7 @@ class _Silence:
 
     def _usual_pause(self) -> int:
         """The third-longest pause within sessions: outages may have made the two longest."""
-        short = sorted(gap for _, gap in self._gaps if gap < SHORT_PAUSE)
+        short = sorted(pause.seen for pause in self._pauses if pause.length < SHORT_PAUSE)
         return short[-3] if len(short) > 2 else 0  # noqa: PLR2004
 
     def _pages(self, due: int) -> bool:
@@ -217,25 +236,23 @@ class _Silence:
         """Whether no former week had decisions in a span of weekend length that begins by then."""
         ahead = 0
         while ahead <= end:
-            following = min(self._firsts(ahead + 1), default=ahead + REST)
-            if following - ahead >= REST:
+            waits = (self._wait(number, ahead + 1) for number in range(self._periods))
+            following = min((wait for wait in waits if wait is not None), default=REST) + 1
+            if following >= REST:
                 return True
-            ahead = following
+            ahead += following
         return False
 
     def _judge_by_longest_pause(self) -> MissingDecisions | None:
         """A router without regular times: it has been silent for twice its longest pause."""
-        longest = max(gap for _, gap in self._gaps)
-        over = self._unhidden_silence() - 2 * longest
+        longest = max(pause.seen for pause in self._pauses)
+        over = self._seen(self._came[-1] + 1, self._present + 1) - 2 * longest
         if over < SLOTS_HOUR:
             return None
         hours = -(-longest // SLOTS_HOUR)
-        text = f"Decisions never paused for longer than {hours} hours; {self._none_since()}"
-        return MissingDecisions(self._weeks > 0 and over >= SLOTS_DAY, text)
-
-    def _unhidden_silence(self) -> int:
-        silent = range(self._came[-1] + 1, self._present + 1)
-        return sum(not self._is_hidden(slot) for slot in silent) if self._hidden else len(silent)
+        text = f"Decisions never paused for longer than {hours} hours{self._when}"
+        pages = self._weeks > 0 and over >= SLOTS_DAY
+        return MissingDecisions(pages, f"{text}; {self._none_since()}")
 
     def _due(self, ahead: int) -> tuple[int, int] | None:
         """The next time at which every former week had decisions, if it has come.
@@ -267,22 +284,25 @@ class _Silence:
 
     def _firsts(self, ahead: int) -> list[int]:
         """Distances of the first decision from then on, one of each former week that shows it."""
-        found = (self._first(number, ahead) for number in range(self._periods))
-        return [distance for distance in found if distance is not None]
+        return [
+            ahead + wait
+            for number in range(self._periods)
+            if (wait := self._wait(number, ahead)) is not None
+            and not self._hides(self._came[-1] + self._place(number, ahead) - self._last, wait)
+        ]
 
-    def _first(self, number: int, ahead: int) -> int | None:
-        base = self._last - self._period * (number + 1)
-        place = base + (ahead - 1) % self._period + 1
+    def _wait(self, number: int, ahead: int) -> int | None:
+        """Slots from then until the first decision in a former week; None where it had none."""
+        base, place = self._last - self._period * (number + 1), self._place(number, ahead)
         index = bisect_left(self._local, place)
         if index < len(self._local) and self._local[index] <= base + self._period:
-            distance = self._local[index] - place
-        else:  # the same period again
-            first = self._local[bisect_right(self._local, base)]
-            if first > base + self._period:
-                return None
-            distance = self._period + first - place
-        start = place - self._last + self._came[-1]
-        return None if self._hides(start, distance) else ahead + distance
+            return self._local[index] - place
+        first = self._local[bisect_right(self._local, base)]  # the same period again
+        return self._period + first - place if first <= base + self._period else None
+
+    def _place(self, number: int, ahead: int) -> int:
+        """The same time in a former week."""
+        return self._last - self._period * (number + 1) + (ahead - 1) % self._period + 1
 
     def _hides(self, start: int, length: int) -> bool:
         return self._hidden is not None and any(map(self._hidden, range(start, start + length)))

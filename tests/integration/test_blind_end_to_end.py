@@ -113,7 +113,7 @@ def test_the_router_falls_silent_on_a_weekend(make: Make, tmp_path: Path) -> Non
     worker.until(lambda: ready(worker), "a worker reads")
 
     serve.until(lambda: serve.get("/readyz")[0] == 503, "it is not ready", SETTLES)
-    expected = "Decisions usually come at least every 5 minutes, day and night; none since "
+    expected = "Decisions usually come at least every 5 minutes; none since "
     serve.until(lambda: serve.get("/readyz")[1].startswith(expected), "it says what is missing")
     said = serve.get("/readyz")[1]
     assert "All that came was read: look at the router" in said

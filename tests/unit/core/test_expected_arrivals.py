@@ -40,6 +40,7 @@ class World:
         off: days on which it decides nothing.
         zone: in which its clock runs.
         declared: the time zone of the settings.
+        quiet: the quiet times of the settings.
     """
 
     day: Day
@@ -47,6 +48,11 @@ class World:
     off: frozenset[date] = frozenset()
     zone: ZoneInfo = BERLIN
     declared: str = "Europe/Berlin"
+    quiet: tuple[str, ...] = ()
+
+    def unseen(self) -> Unseen:
+        """What the settings say of it."""
+        return Unseen(self.declared, tuple(map(QuietTime.named, self.quiet)))
 
     def arrivals(self) -> dict[int, int]:
         """Decisions by slot, of twelve weeks."""
@@ -106,6 +112,17 @@ def steady(day: date, pick: Random) -> Iterator[time]:
         yield from every(pick, 60 * hour, 60 * hour + 60, pace / 3, pace)
 
 
+def long_days(day: date, pick: Random) -> Iterator[time]:
+    yield from every(pick, 7 * 60, 21 * 60, 0.5, 6)
+
+
+def working_week(day: date, pick: Random) -> Iterator[time]:
+    """Day and night from Monday 06:00 to Friday 22:00."""
+    if day.weekday() < 5:
+        start, end = 6 if day.weekday() == 0 else 0, 22 if day.weekday() == 4 else 24
+        yield from every(pick, start * 60, end * 60, 0.5, 6)
+
+
 def low(day: date, pick: Random) -> Iterator[time]:
     at = pick.uniform(0, 3)
     while at < 24 * 60:
@@ -148,6 +165,15 @@ WORLDS = {
     "by chance": day_and_night(by_chance),
     "seldom": day_and_night(seldom),
 }
+DECLARED = {
+    "nights declared": World(long_days, quiet=("daily 22:00-06:00",)),
+    "weekends declared": World(working_week, quiet=("saturday", "sunday")),
+    "all of the night declared": World(long_days, quiet=("daily 21:00-07:00",)),
+    "all of the weekend declared": World(
+        working_week, quiet=("friday 22:00-24:00", "saturday", "sunday", "monday 00:00-06:00")
+    ),
+}
+"""The first two rest longer than is declared; outside declared times the last two are steady."""
 CALENDARS = {
     **{f"first weekend, {name}": replace(WORLDS[name], first=date(2026, 9, 10)) for name in WORLDS},
     "Monday off": World(office, off=days_off(date(2026, 10, 19), 1)),
@@ -210,6 +236,20 @@ def test_a_router_that_is_well_never_pages(world: World) -> None:
     long = list(silences(watched.slots))
     said = [watched.judge(slot) for slot in long[:: 1 + len(long) // 120]]
     assert [one.text for one in said if one is not None and one.pages] == []
+
+
+@pytest.mark.parametrize("world", DECLARED.values(), ids=DECLARED)
+def test_nor_does_one_with_declared_quiet_times_at_any_time_of_its_rest(world: World) -> None:
+    watched = Watched(world.arrivals(), world.unseen())
+    rests = [
+        range(last + LONG, following)
+        for last, following in pairwise(watched.slots)
+        if following - last > LONG
+    ]
+    moments = [slot for rest in rests for slot in (rest[0], *rest[1::60], rest[-1])]
+    sample = moments[:: 1 + len(moments) // 120]
+    said = [(slot, watched.judge(slot)) for slot in sample]
+    assert [slot for slot, missing in said if missing is not None and missing.pages] == []
 
 
 @pytest.mark.parametrize("name", ["nightly", "hourly", "office", "weekly", "steady"])
@@ -320,12 +360,52 @@ def test_a_silence_is_told_in_plain_words() -> None:
     said = Watched(steady_out, Unseen("UTC")).judge(slot_of(at(0, 13)))
     assert said is not None
     assert said.text == (
-        "Decisions usually come at least every 10 minutes, day and night; none since 2026-10-13"
-        " 09:55 (UTC)"
+        "Decisions usually come at least every 10 minutes; none since 2026-10-13 09:55 (UTC)"
     )
 
 
 # What says nothing
+
+
+@pytest.mark.parametrize("name", ["all of the night declared", "all of the weekend declared"])
+def test_a_router_that_is_steady_outside_quiet_times_pages_within_the_hour(name: str) -> None:
+    world = DECLARED[name]
+    arrivals = stopped(world.arrivals(), at(0, 12), at(9, 0))
+    watched = Watched(arrivals, world.unseen())
+    page = watched.first(slot_of(at(0, 12)), slot_of(at(0, 14)), lambda said: said.pages)
+    assert page is not None
+    assert page < slot_of(at(0, 13))
+    said = watched.judge(page)
+    assert said is not None
+    assert said.text == (
+        "Decisions usually come at least every 10 minutes outside declared quiet times;"
+        " none since 2026-10-13 11:55 (Europe/Berlin)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "start", "ticket", "page"),
+    [
+        ("nights declared", at(0, 12), at(0, 13.1), at(1, 13.1)),
+        ("nights declared", at(0, 22), at(1, 8.25), at(2, 8.25)),
+        ("weekends declared", at(0, 12), at(0, 13.1), at(1, 13.1)),
+    ],
+)
+def test_one_that_rests_longer_is_told_as_if_nothing_were_declared(
+    name: str, start: datetime, ticket: datetime, page: datetime
+) -> None:
+    """Its rest is no pause within a day's work, nor is a declared night a weekend."""
+    world = DECLARED[name]
+    arrivals = stopped(world.arrivals(), start, start + timedelta(weeks=3))
+    for unseen in (world.unseen(), Unseen(world.declared)):
+        watched = Watched(arrivals, unseen)
+        before = [watched.judge(slot_of(ticket) - 12), watched.judge(slot_of(page) - 12)]
+        assert before[0] is None
+        assert before[1] is not None
+        assert not before[1].pages
+        later = [watched.judge(slot_of(ticket)), watched.judge(slot_of(page))]
+        assert [missing is not None and missing.pages for missing in later] == [False, True]
+        assert later[0] is not None
 
 
 def test_in_declared_quiet_times_nothing_is_expected() -> None:

@@ -27,6 +27,7 @@ from alerts.rules import (
     rendered,
 )
 from monitor.cli import cli
+from monitor.core.blindness import Blind
 from monitor.core.contract import Metric, PrimaryMetric, Role, role_of
 from monitor.core.publish.annotations import IncidentKind, severity_of
 from monitor.settings import Settings
@@ -161,6 +162,12 @@ def test_commands_in_a_runbook_exist(alert: Alert) -> None:
             command = found
         options = {name for one in command.params for name in one.opts}
         assert set(re.findall(r"--[a-z-]+", line)) <= options, line
+
+
+def test_the_runbook_of_late_decisions_says_nothing_of_a_blind_service() -> None:
+    page = FILES["runbooks/SlicewatchDecisionsLate.md"]
+    assert [reason for reason in Blind if reason in page] == [Blind.DECISIONS_LATE]
+    assert "cannot observe" not in page
 
 
 @named
