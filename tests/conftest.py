@@ -108,7 +108,6 @@ class FileDurations:
     def pytest_sessionfinish(self) -> None:
         if self.write:
             seconds = {**json.loads(DURATIONS.read_text()), **self.seconds}
-            seconds = {name: took for name, took in seconds.items() if took >= WORTH_KNOWING}
             kept = {
                 name: round(took) for name, took in sorted(seconds.items()) if took >= WORTH_KNOWING
             }
