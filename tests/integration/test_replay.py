@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import random
 import re
+import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -165,7 +167,9 @@ def desks(
     """Makes desks; the process keeps its signals and its log."""
     opened: list[Pipeline] = []
     stops: list[Any] = []
-    monkeypatch.setattr(replay, "on_stop", stops.append)
+    monkeypatch.setattr(
+        replay, "on_stop", lambda handler: stops.append(partial(handler, signal.SIGINT, None))
+    )
     monkeypatch.setattr(logs, "configure", lambda *_: None)
     monkeypatch.setattr(replay, "SystemClock", Hasty)
 
@@ -445,10 +449,14 @@ def test_what_was_interrupted_promises_nothing(desk: Desk, monkeypatch: pytest.M
     monkeypatch.setattr(file_source, "CHUNK_BYTES", 4000)
     monkeypatch.setattr(event_time, "FOLLOWERS", 5)
     update = replay.ReplayProgress.update
+
+    def stop_once(bar: Any, events: int) -> None:
+        update(bar, events)
+        if events and desk.stops:
+            desk.stops.pop()()
+
     with monkeypatch.context() as patch:
-        patch.setattr(
-            replay.ReplayProgress, "update", lambda *x: (update(*x), x[1] and desk.stops[-1]())
-        )
+        patch.setattr(replay.ReplayProgress, "update", stop_once)
         assert 0 < desk.fresh(*desk.files()) < 244
     newest = {s.max_decided_at for s in desk.pipeline.statuses() if s.shard.topic == DECISIONS}
     assert desk.snapshot.watermark == min(at or 0 for at in newest) - 10 * MINUTE

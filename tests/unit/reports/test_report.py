@@ -328,7 +328,8 @@ def test_a_slice_that_all_others_are_worse_off_than_blocks_once_and_is_told_as_t
     whys = [one.why for one in decide(made).requirements if not one.met]
     assert "outside the limit: tpr of all but channel=chat" in whys[0]
     text = as_markdown.render(report(made))
-    assert "more often than those of all others (33 points, limit 10) | all others |" in text
+    said = "all but channel=chat: their ready replies are served less often than those of"
+    assert f"{said} channel=chat (33 points, limit 10) | all others |" in text
 
 
 def test_a_change_since_last_week_claims_nothing_of_overlapping_intervals() -> None:
