@@ -201,6 +201,7 @@ def assert_goes_on(frozen: FrozenStore, url: str, folder: Path) -> None:
     where = {Shard(row["topic"], row["part"]): row["next_offset"] for row in after.pop("later")}
     assert where == frozen_positions(frozen)
     assert [row.pop("later") for row in after["contract"]] == [7]
+    assert {row.pop("unread_since") for row in after["ownership"]} == {None}
     assert {row.pop("min_ratio") for row in after["published_limit"]} == {None}
     own = [f"own_{kind}" for kind in ("max_gap", "min_ratio", "min_level", "max_level")]
     assert {row.pop(name) for row in after["published_rate"] for name in own} == {None}

@@ -265,7 +265,7 @@ def test_its_tests_pass_against_it(python: Path, tmp_path: Path) -> None:
     suites = FROM_THE_WHEEL if same else ("tests/unit", "tests/contract")
     assert all((copy / name).exists() for name in suites)
     # What only a server database can show, no packaging can break.
-    chosen = ["-q", "-p", "no:cacheprovider", "-m", "not broker and not slow", *suites]
+    chosen = ["-q", "-p", "no:cacheprovider", "-m", "not broker and not full", *suites]
     chosen += ["-k", "not postgresql"]
     tools = sysconfig.get_path("purelib")
     said = run([str(python), "-c", RUN_TESTS, tools, *chosen], copy)
