@@ -36,7 +36,7 @@ PYTEST = $(BIN)/python tests/support/drivers/leave_nothing.py $(BIN)/python -m p
 	-n $(WORKERS) --dist loadfile --no-loadscope-reorder
 MEASURED = BRANCH_COVERAGE=$(COVERAGE) BRANCH_COVERAGE_KEEP=build/coverage.json
 
-test: lint  ## lint, types, layers and the fast tests: 12 minutes on two cores [WORKERS=4 COVERAGE=0 ARGS=...]
+test: lint  ## lint, types, layers and the fast tests, about 20 minutes on two cores [WORKERS=4 COVERAGE=0 ARGS=...]
 	@echo "== tests: all but those marked full, property tests with a third of their examples"
 	@SLICEWATCH_EXAMPLES=0.33 $(MEASURED) $(PYTEST) -m "not full" $(ARGS)
 
