@@ -5,7 +5,8 @@ where a router calls the producer's module: once for each decision, and once for
 
     python router.py --bootstrap localhost:9092 --requests 6000
 
-It decides requests of the last hours, so that there is something to see at once.
+It decides requests of the last twelve hours, so that there is something to see at once: labels are
+published in blocks of six hours, and one whole block is among them at any time of the day.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def main() -> None:
     parser.add_argument("--decisions-topic", default="decisions")
     parser.add_argument("--labels-topic", default="labels")
     parser.add_argument("--requests", type=int, default=6_000)
-    parser.add_argument("--hours", type=float, default=6.0)
+    parser.add_argument("--hours", type=float, default=12.0)
     parser.add_argument("--seed", type=int, default=None)
     given = parser.parse_args()
     rng = random.Random(given.seed)  # noqa: S311 - the judge is a toy
