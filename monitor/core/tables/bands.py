@@ -3,13 +3,16 @@
 A row has one count for each of its parts (routes, say), and its size, which is their sum. It shows
 
 - nothing where the size is below k;
-- the band of the size alone from k to 2 k - 2, where no two parts can have k each;
-- otherwise a band of each count, all of one fixed grid: 0 to k - 1, k to 2 k - 1, ..., at least k
-  wide and a twentieth of the value. A count below k is the band 0 to k - 1, so what is computed
-  from it is a bound.
+- the band of the size alone where every part is below k;
+- otherwise a band of each count, all of one fixed grid: 0 to k - 1, k to 2 k - 1, ..., as wide as
+  fits into a twentieth of the value, and at least k. A count below k is the band 0 to k - 1, so
+  what is computed from it is a bound.
 
 Bands of one grid, and not a rounded rate beside a size: a rate would tie hits to sizes across
-tables. The table rule may coarsen a row: two coarser grids, then the size alone, then nothing.
+tables. All edges of all grids are multiples of k. A sum of bands then leaves a count between two
+multiples of k, less one for each band that is at its upper end; edges at other places leave a
+remainder, and a reader who joins many bands is left a few values or one. The table rule may
+coarsen a row: two coarser grids, then the size alone, then nothing.
 
 Example:
     >>> shown = row_rule(np.array([[4, 3], [9, 9], [60, 4], [250, 1000]]), 11)
@@ -18,9 +21,9 @@ Example:
     >>> for low, high in zip(shown.low.tolist(), shown.high.tolist()):
     ...     print(low, high)
     [0, 0, 0] [10, 10, 10]
-    [11, 0, 0] [20, 20, 20]
+    [11, 0, 0] [21, 21, 21]
     [55, 55, 0] [75, 65, 10]
-    [1206, 242, 964] [1264, 253, 1011]
+    [1221, 242, 979] [1274, 252, 1022]
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Int64s
 
 _LARGEST = 2**40
-_GRIDS = ((1, 20), (2, 10), (4, 5))
-"""Of each coarseness: least width of a band in units of k, and the share of its lower edge."""
+_GRIDS = ((1, 20), (2, 10), (4, 5), (1, 4))
+"""For each coarseness up to ``SIZE_ALONE``: the least width of a band in units of k, and the share
+of the lower edge that a wider band may have."""
 
 
 class Detail(enum.IntEnum):
@@ -77,37 +81,38 @@ class Bands:
     def __len__(self) -> int:
         return len(self.detail)
 
-    def where(self, rows: npt.NDArray[np.bool_], other: Bands) -> Bands:
-        """These bands in the given rows, and those of another table of the same rows elsewhere."""
+    def where(self, rows: npt.NDArray[np.bool_], elsewhere: Bands) -> Bands:
+        """Return these bands in the marked rows, and the bands of ``elsewhere`` in the others."""
         column = rows[:, None]
         return Bands(
-            np.where(column, self.low, other.low),
-            np.where(column, self.high, other.high),
-            np.where(rows, self.detail, other.detail),
+            np.where(column, self.low, elsewhere.low),
+            np.where(column, self.high, elsewhere.high),
+            np.where(rows, self.detail, elsewhere.detail),
         )
 
 
 @cache
 def edges(k: int, coarseness: Coarseness) -> Int64s:
-    """Lower edges of the bands of counts; of sizes alone from ``SIZE_ALONE`` on.
+    """Return the lower edges of all bands: of counts, or of sizes where these are shown alone.
 
     Example:
-        >>> edges(11, Coarseness.FINE)[:4].tolist(), edges(11, Coarseness.COARSE)[:4].tolist()
-        ([0, 11, 22, 33], [0, 11, 33, 55])
-        >>> edges(11, Coarseness.SIZE_ALONE)[:6].tolist()
-        [0, 11, 21, 32, 43, 54]
+        >>> edges(11, Coarseness.FINE)[[1, 2, 39, 40, 41]].tolist()
+        [11, 22, 429, 440, 462]
+        >>> edges(11, Coarseness.COARSE)[:4].tolist()
+        [0, 11, 33, 55]
     """
-    alone = coarseness >= Coarseness.SIZE_ALONE
-    least, share = (1, 4) if alone else _GRIDS[coarseness]
-    lower = [0, k, 2 * k - 1] if alone else [0, k]
-    while lower[-1] < _LARGEST:
-        lower.append(lower[-1] + max(least * k, lower[-1] // share))
-    table = np.array(lower, np.int64)
+    least, share = _GRIDS[coarseness]
+    lower = [0, 1]
+    while lower[-1] * k < _LARGEST:
+        lower.append(lower[-1] + max(least, lower[-1] // share))
+    table = k * np.array(lower, np.int64)
     table.flags.writeable = False
     return table
 
 
-def row_rule(counts: Int64s, k: int, coarseness: npt.ArrayLike = Coarseness.FINE) -> Bands:
+def row_rule(
+    counts: Int64s, k: int, coarseness: npt.ArrayLike = Coarseness.FINE, *, labels: bool = False
+) -> Bands:
     """What each row shows of its counts.
 
     Args:
@@ -115,18 +120,23 @@ def row_rule(counts: Int64s, k: int, coarseness: npt.ArrayLike = Coarseness.FINE
             a row without any is hidden like any row below k.
         k: smallest cell that may be shown. 1 (synthetic traffic) shows exact numbers.
         coarseness: of each row, or of all.
+        labels: a row of labels shows all its counts, however small, or nothing: which of them
+            rates may rest on is for the label tables to say.
 
     Example:
         >>> row_rule(np.array([[2, 0]]), 1).high.tolist()
         [[2, 2, 0]]
         >>> row_rule(np.array([[60, 4]]), 11, Coarseness.SIZE_ALONE).low.tolist()
-        [[54, 0, 0]]
+        [[55, 0, 0]]
     """
     cells = np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1)
     if k == 1:
         return Bands(cells, cells, np.full(len(cells), Detail.COUNTS, np.int8))
     steps = np.broadcast_to(np.asarray(coarseness, np.int8), (len(cells),))
-    detail = _details(counts, k, steps)
+    if labels:
+        detail = np.where(steps < Coarseness.SIZE_ALONE, Detail.COUNTS, Detail.HIDDEN)
+    else:
+        detail = _details(counts, k, steps)
     low, high = _banded(cells, k, steps)
     low[:, 0], high[:, 0] = low[:, 1:].sum(axis=1), high[:, 1:].sum(axis=1)
     size_low, size_high = _in_band(cells[:, 0], edges(k, Coarseness.SIZE_ALONE))
@@ -141,7 +151,7 @@ def row_rule(counts: Int64s, k: int, coarseness: npt.ArrayLike = Coarseness.FINE
 
 def _details(counts: Int64s, k: int, steps: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
     size = counts.sum(axis=1)
-    alone = (size < 2 * k - 1) | (counts < k).all(axis=1) | (steps == Coarseness.SIZE_ALONE)
+    alone = (counts < k).all(axis=1) | (steps == Coarseness.SIZE_ALONE)
     hidden = (size < k) | (steps == Coarseness.WITHHELD)
     return np.select([hidden, alone], [Detail.HIDDEN, Detail.SIZE], Detail.COUNTS).astype(np.int8)
 
@@ -149,9 +159,9 @@ def _details(counts: Int64s, k: int, steps: npt.NDArray[np.int8]) -> npt.NDArray
 def _banded(cells: Int64s, k: int, steps: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
     """The band of each cell in the grid of its row."""
     low, high = np.zeros_like(cells), np.zeros_like(cells)
-    for step in range(len(_GRIDS)):
+    for step in list(Coarseness)[: len(_GRIDS)]:
         rows = steps == step
-        low[rows], high[rows] = _in_band(cells[rows], edges(k, Coarseness(step)))
+        low[rows], high[rows] = _in_band(cells[rows], edges(k, step))
     return low, high
 
 

@@ -66,11 +66,11 @@ class Counted:
         return np.asarray((self.low + self.high) / 2)
 
     def rows(self, places: Int64s) -> Counted:
-        """Some rows, in the order given; a place below 0 is a row that is not shown."""
-        there = places >= 0
+        """Return the rows at the given places; a place below 0 gives a row that is not shown."""
+        present = places >= 0
         return Counted(
-            np.where(there, self.low[:, places], 0),
-            np.where(there, self.high[:, places], 0),
-            np.where(there, self.variance[:, places], 0),
-            there & self.shown[places],
+            np.where(present, self.low[:, places], 0),
+            np.where(present, self.high[:, places], 0),
+            np.where(present, self.variance[:, places], 0),
+            present & self.shown[places],
         )

@@ -115,7 +115,7 @@ class Layout:
         return {row: i for i, row in enumerate(self.rows)}
 
     def places_of(self, rows: Sequence[Row]) -> Int64s:
-        """The places of some rows; -1 where there is no such row."""
+        """Return the place of each given row; -1 if the layout has no such row."""
         if rows is self.rows:
             return np.arange(len(rows))
         return np.array([self.place.get(row, -1) for row in rows], np.int64)
@@ -124,15 +124,15 @@ class Layout:
     def sums_by_length(self) -> tuple[tuple[Int64s, Int64s], ...]:
         """The sums as arrays: wholes, shape (sums,), and parts, for each number of parts."""
         lengths = sorted({len(parts) for _, parts in self.sums})
-        some = [[(w, parts) for w, parts in self.sums if len(parts) == n] for n in lengths]
+        groups = [[(w, parts) for w, parts in self.sums if len(parts) == n] for n in lengths]
         return tuple(
             (np.array([w for w, _ in sums]), np.array([parts for _, parts in sums]))
-            for sums in some
+            for sums in groups
         )
 
     @cached_property
     def slice_of(self) -> Int64s:
-        """For each row the place of the slice that it is the complement of, else its own."""
+        """Return for each complement the place of its slice, and for each other row its place."""
         return np.array(
             [self.place[row._replace(complement=False)] if row.complement else i
              for i, row in enumerate(self.rows)],
@@ -141,11 +141,11 @@ class Layout:
 
     @cached_property
     def declared(self) -> npt.NDArray[np.bool_]:
-        """Whether a table may show each row."""
+        """Return True for each row that a table may show."""
         return np.array([i not in self.undeclared for i in range(len(self.rows))], bool)
 
     def members(self, atoms: Sequence[str]) -> Int64s:
-        """Which atoms each row consists of: 1 or 0, shape (rows, atoms).
+        """Return 1 where a row contains an atom and 0 elsewhere, shape (rows, atoms).
 
         ``members @ counts`` are the counts of the rows, from those of the atoms, shape
         (atoms, parts). A score band has the atoms of its slice.
@@ -167,7 +167,7 @@ class Layout:
 
 
 def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:
-    """The group-bys and all that two of them have in common, the coarsest first."""
+    """Return the group-bys and every intersection of two of them, the coarsest first."""
     every = set(declared)
     while True:
         common = {tuple(sorted({*a} & {*b})) for a in every for b in every}
@@ -177,9 +177,11 @@ def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:
 
 
 def _next_coarser(finer: GroupBy, every: Sequence[GroupBy]) -> Iterator[GroupBy]:
-    """Group-bys that a group-by refines without another one between."""
-    coarser = [other for other in every if {*other} < {*finer}]
-    return (one for one in coarser if not any({*one} < {*other} for other in coarser))
+    """Yield the group-bys that ``finer`` refines directly, without another one between."""
+    coarser = [group_by for group_by in every if {*group_by} < {*finer}]
+    return (
+        group_by for group_by in coarser if not any({*group_by} < {*between} for between in coarser)
+    )
 
 
 def _texts(attributes: GroupBy, values: Mapping[str, Sequence[str]]) -> list[str]:
@@ -190,12 +192,12 @@ def _texts(attributes: GroupBy, values: Mapping[str, Sequence[str]]) -> list[str
 def _refined(
     coarser: GroupBy, finer: GroupBy, values: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Slices of a group-by, each with those of a finer one that lie in it."""
-    found: dict[str, list[str]] = {}
+    """Map each slice of a group-by to the slices of a finer group-by that lie in it."""
+    refined: dict[str, list[str]] = {}
     for text in _texts(finer, values):
         pairs = parse_atom(text)
-        found.setdefault(atom_text({name: pairs[name] for name in coarser}), []).append(text)
-    return found
+        refined.setdefault(atom_text({name: pairs[name] for name in coarser}), []).append(text)
+    return refined
 
 
 def _in_bands(row: Row, bands: int) -> tuple[Row, ...]:

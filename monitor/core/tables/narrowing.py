@@ -82,21 +82,21 @@ class Sums:
         nothing = np.full(wholes.shape, -1, np.int64)
         table = np.stack([nothing if part is None else part for part in parts], axis=-1)
         table = table.reshape(-1, len(parts))
-        there: Bools = (table >= 0) & (wholes.reshape(-1, 1) >= 0)
-        lengths = there.sum(axis=1)
-        some = lengths > 0
-        exact: Bools = np.asarray(there.all(axis=1))[some]
+        present: Bools = (table >= 0) & (wholes.reshape(-1, 1) >= 0)
+        lengths = present.sum(axis=1)
+        tied = lengths > 0
+        exact: Bools = np.asarray(present.all(axis=1))[tied]
         doubtful = np.ones(len(exact), bool)
-        return cls(wholes.ravel()[some], lengths[some], table[there], exact, doubtful)
+        return cls(wholes.ravel()[tied], lengths[tied], table[present], exact, doubtful)
 
     @classmethod
-    def join(cls, some: Sequence[Sums]) -> Sums:
-        """All of them together."""
+    def join(cls, groups: Sequence[Sums]) -> Sums:
+        """Return the sums of all groups together."""
         columns = ("wholes", "lengths", "parts", "exact", "doubtful")
-        return cls(*(np.concatenate([getattr(s, name) for s in some]) for name in columns))
+        return cls(*(np.concatenate([getattr(sums, c) for sums in groups]) for c in columns))
 
     def without(self, dropped: Bools) -> Sums:
-        """All but the dropped ones."""
+        """Return the sums that are not dropped."""
         kept = ~dropped
         return Sums(
             self.wholes[kept],
@@ -107,12 +107,12 @@ class Sums:
         )
 
     def beside(self, cells: Bools) -> Bools:
-        """The given cells, by marks of all cells, and those that share a sum with one of them."""
+        """Mark, beside the marked cells, all cells that share a sum with one of them."""
         touched = cells[self.wholes] | np.logical_or.reduceat(cells[self.parts], self._starts)
-        found = cells.copy()
-        found[self.wholes[touched]] = True
-        found[self.parts[np.repeat(touched, self.lengths)]] = True
-        return found
+        marks = cells.copy()
+        marks[self.wholes[touched]] = True
+        marks[self.parts[np.repeat(touched, self.lengths)]] = True
+        return marks
 
     @property
     def _starts(self) -> Int64s:
@@ -120,7 +120,7 @@ class Sums:
 
 
 def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
-    """The intervals of all cells that remain; never empty.
+    """Return the intervals that remain of all cells; never empty.
 
     Args:
         low: smallest number of each cell, by what was published.
@@ -130,16 +130,16 @@ def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
     if not len(sums.wholes):
         return low, high
     while True:
-        found = _to_the_end(low, high, sums)
-        if isinstance(found, tuple):
-            return found
-        sums = _given_up(sums, found)
+        outcome = _to_the_end(low, high, sums)
+        if isinstance(outcome, tuple):
+            return outcome
+        sums = _given_up(sums, outcome)
         if not len(sums.wholes):
             return low, high
 
 
 def _given_up(sums: Sums, refuted: Bools) -> Sums:
-    """Without the guess that was refuted; where several were, without the doubtful ones."""
+    """Return the sums without the refuted guess; of several, without the doubtful ones."""
     if (refuted & sums.doubtful).any():
         refuted = refuted & sums.doubtful
     loose = replace(sums, exact=sums.exact & ~refuted)

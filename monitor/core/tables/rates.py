@@ -21,7 +21,7 @@ Example:
     >>> shown = selection_rate(Counted.of(row_rule(table, 11)), np.array([True, False]))
     >>> for value, lower, upper in zip(shown.value, shown.lower, shown.upper):
     ...     print(f"{value:.3f} {lower:.3f} {upper:.3f}")
-    0.940 0.922 0.954
+    0.941 0.924 0.955
     nan 0.514 1.000
     nan nan nan
 """
@@ -91,7 +91,7 @@ class LabelledCounts:
 
 
 def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate:
-    """The share of decisions that are in some parts.
+    """Return the share of decisions that are hits.
 
     Args:
         decisions: of the decision tables.
@@ -103,34 +103,32 @@ def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate
         trials = counts.sum(axis=0)
         return Evidence.plain(divide(counts[hits].sum(axis=0), trials), trials)
 
-    some, rest = ((decisions.low[parts] > 0).any(axis=0) for parts in (hits, ~hits))
-    return _shown(share, decisions, np.asarray(some & rest), decisions.shown, z)
+    hit, missed = ((decisions.low[parts] > 0).any(axis=0) for parts in (hits, ~hits))
+    return _shown(share, decisions, np.asarray(hit & missed), decisions.shown, z)
 
 
 def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> ShownRate:
-    """TPR, FPR, READY or PRECISION of every row.
+    """Return TPR, FPR, READY or PRECISION of every row.
 
-    A row shows TPR where its table of ready labels shows counts, FPR where the other one does,
-    the rest where both do. Its decisions must show counts too.
+    A row shows a rate where all three tables show its counts. TPR needs k ready labels in a
+    stratum, FPR k labels that are not ready.
     """
-    both = _joined(counts)
-    labels = {Metric.TPR: counts.ready.shown, Metric.FPR: counts.not_ready.shown}
-    shown = labels.get(metric, counts.ready.shown & counts.not_ready.shown)
-    shown = shown & counts.decisions.shown
-    share = _share_of(counts, metric)
-    return _shown(share, both, _two_sided(counts, metric), shown, z)
+    joined = _joined(counts)
+    labels = {Metric.TPR: counts.ready, Metric.FPR: counts.not_ready}.get(metric, counts.decisions)
+    shown = joined.shown & (labels.low > 0).any(axis=0)
+    return _shown(_share_of(counts, metric), joined, _two_sided(counts, metric), shown, z)
 
 
 def _joined(counts: LabelledCounts) -> Counted:
     """Decisions, ready and not ready, one after the other; decisions without error if labelled."""
-    known = counts.all_labelled
-    decisions = replace(counts.decisions, variance=np.where(known, 0, counts.decisions.variance))
+    variance = np.where(counts.all_labelled, 0, counts.decisions.variance)
+    decisions = replace(counts.decisions, variance=variance)
     parts = (decisions, counts.ready, counts.not_ready)
     return Counted(
         np.concatenate([part.low for part in parts]),
         np.concatenate([part.high for part in parts]),
         np.concatenate([part.variance for part in parts]),
-        counts.decisions.shown,
+        np.asarray(np.all([part.shown for part in parts], axis=0)),
     )
 
 
@@ -149,7 +147,7 @@ def _two_sided(counts: LabelledCounts, metric: Metric) -> Bools:
 
 def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
     """The rate as a function of all counts."""
-    strata, known, served = len(counts.served), counts.all_labelled, counts.served
+    strata, all_labelled, served = len(counts.served), counts.all_labelled, counts.served
     of_route = {Route.AUTO_SERVE: served, Route.HUMAN_REVIEW: ~served}
     by_route = np.array([of_route[r] for r in REVIEWED_ROUTES], np.float64)[:, :, None]
     if metric is Metric.PRECISION:
@@ -158,12 +156,12 @@ def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
     def share(values: Floats, raises: float) -> Evidence:
         decisions, ready, not_ready = values.reshape(3, strata, -1)
         labelled = ready + not_ready
-        total = np.where(known, labelled, np.maximum(decisions, labelled))
+        total = np.where(all_labelled, labelled, np.maximum(decisions, labelled))
         hits = not_ready if metric is Metric.FPR else ready
         trials = Trials(by_route * total, by_route * labelled, by_route * hits)
         guess = (raises, raises) if metric in _SHARES_READY else (raises, 1 - raises)
-        found = trials.filled((int(guess[0]), int(guess[1])))
-        return (ready_share if metric in _SHARES_READY else served_share)(found)
+        filled = trials.filled((int(guess[0]), int(guess[1])))
+        return (ready_share if metric in _SHARES_READY else served_share)(filled)
 
     return share
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +25,10 @@ class Measure(enum.StrEnum):
     DECISIONS = "decisions"
     READY = "ready"
     NOT_READY = "not_ready"
-    MISSING = "missing"
 
 
 Key = tuple[Span, Measure, Edition]
-LABEL_MEASURES = (Measure.READY, Measure.NOT_READY, Measure.MISSING)
+LABEL_MEASURES = (Measure.READY, Measure.NOT_READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,71 +79,52 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Unlabelled:
-    """Decisions without a label in rows that have few of them: it is assumed that a reader knows.
-
-    Attributes:
-        few: rows with fewer than k, and at most a tenth of their decisions, shape (rows,).
-        counts: decisions without a label, shape (rows, parts).
-    """
-
-    few: Bools
-    counts: Int64s
-
-
-@dataclass(frozen=True, slots=True)
 class Reader:
     """What can be known of the tables of one span and of those that they are tied to.
 
-    Cells are numbered through: those of each table by row and column, earlier tables first, then
-    the decisions without a label of the new label tables.
+    Cells are numbered through, by table, row and column, earlier tables first. A table of ready
+    labels has a further column for each part, which no table shows: decisions without a label.
 
     Attributes:
         past: the earlier tables, in an order of their own.
         shapes: rows and columns of each table, the new ones last.
         sums: all that ties the cells.
-        unlabelled: what is assumed to be known beside the tables.
     """
 
     past: tuple[Table, ...]
     shapes: tuple[tuple[int, int], ...]
     sums: Sums
-    unlabelled: Unlabelled | None
 
     @classmethod
-    def of(
-        cls, past: Sequence[Table], new: Sequence[Table], unlabelled: Unlabelled | None = None
-    ) -> Reader:
-        """The reader of these tables; the order of the past makes no difference."""
+    def of(cls, past: Sequence[Table], new: Sequence[Table]) -> Reader:
+        """Return the reader of all these tables; the order of ``past`` makes no difference."""
         ordered = sorted(past, key=lambda table: table.key)
         tables = (*ordered, *new)
-        sums = Sums.join([*_Ties(tables).sums(len(new), unlabelled), Sums.of([], [])])
-        shapes = tuple((len(t.bands), t.bands.low.shape[1]) for t in tables)
-        return cls(tuple(ordered), shapes, sums, unlabelled)
-
-    @property
-    def cells(self) -> int:
-        """Number of cells of all tables."""
-        return sum(rows * columns for rows, columns in self.shapes)
+        sums = Sums.join([*_Ties(tables).sums(), Sums.of([], [])])
+        return cls(tuple(ordered), tuple(_shape(table) for table in tables), sums)
 
     def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
-        """What is left of every cell, where the new tables are such."""
+        """Return the least and the largest number of every cell, if the new tables are such."""
         tables = (*self.past, *new)
-        low = [np.zeros(0, np.int64), *(table.bands.low.ravel() for table in tables)]
-        high = [np.zeros(0, np.int64), *(table.bands.high.ravel() for table in tables)]
-        if self.unlabelled is not None:
-            few = self.unlabelled.few[:, None]
-            low.append(np.where(few, self.unlabelled.counts, 0).ravel())
-            high.append(np.where(few, self.unlabelled.counts, ANY).ravel())
-        return narrowed(np.concatenate(low), np.concatenate(high), self.sums)
+        ends = [
+            [np.zeros(0, np.int64), *(_with_unlabelled(table, side, rest) for table in tables)]
+            for side, rest in (("low", 0), ("high", ANY))
+        ]
+        return narrowed(np.concatenate(ends[0]), np.concatenate(ends[1]), self.sums)
+
+    def by_table(self, cells: Int64s) -> list[Int64s]:
+        """Split an array of all cells into one of each table, shape (rows, columns)."""
+        ends = np.cumsum([rows * columns for rows, columns in self.shapes])
+        parts = np.split(cells, ends[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
-        """Rows of the new tables by their distance from a cell, counted in sums between them.
+        """Yield rows of the new tables by their distance from a cell, counted in sums.
 
         Each ring is a list of new tables, by number, and rows. The first has the cell's own row,
         or none if an earlier table has it; the last is followed by nothing that is tied.
         """
-        marks = np.zeros(self.cells + self._unlabelled_cells, bool)
+        marks = np.zeros(sum(rows * columns for rows, columns in self.shapes), bool)
         marks[cell] = True
         seen = self._new_rows(marks)
         yield sorted(seen)
@@ -155,52 +136,45 @@ class Reader:
             yield sorted(rows - seen)
             marks, seen = wider, rows
 
-    @property
-    def _unlabelled_cells(self) -> int:
-        return 0 if self.unlabelled is None else self.unlabelled.counts.size
-
     def _new_rows(self, marks: Bools) -> set[tuple[int, int]]:
-        """New tables by number, and rows, in which a cell is marked."""
-        found = set()
-        end = self.cells
-        for number, shape in reversed([*enumerate(self.shapes[len(self.past) :])]):
-            begin = end - shape[0] * shape[1]
-            rows = marks[begin:end].reshape(shape).any(axis=1)
-            found |= {(number, row) for row in np.flatnonzero(rows).tolist()}
-            end = begin
-        return found
+        """Return new tables by number, and rows, in which a cell is marked."""
+        new_tables = enumerate(self.by_table(marks)[len(self.past) :])
+        return {
+            (n, row) for n, cells in new_tables for row in np.flatnonzero(cells.any(1)).tolist()
+        }
 
 
 class _Ties:
-    """How the cells of some tables are tied."""
+    """The sums that tie the cells of tables."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
         self._numbers = {table.key: number for number, table in enumerate(tables)}
-        self._bases = np.cumsum([0, *(table.bands.low.size for table in tables)])
+        self._bases = np.cumsum([0, *(np.prod(_shape(table)) for table in tables)])
 
-    def sums(self, new: int, unlabelled: Unlabelled | None) -> Iterator[Sums]:
+    def sums(self) -> Iterator[Sums]:
         for number, table in enumerate(self._tables):
-            cells = self._cells(number)
+            columns = table.bands.low.shape[1]
+            cells, unlabelled = np.split(self._cells(number), [columns], axis=1)
             yield Sums.of(cells[:, 0], cells[:, 1:])
             yield from self._within(table.layout, cells)
             yield from self._over_time(table, cells)
             yield from self._editions(table, cells)
-            is_new = number >= len(self._tables) - new
-            yield from self._labels(table, unlabelled if is_new else None)
+            if table.measure is Measure.READY:
+                yield from self._labels(table, cells, unlabelled)
 
     def _cells(self, number: int) -> Int64s:
         """Cells of a table, shape (rows, columns)."""
-        shape = self._tables[number].bands.low.shape
-        return np.asarray(self._bases[number] + np.arange(shape[0] * shape[1]).reshape(shape))
+        rows, columns = _shape(self._tables[number])
+        return np.asarray(self._bases[number] + np.arange(rows * columns).reshape(rows, columns))
 
     def _like(self, key: Key, table: Table) -> Int64s | None:
-        """Cells of a table in the rows and columns of another; -1 where it has no such."""
+        """Return the cells of a table in the rows and columns of ``table``; -1 where none are."""
         if (number := self._numbers.get(key)) is None:
             return None
-        there = self._tables[number]
-        rows = there.layout.places_of(table.layout.rows)[:, None]
-        place = {part: 1 + i for i, part in enumerate(there.frame.parts)}
+        frame = self._tables[number].frame
+        rows = frame.layout.places_of(table.layout.rows)[:, None]
+        place = {part: 1 + i for i, part in enumerate(frame.parts)}
         columns = np.array([0, *(place.get(part, -1) for part in table.frame.parts)])[None, :]
         return np.where((rows >= 0) & (columns >= 0), self._cells(number)[rows, columns], -1)
 
@@ -218,37 +192,36 @@ class _Ties:
             yield Sums.tied(cells, finer)
 
     def _finer(self, table: Table, span: Span) -> Int64s | None:
-        """The same cells in a part of the span, of the same edition if there is one.
-
-        Of missing labels there is no other: those of the first edition are there by the final one.
-        """
-        same = self._like((span, table.measure, table.edition), table)
-        if same is not None or table.measure is Measure.MISSING:
-            return same
-        return self._like((span, table.measure, Edition.FIRST), table)
+        """Return the same cells in a part of the span, of the same edition if there is one."""
+        cells = self._like((span, table.measure, table.edition), table)
+        first = (span, table.measure, Edition.FIRST)
+        return self._like(first, table) if cells is None else cells
 
     def _editions(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """What the first edition counts is, for all that is known, in the final one."""
-        if table.edition is Edition.FINAL and table.measure is not Measure.MISSING:
+        """Labels of the first edition are, as far as a reader knows, in the final one."""
+        if table.edition is Edition.FINAL:
             first = self._like((table.span, table.measure, Edition.FIRST), table)
             if first is not None:
                 yield Sums.tied(cells, [first, None])
 
-    def _labels(self, table: Table, unlabelled: Unlabelled | None) -> Iterator[Sums]:
+    def _labels(self, table: Table, ready: Int64s, unlabelled: Int64s) -> Iterator[Sums]:
         """The decisions of a part are those ready, not ready, and without a label."""
         decisions = self._like((table.span, Measure.DECISIONS, Edition.FIRST), table)
-        if table.measure is not Measure.READY or decisions is None:
-            return
-        keys = [(table.span, measure, table.edition) for measure in LABEL_MEASURES]
-        labels = [self._like(key, table) for key in keys]
-        yield Sums.tied(decisions[:, 1:], [*(_parts(cells) for cells in labels), None])
-        if unlabelled is not None:
-            shape, few = unlabelled.counts.shape, unlabelled.few
-            rest = self._bases[-1] + np.arange(shape[0] * shape[1]).reshape(shape)
-            ready, not_ready = (_parts(cells) for cells in labels[:2])
-            known = [None if c is None else c[few] for c in (ready, not_ready, rest)]
-            yield Sums.tied(decisions[few, 1:], known)
+        not_ready = self._like((table.span, Measure.NOT_READY, table.edition), table)
+        if decisions is not None and not_ready is not None:
+            parts = [ready[:, 1:], not_ready[:, 1:], unlabelled]
+            yield Sums.tied(decisions[:, 1:], parts)
 
 
-def _parts(cells: Int64s | None) -> Int64s | None:
-    return None if cells is None else cells[:, 1:]
+def _shape(table: Table) -> tuple[int, int]:
+    """Rows and columns of the cells of a table."""
+    rows, columns = table.bands.low.shape
+    return rows, columns + (len(table.frame.parts) if table.measure is Measure.READY else 0)
+
+
+def _with_unlabelled(table: Table, side: Literal["low", "high"], rest: int) -> Int64s:
+    """One end of every cell of a table, that of decisions without a label being ``rest``."""
+    ends = np.full(_shape(table), rest, np.int64)
+    shown: Int64s = getattr(table.bands, side)
+    ends[:, : shown.shape[1]] = shown
+    return ends.ravel()

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands, Coarseness, Detail, row_rule
 from monitor.core.tables.narrowing import ANY
-from monitor.core.tables.reader import Bools, Frame, Measure, Reader, Table, Unlabelled
+from monitor.core.tables.reader import LABEL_MEASURES, Bools, Frame, Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
 
@@ -64,12 +64,17 @@ class Draft:
     repeats: Bools | None = None
 
     def at(self, steps: npt.NDArray[np.int8], k: int) -> Table:
-        """The table with rows so coarse; a complement is shown only where its slice is."""
-        bands = row_rule(self.counts, k, steps)
+        """Return the table with rows so coarse; a complement is shown only where its slice is.
+
+        A hidden row of labels says nothing, while a hidden row of decisions has fewer than k.
+        """
+        labels = self.measure in LABEL_MEASURES
+        bands = row_rule(self.counts, k, steps, labels=labels)
         if self.kept is not None and self.repeats is not None:
             bands = self.kept.where(self.repeats, bands)
-        beside_hidden = (bands.detail == Detail.HIDDEN)[self.frame.layout.slice_of]
-        unshown = ~self.frame.layout.declared | (beside_hidden & (bands.detail != Detail.HIDDEN))
+        hidden = bands.detail == Detail.HIDDEN
+        beside_hidden = hidden[self.frame.layout.slice_of] & ~hidden
+        unshown = ~self.frame.layout.declared | beside_hidden | (hidden & labels)
         nothing = Bands(
             np.zeros_like(bands.low), np.full_like(bands.high, ANY), np.zeros_like(bands.detail)
         )
@@ -100,9 +105,7 @@ def values_left(k: int) -> int:
     return -(-8 * k // 11)
 
 
-def publish(
-    drafts: Sequence[Draft], past: Sequence[Table], k: int, unlabelled: Unlabelled | None = None
-) -> tuple[Table, ...]:
+def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Table, ...]:
     """The tables of one span, all made at once.
 
     Args:
@@ -110,7 +113,6 @@ def publish(
         past: all tables published so far that lie within the span, of every kind and measure; the
             span's own decision table where labels are made. Others are not tied to it.
         k: smallest cell that may be shown; 1 shows exact numbers.
-        unlabelled: of label tables.
 
     Returns:
         One table of each draft, in their order. It depends on the drafts and on what the past
@@ -120,7 +122,7 @@ def publish(
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
-    reader, before = Reader.of(past, tables, unlabelled), Reader.of(past, ()).intervals(())
+    reader, before = Reader.of(past, tables), Reader.of(past, ()).intervals(())
     while True:
         narrow = _too_narrow(reader, tables, before, k)
         coarser = {row for cell in narrow for row in _largest_tied(reader, drafts, tables, cell)}
@@ -146,8 +148,8 @@ def _too_narrow(
     old_low, old_high = before
     narrow = (low < k) & (high - low + 1 < values_left(k))
     narrow[: len(old_low)] &= high[: len(old_low)] - low[: len(old_low)] < old_high - old_low
-    found: list[int] = np.flatnonzero(narrow[: reader.cells]).tolist()
-    return found
+    cells: list[int] = np.flatnonzero(narrow).tolist()
+    return cells
 
 
 def _largest_tied(

@@ -54,13 +54,13 @@ def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
             is. Of labels, those of the first edition.
     """
     runs = [_newest(kind, count, tables) for kind, count in RUNS[window]]
-    there = [run for run in runs if run]
-    for place, run in enumerate(there[:-1]):
-        rows = [_shown_in_all(coarser, tables) for coarser in there[place:]]
+    closed = [run for run in runs if run]
+    for place, run in enumerate(closed[:-1]):
+        rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
         if (rows[0] >= wanted).all() and (_width(run, tables)[wanted] <= _WIDEST).all():
             return run
-    return there[-1] if there else ()
+    return closed[-1] if closed else ()
 
 
 def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:

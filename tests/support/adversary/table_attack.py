@@ -2,9 +2,9 @@
 
 Unknowns are the decisions of every finest span, atom, route, label and edition; every band that any
 table shows is two inequalities. The reader also guesses, rightly, that hidden rows have fewer than
-k, which rows of a final edition repeat the first one, and how many decisions have no label where
-these are few. Of every count below k (sizes, decisions by route, labels by route) the least and
-the largest number are found that agree with all this.
+k decisions or a route of fewer than k labels, which rows of a final edition repeat the first one,
+and which rows have all their labels. Of every count below k (sizes, decisions by route, labels by
+route, decisions without a label) the least and the largest number are found that agree with this.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import Measure, Reader, Table
 from monitor.core.tables.spans import Edition
 
-LABEL_OF = {Measure.READY: READY, Measure.NOT_READY: NOT_READY, Measure.MISSING: NONE}
+LABEL_OF = {Measure.READY: READY, Measure.NOT_READY: NOT_READY}
+FEW_SHARE = 10
+NOTHING = -1
 SECONDS = 10.0
 INFEASIBLE, UNBOUNDED = 2, 3
 
@@ -85,7 +87,18 @@ class Facts:
 
 
 class Attack:
-    """All that can be said of a world from its tables."""
+    """All that can be said of a world from its tables.
+
+    Args:
+        world: the truth.
+        tables: what was published of it.
+        k: smallest cell that may be shown.
+        with_late: whether the reader reckons with late decisions.
+        told: the reader knows how many decisions of a row have no label, if these are at most so
+            many and at most a tenth; ``NOTHING`` if he knows of no row. With 0 he guesses which
+            rows have all their labels; with more he brings decisions himself, which nothing
+            protects from.
+    """
 
     def __init__(
         self,
@@ -94,10 +107,10 @@ class Attack:
         *,
         k: int = K,
         with_late: bool = False,
-        knows_unlabelled: bool = True,
+        told: int = 0,
     ) -> None:
         self._world, self._tables, self._k = world, tables, k
-        self._knows_unlabelled = knows_unlabelled
+        self._told = told
         self._index = np.arange(world.counts.size).reshape(world.counts.shape)
         possible = np.zeros(world.counts.shape, bool)
         possible[..., 0] = True
@@ -108,11 +121,11 @@ class Attack:
         if not any(table.edition is Edition.FINAL for table in tables):
             possible &= np.eye(3, dtype=bool)[:, :, None]
         self._most = np.where(possible, np.inf, 0).ravel()
+        self._truth = world.counts.ravel()
         self._facts = Facts()
         for table in tables:
             self._read(table)
         self._matrix = self._facts.matrix(world.counts.size)
-        self._truth = world.counts.ravel()
 
     @property
     def guesses_right(self) -> bool:
@@ -123,30 +136,19 @@ class Attack:
 
     def targets(self) -> list[Target]:
         """All protected counts, each set of unknowns once."""
-        found: dict[bytes, Target] = {}
-        for table, widths in zip(self._tables, self._widths(), strict=True):
-            if table.measure is Measure.MISSING and self._knows_unlabelled:
-                continue
+        targets: dict[bytes, Target] = {}
+        reader = Reader.of(self._tables, ())
+        low, high = reader.intervals(())
+        for table, widths in zip(reader.past, reader.by_table(high - low + 1), strict=True):
             for row in np.flatnonzero(table.layout.declared).tolist():
-                for width, (name, cells) in zip(
-                    widths[row], self._columns(table, row), strict=True
-                ):
+                columns = [*self._columns(table, row), *self._unlabelled(table, row)]
+                for width, (name, cells) in zip(widths[row], columns, strict=False):
                     truth = int(self._truth[cells].sum())
                     if truth < self._k:
                         where = f"{table.span.name} {table.edition} {table.measure} {name}"
                         text = f"{where} of {str(table.layout.rows[row]) or 'all'}"
-                        found.setdefault(cells.tobytes(), Target(text, cells, truth, int(width)))
-        return list(found.values())
-
-    def _widths(self) -> Iterator[Ints]:
-        """Values that interval arithmetic leaves to each count of each table."""
-        reader = Reader.of(self._tables, ())
-        low, high = reader.intervals(())
-        ends = np.cumsum([rows * columns for rows, columns in reader.shapes])[:-1]
-        parts = np.split(high - low + 1, ends)
-        by_table = {id(t): part for t, part in zip(reader.past, parts, strict=True)}
-        for table in self._tables:
-            yield by_table[id(table)].reshape(table.bands.low.shape)
+                        targets.setdefault(cells.tobytes(), Target(text, cells, truth, int(width)))
+        return list(targets.values())
 
     def left(self, target: Target, *, whole: bool = True, seconds: float = SECONDS) -> Left | None:
         """What is left of a count in whole numbers (or in reals); None where guesses are wrong."""
@@ -166,12 +168,23 @@ class Attack:
         """The size of a row and its parts, as unknowns."""
         cells = self._unknowns(table, row)
         if table.measure is not Measure.DECISIONS:
-            label = LABEL_OF[table.measure]
-            first = table.edition is Edition.FIRST
-            cells = cells[..., label, :, :] if first else cells[..., :, label, :]
+            cells = self._labelled_as(LABEL_OF[table.measure], table, row)
         yield "size", cells.ravel()
         for part, name in enumerate(table.frame.parts):
             yield name, cells[:, :, part].ravel()
+
+    def _unlabelled(self, table: Table, row: int) -> Iterator[tuple[str, Ints]]:
+        """The decisions of each part without a label, unless the reader is told of these."""
+        told = self._told > 0 or self._told_rows(table)[row]
+        if table.measure is Measure.READY and not told:
+            for part, name in enumerate(table.frame.parts):
+                cells = self._labelled_as(NONE, table, row)
+                yield f"no label of {name}", cells[:, :, part].ravel()
+
+    def _labelled_as(self, label: int, table: Table, row: int) -> Ints:
+        cells = self._unknowns(table, row)
+        first = table.edition is Edition.FIRST
+        return cells[..., label, :, :] if first else cells[..., :, label, :]
 
     def _read(self, table: Table) -> None:
         repeated = self._repeated(table)
@@ -185,7 +198,9 @@ class Attack:
                 if repeated[row]:
                     continue
             self._read_row(table, row, columns)
-        if table.measure is Measure.READY and self._knows_unlabelled:
+            if table.measure in LABEL_OF:
+                self._read_enough_labels(table, row)
+        if table.measure is Measure.READY:
             self._read_unlabelled(table)
 
     def _repeated(self, table: Table) -> npt.NDArray[np.bool_]:
@@ -195,24 +210,40 @@ class Attack:
         bands = table.bands
         if bands.detail[row] == Detail.HIDDEN:
             _, size = columns[0]
-            if int(self._world.counts.ravel()[size].sum()) < self._k:
+            small = int(self._truth[size].sum()) < self._k
+            if small and table.measure is Measure.DECISIONS:
                 self._facts.add(size, 0, self._k - 1)
             return
-        shown = columns[1:] if bands.detail[row] == Detail.COUNTS else columns[:1]
-        first = 1 if bands.detail[row] == Detail.COUNTS else 0
-        for column, (_, cells) in enumerate(shown, first):
+        shown = columns if bands.detail[row] == Detail.COUNTS else columns[:1]
+        for column, (_, cells) in enumerate(shown):
             self._facts.add(cells, bands.low[row, column], bands.high[row, column])
 
+    def _read_enough_labels(self, table: Table, row: int) -> None:
+        """A row shows labels: routes of k decisions have k labels. Else the reader guesses which
+        of these have fewer."""
+        shown = table.bands.detail[row] == Detail.COUNTS
+        decisions = self._unknowns(table, row)
+        labels = np.stack([self._labelled_as(n, table, row) for n in LABEL_OF.values()], axis=-1)
+        for part in range(len(table.frame.parts)):
+            cells = labels[:, :, part].ravel()
+            few = self._truth[cells].sum() < self._k
+            if self._truth[decisions[:, :, part]].sum() >= self._k and shown != few:
+                low, high = (0, self._k - 1) if few else (self._k, np.inf)
+                self._facts.add(cells, low, high)
+
     def _read_unlabelled(self, table: Table) -> None:
-        counts = self._world.labels_of(table.span, table.edition)
-        few = counts.few_unlabelled(self._k) & table.layout.declared
-        for row in np.flatnonzero(few).tolist():
-            cells = self._unknowns(table, row)
-            first = table.edition is Edition.FIRST
-            none = cells[..., NONE, :, :] if first else cells[..., :, NONE, :]
+        for row in np.flatnonzero(self._told_rows(table)).tolist():
+            none = self._labelled_as(NONE, table, row)
             for part in range(len(table.frame.parts)):
-                exact = int(counts.unlabelled[row, part])
+                exact = int(self._truth[none[:, :, part]].sum())
                 self._facts.add(none[:, :, part].ravel(), exact, exact)
+
+    def _told_rows(self, table: Table) -> npt.NDArray[np.bool_]:
+        counts = self._world.labels_of(table.span, table.edition)
+        decisions = counts.decisions.sum(axis=1)
+        unlabelled = decisions - (counts.ready + counts.not_ready).sum(axis=1)
+        few = (unlabelled <= self._told) & (FEW_SHARE * unlabelled <= decisions)
+        return np.asarray(few & table.layout.declared)
 
 
 def solved(

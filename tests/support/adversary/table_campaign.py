@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from adversary.table_attack import Attack, Left, narrowest
+from adversary.table_attack import NOTHING, Attack, Left, narrowest
 from adversary.table_climb import SLOPES, climb
 from adversary.table_worlds import Traffic, published, random_world
 
@@ -66,7 +66,7 @@ def random_worlds(seeds: range, counts: int) -> Iterator[tuple[str, Figures]]:
         figures = Figures()
         for seed in seeds:
             world = random_world(f"{name} {seed}", seed, traffic)
-            attack = Attack(world, published(world), knows_unlabelled=seed % 2 == 0)
+            attack = Attack(world, published(world), told=NOTHING if seed % 2 else 0)
             figures.add(narrowest(attack, counts, seed), LEAST_AT_RANDOM)
         yield name, figures
 

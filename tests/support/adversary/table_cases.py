@@ -25,6 +25,12 @@ def labelled(name: str, rows: object) -> TableWorld:
     return TableWorld(name, (counts.shape[1],), world, (DAY,), ((0,),), labels=True)
 
 
+def labels_that_cross(name: str, rows: object) -> TableWorld:
+    """One day of two attributes of two values, each (none, ready, not ready) by route."""
+    world = without_changes(np.array(rows, np.int64)[None])
+    return TableWorld(name, (2, 2), world, (DAY,), all_pairs(2), labels=True)
+
+
 def crossed(name: str, spans: object, *kinds: SpanKind) -> TableWorld:
     """Decisions (served, reviewed) by span and two attributes."""
     counts = np.array(spans, np.int64)
@@ -60,8 +66,38 @@ COUNTEREXAMPLES = (
     ),
     labelled("labels against bands", [[[5, 4, 8], [5, 4, 56]], [[0, 0, 31], [0, 19, 6]]]),
     labelled("labels against other bands", [[[6, 9, 32], [1, 10, 11]], [[0, 1, 5], [0, 10, 0]]]),
+    labelled("a count of missing labels", [[[22, 42, 39], [54, 0, 3]], [[21, 0, 9], [10, 10, 11]]]),
+    labelled("no reviewed label", [[[12, 16, 11], [21, 4, 9]], [[20, 42, 53], [21, 0, 0]]]),
+    labelled("the size of a row of labels", [[[0, 69, 8], [0, 23, 4]], [[10, 7, 22], [0, 5, 11]]]),
+    labels_that_cross(
+        "labels that cross, few of them missing",
+        [
+            [[24, 18, 4], [0, 10, 21]],
+            [[18, 22, 25], [0, 16, 11]],
+            [[0, 28, 0], [6, 1, 3]],
+            [[0, 34, 0], [0, 37, 10]],
+        ],
+    ),
+    labels_that_cross(
+        "labels that cross, in bands whose edges are no multiples of k",
+        [
+            [[0, 0, 17], [21, 5, 8]],
+            [[13, 1, 27], [20, 15, 17]],
+            [[12, 9, 48], [56, 0, 33]],
+            [[31, 11, 21], [0, 22, 10]],
+        ],
+    ),
+    labels_that_cross(
+        "labels that cross, and a count of those that are missing",
+        [
+            [[5, 17, 4], [2, 17, 0]],
+            [[3, 39, 44], [0, 9, 5]],
+            [[0, 21, 0], [10, 12, 2]],
+            [[8, 24, 22], [5, 10, 0]],
+        ],
+    ),
 )
-"""Of climbs against rounded rates, which left one value in each, and of climbs against bands."""
+"""Of climbs against rounded rates, which left one value, and against earlier bands: 1 to 4."""
 
 
 def _diagonal() -> TableWorld:
@@ -108,28 +144,6 @@ def _two_editions() -> TableWorld:
 def _edges() -> TableWorld:
     days = [(21, 10), (32, 10), (43, 10), (54, 10), (21, 43), (65, 10), (21, 10)]
     return run_of_days("days at the upper ends of their bands", days)
-
-
-LABELS_THAT_CROSS = TableWorld(
-    "labels of two attributes that cross",
-    (2, 2),
-    without_changes(
-        np.array(
-            [
-                [
-                    [[24, 18, 4], [0, 10, 21]],
-                    [[18, 22, 25], [0, 16, 11]],
-                    [[0, 28, 0], [6, 1, 3]],
-                    [[0, 34, 0], [0, 37, 10]],
-                ]
-            ]
-        )
-    ),
-    (DAY,),
-    all_pairs(2),
-    labels=True,
-)
-"""Found by a climb: who knew exactly how many decisions have no label would be left 2 values."""
 
 
 BUILT = (

@@ -118,9 +118,7 @@ class TableWorld:
         axis = 4 if edition is Edition.FIRST else 3
         states = self.in_rows(span, self.counts.sum(axis=(axis, 5)))
         decisions = states.sum(axis=2)
-        return LabelCounts(
-            decisions, states[:, :, READY], states[:, :, NOT_READY], decisions, (0, 1)
-        )
+        return LabelCounts(decisions, states[:, :, READY], states[:, :, NOT_READY], (0, 1))
 
     def changed_in(self, span: Span) -> Ints:
         """Labels of each row that differ between the editions."""

@@ -7,7 +7,7 @@ import pytest
 
 from monitor.core.contract import Metric
 from monitor.core.intervals import wilson
-from monitor.core.tables.bands import Bands, row_rule
+from monitor.core.tables.bands import Bands, Coarseness, row_rule
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
 from monitor.core.tables.spans import ANCHOR, Span, SpanKind, closed_spans
@@ -22,10 +22,14 @@ def shown(counts: object, k: int = K) -> Counted:
     return Counted.of(row_rule(np.array([counts], np.int64), k))
 
 
+def labels(counts: object, k: int = K) -> Counted:
+    return Counted.of(row_rule(np.array([counts], np.int64), k, labels=True))
+
+
 def rate(
     decisions: object, ready: object, not_ready: object, metric: Metric = Metric.TPR, k: int = K
 ) -> ShownRate:
-    counts = LabelledCounts(shown(decisions, k), shown(ready, k), shown(not_ready, k), SERVED)
+    counts = LabelledCounts(shown(decisions, k), labels(ready, k), labels(not_ready, k), SERVED)
     return labelled_rate(counts, metric)
 
 
@@ -64,6 +68,14 @@ def test_a_slice_that_is_never_served_has_a_bound() -> None:
     assert found.shown[0]
     assert (found.lower[0], np.isnan(found.value[0])) == (0, True)
     assert found.upper[0] < 0.12
+
+
+def test_a_rate_rests_on_k_labels_and_on_all_three_tables() -> None:
+    assert not rate((400, 400), (9, 8), (100, 90)).shown[0]
+    assert rate((400, 400), (9, 8), (100, 90), Metric.FPR).shown[0]
+    table = row_rule(np.array([[60, 60]]), K, Coarseness.WITHHELD, labels=True)
+    counts = LabelledCounts(shown((400, 400)), shown((90, 80)), Counted.of(table), SERVED)
+    assert not labelled_rate(counts, Metric.TPR).shown[0]
 
 
 def test_hidden_rows_have_no_rate() -> None:

@@ -10,6 +10,7 @@ import pytest
 from monitor.core.tables.bands import Coarseness, Detail, edges, row_rule
 from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
 from monitor.core.tables.layout import TOTAL, Layout, Row
+from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import Frame, Measure, Table
 from monitor.core.tables.spans import Edition, Span, SpanKind
 from monitor.core.tables.table_rule import Draft, publish, values_left
@@ -35,19 +36,19 @@ HIDDEN, SIZE, COUNTS = Detail
 ROWS = {
     "empty": Case((0, 0), HIDDEN, ((0, 10), (0, 10), (0, 10))),
     "one below k": Case((6, 4), HIDDEN, ((0, 10), (0, 10), (0, 10))),
-    "k": Case((6, 5), SIZE, ((11, 20), (0, 20), (0, 20))),
-    "all of one route, but too few": Case((20, 0), SIZE, ((11, 20), (0, 20), (0, 20))),
-    "2 k - 1": Case((11, 10), COUNTS, ((11, 31), (11, 21), (0, 10))),
-    "never served": Case((0, 300), COUNTS, ((292, 315), (0, 10), (292, 305))),
-    "three small parts": Case((9, 9, 9), SIZE, ((21, 31), (0, 31), (0, 31), (0, 31))),
-    "three parts": Case((12, 9, 0), COUNTS, ((11, 41), (11, 21), (0, 10), (0, 10))),
-    "a twentieth wide": Case((1000, 40), COUNTS, ((997, 1054), (964, 1011), (33, 43))),
+    "k": Case((6, 5), SIZE, ((11, 21), (0, 21), (0, 21))),
+    "all of one route": Case((21, 0), COUNTS, ((11, 31), (11, 21), (0, 10))),
+    "two small parts": Case((10, 10), SIZE, ((11, 21), (0, 21), (0, 21))),
+    "never served": Case((0, 300), COUNTS, ((297, 317), (0, 10), (297, 307))),
+    "three small parts": Case((9, 9, 9), SIZE, ((22, 32), (0, 32), (0, 32), (0, 32))),
+    "three parts": Case((12, 10, 0), COUNTS, ((11, 41), (11, 21), (0, 10), (0, 10))),
+    "a twentieth wide": Case((1000, 40), COUNTS, ((1012, 1065), (979, 1022), (33, 43))),
     "coarse": Case((40, 4), COUNTS, ((33, 64), (33, 54), (0, 10)), Coarseness.COARSE),
     "coarser": Case((40, 4), COUNTS, ((11, 64), (11, 54), (0, 10)), Coarseness.COARSER),
-    "size alone": Case((40, 4), SIZE, ((43, 53), (0, 53), (0, 53)), Coarseness.SIZE_ALONE),
+    "size alone": Case((40, 4), SIZE, ((44, 54), (0, 54), (0, 54)), Coarseness.SIZE_ALONE),
     "withheld": Case((40, 4), HIDDEN, ((0, 10), (0, 10), (0, 10)), Coarseness.WITHHELD),
     "exact": Case((2, 0), COUNTS, ((2, 2), (2, 2), (0, 0)), k=1),
-    "k of 5": Case((5, 4), COUNTS, ((5, 13), (5, 9), (0, 4)), k=5),
+    "k of 5": Case((6, 4), COUNTS, ((5, 13), (5, 9), (0, 4)), k=5),
 }
 
 
@@ -68,7 +69,8 @@ def test_a_band_holds_its_count_and_is_k_wide_and_not_much_more(k: int, step: Co
     assert ((low <= counts) & (counts <= high)).all()
     width, share = high - low + 1, (20, 10, 5)[step]
     assert (width >= k).all()
-    assert (width[low > 100 * k] <= low[low > 100 * k] / share + 1).all()
+    assert (width[low > 100 * k] <= low[low > 100 * k] / share).all()
+    assert ((low % k == 0) & (width % k == 0)).all()
 
 
 def test_coarser_steps_say_less_and_keep_what_is_below_k() -> None:
@@ -157,20 +159,26 @@ def test_rows_that_nobody_declared_are_never_shown() -> None:
 
 def labels(decisions: object, ready: object, not_ready: object) -> LabelCounts:
     every, yes, no = (np.array([counts], np.int64) for counts in (decisions, ready, not_ready))
-    return LabelCounts(every, yes, no, requested=every, routes=(0, 1))
+    return LabelCounts(every, yes, no, routes=(0, 1))
 
 
 LABELS = {
     # (decisions, ready, not ready) by route: what the rows of ready and of not ready show.
     "all large": (((900, 300), (60, 90), (30, 120)), (COUNTS, COUNTS)),
-    "few ready": (((900, 300), (8, 9), (60, 120)), (SIZE, COUNTS)),
-    "a route of many decisions and few labels": (((900, 300), (6, 90), (4, 120)), (SIZE, SIZE)),
+    "few ready": (((900, 300), (8, 9), (60, 120)), (COUNTS, COUNTS)),
+    "a route of many decisions and few labels": (((900, 300), (6, 90), (4, 120)), (HIDDEN, HIDDEN)),
+    "few labels in all": (((6, 5), (2, 3), (3, 1)), (HIDDEN, HIDDEN)),
     "a route of few decisions": (((6, 300), (2, 90), (3, 120)), (COUNTS, COUNTS)),
-    "few without label and a small count": (((71, 300), (60, 180), (10, 120)), (SIZE, SIZE)),
-    "few without label and no small count": (((90, 300), (60, 180), (29, 120)), (COUNTS, COUNTS)),
-    "one of many without label": (((900, 300), (60, 180), (10, 120)), (COUNTS, COUNTS)),
-    "few without label, but a small row": (((14, 6), (9, 3), (1, 2)), (SIZE, HIDDEN)),
+    "all labelled but one, and a small count": (
+        ((71, 300), (60, 180), (10, 120)),
+        (COUNTS, COUNTS),
+    ),
 }
+
+
+def test_a_hidden_row_of_labels_says_nothing() -> None:
+    made = label_tables(Frame(DAY, ONE_ROW, PARTS), labels((900, 300), (6, 90), (4, 9)), [], K)
+    assert [table.bands.high.min() for table in made] == [ANY, ANY]
 
 
 @pytest.mark.parametrize("name", LABELS)

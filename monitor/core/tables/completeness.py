@@ -1,0 +1,80 @@
+"""How complete the labels of a row are, computed from published bands and from nothing else.
+
+    completeness = labels / asked,   asked = sum_s N_s a_s +- z sqrt(sum_s N_s a_s (1 - a_s))
+
+with the decisions N_s and the audit rate a_s of stratum s. All counts are at the ends of their
+bands, and the second term is there because audits are drawn.
+
+Example:
+    >>> from monitor.core.tables.bands import row_rule
+    >>> from monitor.core.tables.counted import Counted
+    >>> decisions, ready, not_ready = (
+    ...     Counted.of(row_rule(np.array(table), 11))
+    ...     for table in ([[8000, 900], [40, 60]], [[270, 300], [2, 5]], [[90, 440], [1, 2]])
+    ... )
+    >>> counts = LabelledCounts(decisions, ready, not_ready, np.array([True, False]))
+    >>> shown = completeness(counts, np.array([0.05, 1.0]), limit=0.95)
+    >>> for low, high in zip(shown.low, shown.high):
+    ...     print(f"{low:.2f} {high:.2f}")
+    0.78 0.91
+    0.00 1.00
+    >>> shown.complete.tolist()
+    [False, True]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.tables.rates import LabelledCounts
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Completeness:
+    """Shares of the labels asked for that have come, arrays of shape (rows,).
+
+    Attributes:
+        low: smallest share that the bands allow; 0 where a table does not show the row.
+        high: largest one, at most 1; 1 where a table does not show the row.
+        complete: False where the share is certainly below the limit.
+    """
+
+    low: Floats
+    high: Floats
+    complete: Bools
+
+
+def completeness(
+    counts: LabelledCounts, audit_rates: Floats, limit: float, z: float = Z95
+) -> Completeness:
+    """Return which share of the labels asked for each row has.
+
+    Args:
+        counts: bands of decisions and labels of one span.
+        audit_rates: share of the decisions of each stratum that a label is asked for, 0 to 1,
+            shape (strata,).
+        limit: smallest share of complete labels.
+        z: normal quantile of the draw of audits.
+    """
+    rates = audit_rates[:, None]
+    labels_low = (counts.ready.low + counts.not_ready.low).sum(axis=0)
+    labels_high = (counts.ready.high + counts.not_ready.high).sum(axis=0)
+    asked_low = _asked(counts.decisions.low, rates, -z)
+    asked_high = _asked(counts.decisions.high, rates, z)
+    shown = counts.decisions.shown & counts.ready.shown & counts.not_ready.shown
+    low = np.where(shown, divide(labels_low, asked_high, empty=0).clip(max=1), 0.0)
+    high = np.where(shown, divide(labels_high, asked_low, empty=1).clip(max=1), 1.0)
+    return Completeness(low, high, high >= limit)
+
+
+def _asked(decisions: npt.NDArray[np.int64], rates: Floats, z: float) -> Floats:
+    """Labels asked for, by row, at the given quantile."""
+    mean = (decisions * rates).sum(axis=0)
+    spread = np.sqrt((decisions * rates * (1 - rates)).sum(axis=0))
+    return np.asarray((mean + z * spread).clip(min=0))
