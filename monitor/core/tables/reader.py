@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,13 +106,14 @@ class Reader:
     def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
         """Return the least and the largest number of every cell, if the new tables are such."""
         tables = (*self.past, *new)
-        ends = [
-            [np.zeros(0, np.int64), *(_with_unlabelled(table, side, rest) for table in tables)]
-            for side, rest in (("low", 0), ("high", ANY))
-        ]
-        return narrowed(np.concatenate(ends[0]), np.concatenate(ends[1]), self.sums)
+        low = [_with_unlabelled(table, table.bands.low, 0) for table in tables]
+        high = [_with_unlabelled(table, table.bands.high, ANY) for table in tables]
+        nothing = np.zeros(0, np.int64)
+        return narrowed(
+            np.concatenate([nothing, *low]), np.concatenate([nothing, *high]), self.sums
+        )
 
-    def by_table(self, cells: Int64s) -> list[Int64s]:
+    def by_table(self, cells: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
         """Split an array of all cells into one of each table, shape (rows, columns)."""
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(cells, ends[:-1])
@@ -219,9 +220,8 @@ def _shape(table: Table) -> tuple[int, int]:
     return rows, columns + (len(table.frame.parts) if table.measure is Measure.READY else 0)
 
 
-def _with_unlabelled(table: Table, side: Literal["low", "high"], rest: int) -> Int64s:
-    """One end of every cell of a table, that of decisions without a label being ``rest``."""
-    ends = np.full(_shape(table), rest, np.int64)
-    shown: Int64s = getattr(table.bands, side)
-    ends[:, : shown.shape[1]] = shown
-    return ends.ravel()
+def _with_unlabelled(table: Table, ends: Int64s, unlabelled: int) -> Int64s:
+    """Return ends of the intervals of all cells of a table, given the ends of its bands."""
+    every = np.full(_shape(table), unlabelled, np.int64)
+    every[:, : ends.shape[1]] = ends
+    return every.ravel()

@@ -23,7 +23,7 @@ def of_rows(
         Counted.of(row_rule(np.array(counts, np.int64), k))
         for counts in (decisions, ready, not_ready)
     ]
-    return completeness(LabelledCounts(*tables, SERVED), rates, LIMIT)
+    return completeness(LabelledCounts(tables[0], tables[1], tables[2], SERVED), rates, LIMIT)
 
 
 def test_exact_counts_of_a_full_audit_give_the_exact_share() -> None:
@@ -48,7 +48,7 @@ def test_rows_certainly_below_the_limit_are_incomplete(
 def test_a_row_that_a_table_does_not_show_may_be_complete(table: int) -> None:
     counts = [[[6000, 1000]], [[10, 50]], [[10, 50]]]
     counts[table] = [[2, 3]]
-    shown = of_rows(*counts)
+    shown = of_rows(counts[0], counts[1], counts[2])
     assert (shown.low[0], shown.high[0], shown.complete[0]) == (0, 1, True)
 
 
