@@ -1,0 +1,231 @@
+"""Makes the calendar tables of one use case, each once, when its span has closed.
+
+A table depends on what was counted in its span, on tables within it, and on the settings that held
+when it began; never on when it is made. So files and a live feed make the same tables. For that
+reason a decision table is bound to decision tables alone, and a first edition to no final one:
+which of the others are there already is a matter of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from monitor.core.contract import Contract
+from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.tables.reader import Table
+from monitor.core.tables.settings import TableSettings, parts_of_routes
+from monitor.core.tables.spans import Span, SpanKind
+from monitor.core.time import Grain
+from monitor.evaluate.tables.closed_span import ClosedSpan
+from monitor.evaluate.tables.due import Eras, Progress, Turn, due
+from monitor.evaluate.tables.row_counts import RowCounter
+from monitor.store.evaluator.calendar_tables import (
+    CalendarChange,
+    Era,
+    FirstLabels,
+    Made,
+    NewTable,
+    Stage,
+    read_eras,
+    read_first_labels,
+    read_made,
+    read_tables,
+)
+from monitor.store.evaluator.span_sums import first_instant, span_sums
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
+
+SPANS_AT_ONCE = 48
+"""Spans of one transaction at most: catching up stays bounded, and two days of hours fit in."""
+
+_BEGINNING = -(1 << 62)
+
+
+class Counted:
+    """Everything that was counted; all use cases of one step read each span once.
+
+    Attributes:
+        store: of the evaluator.
+        index: meaning of all cells.
+    """
+
+    def __init__(self, store: EvaluatorStore, index: CellIndex) -> None:
+        self.store = store
+        self.index = index
+        self._sums: dict[Span, Counts] = {}
+
+    def sums(self, span: Span) -> Counts:
+        """Counts of a span by cell."""
+        if span not in self._sums:
+            self._sums[span] = self.store.read(span_sums, span)
+        return self._sums[span]
+
+
+def progress_of(
+    store: EvaluatorStore, watermark: int, labels_to: int, horizon: int, aggregates: int
+) -> Progress | None:
+    """How far counting is; None before anything was counted.
+
+    Args:
+        store: of the evaluator.
+        watermark: event time that decisions are complete to.
+        labels_to: frontier up to which label tables are made.
+        horizon: how long a label is waited for.
+        aggregates: how long counts of days are kept.
+    """
+    first_hour = store.read(first_instant, Grain.HOUR)
+    first_day = store.read(first_instant, Grain.DAY)
+    if first_hour is None or first_day is None:
+        return None
+    hours_from = watermark - horizon - HOURS_KEPT_AFTER_HORIZON
+    days_from = watermark - aggregates
+    return Progress(watermark, labels_to, horizon, first_hour, first_day, hours_from, days_from)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What a step makes."""
+
+    tables: list[NewTable] = field(default_factory=list)
+    eras: list[Era] = field(default_factory=list)
+    labels: list[FirstLabels] = field(default_factory=list)
+    finished: list[Span] = field(default_factory=list)
+
+    def within(self, span: Span) -> Iterator[Table]:
+        return (made.table for made in self.tables if span.holds(made.table.span))
+
+
+class Calendar:
+    """The calendar of one use case; what it made must be stored before the next step."""
+
+    def __init__(
+        self,
+        use_case: str,
+        settings: TableSettings,
+        audit_rates: tuple[float, ...],
+        eras: Iterable[Era] = (),
+        made: dict[tuple[Stage, SpanKind], Made] | None = None,
+    ) -> None:
+        self._use_case = use_case
+        self._wanted = settings
+        self._rates = audit_rates
+        self._eras = list(eras)
+        self._made = made or {}
+        self._looked: set[Span] = set()
+        self._counters: dict[str, RowCounter] = {}
+
+    @classmethod
+    def load(
+        cls, store: EvaluatorStore, contract: Contract, coding: Coding, offset: int = 0
+    ) -> Self:
+        """The calendar of a contract's use case, as it was stored last."""
+        settings = TableSettings.of(contract, coding, offset)
+        eras = store.read(read_eras, contract.name)
+        made = store.read(read_made, contract.name)
+        return cls(contract.name, settings, coding.audit_rates, eras, made)
+
+    def step(
+        self, counted: Counted, progress: Progress, most: int = SPANS_AT_ONCE
+    ) -> CalendarChange | None:
+        """Make the tables whose turn has come, those of ``most`` spans at most; None if none."""
+        batch = _Batch()
+        self._follow_settings(progress.watermark, batch)
+        turns = due(progress, self._made, self._known_eras)
+        if not self._eras:
+            self._begin(counted, turns, batch)
+        for stage, span in turns[:most] if self._eras else ():
+            self._make(counted, stage, span, batch)
+        if not batch.tables and not batch.eras:
+            return None
+        return CalendarChange(
+            self._use_case, batch.tables, batch.eras, batch.labels, batch.finished
+        )
+
+    @property
+    def _known_eras(self) -> Eras:
+        return Eras(self._eras or [Era(_BEGINNING, self._wanted)])
+
+    def _begin(self, counted: Counted, turns: Iterable[Turn], batch: _Batch) -> None:
+        """Begin the first era with the parts of the first span that has any in use."""
+        counter = RowCounter(self._wanted, self._rates)
+        for _, span in turns:
+            if span in self._looked:
+                continue
+            self._looked.add(span)
+            if parts := counter.parts_in_use(counted.sums(span), counted.index):
+                settings = replace(self._wanted, parts=parts_of_routes(parts))
+                self._add_era(Era(_BEGINNING, settings), batch)
+                return
+
+    def _follow_settings(self, watermark: int, batch: _Batch) -> None:
+        """Begin an era where the settings have changed: spans that have begun keep theirs.
+
+        Days of another zone would overlap with those before, so these wait until four weeks end.
+        """
+        if not self._eras or replace(self._eras[-1].settings, parts=()) == self._wanted:
+            return
+        settings = replace(self._wanted, parts=parts_of_routes((), self._eras[-1].settings.parts))
+        offset, starts_at = self._known_eras.at(watermark).offset, watermark + 1
+        if offset != settings.offset:
+            starts_at = Span.of(watermark, SpanKind.FOUR_WEEKS, offset).end
+        later = [era.starts_at for era in self._eras if era.starts_at > starts_at]
+        for start in (starts_at, *later):
+            self._add_era(Era(start, settings), batch)
+
+    def _add_era(self, era: Era, batch: _Batch) -> None:
+        kept = [before for before in self._eras if before.starts_at != era.starts_at]
+        self._eras = sorted([*kept, era], key=lambda era: era.starts_at)
+        batch.eras.append(era)
+
+    def _make(self, counted: Counted, stage: Stage, span: Span, batch: _Batch) -> None:
+        settings = self._known_eras.at(span.start)
+        rows = self._counter(settings).count(counted.sums(span), counted.index)
+        stored = counted.store.read(read_tables, self._use_case, span.start, until=span.end)
+        closed = ClosedSpan(span, settings, rows, (*stored, *batch.within(span)))
+        if stage is Stage.DECISIONS:
+            tables = closed.decision_table()
+            self._follow_rates(counted, span, batch)
+        elif stage is Stage.FIRST:
+            tables = closed.first_edition()
+            if span.kind >= SpanKind.WEEK:
+                batch.labels.append(FirstLabels(span, closed.label_counts, settings.digest))
+        else:
+            tables = closed.final_edition(self._counts_before(counted.store, closed, batch))
+            batch.finished.append(span)
+        batch.tables += [NewTable(table, settings.digest) for table in tables]
+        oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
+        self._made[stage, span.kind] = Made(oldest, span.start)
+
+    def _counts_before(self, store: EvaluatorStore, closed: ClosedSpan, batch: _Batch) -> Int64s:
+        """Label counts of the first edition; if nobody knows them, those of now: none changed."""
+        made = [first.counts for first in batch.labels if first.span == closed.span]
+        rows = len(closed.settings.layout.rows)
+        stored = store.read(read_first_labels, self._use_case, closed.span, rows)
+        return next(
+            (counts for counts in (*made, stored) if counts is not None), closed.label_counts
+        )
+
+    def _counter(self, settings: TableSettings) -> RowCounter:
+        if settings.digest not in self._counters:
+            self._counters[settings.digest] = RowCounter(settings, self._rates)
+        return self._counters[settings.digest]
+
+    def _follow_rates(self, counted: Counted, span: Span, batch: _Batch) -> None:
+        """Begin an era where audit rates have come into use, or have fallen out of it.
+
+        A day adds parts; a week keeps those alone that are in use: an empty part widens every row.
+        """
+        week = Span.of(span.start, SpanKind.WEEK, span.offset)
+        whole_week = span.kind is SpanKind.WEEK
+        if not whole_week and (span.kind is not SpanKind.DAY or span.end == week.end):
+            return
+        settings = self._known_eras.at(span.end)
+        in_use = self._counter(settings).parts_in_use(counted.sums(span), counted.index)
+        kept = () if whole_week else settings.parts
+        parts = parts_of_routes({*in_use, *kept}, settings.parts)
+        if settings.k and parts != settings.parts:
+            self._add_era(Era(span.end, replace(settings, parts=parts)), batch)
