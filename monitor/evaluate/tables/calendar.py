@@ -184,8 +184,7 @@ class Calendar:
     def _make(self, counted: Counted, stage: Stage, span: Span, batch: _Batch) -> None:
         settings = self._known_eras.at(span.start)
         rows = self._counter(settings).count(counted.sums(span), counted.index)
-        stored = counted.store.read(read_tables, self._use_case, span.start, until=span.end)
-        closed = ClosedSpan(span, settings, rows, (*stored, *batch.within(span)))
+        closed = ClosedSpan(span, settings, rows, self._past(counted.store, stage, span, batch))
         if stage is Stage.DECISIONS:
             tables = closed.decision_table()
             self._follow_rates(counted, span, batch)
@@ -199,6 +198,15 @@ class Calendar:
         batch.tables += [NewTable(table, settings.digest) for table in tables]
         oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
         self._made[stage, span.kind] = Made(oldest, span.start)
+
+    def _past(
+        self, store: EvaluatorStore, stage: Stage, span: Span, batch: _Batch
+    ) -> tuple[Table, ...]:
+        """The tables within a span; there is none before the decisions of an hour."""
+        if stage is Stage.DECISIONS and span.kind is SpanKind.HOUR:
+            return ()
+        stored = store.read(read_tables, self._use_case, span.start, until=span.end)
+        return (*stored, *batch.within(span))
 
     def _counts_before(self, store: EvaluatorStore, closed: ClosedSpan, batch: _Batch) -> Int64s:
         """Label counts of the first edition; if nobody knows them, those of now: none changed."""

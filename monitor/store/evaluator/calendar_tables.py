@@ -265,9 +265,8 @@ def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
         old = (table.kind == int(kind), table.starts_at < before)
         with writing(engine) as connection:
             connection.execute(sa.delete(calendar_table).where(*old, newer))
-    with writing(engine) as connection:
-        starts_at = calendar_labels.c.starts_at
-        connection.execute(sa.delete(calendar_labels).where(starts_at < coarse))
+    with writing(engine) as connection:  # a final edition was due a week before, at the latest
+        connection.execute(sa.delete(calendar_labels).where(calendar_labels.c.starts_at < fine))
 
 
 def delete_after(connection: sa.Connection, end: int) -> None:
