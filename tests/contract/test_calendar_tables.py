@@ -20,8 +20,6 @@ from monitor.errors import FencedError
 from monitor.store.database import writing
 from monitor.store.evaluator.calendar_tables import (
     CalendarChange,
-    NewTable,
-    Stage,
     delete_after,
     delete_before,
     pack,
@@ -52,12 +50,12 @@ def commit(world: CalendarStore, *changes: CalendarChange) -> None:
     world.store.commit(world.epoch, Cycle(calendar=changes), 0)
 
 
-def of_hour(world: CalendarStore, counts: tuple[int, int, int]) -> NewTable:
+def of_hour(world: CalendarStore, counts: tuple[int, int, int]) -> tuple[Table, str]:
     """A made-up decision table of one hour."""
     (era,) = read_all(world)
     rows = np.tile(np.array(counts), (len(era.layout.rows), 1))
     frame = era.frame(HOUR_SPAN)
-    return NewTable(Table(frame, Measure.DECISIONS, row_rule(rows, 11)), era.digest)
+    return Table(frame, Measure.DECISIONS, row_rule(rows, 11)), era.digest
 
 
 def read_all(world: CalendarStore) -> list[TableSettings]:
@@ -73,7 +71,7 @@ def test_what_is_read_is_what_was_made(world: CalendarStore) -> None:
         *("auto_serve@0.05", "human_review@1", "blocked_by_evidence")
     ]
     assert decisions.frame == settings.frame(WEEK_SPAN)
-    assert shown(decisions)["city=rome"] == [[231, 231, 0], [241, 241, 10]]
+    assert shown(decisions)["city=rome"] == ([231, 231, 0], [241, 241, 10])
     assert unpack(pack(decisions.bands), len(decisions.bands)).low.tolist() == (
         decisions.bands.low.tolist()
     )
@@ -94,11 +92,11 @@ def test_a_second_table_of_a_span_must_be_the_same(world: CalendarStore) -> None
     stored = world.of(HOUR_SPAN)["decisions"]
     (settings,) = read_all(world)
 
-    commit(world, CalendarChange(USE_CASE, [NewTable(stored, settings.digest)]))
+    commit(world, CalendarChange(USE_CASE, [(stored, settings.digest)]))
     with pytest.raises(FencedError):
         commit(world, CalendarChange(USE_CASE, [of_hour(world, (50, 60, 70))]))
     with pytest.raises(FencedError):
-        commit(world, CalendarChange(USE_CASE, [NewTable(stored, "other settings")]))
+        commit(world, CalendarChange(USE_CASE, [(stored, "other settings")]))
 
     assert pack(world.of(HOUR_SPAN)["decisions"].bands) == pack(stored.bands)
 
@@ -196,9 +194,3 @@ def test_tables_of_a_layout_without_the_attribute_stay(world: CalendarStore) -> 
     before = world.tables()
     drop_unlisted(world.engine, replace(CODING, attributes=CODING.attributes[:1]))
     assert [pack(t.bands) for t in world.tables()] == [pack(t.bands) for t in before]
-
-
-def test_stages_stand_for_measures() -> None:
-    assert Stage.of("decisions", "first") is Stage.DECISIONS
-    assert Stage.of("ready", "final") is Stage.FINAL
-    assert Stage.of("not_ready", "first") is None

@@ -8,12 +8,13 @@ Example:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
 from typing import NamedTuple
+
+import msgspec
 
 from monitor.core.contract import COMPLEMENT, Contract
 from monitor.core.counts.cells import MISSING, OTHER, Route, atom_text, parse_atom
@@ -24,6 +25,7 @@ from monitor.core.tables.reader import Frame
 from monitor.core.tables.spans import Span
 
 Pairs = tuple[tuple[str, str], ...]
+Values = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Part(NamedTuple):
@@ -78,7 +80,7 @@ class TableSettings:
         parts: columns, at least one of every route.
     """
 
-    values: tuple[tuple[str, tuple[str, ...]], ...]
+    values: Values
     group_bys: tuple[GroupBy, ...]
     where: Pairs
     k: int
@@ -92,20 +94,13 @@ class TableSettings:
         cls, contract: Contract, coding: Coding, offset: int = 0, *, bands: bool = False
     ) -> TableSettings:
         """The settings of a contract, before anything is known of its parts."""
-        names = {name for group in contract.group_bys for name in group.attributes}
-        return cls(
-            tuple(
-                (attribute.name, (*sorted(attribute.values), OTHER, MISSING))
-                for attribute in coding.attributes
-                if attribute.name in names
-            ),
-            tuple(sorted(tuple(sorted(group.attributes)) for group in contract.group_bys)),
-            tuple(sorted(contract.where)),
-            contract.k,
-            offset,
-            any(group.reference == COMPLEMENT for group in contract.group_bys),
-            coding.bands if bands else 0,
-        )
+        group_bys = tuple(sorted(group.attributes for group in contract.group_bys))
+        names = {name for attributes in group_bys for name in attributes}
+        listed = ((a.name, (*sorted(a.values), OTHER, MISSING)) for a in coding.attributes)
+        values = tuple((name, texts) for name, texts in listed if name in names)
+        complements = any(group.reference == COMPLEMENT for group in contract.group_bys)
+        where, number = tuple(sorted(contract.where)), coding.bands if bands else 0
+        return cls(values, group_bys, where, contract.k, offset, complements, number)
 
     @cached_property
     def layout(self) -> Layout:
@@ -113,14 +108,14 @@ class TableSettings:
         return _layout(self.values, self.group_bys, self.complements, self.bands)
 
     @property
-    def reviewed(self) -> tuple[int, ...]:
+    def reviewed(self) -> list[int]:
         """Places of the parts that labels are requested for."""
-        return tuple(i for i, part in enumerate(self.parts) if part.audit_rate is not None)
+        return [place for place, part in enumerate(self.parts) if part.audit_rate is not None]
 
     def frame(self, span: Span, *, labels: bool = False) -> Frame:
         """The frame of a span's decision table, or of its label tables."""
-        places = self.reviewed if labels else range(len(self.parts))
-        return Frame(span, self.layout, tuple(self.parts[place].name for place in places))
+        names = (part.name for part in self.parts if part.audit_rate is not None or not labels)
+        return Frame(span, self.layout, tuple(names))
 
     def placed(self, atom: str) -> str | None:
         """The text of an atom in these values; None where it is not of the use case."""
@@ -139,7 +134,7 @@ class TableSettings:
     @cached_property
     def text(self) -> str:
         """Canonical JSON: equal settings have equal texts."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return msgspec.json.encode(self).decode()
 
     @cached_property
     def digest(self) -> str:
@@ -149,19 +144,12 @@ class TableSettings:
     @classmethod
     def parse(cls, text: str) -> TableSettings:
         """The settings that :attr:`text` wrote."""
-        body = json.loads(text)
-        return cls(
-            values=tuple((name, tuple(values)) for name, values in body["values"]),
-            group_bys=tuple(map(tuple, body["group_bys"])),
-            where=tuple((name, value) for name, value in body["where"]),
-            parts=tuple(Part(Route(route), rate) for route, rate in body["parts"]),
-            **{name: body[name] for name in ("k", "offset", "complements", "bands")},
-        )
+        return msgspec.json.decode(text, type=cls)
 
 
 @cache
 def _layout(
-    values: tuple[tuple[str, tuple[str, ...]], ...],
+    values: Values,
     group_bys: tuple[GroupBy, ...],
     complements: bool,
     bands: int,

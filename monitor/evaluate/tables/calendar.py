@@ -8,8 +8,8 @@ which of the others are there already is a matter of time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Self
 
 from monitor.core.contract import Contract
@@ -26,9 +26,7 @@ from monitor.evaluate.tables.row_counts import RowCounter
 from monitor.store.evaluator.calendar_tables import (
     CalendarChange,
     Era,
-    FirstLabels,
     Made,
-    NewTable,
     Stage,
     read_eras,
     read_first_labels,
@@ -77,26 +75,15 @@ def progress_of(
         horizon: how long a label is waited for.
         aggregates: how long counts of days are kept.
     """
-    first_hour = store.read(first_instant, Grain.HOUR)
-    first_day = store.read(first_instant, Grain.DAY)
-    if first_hour is None or first_day is None:
-        return None
-    hours_from = watermark - horizon - HOURS_KEPT_AFTER_HORIZON
-    days_from = watermark - aggregates
-    return Progress(watermark, labels_to, horizon, first_hour, first_day, hours_from, days_from)
-
-
-@dataclass(slots=True)
-class _Batch:
-    """What a step makes."""
-
-    tables: list[NewTable] = field(default_factory=list)
-    eras: list[Era] = field(default_factory=list)
-    labels: list[FirstLabels] = field(default_factory=list)
-    finished: list[Span] = field(default_factory=list)
-
-    def within(self, span: Span) -> Iterator[Table]:
-        return (made.table for made in self.tables if span.holds(made.table.span))
+    kept = {Grain.HOUR: horizon + HOURS_KEPT_AFTER_HORIZON, Grain.DAY: aggregates}
+    panes = {grain: store.read(first_instant, grain) for grain in kept}
+    first = {grain: start for grain, start in panes.items() if start is not None}
+    kept_from = {grain: watermark - period for grain, period in kept.items()}
+    return (
+        Progress(watermark, labels_to, horizon, first, kept_from)
+        if len(first) == len(kept)
+        else None
+    )
 
 
 class Calendar:
@@ -132,24 +119,20 @@ class Calendar:
         self, counted: Counted, progress: Progress, most: int = SPANS_AT_ONCE
     ) -> CalendarChange | None:
         """Make the tables whose turn has come, those of ``most`` spans at most; None if none."""
-        batch = _Batch()
+        batch = CalendarChange(self._use_case)
         self._follow_settings(progress.watermark, batch)
         turns = due(progress, self._made, self._known_eras)
         if not self._eras:
             self._begin(counted, turns, batch)
         for stage, span in turns[:most] if self._eras else ():
             self._make(counted, stage, span, batch)
-        if not batch.tables and not batch.eras:
-            return None
-        return CalendarChange(
-            self._use_case, batch.tables, batch.eras, batch.labels, batch.finished
-        )
+        return batch if batch.tables or batch.eras else None
 
     @property
     def _known_eras(self) -> Eras:
         return Eras(self._eras or [Era(_BEGINNING, self._wanted)])
 
-    def _begin(self, counted: Counted, turns: Iterable[Turn], batch: _Batch) -> None:
+    def _begin(self, counted: Counted, turns: Iterable[Turn], batch: CalendarChange) -> None:
         """Begin the first era with the parts of the first span that has any in use."""
         counter = RowCounter(self._wanted, self._rates)
         for _, span in turns:
@@ -161,7 +144,7 @@ class Calendar:
                 self._add_era(Era(_BEGINNING, settings), batch)
                 return
 
-    def _follow_settings(self, watermark: int, batch: _Batch) -> None:
+    def _follow_settings(self, watermark: int, batch: CalendarChange) -> None:
         """Begin an era where the settings have changed: spans that have begun keep theirs.
 
         Days of another zone would overlap with those before, so these wait until four weeks end.
@@ -176,12 +159,12 @@ class Calendar:
         for start in (starts_at, *later):
             self._add_era(Era(start, settings), batch)
 
-    def _add_era(self, era: Era, batch: _Batch) -> None:
+    def _add_era(self, era: Era, batch: CalendarChange) -> None:
         kept = [before for before in self._eras if before.starts_at != era.starts_at]
         self._eras = sorted([*kept, era], key=lambda era: era.starts_at)
         batch.eras.append(era)
 
-    def _make(self, counted: Counted, stage: Stage, span: Span, batch: _Batch) -> None:
+    def _make(self, counted: Counted, stage: Stage, span: Span, batch: CalendarChange) -> None:
         settings = self._known_eras.at(span.start)
         rows = self._counter(settings).count(counted.sums(span), counted.index)
         closed = ClosedSpan(span, settings, rows, self._past(counted.store, stage, span, batch))
@@ -191,38 +174,38 @@ class Calendar:
         elif stage is Stage.FIRST:
             tables = closed.first_edition()
             if span.kind >= SpanKind.WEEK:
-                batch.labels.append(FirstLabels(span, closed.label_counts, settings.digest))
+                batch.labels.append((span, closed.label_counts, settings.digest))
         else:
             tables = closed.final_edition(self._counts_before(counted.store, closed, batch))
             batch.finished.append(span)
-        batch.tables += [NewTable(table, settings.digest) for table in tables]
+        batch.tables.extend((table, settings.digest) for table in tables)
         oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
         self._made[stage, span.kind] = Made(oldest, span.start)
 
     def _past(
-        self, store: EvaluatorStore, stage: Stage, span: Span, batch: _Batch
+        self, store: EvaluatorStore, stage: Stage, span: Span, batch: CalendarChange
     ) -> tuple[Table, ...]:
         """The tables within a span; there is none before the decisions of an hour."""
         if stage is Stage.DECISIONS and span.kind is SpanKind.HOUR:
             return ()
         stored = store.read(read_tables, self._use_case, span.start, until=span.end)
-        return (*stored, *batch.within(span))
+        return (*stored, *(table for table, _ in batch.tables if span.holds(table.span)))
 
-    def _counts_before(self, store: EvaluatorStore, closed: ClosedSpan, batch: _Batch) -> Int64s:
+    def _counts_before(
+        self, store: EvaluatorStore, closed: ClosedSpan, batch: CalendarChange
+    ) -> Int64s:
         """Label counts of the first edition; if nobody knows them, those of now: none changed."""
-        made = [first.counts for first in batch.labels if first.span == closed.span]
-        rows = len(closed.settings.layout.rows)
-        stored = store.read(read_first_labels, self._use_case, closed.span, rows)
-        return next(
-            (counts for counts in (*made, stored) if counts is not None), closed.label_counts
-        )
+        now, span = closed.label_counts, closed.span
+        made = [counts for labelled, counts, _ in batch.labels if labelled == span]
+        before = made[0] if made else store.read(read_first_labels, self._use_case, span)
+        return now if before is None else before.reshape(now.shape)
 
     def _counter(self, settings: TableSettings) -> RowCounter:
         if settings.digest not in self._counters:
             self._counters[settings.digest] = RowCounter(settings, self._rates)
         return self._counters[settings.digest]
 
-    def _follow_rates(self, counted: Counted, span: Span, batch: _Batch) -> None:
+    def _follow_rates(self, counted: Counted, span: Span, batch: CalendarChange) -> None:
         """Begin an era where audit rates have come into use, or have fallen out of it.
 
         A day adds parts; a week keeps those alone that are in use: an empty part widens every row.

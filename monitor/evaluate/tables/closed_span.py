@@ -11,7 +11,7 @@ from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.settings import TableSettings
 from monitor.core.tables.spans import Edition, Span
 from monitor.core.tables.table_rule import Draft, publish
-from monitor.evaluate.tables.row_counts import RowCounts, changed_labels
+from monitor.evaluate.tables.row_counts import Column, changed_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +21,21 @@ class ClosedSpan:
     Attributes:
         span: which.
         settings: that held when it began.
-        rows: what is counted in it by now.
+        rows: what is counted in it by now: see :class:`Column`.
         past: tables published within it; the rule may bind new ones to them.
     """
 
     span: Span
     settings: TableSettings
-    rows: RowCounts
+    rows: Int64s
     past: Sequence[Table] = ()
 
     def decision_table(self) -> tuple[Table, ...]:
         """The decision table, bound to earlier decision tables alone."""
         past = [table for table in self.past if table.measure is Measure.DECISIONS]
-        draft = Draft(self.settings.frame(self.span), Measure.DECISIONS, self.rows.decisions)
+        draft = Draft(
+            self.settings.frame(self.span), Measure.DECISIONS, self.rows[Column.DECISIONS]
+        )
         return publish([draft], past, self.settings.k)
 
     def first_edition(self) -> tuple[Table, ...]:
@@ -48,25 +50,18 @@ class ClosedSpan:
             counts_before: :attr:`label_counts` when the first edition was made.
         """
         changed = changed_labels(counts_before, self.label_counts)
-        first = [
-            table
-            for table in self.past
-            if table.span == self.span and table.measure is not Measure.DECISIONS
-        ]
+        own = [table for table in self.past if table.span == self.span]
+        first = [table for table in own if table.measure is not Measure.DECISIONS]
         return self._label_tables(self.past, FirstEdition(first, changed))
 
     @property
     def label_counts(self) -> Int64s:
         """Exact label counts of the reviewed parts, from which changes are told later."""
-        return self.rows.labels(self.settings.reviewed)
+        return self.rows[Column.READY :, :, self.settings.reviewed]
 
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
-        settings, rows, places = self.settings, self.rows, list(self.settings.reviewed)
-        labels = LabelCounts(
-            decisions=rows.decisions[:, places],
-            ready=rows.ready[:, places],
-            not_ready=rows.not_ready[:, places],
-            requested=rows.requested[:, places],
-            routes=tuple(int(settings.parts[place].route) for place in places),
-        )
+        settings, parts = self.settings, self.settings.reviewed
+        decisions, requested, ready, not_ready, _ = self.rows[:, :, parts]
+        routes = tuple(int(settings.parts[place].route) for place in parts)
+        labels = LabelCounts(decisions, ready, not_ready, requested, routes)
         return label_tables(settings.frame(self.span, labels=True), labels, past, settings.k, first)

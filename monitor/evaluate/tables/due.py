@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monitor.core.tables.settings import TableSettings
 from monitor.core.tables.spans import Span, SpanKind
-from monitor.core.time import DAY
+from monitor.core.time import DAY, Grain
 from monitor.store.evaluator.calendar_tables import Era, Made, Stage
 
 Turn = tuple[Stage, Span]
@@ -22,34 +22,31 @@ class Progress:
         watermark: decisions are complete to it.
         labels_to: frontier up to which label tables are made.
         horizon: how long a label is waited for.
-        first_hour: start of the oldest hour with counts.
-        first_day: start of the oldest UTC day with counts.
-        hours_from: since when hours are kept completely.
-        days_from: since when UTC days are.
+        first: start of the oldest pane of hours, and of UTC days.
+        kept_from: since when panes of hours, and of UTC days, are kept completely.
     """
 
     watermark: int
     labels_to: int
     horizon: int
-    first_hour: int
-    first_day: int
-    hours_from: int
-    days_from: int
+    first: Mapping[Grain, int]
+    kept_from: Mapping[Grain, int]
 
     def until(self, stage: Stage) -> int:
         """The instant by which spans have ended whose tables of a stage can be made."""
-        final = self.watermark - self.horizon
-        return (self.watermark, self.labels_to, final)[stage]
-
-    def first(self, kind: SpanKind) -> int:
-        """The first instant that a span of a kind has counts of."""
-        return self.first_hour if kind is SpanKind.HOUR else self.first_day
+        if stage is Stage.DECISIONS:
+            return self.watermark
+        return self.labels_to if stage is Stage.FIRST else self.watermark - self.horizon
 
     def has_counts(self, span: Span) -> bool:
         """Return True while everything that was counted in a span is kept."""
         in_days = span.kind is not SpanKind.HOUR and span.start % DAY == 0
-        kept_from = self.days_from if in_days else self.hours_from
-        return max(span.start, self.first(span.kind)) >= kept_from
+        kept_from = self.kept_from[Grain.DAY if in_days else Grain.HOUR]
+        return max(span.start, self.first[_grain_of(span.kind)]) >= kept_from
+
+
+def _grain_of(kind: SpanKind) -> Grain:
+    return Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,8 @@ def due(progress: Progress, made: Mapping[tuple[Stage, SpanKind], Made], eras: E
         for span in _of_stage(stage, kind, progress, made, eras)
         if progress.has_counts(span) and eras.at(span.start).k
     ]
-    return sorted(spans, key=lambda turn: (turn[0], turn[1].end, turn[1].kind))
+    stages = list(Stage)
+    return sorted(spans, key=lambda turn: (stages.index(turn[0]), turn[1].end, turn[1].kind))
 
 
 def _of_stage(
@@ -115,7 +113,7 @@ def _of_stage(
         newest = Span.of(before.newest, kind, eras.at(before.newest).offset)
         return eras.spans(kind, eras.after(newest).start, until)
     if stage is Stage.DECISIONS:
-        kept_from = progress.hours_from if kind is SpanKind.HOUR else progress.days_from
-        return eras.spans(kind, max(progress.first(kind), kept_from), until)
-    earlier = made.get((Stage(stage - 1), kind))
+        grain = _grain_of(kind)
+        return eras.spans(kind, max(progress.first[grain], progress.kept_from[grain]), until)
+    earlier = made.get((Stage.DECISIONS if stage is Stage.FIRST else Stage.FIRST, kind))
     return iter(()) if earlier is None else eras.spans(kind, earlier.oldest, until)

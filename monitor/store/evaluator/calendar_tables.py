@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -31,27 +31,15 @@ from monitor.store.schema import calendar_labels, calendar_layout, calendar_tabl
 FINE_KEPT_AFTER_HORIZON = 35 * DAY
 """Hours and days make up windows of up to 28 days, whose labels may be a horizon younger."""
 
-_FINE = (int(SpanKind.HOUR), int(SpanKind.DAY))
-_KEY = ("use_case", "kind", "starts_at", "measure", "edition")
-_LABEL_COUNTS = 3
 _REPLACED = "(use_case, starts_at) DO UPDATE SET digest = excluded.digest, body = excluded.body"
 
 
-class Stage(enum.IntEnum):
-    """Which tables of a span: decisions, labels, labels once their horizon has passed."""
+class Stage(enum.Enum):
+    """Which tables of a span, in the order they are made; each by one of its measures."""
 
-    DECISIONS = 0
-    FIRST = 1
-    FINAL = 2
-
-    @classmethod
-    def of(cls, measure: str, edition: str) -> Stage | None:
-        """The stage that a measure stands for; None where another measure does."""
-        if measure == Measure.DECISIONS:
-            return cls.DECISIONS
-        if measure != Measure.READY:
-            return None
-        return cls.FINAL if edition == Edition.FINAL else cls.FIRST
+    DECISIONS = Measure.DECISIONS, Edition.FIRST
+    FIRST = Measure.READY, Edition.FIRST
+    FINAL = Measure.READY, Edition.FINAL
 
 
 class Made(NamedTuple):
@@ -61,29 +49,11 @@ class Made(NamedTuple):
     newest: int
 
 
-@dataclass(frozen=True, slots=True)
-class Era:
+class Era(NamedTuple):
     """Settings of all spans that begin at an instant or later, until the next era."""
 
     starts_at: int
     settings: TableSettings
-
-
-@dataclass(frozen=True, slots=True)
-class NewTable:
-    """A table that was made by some settings."""
-
-    table: Table
-    digest: str
-
-
-@dataclass(frozen=True, slots=True)
-class FirstLabels:
-    """Exact label counts of a first edition: ready, not ready, revised; (3, rows, parts)."""
-
-    span: Span
-    counts: Int64s
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +62,17 @@ class CalendarChange:
 
     Attributes:
         use_case: its name.
-        tables: to be stored.
+        tables: to be stored, with the digest of their settings.
         eras: to be stored; one with the same first instant is replaced: no table has it yet.
-        labels: of first editions that a final one will follow.
+        labels: exact label counts of first editions that a final one will follow, with the digest.
         finished: spans whose label counts are not needed any more.
     """
 
     use_case: str
-    tables: Sequence[NewTable] = ()
-    eras: Sequence[Era] = ()
-    labels: Sequence[FirstLabels] = ()
-    finished: Sequence[Span] = field(default=())
+    tables: list[tuple[Table, str]] = field(default_factory=list)
+    eras: list[Era] = field(default_factory=list)
+    labels: list[tuple[Span, Int64s, str]] = field(default_factory=list)
+    finished: list[Span] = field(default_factory=list)
 
 
 def pack(bands: Bands) -> bytes:
@@ -113,7 +83,7 @@ def pack(bands: Bands) -> bytes:
 
 def unpack(body: bytes, rows: int) -> Bands:
     """The bands that :func:`pack` wrote."""
-    numbers = _unpacked(body, (-1, rows)).T
+    numbers = _unpacked(body).reshape(-1, rows).T
     low, width = np.split(numbers[:, 1:], 2, axis=1)
     return Bands(low, low + width, numbers[:, 0].astype(np.int8))
 
@@ -126,47 +96,47 @@ def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange])
     """
     for change in changes:
         name = change.use_case
-        rows = [_row(name, made) for made in change.tables]
-        columns = {column: [row[column] for row in rows] for column in (*_KEY, "digest", "body")}
-        if bulk.insert(connection, calendar_table, columns) != len(rows):
+        rows = [(name, *_row(table, digest)) for table, digest in change.tables]
+        if bulk.insert(connection, calendar_table, _columns(calendar_table, rows)) != len(rows):
             _require_same(connection, rows)
-        eras: bulk.Columns = {
-            "use_case": [name] * len(change.eras),
-            "starts_at": [era.starts_at for era in change.eras],
-            "digest": [era.settings.digest for era in change.eras],
-            "body": [era.settings.text for era in change.eras],
-        }
-        update = (
-            "(use_case, starts_at) DO UPDATE SET digest = excluded.digest, body = excluded.body"
-        )
-        bulk.insert(connection, calendar_layout, eras, update)
-        labels: bulk.Columns = {
-            **_spans(name, [first.span for first in change.labels]),
-            "digest": [first.digest for first in change.labels],
-            "body": [_packed(first.counts.reshape(-1, 1)) for first in change.labels],
-        }
-        bulk.insert(connection, calendar_labels, labels)
-        bulk.delete(connection, calendar_labels, _spans(name, change.finished))
+        eras = [
+            (name, era.starts_at, era.settings.digest, era.settings.text) for era in change.eras
+        ]
+        bulk.insert(connection, calendar_layout, _columns(calendar_layout, eras), _REPLACED)
+        labels = [
+            (name, *_place(span), digest, _packed(counts.reshape(-1, 1)))
+            for span, counts, digest in change.labels
+        ]
+        bulk.insert(connection, calendar_labels, _columns(calendar_labels, labels))
+        for span in change.finished:
+            connection.execute(sa.delete(calendar_labels).where(*_of_span(name, span)))
 
 
-def _spans(use_case: str, spans: Sequence[Span]) -> dict[str, list[Any]]:
-    kinds, starts = [int(span.kind) for span in spans], [span.start for span in spans]
-    return {"use_case": [use_case] * len(spans), "kind": kinds, "starts_at": starts}
+def _columns(table: sa.Table, rows: Sequence[Sequence[Any]]) -> bulk.Columns:
+    return {column.name: [row[place] for row in rows] for place, column in enumerate(table.c)}
 
 
-def _row(use_case: str, made: NewTable) -> dict[str, Any]:
-    span, measure, edition = made.table.key
-    key = (use_case, int(span.kind), span.start, measure.value, edition.value)
-    body = pack(made.table.bands)
-    return {**dict(zip(_KEY, key, strict=True)), "digest": made.digest, "body": body}
+def _place(span: Span) -> tuple[int, int]:
+    return int(span.kind), span.start
 
 
-def _require_same(connection: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        key = [calendar_table.c[name] == row[name] for name in _KEY]
-        stored = connection.execute(sa.select(calendar_table).where(*key)).one()
-        same = zlib.decompress(stored.body) == zlib.decompress(row["body"])
-        if stored.digest != row["digest"] or not same:
+def _row(table: Table, digest: str) -> tuple[Any, ...]:
+    span, measure, edition = table.key
+    return *_place(span), measure.value, edition.value, digest, pack(table.bands)
+
+
+def _of_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
+    table = calendar_labels.c
+    kind, start = _place(span)
+    return table.use_case == use_case, table.kind == kind, table.starts_at == start
+
+
+def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> None:
+    for *key, digest, body in rows:
+        columns = zip(calendar_table.primary_key, key, strict=True)
+        same = (column == value for column, value in columns)
+        stored = connection.execute(sa.select(calendar_table).where(*same)).one()
+        if (stored.digest, zlib.decompress(stored.body)) != (digest, zlib.decompress(body)):
             raise FencedError(ROLE)
 
 
@@ -180,24 +150,15 @@ def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
 
 def read_made(connection: sa.Connection, use_case: str) -> dict[tuple[Stage, SpanKind], Made]:
     """Which tables of a use case are stored."""
-    table = calendar_table.c
-    query = (
-        sa.select(
-            table.kind,
-            table.measure,
-            table.edition,
-            sa.func.min(table.starts_at).label("oldest"),
-            sa.func.max(table.starts_at).label("newest"),
-        )
-        .where(table.use_case == use_case)
-        .group_by(table.kind, table.measure, table.edition)
-    )
-    rows = [(Stage.of(row.measure, row.edition), row) for row in connection.execute(query)]
-    return {
-        (stage, SpanKind(row.kind)): Made(row.oldest, row.newest)
-        for stage, row in rows
-        if stage is not None
-    }
+    table, made = calendar_table.c, {}
+    ends = (sa.func.min(table.starts_at), sa.func.max(table.starts_at))
+    for stage in Stage:
+        measure, edition = stage.value
+        of_stage = (table.measure == measure, table.edition == edition)
+        query = sa.select(table.kind, *ends).where(table.use_case == use_case, *of_stage)
+        for kind, *starts in connection.execute(query.group_by(table.kind)):
+            made[stage, SpanKind(kind)] = Made(*starts)
+    return made
 
 
 def read_tables(
@@ -222,9 +183,9 @@ def read_tables(
     if until is not None:
         chosen.append(table.starts_at + table.kind <= until)
     query = sa.select(calendar_table).where(*chosen, table.starts_at >= since)
-    order = (table.kind, table.starts_at, table.measure, table.edition)
+    query = query.order_by(table.kind, table.starts_at, table.measure, table.edition)
     settings = {era.settings.digest: era.settings for era in read_eras(connection, use_case)}
-    return [_table(row, settings[row.digest]) for row in connection.execute(query.order_by(*order))]
+    return [_table(row, settings[row.digest]) for row in connection.execute(query)]
 
 
 def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
@@ -237,14 +198,11 @@ def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
     return Table(frame, measure, bands, Edition(row.edition))
 
 
-def read_first_labels(
-    connection: sa.Connection, use_case: str, span: Span, rows: int
-) -> Int64s | None:
-    """Exact label counts of a span's first edition; None where there are none."""
-    table = calendar_labels.c
-    key = (table.use_case == use_case, table.kind == int(span.kind), table.starts_at == span.start)
-    body = connection.execute(sa.select(table.body).where(*key)).scalar()
-    return None if body is None else _unpacked(body, (_LABEL_COUNTS, rows, -1))
+def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:
+    """Exact label counts of a span's first edition in a row; None where there are none."""
+    query = sa.select(calendar_labels.c.body).where(*_of_span(use_case, span))
+    body = connection.execute(query).scalar()
+    return None if body is None else _unpacked(body)
 
 
 def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
@@ -258,11 +216,12 @@ def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
         coarse: for longer spans.
     """
     table, later = calendar_table.c, calendar_table.alias().c
-    same = [later[name] == table[name] for name in _KEY if name != "starts_at"]
+    names = ("use_case", "kind", "measure", "edition")
+    same = [later[name] == table[name] for name in names]
     newer = sa.exists().where(*same, later.starts_at > table.starts_at)
     for kind in SpanKind:
-        before = (fine if kind in _FINE else coarse) - kind
-        old = (table.kind == int(kind), table.starts_at < before)
+        ended = (coarse if kind >= SpanKind.WEEK else fine) - kind
+        old = (table.kind == int(kind), table.starts_at < ended)
         with writing(engine) as connection:
             connection.execute(sa.delete(calendar_table).where(*old, newer))
     with writing(engine) as connection:  # a final edition was due a week before, at the latest
@@ -284,20 +243,19 @@ def forget_calendar(connection: sa.Connection, listed: Collection[Listed]) -> No
     table = calendar_layout.c
     for row in connection.execute(sa.select(calendar_layout)).all():
         settings = TableSettings.parse(row.body)
-        if not settings.lists(listed):
-            continue
-        nothing = replace(settings, values=(), group_bys=(), where=(), k=0)
-        for rows in (calendar_table, calendar_labels):
-            of_layout = (rows.c.use_case == row.use_case, rows.c.digest == row.digest)
-            connection.execute(sa.delete(rows).where(*of_layout))
-        era = (table.use_case == row.use_case, table.starts_at == row.starts_at)
-        values = {"digest": nothing.digest, "body": nothing.text}
-        connection.execute(sa.update(calendar_layout).where(*era).values(values))
+        if settings.lists(listed):
+            nothing = replace(settings, values=(), group_bys=(), where=(), k=0)
+            for rows in (calendar_table, calendar_labels):
+                of_layout = (rows.c.use_case == row.use_case, rows.c.digest == row.digest)
+                connection.execute(sa.delete(rows).where(*of_layout))
+            era = (table.use_case == row.use_case, table.starts_at == row.starts_at)
+            values = {"digest": nothing.digest, "body": nothing.text}
+            connection.execute(sa.update(calendar_layout).where(*era).values(values))
 
 
 def _packed(columns: Int64s) -> bytes:
     return zlib.compress(np.ascontiguousarray(columns.T, "<i8").tobytes(), 6)
 
 
-def _unpacked(body: bytes, shape: tuple[int, ...]) -> Int64s:
-    return np.frombuffer(zlib.decompress(body), "<i8").astype(np.int64).reshape(shape)
+def _unpacked(body: bytes) -> Int64s:
+    return np.frombuffer(zlib.decompress(body), "<i8").astype(np.int64)

@@ -160,5 +160,6 @@ class CalendarStore:
 
 def shown(table: Table) -> dict[str, tuple[list[int], list[int]]]:
     """Both ends of all counts of each row, by its name."""
-    columns = (table.bands.low[:, 1:].tolist(), table.bands.high[:, 1:].tolist())
-    return {str(row): ends for row, *ends in zip(table.layout.rows, *columns, strict=True)}  # type: ignore[misc]
+    rows, bands = table.layout.rows, table.bands
+    ends = zip(bands.low[:, 1:].tolist(), bands.high[:, 1:].tolist(), strict=True)
+    return {str(row): (low, high) for row, (low, high) in zip(rows, ends, strict=True)}

@@ -10,7 +10,7 @@ from calendars import CODING, CONTRACT
 
 from monitor.core.tables.settings import TableSettings
 from monitor.core.tables.spans import ANCHOR, Span, SpanKind
-from monitor.core.time import DAY, HOUR, WEEK
+from monitor.core.time import DAY, HOUR, WEEK, Grain
 from monitor.evaluate.tables.due import Eras, Progress, Turn, due
 from monitor.store.evaluator.calendar_tables import Era, Made, Stage
 
@@ -24,10 +24,11 @@ def progress(watermark: int, *, lag: int = DAY, first: int = ANCHOR) -> Progress
         watermark=watermark,
         labels_to=watermark - lag,
         horizon=HORIZON,
-        first_hour=first,
-        first_day=first // DAY * DAY,
-        hours_from=watermark - HORIZON - 8 * DAY,
-        days_from=watermark - 395 * DAY,
+        first={Grain.HOUR: first, Grain.DAY: first // DAY * DAY},
+        kept_from={
+            Grain.HOUR: watermark - HORIZON - 8 * DAY,
+            Grain.DAY: watermark - 395 * DAY,
+        },
     )
 
 

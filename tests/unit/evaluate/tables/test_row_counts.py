@@ -27,7 +27,7 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.layout import Row
 from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
-from monitor.evaluate.tables.row_counts import RowCounter, changed_labels
+from monitor.evaluate.tables.row_counts import Column, RowCounter, changed_labels
 
 RATES = CODING.audit_rates
 PARTS = parts_of_routes({Part(Route.AUTO_SERVE, 0.05), Part(Route.HUMAN_REVIEW, 1.0)})
@@ -109,10 +109,10 @@ def test_rows_and_parts_count_what_single_decisions_add_up_to(
     for number, row in enumerate(settings.layout.rows):
         here = [decision for decision in inside if belongs(decision, row)]
         for column, chosen in (
-            (rows.decisions, here),
-            (rows.ready, [d for d in here if d.ready is True]),
-            (rows.not_ready, [d for d in here if d.ready is False]),
-            (rows.revised, [d for d in here if d.revised]),
+            (rows[Column.DECISIONS], here),
+            (rows[Column.READY], [d for d in here if d.ready is True]),
+            (rows[Column.NOT_READY], [d for d in here if d.ready is False]),
+            (rows[Column.REVISED], [d for d in here if d.revised]),
         ):
             by_part = Tally(place[decision.stratum.route] for decision in chosen)
             assert column[number].tolist() == [by_part[i] for i in range(len(PARTS))], row
@@ -124,7 +124,7 @@ def test_a_rate_that_is_not_in_use_is_counted_with_the_nearest_one() -> None:
     strata = [Stratum(Route.AUTO_SERVE, 0, rate) for rate in (0, 1, 2)]
     strata.append(Stratum(Route.AUTO_SERVE, 0, 0, evidence_passed=False))
     every = [Decision("city=oslo", stratum, None, revised=False) for stratum in strata]
-    total = RowCounter(settings, RATES).count(*counted(every)).decisions[0]
+    total = RowCounter(settings, RATES).count(*counted(every))[Column.DECISIONS, 0]
 
     assert dict(zip([part.name for part in parts], total.tolist(), strict=True)) == {
         "auto_serve@1": 1,
@@ -158,8 +158,7 @@ def test_labels_before_their_decisions_are_no_negative_counts() -> None:
     stratum = Stratum(Route.AUTO_SERVE, 0, 2).code
     index = CellIndex(np.array([1]), np.array([7]), np.array([stratum]), {7: "city=oslo"})
     rows = RowCounter(SETTINGS, RATES).count(early, index)
-    for column in (rows.decisions, rows.ready, rows.not_ready, rows.revised):
-        assert column.min() == 0
+    assert rows.min() == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
