@@ -21,7 +21,7 @@ from monitor.core.contract import GroupBy
 from monitor.core.tables.spans import Edition, Span, SpanKind
 from monitor.core.time import DAY, HOUR, MINUTE, WEEK
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.evaluate.tables.calendar import Calendar, Counted, progress_of
+from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
 from monitor.store.database import create_engine
 from monitor.store.evaluator.calendar_tables import pack, read_eras
 from monitor.store.evaluator.store import Cycle
@@ -75,7 +75,7 @@ class Site:
     def restart(self) -> None:
         """Read everything from the store again."""
         policy = self.guarded.evaluator.policy
-        self.calendar = Calendar.load(self.store, policy.contracts[0][0], policy.eras.newest)
+        self.calendar = Calendar(self.store, policy.contracts[0][0], policy.eras.newest)
 
     def look(self, now: int, most: int) -> Iterator[int]:
         """Count up to a watermark and make what is due; yields after each transaction."""
@@ -84,7 +84,7 @@ class Site:
         progress = progress_of(self.store, now, now - LABEL_LAG, HORIZON, 395 * DAY)
         assert progress is not None
         index = CellDictionary(self.store.cells).index
-        while change := self.calendar.step(Counted(self.store, index), progress, most):
+        while change := self.calendar.step(sums_of(self.store), index, progress, most):
             epoch = self.store.lease.acquire(self.guarded.evaluator.policy.owner, DAY)
             assert epoch is not None
             cycle = Cycle(folded=self.store.deltas.cursors(), calendar=[change])

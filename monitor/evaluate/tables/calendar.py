@@ -8,9 +8,9 @@ which of the others are there already is a matter of time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Self
+from functools import cache
 
 from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, Int64s
@@ -42,25 +42,9 @@ SPANS_AT_ONCE = 48
 
 _BEGINNING = -(1 << 62)
 
-
-class Counted:
-    """Everything that was counted; all use cases of one step read each span once.
-
-    Attributes:
-        store: of the evaluator.
-        index: meaning of all cells.
-    """
-
-    def __init__(self, store: EvaluatorStore, index: CellIndex) -> None:
-        self.store = store
-        self.index = index
-        self._sums: dict[Span, Counts] = {}
-
-    def sums(self, span: Span) -> Counts:
-        """Counts of a span by cell."""
-        if span not in self._sums:
-            self._sums[span] = self.store.read(span_sums, span)
-        return self._sums[span]
+Sums = Callable[[Span], Counts]
+Counted = tuple[Counts, CellIndex]
+"""Counts of a span by cell, and what all cells mean."""
 
 
 def progress_of(
@@ -76,70 +60,67 @@ def progress_of(
         aggregates: how long counts of days are kept.
     """
     kept = {Grain.HOUR: horizon + HOURS_KEPT_AFTER_HORIZON, Grain.DAY: aggregates}
-    panes = {grain: store.read(first_instant, grain) for grain in kept}
-    first = {grain: start for grain, start in panes.items() if start is not None}
+    first = {grain: store.read(first_instant, grain) for grain in kept}
+    starts = {grain: start for grain, start in first.items() if start is not None}
     kept_from = {grain: watermark - period for grain, period in kept.items()}
-    return (
-        Progress(watermark, labels_to, horizon, first, kept_from)
-        if len(first) == len(kept)
-        else None
-    )
+    return Progress(watermark, labels_to, horizon, starts, kept_from) if starts else None
+
+
+def sums_of(store: EvaluatorStore) -> Sums:
+    """Counts of spans, each read once; for one step of the calendars of all use cases."""
+    return cache(lambda span: store.read(span_sums, span))
 
 
 class Calendar:
     """The calendar of one use case; what it made must be stored before the next step."""
 
     def __init__(
-        self,
-        use_case: str,
-        settings: TableSettings,
-        audit_rates: tuple[float, ...],
-        eras: Iterable[Era] = (),
-        made: dict[tuple[Stage, SpanKind], Made] | None = None,
+        self, store: EvaluatorStore, contract: Contract, coding: Coding, offset: int = 0
     ) -> None:
-        self._use_case = use_case
-        self._wanted = settings
-        self._rates = audit_rates
-        self._eras = list(eras)
-        self._made = made or {}
+        """Begin where the stored tables of the contract's use case end."""
+        self._store = store
+        self._use_case = contract.name
+        self._wanted = TableSettings.of(contract, coding, offset)
+        self._rates = coding.audit_rates
+        self._eras = store.read(read_eras, contract.name)
+        self._made = store.read(read_made, contract.name)
         self._looked: set[Span] = set()
         self._counters: dict[str, RowCounter] = {}
 
-    @classmethod
-    def load(
-        cls, store: EvaluatorStore, contract: Contract, coding: Coding, offset: int = 0
-    ) -> Self:
-        """The calendar of a contract's use case, as it was stored last."""
-        settings = TableSettings.of(contract, coding, offset)
-        eras = store.read(read_eras, contract.name)
-        made = store.read(read_made, contract.name)
-        return cls(contract.name, settings, coding.audit_rates, eras, made)
-
     def step(
-        self, counted: Counted, progress: Progress, most: int = SPANS_AT_ONCE
+        self, sums: Sums, index: CellIndex, progress: Progress, most: int = SPANS_AT_ONCE
     ) -> CalendarChange | None:
-        """Make the tables whose turn has come, those of ``most`` spans at most; None if none."""
+        """Make the tables whose turn has come; None where there are none.
+
+        Args:
+            sums: of a span; all use cases of one step share it, so that each span is read once.
+            index: meaning of all cells.
+            progress: how far counting is.
+            most: spans at most.
+        """
         batch = CalendarChange(self._use_case)
         self._follow_settings(progress.watermark, batch)
         turns = due(progress, self._made, self._known_eras)
         if not self._eras:
-            self._begin(counted, turns, batch)
+            self._begin(sums, index, turns, batch)
         for stage, span in turns[:most] if self._eras else ():
-            self._make(counted, stage, span, batch)
+            self._make(stage, span, (sums(span), index), batch)
         return batch if batch.tables or batch.eras else None
 
     @property
     def _known_eras(self) -> Eras:
         return Eras(self._eras or [Era(_BEGINNING, self._wanted)])
 
-    def _begin(self, counted: Counted, turns: Iterable[Turn], batch: CalendarChange) -> None:
+    def _begin(
+        self, sums: Sums, index: CellIndex, turns: Iterable[Turn], batch: CalendarChange
+    ) -> None:
         """Begin the first era with the parts of the first span that has any in use."""
         counter = RowCounter(self._wanted, self._rates)
         for _, span in turns:
             if span in self._looked:
                 continue
             self._looked.add(span)
-            if parts := counter.parts_in_use(counted.sums(span), counted.index):
+            if parts := counter.parts_in_use(sums(span), index):
                 settings = replace(self._wanted, parts=parts_of_routes(parts))
                 self._add_era(Era(_BEGINNING, settings), batch)
                 return
@@ -164,40 +145,36 @@ class Calendar:
         self._eras = sorted([*kept, era], key=lambda era: era.starts_at)
         batch.eras.append(era)
 
-    def _make(self, counted: Counted, stage: Stage, span: Span, batch: CalendarChange) -> None:
+    def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
         settings = self._known_eras.at(span.start)
-        rows = self._counter(settings).count(counted.sums(span), counted.index)
-        closed = ClosedSpan(span, settings, rows, self._past(counted.store, stage, span, batch))
+        rows = self._counter(settings).count(*counted)
+        closed = ClosedSpan(span, settings, rows, self._past(stage, span, batch))
         if stage is Stage.DECISIONS:
             tables = closed.decision_table()
-            self._follow_rates(counted, span, batch)
+            self._follow_rates(span, counted, batch)
         elif stage is Stage.FIRST:
             tables = closed.first_edition()
             if span.kind >= SpanKind.WEEK:
                 batch.labels.append((span, closed.label_counts, settings.digest))
         else:
-            tables = closed.final_edition(self._counts_before(counted.store, closed, batch))
+            tables = closed.final_edition(self._counts_before(closed, batch))
             batch.finished.append(span)
         batch.tables.extend((table, settings.digest) for table in tables)
         oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
         self._made[stage, span.kind] = Made(oldest, span.start)
 
-    def _past(
-        self, store: EvaluatorStore, stage: Stage, span: Span, batch: CalendarChange
-    ) -> tuple[Table, ...]:
+    def _past(self, stage: Stage, span: Span, batch: CalendarChange) -> tuple[Table, ...]:
         """The tables within a span; there is none before the decisions of an hour."""
         if stage is Stage.DECISIONS and span.kind is SpanKind.HOUR:
             return ()
-        stored = store.read(read_tables, self._use_case, span.start, until=span.end)
+        stored = self._store.read(read_tables, self._use_case, span.start, until=span.end)
         return (*stored, *(table for table, _ in batch.tables if span.holds(table.span)))
 
-    def _counts_before(
-        self, store: EvaluatorStore, closed: ClosedSpan, batch: CalendarChange
-    ) -> Int64s:
+    def _counts_before(self, closed: ClosedSpan, batch: CalendarChange) -> Int64s:
         """Label counts of the first edition; if nobody knows them, those of now: none changed."""
         now, span = closed.label_counts, closed.span
         made = [counts for labelled, counts, _ in batch.labels if labelled == span]
-        before = made[0] if made else store.read(read_first_labels, self._use_case, span)
+        before = made[0] if made else self._store.read(read_first_labels, self._use_case, span)
         return now if before is None else before.reshape(now.shape)
 
     def _counter(self, settings: TableSettings) -> RowCounter:
@@ -205,7 +182,7 @@ class Calendar:
             self._counters[settings.digest] = RowCounter(settings, self._rates)
         return self._counters[settings.digest]
 
-    def _follow_rates(self, counted: Counted, span: Span, batch: CalendarChange) -> None:
+    def _follow_rates(self, span: Span, counted: Counted, batch: CalendarChange) -> None:
         """Begin an era where audit rates have come into use, or have fallen out of it.
 
         A day adds parts; a week keeps those alone that are in use: an empty part widens every row.
@@ -215,7 +192,7 @@ class Calendar:
         if not whole_week and (span.kind is not SpanKind.DAY or span.end == week.end):
             return
         settings = self._known_eras.at(span.end)
-        in_use = self._counter(settings).parts_in_use(counted.sums(span), counted.index)
+        in_use = self._counter(settings).parts_in_use(*counted)
         kept = () if whole_week else settings.parts
         parts = parts_of_routes({*in_use, *kept}, settings.parts)
         if settings.k and parts != settings.parts:

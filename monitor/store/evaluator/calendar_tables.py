@@ -189,10 +189,8 @@ def read_tables(
 
 
 def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
-    span, measure = (
-        Span.of(row.starts_at, SpanKind(row.kind), settings.offset),
-        Measure(row.measure),
-    )
+    measure, kind = Measure(row.measure), SpanKind(row.kind)
+    span = Span.of(row.starts_at, kind, settings.offset)
     frame = settings.frame(span, labels=measure is not Measure.DECISIONS)
     bands = unpack(row.body, len(frame.layout.rows))
     return Table(frame, measure, bands, Edition(row.edition))

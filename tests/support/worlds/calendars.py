@@ -29,7 +29,7 @@ from monitor.core.tables.reader import Table
 from monitor.core.tables.spans import ANCHOR, Edition, Span
 from monitor.core.time import DAY, WEEK, Grain, pane_of
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.evaluate.tables.calendar import Calendar, Counted, progress_of
+from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
 from monitor.ports import Dictionary, PaneCounts
 from monitor.store.codings import write_eras
 from monitor.store.database import writing
@@ -94,7 +94,7 @@ class CalendarStore:
         """A new evaluator, with other settings if some are given."""
         self.contract = replace(self.contract, **settings)  # type: ignore[arg-type]
         self.epoch = self._lease()
-        self.calendar = Calendar.load(self.store, self.contract, self.coding, self.offset)
+        self.calendar = Calendar(self.store, self.contract, self.coding, self.offset)
 
     def _lease(self) -> int:
         epoch = self.store.lease.acquire("tests", DAY)
@@ -138,7 +138,7 @@ class CalendarStore:
         frontier = watermark - HORIZON if labels_to is None else labels_to
         progress = progress_of(self.store, watermark, frontier, HORIZON, AGGREGATES)
         assert progress is not None, "something is counted"
-        change = self.calendar.step(Counted(self.store, index), progress, most)
+        change = self.calendar.step(sums_of(self.store), index, progress, most)
         if change is None:
             return False
         cycle = Cycle(folded=self.store.deltas.cursors(), calendar=[change])
