@@ -482,6 +482,37 @@ weekly_release = Table(
     comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
 )
 
+calendar_layout = Table(
+    "calendar_layout",
+    metadata,
+    Column("use_case", Text, primary_key=True),
+    *_ids("starts_at"),
+    *_columns(Text, "digest", "body"),
+    comment="Settings of calendar tables, by the first instant of the spans they hold for.",
+)
+
+calendar_table = Table(
+    "calendar_table",
+    metadata,
+    Column("use_case", Text, primary_key=True),
+    *_ids("kind", "starts_at"),
+    Column("measure", Text, primary_key=True),
+    Column("edition", Text, primary_key=True),
+    Column("digest", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    comment="Bands of all rows in one calendar span, never changed; kind is its length.",
+)
+
+calendar_labels = Table(
+    "calendar_labels",
+    metadata,
+    Column("use_case", Text, primary_key=True),
+    *_ids("kind", "starts_at"),
+    Column("digest", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    comment="Exact label counts of a first edition, until the final one is made.",
+)
+
 bias_score = Table(
     "bias_score",
     metadata,

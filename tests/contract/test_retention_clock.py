@@ -88,6 +88,8 @@ CLOCKS = {
     "weekly_release": Clock("week", 396 * DAY + WEEK, weeks),
     "release_signature": Clock("week", 396 * DAY + WEEK, weeks),
     "bias_score": Clock("day", 396 * DAY, lambda day: int(day) * DAY),
+    "calendar_table": Clock("starts_at", HORIZON + 35 * DAY + HOUR),
+    "calendar_labels": Clock("starts_at", HORIZON + 35 * DAY),
     **dict.fromkeys(
         (
             *("published_contract", "published_limit", "published_window"),
@@ -110,6 +112,7 @@ PANES = {
 OF_NO_EVENT = {
     *("ownership", "lease", "fold_cursor", "release_mark"),  # where things stand: always of now
     *("atom", "version", "cell"),  # names from the allow-lists and of the router's versions
+    "calendar_layout",  # settings of tables
     *("release_map", "coding", "contract"),  # settings, and what is made of the last 28 days
     *("exclusion", "resumption"),  # what people declared
     *("incident_crossing", "incident_stream"),  # which rows belong together: they go with them
@@ -178,6 +181,8 @@ def fill(engine: sa.Engine) -> None:
             insert(connection, "weekly_release", **week)
             insert(connection, "release_signature", **week)
             insert(connection, "bias_score", dimension="refusals", day=moment // DAY)
+            for table in ("calendar_table", "calendar_labels"):
+                insert(connection, table, kind=HOUR, starts_at=moment)
             insert(connection, "cluster_day", day=moment // DAY)
             insert(connection, "crossing", id=number + 1, stream=str(number), resolved_at=moment)
             link = {"incident": number + 1}

@@ -4,4 +4,4 @@ A table covers one span, is made once when the span has closed, and never change
 ever sees is computed from such tables alone, so there is nothing to subtract.
 """
 
-__all__: list[str] = []
+__all__ = ["bands", "label_tables", "reader", "settings", "spans", "table_rule"]

@@ -1,7 +1,7 @@
 """Tables that the evaluator alone writes, behind its lease."""
 
 __all__ = [
-    "cells", "cluster_days", "lease", "pane_sums", "probe_sets", "published_tables",
-    "published_values", "records", "release_blocks", "store", "stored_detection",
-    "stored_incidents", "weekly_releases",
+    "calendar_tables", "cells", "cluster_days", "lease", "pane_sums", "probe_sets",
+    "published_tables", "published_values", "records", "release_blocks", "span_sums", "store",
+    "stored_detection", "stored_incidents", "weekly_releases",
 ]  # fmt: skip

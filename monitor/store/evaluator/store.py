@@ -19,6 +19,7 @@ from monitor.ports import PaneCounts, Shard
 from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.dictionary_rows import write_cells
+from monitor.store.evaluator.calendar_tables import CalendarChange, write_calendar
 from monitor.store.evaluator.cells import StoredCells
 from monitor.store.evaluator.cluster_days import add_cluster_days
 from monitor.store.evaluator.folding import Deltas, move_cursors, require_folded
@@ -56,6 +57,7 @@ class Cycle:
         snapshot: to be stored and shown, or None when nothing changed.
         body: its bytes, where they are known.
         weeks: new revisions of Releases.
+        calendar: new calendar tables, of each use case that has some.
     """
 
     folded: Mapping[Shard, int] = field(default_factory=dict)
@@ -70,6 +72,7 @@ class Cycle:
     snapshot: Snapshot | None = None
     body: bytes | None = None
     weeks: Sequence[Revision] = ()
+    calendar: Sequence[CalendarChange] = ()
 
 
 class EvaluatorStore:
@@ -127,6 +130,7 @@ class EvaluatorStore:
             write_probe_sets(connection, cycle.probes)
             add_cluster_days(connection, cycle.clusters)
             write_revisions(connection, cycle.weeks, stored_at)
+            write_calendar(connection, cycle.calendar)
             if cycle.snapshot is None:
                 return None
             body = cycle.body or encode(cycle.snapshot)

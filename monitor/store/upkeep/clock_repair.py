@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from monitor.core.time import DAY, HOUR, Grain, pane_of, pane_start
 from monitor.ports import Shard
 from monitor.store.database import reading, writing
-from monitor.store.evaluator import published_tables, weekly_releases
+from monitor.store.evaluator import calendar_tables, published_tables, weekly_releases
 from monitor.store.evaluator.lease import ROLE
 from monitor.store.schema import (
     cohort,
@@ -201,3 +201,4 @@ def _forget_future(connection: sa.Connection, end: int) -> None:
     connection.execute(sa.delete(snapshot).where(snapshot.c.watermark > end))
     published_tables.delete_after(connection, end)
     weekly_releases.delete_after(connection, end)
+    calendar_tables.delete_after(connection, end)

@@ -21,6 +21,7 @@ from monitor.store import bulk, deltas
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
 from monitor.store.database import writing
 from monitor.store.dictionary_rows import write_dictionary
+from monitor.store.evaluator.calendar_tables import forget_calendar
 from monitor.store.evaluator.pane_sums import ADDING_UNITS, SUMS, UNIT_NAMES, UNIT_SUMS, adding_to
 from monitor.store.evaluator.published_values import Forgotten, forget_published
 from monitor.store.evaluator.release_blocks import forget_release
@@ -70,6 +71,7 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         forget_published(connection, listed)
         forget_detection(connection, Forgotten(listed))
         forget_incidents(connection, Forgotten(listed))
+        forget_calendar(connection, listed)
         forget_release(connection, {name for name, value in listed if value is None})
     return gone
 

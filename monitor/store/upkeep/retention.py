@@ -13,7 +13,7 @@ from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store import bias_score_rows
 from monitor.store.database import reading, writing
 from monitor.store.erasure import expire_waiting, note_dropped
-from monitor.store.evaluator import published_tables, weekly_releases
+from monitor.store.evaluator import calendar_tables, published_tables, weekly_releases
 from monitor.store.id_keys import expire_own_key
 from monitor.store.ingest import decision_arrivals, label_arrivals
 from monitor.store.schema import (
@@ -86,6 +86,8 @@ def apply(
         _drop_detection(engine, policy, slowest)
         published_tables.delete_before(engine, slowest - policy.snapshots)
         weekly_releases.delete_before(engine, slowest - policy.snapshots)
+        fine = policy.horizon + calendar_tables.FINE_KEPT_AFTER_HORIZON
+        calendar_tables.delete_before(engine, slowest - fine, slowest - policy.snapshots)
         weekly_releases.thin_before(engine, slowest - policy.horizon - AFTER_HORIZON)
     while _drop_deltas(engine, policy, slowest) == _PORTION:
         pass

@@ -1,0 +1,3 @@
+"""Calendar tables are made from everything that was counted in their spans."""
+
+__all__: list[str] = []

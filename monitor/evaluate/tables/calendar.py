@@ -1,0 +1,199 @@
+"""Makes the calendar tables of one use case, each once, when its span has closed.
+
+A table depends on what was counted in its span, on tables within it, and on the settings that held
+when it began; never on when it is made. So files and a live feed make the same tables. For that
+reason a decision table is bound to decision tables alone, and a first edition to no final one:
+which of the others are there already is a matter of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+
+from monitor.core.contract import Contract
+from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.tables.reader import Table
+from monitor.core.tables.settings import TableSettings, parts_of_routes
+from monitor.core.tables.spans import Span, SpanKind
+from monitor.core.time import Grain
+from monitor.evaluate.tables.closed_span import ClosedSpan
+from monitor.evaluate.tables.due import Eras, Progress, Turn, due
+from monitor.evaluate.tables.row_counts import RowCounter
+from monitor.store.evaluator.calendar_tables import (
+    CalendarChange,
+    Era,
+    Made,
+    Stage,
+    read_eras,
+    read_first_labels,
+    read_made,
+    read_tables,
+)
+from monitor.store.evaluator.span_sums import first_instant, span_sums
+from monitor.store.evaluator.store import EvaluatorStore
+from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
+
+SPANS_AT_ONCE = 48
+"""Spans of one transaction at most: catching up stays bounded, and two days of hours fit in."""
+
+_BEGINNING = -(1 << 62)
+
+Sums = Callable[[Span], Counts]
+Counted = tuple[Counts, CellIndex]
+"""Counts of a span by cell, and what all cells mean."""
+
+
+def progress_of(
+    store: EvaluatorStore, watermark: int, labels_to: int, horizon: int, aggregates: int
+) -> Progress | None:
+    """How far counting is; None before anything was counted.
+
+    Args:
+        store: of the evaluator.
+        watermark: event time that decisions are complete to.
+        labels_to: frontier up to which label tables are made.
+        horizon: how long a label is waited for.
+        aggregates: how long counts of days are kept.
+    """
+    kept = {Grain.HOUR: horizon + HOURS_KEPT_AFTER_HORIZON, Grain.DAY: aggregates}
+    first = {grain: store.read(first_instant, grain) for grain in kept}
+    starts = {grain: start for grain, start in first.items() if start is not None}
+    kept_from = {grain: watermark - period for grain, period in kept.items()}
+    return Progress(watermark, labels_to, horizon, starts, kept_from) if starts else None
+
+
+def sums_of(store: EvaluatorStore) -> Sums:
+    """Counts of spans, each read once; for one step of the calendars of all use cases."""
+    return cache(lambda span: store.read(span_sums, span))
+
+
+class Calendar:
+    """The calendar of one use case; what it made must be stored before the next step."""
+
+    def __init__(
+        self, store: EvaluatorStore, contract: Contract, coding: Coding, offset: int = 0
+    ) -> None:
+        """Begin where the stored tables of the contract's use case end."""
+        self._store = store
+        self._use_case = contract.name
+        self._wanted = TableSettings.of(contract, coding, offset)
+        self._rates = coding.audit_rates
+        self._eras = store.read(read_eras, contract.name)
+        self._made = store.read(read_made, contract.name)
+        self._looked: set[Span] = set()
+        self._counters: dict[str, RowCounter] = {}
+
+    def step(
+        self, sums: Sums, index: CellIndex, progress: Progress, most: int = SPANS_AT_ONCE
+    ) -> CalendarChange | None:
+        """Make the tables whose turn has come; None where there are none.
+
+        Args:
+            sums: of a span; all use cases of one step share it, so that each span is read once.
+            index: meaning of all cells.
+            progress: how far counting is.
+            most: spans at most.
+        """
+        batch = CalendarChange(self._use_case)
+        self._follow_settings(progress.watermark, batch)
+        turns = due(progress, self._made, self._known_eras)
+        if not self._eras:
+            self._begin(sums, index, turns, batch)
+        for stage, span in turns[:most] if self._eras else ():
+            self._make(stage, span, (sums(span), index), batch)
+        return batch if batch.tables or batch.eras else None
+
+    @property
+    def _known_eras(self) -> Eras:
+        return Eras(self._eras or [Era(_BEGINNING, self._wanted)])
+
+    def _begin(
+        self, sums: Sums, index: CellIndex, turns: Iterable[Turn], batch: CalendarChange
+    ) -> None:
+        """Begin the first era with the parts of the first span that has any in use."""
+        counter = RowCounter(self._wanted, self._rates)
+        for _, span in turns:
+            if span in self._looked:
+                continue
+            self._looked.add(span)
+            if parts := counter.parts_in_use(sums(span), index):
+                settings = replace(self._wanted, parts=parts_of_routes(parts))
+                self._add_era(Era(_BEGINNING, settings), batch)
+                return
+
+    def _follow_settings(self, watermark: int, batch: CalendarChange) -> None:
+        """Begin an era where the settings have changed: spans that have begun keep theirs.
+
+        Days of another zone would overlap with those before, so these wait until four weeks end.
+        """
+        if not self._eras or replace(self._eras[-1].settings, parts=()) == self._wanted:
+            return
+        settings = replace(self._wanted, parts=parts_of_routes((), self._eras[-1].settings.parts))
+        offset, starts_at = self._known_eras.at(watermark).offset, watermark + 1
+        if offset != settings.offset:
+            starts_at = Span.of(watermark, SpanKind.FOUR_WEEKS, offset).end
+        later = [era.starts_at for era in self._eras if era.starts_at > starts_at]
+        for start in (starts_at, *later):
+            self._add_era(Era(start, settings), batch)
+
+    def _add_era(self, era: Era, batch: CalendarChange) -> None:
+        kept = [before for before in self._eras if before.starts_at != era.starts_at]
+        self._eras = sorted([*kept, era], key=lambda era: era.starts_at)
+        batch.eras.append(era)
+
+    def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
+        settings = self._known_eras.at(span.start)
+        rows = self._counter(settings).count(*counted)
+        closed = ClosedSpan(span, settings, rows, self._past(stage, span, batch))
+        if stage is Stage.DECISIONS:
+            tables = closed.decision_table()
+            self._follow_rates(span, counted, batch)
+        elif stage is Stage.FIRST:
+            tables = closed.first_edition()
+            if span.kind >= SpanKind.WEEK:
+                batch.labels.append((span, closed.label_counts, settings.digest))
+        else:
+            tables = closed.final_edition(self._counts_before(closed, batch))
+            batch.finished.append(span)
+        batch.tables.extend((table, settings.digest) for table in tables)
+        oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
+        self._made[stage, span.kind] = Made(oldest, span.start)
+
+    def _past(self, stage: Stage, span: Span, batch: CalendarChange) -> tuple[Table, ...]:
+        """The tables within a span; there is none before the decisions of an hour."""
+        if stage is Stage.DECISIONS and span.kind is SpanKind.HOUR:
+            return ()
+        stored = self._store.read(read_tables, self._use_case, span.start, until=span.end)
+        return (*stored, *(table for table, _ in batch.tables if span.holds(table.span)))
+
+    def _counts_before(self, closed: ClosedSpan, batch: CalendarChange) -> Int64s:
+        """Label counts of the first edition; if nobody knows them, those of now: none changed."""
+        now, span = closed.label_counts, closed.span
+        made = [counts for labelled, counts, _ in batch.labels if labelled == span]
+        before = made[0] if made else self._store.read(read_first_labels, self._use_case, span)
+        return now if before is None else before.reshape(now.shape)
+
+    def _counter(self, settings: TableSettings) -> RowCounter:
+        if settings.digest not in self._counters:
+            self._counters[settings.digest] = RowCounter(settings, self._rates)
+        return self._counters[settings.digest]
+
+    def _follow_rates(self, span: Span, counted: Counted, batch: CalendarChange) -> None:
+        """Begin an era where audit rates have come into use, or have fallen out of it.
+
+        A day adds parts; a week keeps those alone that are in use: an empty part widens every row.
+        """
+        week = Span.of(span.start, SpanKind.WEEK, span.offset)
+        whole_week = span.kind is SpanKind.WEEK
+        if not whole_week and (span.kind is not SpanKind.DAY or span.end == week.end):
+            return
+        settings = self._known_eras.at(span.end)
+        in_use = self._counter(settings).parts_in_use(*counted)
+        kept = () if whole_week else settings.parts
+        parts = parts_of_routes({*in_use, *kept}, settings.parts)
+        if settings.k and parts != settings.parts:
+            self._add_era(Era(span.end, replace(settings, parts=parts)), batch)

@@ -1,0 +1,67 @@
+"""The tables of one span, made from its counts and from earlier tables; nothing is stored here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
+from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.settings import TableSettings
+from monitor.core.tables.spans import Edition, Span
+from monitor.core.tables.table_rule import Draft, publish
+from monitor.evaluate.tables.row_counts import Column, changed_labels
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSpan:
+    """A span whose turn has come.
+
+    Attributes:
+        span: which.
+        settings: that held when it began.
+        rows: what is counted in it by now: see :class:`Column`.
+        past: tables published within it; the rule may bind new ones to them.
+    """
+
+    span: Span
+    settings: TableSettings
+    rows: Int64s
+    past: Sequence[Table] = ()
+
+    def decision_table(self) -> tuple[Table, ...]:
+        """The decision table, bound to earlier decision tables alone."""
+        past = [table for table in self.past if table.measure is Measure.DECISIONS]
+        draft = Draft(
+            self.settings.frame(self.span), Measure.DECISIONS, self.rows[Column.DECISIONS]
+        )
+        return publish([draft], past, self.settings.k)
+
+    def first_edition(self) -> tuple[Table, ...]:
+        """The label tables, bound to no final edition."""
+        past = [table for table in self.past if table.edition is Edition.FIRST]
+        return self._label_tables(past, None)
+
+    def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
+        """The label tables once the horizon has passed.
+
+        Args:
+            counts_before: :attr:`label_counts` when the first edition was made.
+        """
+        changed = changed_labels(counts_before, self.label_counts)
+        own = [table for table in self.past if table.span == self.span]
+        first = [table for table in own if table.measure is not Measure.DECISIONS]
+        return self._label_tables(self.past, FirstEdition(first, changed))
+
+    @property
+    def label_counts(self) -> Int64s:
+        """Exact label counts of the reviewed parts, from which changes are told later."""
+        return self.rows[Column.READY :, :, self.settings.reviewed]
+
+    def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
+        settings, parts = self.settings, self.settings.reviewed
+        decisions, requested, ready, not_ready, _ = self.rows[:, :, parts]
+        routes = tuple(int(settings.parts[place].route) for place in parts)
+        labels = LabelCounts(decisions, ready, not_ready, requested, routes)
+        return label_tables(settings.frame(self.span, labels=True), labels, past, settings.k, first)

@@ -1,0 +1,119 @@
+"""Which spans' tables are to be made now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor.core.tables.settings import TableSettings
+from monitor.core.tables.spans import Span, SpanKind
+from monitor.core.time import DAY, Grain
+from monitor.store.evaluator.calendar_tables import Era, Made, Stage
+
+Turn = tuple[Stage, Span]
+"""Tables of a span that are to be made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far counting is (event time, microseconds).
+
+    Attributes:
+        watermark: decisions are complete to it.
+        labels_to: frontier up to which label tables are made.
+        horizon: how long a label is waited for.
+        first: start of the oldest pane of hours, and of UTC days.
+        kept_from: since when panes of hours, and of UTC days, are kept completely.
+    """
+
+    watermark: int
+    labels_to: int
+    horizon: int
+    first: Mapping[Grain, int]
+    kept_from: Mapping[Grain, int]
+
+    def until(self, stage: Stage) -> int:
+        """The instant by which spans have ended whose tables of a stage can be made."""
+        if stage is Stage.DECISIONS:
+            return self.watermark
+        return self.labels_to if stage is Stage.FIRST else self.watermark - self.horizon
+
+    def has_counts(self, span: Span) -> bool:
+        """Return True while everything that was counted in a span is kept."""
+        in_days = span.kind is not SpanKind.HOUR and span.start % DAY == 0
+        kept_from = self.kept_from[Grain.DAY if in_days else Grain.HOUR]
+        return max(span.start, self.first[_grain_of(span.kind)]) >= kept_from
+
+
+def _grain_of(kind: SpanKind) -> Grain:
+    return Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Eras:
+    """Settings by the first instant of the spans they hold for; never empty."""
+
+    eras: Sequence[Era]
+
+    def at(self, instant: int) -> TableSettings:
+        """Settings of spans that begin at an instant; the first ones before the first era."""
+        before = [era.settings for era in self.eras if era.starts_at <= instant]
+        return before[-1] if before else self.eras[0].settings
+
+    def spans(self, kind: SpanKind, since: int, until: int) -> Iterator[Span]:
+        """Successive spans of a kind that have ended, from the one that holds an instant.
+
+        Where the zone's offset changes, the next span begins later than the last one ended.
+        """
+        span = Span.of(since, kind, self.at(since).offset)
+        while span.end <= until:
+            yield span
+            span = self.after(span)
+
+    def after(self, span: Span) -> Span:
+        """The next span of the same kind."""
+        following = Span.of(span.end, span.kind, self.at(span.end).offset)
+        gap = following.start < span.end
+        return Span(span.kind, following.index + 1, following.offset) if gap else following
+
+
+def due(progress: Progress, made: Mapping[tuple[Stage, SpanKind], Made], eras: Eras) -> list[Turn]:
+    """Spans whose tables are to be made, in their order: decisions first, then by end, then finest.
+
+    Every span has its turn once, after the newest one of its kind: none is made again. One whose
+    counts are not kept any more is passed over, and so is one that began under settings that make
+    no tables.
+
+    Args:
+        progress: how far counting is.
+        made: what is stored.
+        eras: settings.
+    """
+    spans = [
+        (stage, span)
+        for stage in Stage
+        for kind in SpanKind
+        if stage is not Stage.FINAL or kind >= SpanKind.WEEK
+        for span in _of_stage(stage, kind, progress, made, eras)
+        if progress.has_counts(span) and eras.at(span.start).k
+    ]
+    stages = list(Stage)
+    return sorted(spans, key=lambda turn: (stages.index(turn[0]), turn[1].end, turn[1].kind))
+
+
+def _of_stage(
+    stage: Stage,
+    kind: SpanKind,
+    progress: Progress,
+    made: Mapping[tuple[Stage, SpanKind], Made],
+    eras: Eras,
+) -> Iterator[Span]:
+    before, until = made.get((stage, kind)), progress.until(stage)
+    if before is not None:
+        newest = Span.of(before.newest, kind, eras.at(before.newest).offset)
+        return eras.spans(kind, eras.after(newest).start, until)
+    if stage is Stage.DECISIONS:
+        grain = _grain_of(kind)
+        return eras.spans(kind, max(progress.first[grain], progress.kept_from[grain]), until)
+    earlier = made.get((Stage.DECISIONS if stage is Stage.FIRST else Stage.FIRST, kind))
+    return iter(()) if earlier is None else eras.spans(kind, earlier.oldest, until)

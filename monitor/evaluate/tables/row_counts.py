@@ -1,0 +1,135 @@
+"""From counts of cells to counts of a use case's rows and parts."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_strata
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.tables.settings import Part, TableSettings
+
+_COUNTED = [Counter.N, Counter.Q, Counter.LABELLED, Counter.READY, Counter.REVISED]
+_ALL_BANDS = -1
+
+
+class Column(enum.IntEnum):
+    """What is counted of rows and parts: the first axis of arrays of shape (5, rows, parts)."""
+
+    DECISIONS = 0
+    REQUESTED = 1  # a label was requested
+    READY = 2  # labelled ready
+    NOT_READY = 3
+    REVISED = 4  # the label was corrected, adjudicated or retracted
+
+
+def changed_labels(first: Int64s, now: Int64s) -> Int64s:
+    """Labels of each row that changed for certain since the first edition, shape (rows,).
+
+    ``max(|ready|, |not ready|, |both together|, revised)`` of the differences of each part. Labels
+    that came are counted exactly; a label that was revised twice, or came and was revised, is
+    counted once. Fewer than truly changed make a row repeat its first edition, which tells nothing.
+
+    Args:
+        first: ready, not ready and revised at the first edition, shape (3, rows, parts).
+        now: the same now.
+
+    Example:
+        >>> before = np.array([[[5, 0]], [[3, 0]], [[0, 0]]])
+        >>> changed_labels(before, np.array([[[8, 0]], [[5, 4]], [[0, 0]]])).tolist()
+        [9]
+        >>> changed_labels(before, np.array([[[4, 0]], [[4, 0]], [[3, 0]]])).tolist()
+        [3]
+    """
+    ready, not_ready, revised = now - first
+    columns = [abs(ready), abs(not_ready), abs(ready + not_ready), revised]
+    return np.asarray(np.max(columns, axis=0).sum(axis=1))
+
+
+class RowCounter:
+    """Counts by row and part, for one use case and one version of its settings."""
+
+    def __init__(self, settings: TableSettings, audit_rates: Sequence[float]) -> None:
+        self._settings = settings
+        self._rates = audit_rates
+        self._members: dict[str, npt.NDArray[np.float64]] = {}
+        self._texts: dict[int, str | None] = {}
+
+    def parts_in_use(self, counts: Counts, index: CellIndex) -> frozenset[Part]:
+        """Parts with k decisions or more in the use case as a whole."""
+        _, codes, table = self._by_atom(counts, index)
+        totals: dict[Part, int] = {}
+        decisions = table[:, :, 0].sum(axis=1)
+        for code, number in zip(codes.tolist(), decisions.tolist(), strict=True):
+            part = self._part(code)
+            totals[part] = totals.get(part, 0) + number
+        return frozenset(part for part, number in totals.items() if number >= self._settings.k)
+
+    def count(self, counts: Counts, index: CellIndex) -> Int64s:
+        """Counts of all rows, shape (5, rows, parts): see :class:`Column`."""
+        settings = self._settings
+        texts, codes, by_stratum = self._by_atom(counts, index)
+        shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
+        table = np.zeros(shape, np.int64)
+        places = np.array([self._place(self._part(code)) for code in codes.tolist()], np.int64)
+        bands = decode_strata(codes).band if settings.bands else np.zeros_like(codes)
+        np.add.at(table, (bands, places), by_stratum)
+        # Labels may be folded a moment before their decisions, or corrections before labels.
+        decisions, requested, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
+        columns = (decisions, requested, ready, (labelled - ready).clip(0), revised)
+        return self._in_rows(np.stack(columns), texts)
+
+    def _by_atom(self, counts: Counts, index: CellIndex) -> tuple[list[str], Int64s, Int64s]:
+        """Atoms of the use case, strata of production, and counts: (strata, atoms, 5)."""
+        places = np.searchsorted(index.cells, counts.keys)
+        atoms, atom_of = np.unique(index.atoms[places], return_inverse=True)
+        for atom in set(atoms.tolist()) - self._texts.keys():
+            self._texts[atom] = self._settings.placed(index.atom_texts[atom])
+        sent = [self._texts[atom] for atom in atoms.tolist()]
+        texts = sorted({text for text in sent if text is not None})
+        slots = np.array([-1 if text is None else texts.index(text) for text in sent], np.int64)
+        inside = (slots[atom_of] >= 0) & ~decode_strata(index.strata[places]).probe
+        codes, code_of = np.unique(index.strata[places][inside], return_inverse=True)
+        table = np.zeros((len(codes), len(texts), len(_COUNTED)), np.int64)
+        np.add.at(table, (code_of, slots[atom_of][inside]), counts.values[inside][:, _COUNTED])
+        return texts, codes, table
+
+    def _in_rows(self, table: Int64s, texts: Sequence[str]) -> Int64s:
+        """Counts of rows, from those of bands, parts and atoms; floats are exact up to 2^53."""
+        rows = self._settings.layout.rows
+        columns = [self._column(text) for text in texts]
+        members = np.stack(columns) if columns else np.zeros((0, len(rows)))
+        counted = np.zeros((len(table), table.shape[2], len(rows)), np.int64)
+        of_band = np.array([_ALL_BANDS if row.band is None else row.band for row in rows])
+        for band in np.unique(of_band).tolist():
+            atoms = table.sum(axis=1) if band == _ALL_BANDS else table[:, band]
+            counted[:, :, of_band == band] = atoms.astype(np.float64) @ members[:, of_band == band]
+        return counted.swapaxes(1, 2)
+
+    def _column(self, text: str) -> npt.NDArray[np.float64]:
+        if text not in self._members:
+            self._members[text] = self._settings.layout.members([text])[:, 0].astype(np.float64)
+        return self._members[text]
+
+    def _part(self, code: int) -> Part:
+        """The part that a stratum is, whether the settings have it or not."""
+        stratum = decode_strata(np.array([code]))
+        route, evidence = Route(stratum.route.item()), bool(stratum.evidence_passed.item())
+        reviewed = evidence and route is not Route.BLOCKED_BY_EVIDENCE
+        return Part(route, self._rates[stratum.rate.item()] if reviewed else None)
+
+    def _place(self, part: Part) -> int:
+        """The place of a part; a part that is not in use counts as the one with the nearest rate.
+
+        The few decisions of it would be too few to be shown, and without them rows would not be
+        the sums of their parts.
+        """
+        parts = self._settings.parts
+        if part in parts:
+            return parts.index(part)
+        same_route = [place for place, own in enumerate(parts) if own.route is part.route]
+        rate = part.audit_rate or 0.0
+        return min(same_route, key=lambda place: abs((parts[place].audit_rate or 0.0) - rate))

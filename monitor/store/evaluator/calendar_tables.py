@@ -1,0 +1,259 @@
+"""Stored calendar tables: written once, in the transaction of a cycle, and never changed.
+
+A table is stored as the bands of its rows. What its rows and columns are follows from settings,
+which are stored once, with the first instant of the spans that they hold for.
+"""
+
+from __future__ import annotations
+
+import enum
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import Int64s
+from monitor.core.counts.coding import Listed
+from monitor.core.tables.bands import Bands
+from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.settings import TableSettings
+from monitor.core.tables.spans import Edition, Span, SpanKind
+from monitor.core.time import DAY
+from monitor.errors import FencedError
+from monitor.store import bulk
+from monitor.store.database import writing
+from monitor.store.evaluator.lease import ROLE
+from monitor.store.schema import calendar_labels, calendar_layout, calendar_table
+
+FINE_KEPT_AFTER_HORIZON = 35 * DAY
+"""Hours and days make up windows of up to 28 days, whose labels may be a horizon younger."""
+
+_REPLACED = "(use_case, starts_at) DO UPDATE SET digest = excluded.digest, body = excluded.body"
+
+
+class Stage(enum.Enum):
+    """Which tables of a span, in the order they are made; each by one of its measures."""
+
+    DECISIONS = Measure.DECISIONS, Edition.FIRST
+    FIRST = Measure.READY, Edition.FIRST
+    FINAL = Measure.READY, Edition.FINAL
+
+
+class Made(NamedTuple):
+    """Starts of the oldest and of the newest span of a kind whose tables are stored."""
+
+    oldest: int
+    newest: int
+
+
+class Era(NamedTuple):
+    """Settings of all spans that begin at an instant or later, until the next era."""
+
+    starts_at: int
+    settings: TableSettings
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarChange:
+    """New tables of one use case.
+
+    Attributes:
+        use_case: its name.
+        tables: to be stored, with the digest of their settings.
+        eras: to be stored; one with the same first instant is replaced: no table has it yet.
+        labels: exact label counts of first editions that a final one will follow, with the digest.
+        finished: spans whose label counts are not needed any more.
+    """
+
+    use_case: str
+    tables: list[tuple[Table, str]] = field(default_factory=list)
+    eras: list[Era] = field(default_factory=list)
+    labels: list[tuple[Span, Int64s, str]] = field(default_factory=list)
+    finished: list[Span] = field(default_factory=list)
+
+
+def pack(bands: Bands) -> bytes:
+    """The bands as bytes: detail, lower ends and widths, column by column."""
+    numbers = np.concatenate([bands.detail[:, None], bands.low, bands.high - bands.low], axis=1)
+    return _packed(numbers)
+
+
+def unpack(body: bytes, rows: int) -> Bands:
+    """The bands that :func:`pack` wrote."""
+    numbers = _unpacked(body).reshape(-1, rows).T
+    low, width = np.split(numbers[:, 1:], 2, axis=1)
+    return Bands(low, low + width, numbers[:, 0].astype(np.int8))
+
+
+def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange]) -> None:
+    """Store what was made.
+
+    Raises:
+        FencedError: another table of the same span is stored: somebody else made it.
+    """
+    for change in changes:
+        name = change.use_case
+        rows = [(name, *_row(table, digest)) for table, digest in change.tables]
+        if bulk.insert(connection, calendar_table, _columns(calendar_table, rows)) != len(rows):
+            _require_same(connection, rows)
+        eras = [
+            (name, era.starts_at, era.settings.digest, era.settings.text) for era in change.eras
+        ]
+        bulk.insert(connection, calendar_layout, _columns(calendar_layout, eras), _REPLACED)
+        labels = [
+            (name, *_place(span), digest, _packed(counts.reshape(-1, 1)))
+            for span, counts, digest in change.labels
+        ]
+        bulk.insert(connection, calendar_labels, _columns(calendar_labels, labels))
+        for span in change.finished:
+            connection.execute(sa.delete(calendar_labels).where(*_of_span(name, span)))
+
+
+def _columns(table: sa.Table, rows: Sequence[Sequence[Any]]) -> bulk.Columns:
+    return {column.name: [row[place] for row in rows] for place, column in enumerate(table.c)}
+
+
+def _place(span: Span) -> tuple[int, int]:
+    return int(span.kind), span.start
+
+
+def _row(table: Table, digest: str) -> tuple[Any, ...]:
+    span, measure, edition = table.key
+    return *_place(span), measure.value, edition.value, digest, pack(table.bands)
+
+
+def _of_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
+    table = calendar_labels.c
+    kind, start = _place(span)
+    return table.use_case == use_case, table.kind == kind, table.starts_at == start
+
+
+def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> None:
+    for *key, digest, body in rows:
+        columns = zip(calendar_table.primary_key, key, strict=True)
+        same = (column == value for column, value in columns)
+        stored = connection.execute(sa.select(calendar_table).where(*same)).one()
+        if (stored.digest, zlib.decompress(stored.body)) != (digest, zlib.decompress(body)):
+            raise FencedError(ROLE)
+
+
+def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
+    """Eras of a use case, the oldest first."""
+    table = calendar_layout.c
+    query = sa.select(table.starts_at, table.body).where(table.use_case == use_case)
+    rows = connection.execute(query.order_by(table.starts_at)).all()
+    return [Era(row.starts_at, TableSettings.parse(row.body)) for row in rows]
+
+
+def read_made(connection: sa.Connection, use_case: str) -> dict[tuple[Stage, SpanKind], Made]:
+    """Which tables of a use case are stored."""
+    table, made = calendar_table.c, {}
+    ends = (sa.func.min(table.starts_at), sa.func.max(table.starts_at))
+    for stage in Stage:
+        measure, edition = stage.value
+        of_stage = (table.measure == measure, table.edition == edition)
+        query = sa.select(table.kind, *ends).where(table.use_case == use_case, *of_stage)
+        for kind, *starts in connection.execute(query.group_by(table.kind)):
+            made[stage, SpanKind(kind)] = Made(*starts)
+    return made
+
+
+def read_tables(
+    connection: sa.Connection,
+    use_case: str,
+    since: int,
+    *,
+    until: int | None = None,
+    kinds: Collection[SpanKind] = tuple(SpanKind),
+) -> list[Table]:
+    """Tables of a use case whose spans begin at an instant or later, by kind, oldest first.
+
+    Args:
+        connection: of the store.
+        use_case: its name.
+        since: instant (microseconds).
+        until: end of the latest span; None for all.
+        kinds: of spans.
+    """
+    table = calendar_table.c
+    chosen = [table.use_case == use_case, table.kind.in_([int(kind) for kind in kinds])]
+    if until is not None:
+        chosen.append(table.starts_at + table.kind <= until)
+    query = sa.select(calendar_table).where(*chosen, table.starts_at >= since)
+    query = query.order_by(table.kind, table.starts_at, table.measure, table.edition)
+    settings = {era.settings.digest: era.settings for era in read_eras(connection, use_case)}
+    return [_table(row, settings[row.digest]) for row in connection.execute(query)]
+
+
+def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
+    measure, kind = Measure(row.measure), SpanKind(row.kind)
+    span = Span.of(row.starts_at, kind, settings.offset)
+    frame = settings.frame(span, labels=measure is not Measure.DECISIONS)
+    bands = unpack(row.body, len(frame.layout.rows))
+    return Table(frame, measure, bands, Edition(row.edition))
+
+
+def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:
+    """Exact label counts of a span's first edition in a row; None where there are none."""
+    query = sa.select(calendar_labels.c.body).where(*_of_span(use_case, span))
+    body = connection.execute(query).scalar()
+    return None if body is None else _unpacked(body)
+
+
+def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
+    """Delete tables of spans that ended before an instant; the newest of each kind stays.
+
+    After the newest one the next is made: a span must never be made twice.
+
+    Args:
+        engine: the store.
+        fine: for hours and days.
+        coarse: for longer spans.
+    """
+    table, later = calendar_table.c, calendar_table.alias().c
+    names = ("use_case", "kind", "measure", "edition")
+    same = [later[name] == table[name] for name in names]
+    newer = sa.exists().where(*same, later.starts_at > table.starts_at)
+    for kind in SpanKind:
+        ended = (coarse if kind >= SpanKind.WEEK else fine) - kind
+        old = (table.kind == int(kind), table.starts_at < ended)
+        with writing(engine) as connection:
+            connection.execute(sa.delete(calendar_table).where(*old, newer))
+    with writing(engine) as connection:  # a final edition was due a week before, at the latest
+        connection.execute(sa.delete(calendar_labels).where(calendar_labels.c.starts_at < fine))
+
+
+def delete_after(connection: sa.Connection, end: int) -> None:
+    """Delete tables of spans that end after an instant, and eras that begin later."""
+    for table in (calendar_table, calendar_labels):
+        connection.execute(sa.delete(table).where(table.c.starts_at + table.c.kind > end))
+    connection.execute(sa.delete(calendar_layout).where(calendar_layout.c.starts_at > end))
+
+
+def forget_calendar(connection: sa.Connection, listed: Collection[Listed]) -> None:
+    """Delete all tables whose layout has one of these names (value None) or values.
+
+    The settings that are left make no tables: those of the same spans were published before.
+    """
+    table = calendar_layout.c
+    for row in connection.execute(sa.select(calendar_layout)).all():
+        settings = TableSettings.parse(row.body)
+        if settings.lists(listed):
+            nothing = replace(settings, values=(), group_bys=(), where=(), k=0)
+            for rows in (calendar_table, calendar_labels):
+                of_layout = (rows.c.use_case == row.use_case, rows.c.digest == row.digest)
+                connection.execute(sa.delete(rows).where(*of_layout))
+            era = (table.use_case == row.use_case, table.starts_at == row.starts_at)
+            values = {"digest": nothing.digest, "body": nothing.text}
+            connection.execute(sa.update(calendar_layout).where(*era).values(values))
+
+
+def _packed(columns: Int64s) -> bytes:
+    return zlib.compress(np.ascontiguousarray(columns.T, "<i8").tobytes(), 6)
+
+
+def _unpacked(body: bytes) -> Int64s:
+    return np.frombuffer(zlib.decompress(body), "<i8").astype(np.int64)

@@ -1,0 +1,66 @@
+"""Sums of everything that was counted in a span, published or not.
+
+Days of UTC are read as days, and only what is left at a span's ends as hours: days are kept much
+longer than hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import sqlalchemy as sa
+
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, merge
+from monitor.core.tables.spans import Span
+from monitor.core.time import DAY, Grain, pane_of, pane_start
+from monitor.store import bulk
+from monitor.store.schema import COUNTER_COLUMNS
+
+_READ = (Counter.N, Counter.Q, Counter.LABELLED, Counter.READY, Counter.REVISED)
+_NAMES = [COUNTER_COLUMNS[counter] for counter in _READ]
+_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in _NAMES)
+_WITHIN = "FROM counts WHERE grain = :grain AND pane >= :first AND pane < :end"
+
+
+def span_sums(connection: sa.Connection, span: Span) -> Counts:
+    """Counts of a span by cell; only decisions, requests, labels and revisions are not 0."""
+    return merge(_sums(connection, *panes) for panes in panes_of(span))
+
+
+def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
+    """Grain, first pane and end of the panes that make up a span.
+
+    Example:
+        >>> from monitor.core.tables.spans import SpanKind
+        >>> [(grain.name, end - first) for grain, first, end in panes_of(Span(SpanKind.WEEK, 0, 2))]
+        [('HOUR', 2), ('DAY', 6), ('HOUR', 22)]
+    """
+    first_day, end_day = -(-span.start // DAY) * DAY, span.end // DAY * DAY
+    if first_day >= end_day:
+        first_day = end_day = span.end
+    for grain, start, end in (
+        (Grain.HOUR, span.start, first_day),
+        (Grain.DAY, first_day, end_day),
+        (Grain.HOUR, end_day, span.end),
+    ):
+        if start < end:
+            yield grain, pane_of(start, grain), pane_of(end, grain)
+
+
+def first_instant(connection: sa.Connection, grain: Grain) -> int | None:
+    """Start of the oldest pane of a grain that is kept; None before any."""
+    query = bulk.parsed("SELECT MIN(pane) FROM counts WHERE grain = :grain")
+    pane: int | None = connection.execute(query, {"grain": int(grain)}).scalar()
+    return None if pane is None else pane_start(pane, grain)
+
+
+def _sums(connection: sa.Connection, grain: Grain, first: int, end: int) -> Counts:
+    single = end - first == 1  # one pane has a cell once
+    columns, group = (", ".join(_NAMES), "") if single else (_SUMS, " GROUP BY cell")
+    query = f"SELECT cell, {columns} {_WITHIN}{group} ORDER BY cell"
+    where = {"grain": int(grain), "first": first, "end": end}
+    table = bulk.read_integers(connection, query, len(_READ) + 1, where)
+    values = np.zeros((len(table), COUNTERS), np.int64)
+    values[:, _READ] = table[:, 1:]
+    return Counts(table[:, 0], values)

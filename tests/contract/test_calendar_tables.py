@@ -1,0 +1,196 @@
+"""Calendar tables on each kind of database: written once, read as they were, fenced, forgotten."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from calendars import BEGIN, CODING, HORIZON, USE_CASE, CalendarStore, shown
+
+from monitor.core.contract import GroupBy
+from monitor.core.counts.coding import Attribute
+from monitor.core.tables.bands import row_rule
+from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.settings import TableSettings
+from monitor.core.tables.spans import Edition, Span, SpanKind
+from monitor.core.time import DAY, HOUR, WEEK
+from monitor.errors import FencedError
+from monitor.store.database import writing
+from monitor.store.evaluator.calendar_tables import (
+    CalendarChange,
+    delete_after,
+    delete_before,
+    pack,
+    read_eras,
+    read_made,
+    read_tables,
+    unpack,
+)
+from monitor.store.evaluator.store import Cycle
+from monitor.store.schema import calendar_labels
+from monitor.store.upkeep.recode import drop_unlisted
+
+WEEK_SPAN = Span.of(BEGIN, SpanKind.WEEK)
+FIRST = BEGIN + 5 * DAY
+HOUR_SPAN = Span.of(FIRST, SpanKind.HOUR)
+
+
+@pytest.fixture
+def world(engine: sa.Engine) -> CalendarStore:
+    """The last two days of a week, all labelled at once: the fewest hours that a week ends with."""
+    made = CalendarStore(engine)
+    for day in (5, 6):
+        made.count_evenly(BEGIN + day * DAY)
+    return made
+
+
+def commit(world: CalendarStore, *changes: CalendarChange) -> None:
+    world.store.commit(world.epoch, Cycle(calendar=changes), 0)
+
+
+def of_hour(world: CalendarStore, counts: tuple[int, int, int]) -> tuple[Table, str]:
+    """A made-up decision table of one hour."""
+    (era,) = read_all(world)
+    rows = np.tile(np.array(counts), (len(era.layout.rows), 1))
+    frame = era.frame(HOUR_SPAN)
+    return Table(frame, Measure.DECISIONS, row_rule(rows, 11)), era.digest
+
+
+def read_all(world: CalendarStore) -> list[TableSettings]:
+    return [era.settings for era in world.store.read(read_eras, USE_CASE)]
+
+
+def test_what_is_read_is_what_was_made(world: CalendarStore) -> None:
+    world.make(BEGIN + WEEK)
+
+    (settings,) = read_all(world)
+    decisions = world.of(WEEK_SPAN)["decisions"]
+    assert [part.name for part in settings.parts] == [
+        *("auto_serve@0.05", "human_review@1", "blocked_by_evidence")
+    ]
+    assert decisions.frame == settings.frame(WEEK_SPAN)
+    assert shown(decisions)["city=rome"] == ([231, 231, 0], [241, 241, 10])
+    assert unpack(pack(decisions.bands), len(decisions.bands)).low.tolist() == (
+        decisions.bands.low.tolist()
+    )
+
+
+def test_tables_are_read_by_kind_from_an_instant_on(world: CalendarStore) -> None:
+    world.make(BEGIN + WEEK)
+    days = world.store.read(read_tables, USE_CASE, FIRST, kinds=[SpanKind.DAY])
+
+    assert [table.span.start for table in days] == [FIRST, FIRST + DAY]
+    assert world.store.read(read_tables, "another use case", 0) == []
+    inside = world.store.read(read_tables, USE_CASE, FIRST, until=FIRST + 2 * HOUR)
+    assert {table.span.kind for table in inside} == {SpanKind.HOUR}
+
+
+def test_a_second_table_of_a_span_must_be_the_same(world: CalendarStore) -> None:
+    world.make(FIRST + HOUR)
+    stored = world.of(HOUR_SPAN)["decisions"]
+    (settings,) = read_all(world)
+
+    commit(world, CalendarChange(USE_CASE, [(stored, settings.digest)]))
+    with pytest.raises(FencedError):
+        commit(world, CalendarChange(USE_CASE, [of_hour(world, (50, 60, 70))]))
+    with pytest.raises(FencedError):
+        commit(world, CalendarChange(USE_CASE, [(stored, "other settings")]))
+
+    assert pack(world.of(HOUR_SPAN)["decisions"].bands) == pack(stored.bands)
+
+
+def test_a_fenced_evaluator_writes_nothing(world: CalendarStore) -> None:
+    old = world.epoch
+    world.store.lease.release("tests")
+    assert world.store.lease.acquire("another", DAY) != old
+
+    with pytest.raises(FencedError):
+        world.step(FIRST + HOUR)
+
+    assert world.tables() == []
+
+
+def test_retention_keeps_the_newest_of_each_kind(world: CalendarStore) -> None:
+    world.make(BEGIN + WEEK, labels_to=BEGIN + WEEK)
+    before = world.store.read(read_made, USE_CASE)
+
+    delete_before(world.engine, FIRST + DAY + HOUR, BEGIN)
+    kept = {
+        kind: [t.span.start for t in world.tables() if t.span.kind is kind and is_decisions(t)]
+        for kind in SpanKind
+    }
+    assert kept[SpanKind.DAY] == [FIRST + DAY]
+    assert kept[SpanKind.HOUR][0] == FIRST + DAY
+    assert kept[SpanKind.WEEK] == [BEGIN]
+
+    delete_before(world.engine, BEGIN + 50 * DAY, BEGIN + 50 * DAY)
+    after = world.store.read(read_made, USE_CASE)
+    assert {key: made.newest for key, made in after.items()} == {
+        key: made.newest for key, made in before.items()
+    }
+    assert {made.oldest == made.newest for made in after.values()} == {True}
+    assert label_counts(world) == []
+
+    world.restart()
+    assert not world.make(BEGIN + WEEK, labels_to=BEGIN + WEEK), "nothing is made a second time"
+
+
+def is_decisions(table: Table) -> bool:
+    return table.measure is Measure.DECISIONS
+
+
+def label_counts(world: CalendarStore) -> list[int]:
+    with world.engine.connect() as connection:
+        return list(connection.execute(sa.select(calendar_labels.c.starts_at)).scalars())
+
+
+def test_a_repaired_clock_takes_tables_of_the_future_with_it(world: CalendarStore) -> None:
+    world.make(FIRST + DAY + HOUR)
+    with writing(world.engine) as connection:
+        delete_after(connection, FIRST + DAY)
+    assert max(table.span.end for table in world.tables()) == FIRST + DAY
+
+
+def test_label_counts_go_with_the_final_edition(world: CalendarStore) -> None:
+    end = BEGIN + WEEK
+    world.make(end, labels_to=end)
+    assert label_counts(world) == [BEGIN]
+
+    world.make(end + HORIZON, labels_to=end)
+    assert label_counts(world) == []
+    assert world.of(WEEK_SPAN, Edition.FINAL).keys() >= {"ready", "not_ready"}
+
+
+def test_erasing_an_attribute_deletes_its_tables_for_good(world: CalendarStore) -> None:
+    world.make(FIRST + HOUR, labels_to=FIRST + HOUR)
+    fewer = replace(CODING, attributes=CODING.attributes[:1])
+    assert drop_unlisted(world.engine, fewer) == ("tier",)
+
+    assert world.tables() == []
+    assert label_counts(world) == []
+    (left,) = read_all(world)
+    assert "tier" not in left.text
+    world.coding = fewer
+    world.restart(group_bys=(GroupBy(("city",), "city=oslo"),))
+    world.make(FIRST + HOUR)
+    assert world.tables() == [], "what was published of these spans is not published again"
+    world.count(FIRST + 2 * HOUR, {"city": "oslo"}, n=40)
+    world.make(FIRST + 3 * HOUR)
+    assert {table.span.start for table in world.tables()} == {FIRST + 2 * HOUR}
+
+
+def test_erasing_a_value_deletes_tables_that_have_a_row_of_it(world: CalendarStore) -> None:
+    world.make(FIRST + HOUR)
+    rome_alone = (Attribute("city", ("rome",)), *CODING.attributes[1:])
+    drop_unlisted(world.engine, replace(CODING, attributes=rome_alone))
+    assert world.tables() == []
+
+
+def test_tables_of_a_layout_without_the_attribute_stay(world: CalendarStore) -> None:
+    world.restart(group_bys=(GroupBy(("city",), "city=oslo"),))
+    world.make(FIRST + HOUR)
+    before = world.tables()
+    drop_unlisted(world.engine, replace(CODING, attributes=CODING.attributes[:1]))
+    assert [pack(t.bands) for t in world.tables()] == [pack(t.bands) for t in before]
