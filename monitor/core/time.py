@@ -16,7 +16,7 @@ import enum
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import overload
+from typing import NamedTuple, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -182,6 +182,13 @@ class IsoWeek:
     def after(self) -> IsoWeek:
         """The week after it."""
         return IsoWeek.of(self.end, self.zone)
+
+
+class TimeSpan(NamedTuple):
+    """Event time from its start to its end, exclusive (microseconds)."""
+
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,4 +4,7 @@ A table covers one span, is made once when the span has closed, and never change
 ever sees is computed from such tables alone, so there is nothing to subtract.
 """
 
-__all__ = ["bands", "label_tables", "reader", "settings", "spans", "table_rule"]
+__all__ = [
+    "bands", "completeness", "counted", "label_tables", "layout", "rates", "reader", "settings",
+    "spans", "table_rule", "windows",
+]  # fmt: skip

@@ -114,6 +114,19 @@ class Layout:
         """The place of each row."""
         return {row: i for i, row in enumerate(self.rows)}
 
+    def slices_of(self, attributes: GroupBy) -> tuple[str, ...]:
+        """Texts of the slices of a group-by, sorted; empty where it has none here."""
+        return self._slices.get(attributes, ())
+
+    @cached_property
+    def _slices(self) -> Mapping[GroupBy, tuple[str, ...]]:
+        slices: dict[GroupBy, list[str]] = {}
+        for place, row in enumerate(self.rows):
+            if row == Row(row.slice_name) and place not in self.undeclared:
+                attributes = tuple(sorted(parse_atom(row.slice_name)))
+                slices.setdefault(attributes, []).append(row.slice_name)
+        return {attributes: tuple(sorted(texts)) for attributes, texts in slices.items()}
+
     def places_of(self, rows: Sequence[Row]) -> Int64s:
         """Return the place of each given row; -1 if the layout has no such row."""
         if rows is self.rows:

@@ -59,6 +59,7 @@ class ShownRate:
         upper: upper bound, or "at most".
         support: effective number of trials; 0 without a point.
         shown: rows that show the rate, as a point or as a bound.
+        evidence: what the middles of all bands say, where there is a point and where there is none.
     """
 
     value: Floats
@@ -66,6 +67,7 @@ class ShownRate:
     upper: Floats
     support: Floats
     shown: Bools
+    evidence: Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,9 @@ def _shown(share: Share, counts: Counted, point: Bools, shown: Bools, z: float) 
     with_error = _with_error(middle, _band_variance(share, counts))
     lower, upper = with_error.bounds(z)
     least, most = _ends(share, counts)
-    point = point & shown & ~np.isnan(middle.value)
+    exact = (counts.low == counts.high).all(axis=0)
+    shown = shown & ~(exact & np.isnan(middle.value))
+    point = (point | exact) & shown & ~np.isnan(middle.value)
     value = np.where(point, middle.value, np.nan)
     ends = (np.nan_to_num(least.bounds(z)[0], nan=0.0), np.nan_to_num(most.bounds(z)[1], nan=1.0))
     return ShownRate(
@@ -181,6 +185,7 @@ def _shown(share: Share, counts: Counted, point: Bools, shown: Bools, z: float) 
         np.where(shown, np.where(point, upper, ends[1]), np.nan),
         np.where(point, with_error.support, 0),
         shown,
+        with_error.unless(~shown),
     )
 
 

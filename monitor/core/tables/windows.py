@@ -6,6 +6,7 @@ below k stands for 0 to k - 1 of each. So they are taken where all of them show 
 coarser choice shows, and the bands of no such row add up to more than a tenth of its size; else the
 next coarser choice. Only published sizes decide, never rates: choosing by rates would bias them.
 All rows of a table have the same spans, so two of them are always compared over the same time.
+Where counting began within a window, it is made of the spans since then.
 
 Example:
     >>> from monitor.core.tables.bands import row_rule
@@ -43,6 +44,8 @@ RUNS: Mapping[str, tuple[tuple[SpanKind, int], ...]] = MappingProxyType(
 """Of each window the spans it may be made of, the newest choice first."""
 
 _WIDEST = 0.1
+_FIRST_HOURS = 48
+"""Until a first day has closed, every window is made of the hours that have: fewer than so many."""
 
 
 def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
@@ -54,20 +57,27 @@ def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
             is. Of labels, those of the first edition.
     """
     runs = [_newest(kind, count, tables) for kind, count in RUNS[window]]
-    closed = [run for run in runs if run]
+    closed = [run for run in runs if run] or [_newest(SpanKind.HOUR, _FIRST_HOURS, tables)]
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
         if (rows[0] >= wanted).all() and (_width(run, tables)[wanted] <= _WIDEST).all():
             return run
-    return closed[-1] if closed else ()
+    return closed[-1]
 
 
 def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
-    """The newest run of spans of a kind; empty if one of them is not there."""
+    """The newest run of spans of a kind, shorter where counting began within it.
+
+    Empty if one of them is missing.
+    """
     spans = [span for span in tables if span.kind is kind]
-    run = max(spans).before(count) if spans else ()
-    return run if all(span in tables for span in run) else ()
+    if not spans:
+        return ()
+    first = min(spans)
+    run = tuple(span for span in max(spans).before(count) if span >= first)
+    is_whole = len(run) == count or not any(span.end <= run[0].start for span in tables)
+    return run if is_whole and all(span in tables for span in run) else ()
 
 
 def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:

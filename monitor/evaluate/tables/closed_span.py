@@ -61,7 +61,7 @@ class ClosedSpan:
 
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
         settings, parts = self.settings, self.settings.reviewed
-        decisions, requested, ready, not_ready, _ = self.rows[:, :, parts]
+        decisions, _, ready, not_ready, _ = self.rows[:, :, parts]
         routes = tuple(int(settings.parts[place].route) for place in parts)
-        labels = LabelCounts(decisions, ready, not_ready, requested, routes)
+        labels = LabelCounts(decisions, ready, not_ready, routes)
         return label_tables(settings.frame(self.span, labels=True), labels, past, settings.k, first)

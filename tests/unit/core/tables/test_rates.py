@@ -165,11 +165,22 @@ def test_wide_sums_give_way_to_one_table() -> None:
 
 
 def test_a_window_with_a_hole_is_no_window() -> None:
-    days = dict.fromkeys(DAYS.before(7)[1:], sized(900))
+    days = dict.fromkeys((*DAYS.before(7)[:3], *DAYS.before(7)[4:]), sized(900))
     assert chosen_spans("7d", days) == ()
     assert chosen_spans("7d", {}) == ()
     weeks = dict.fromkeys(WEEKS.before(4), sized(9000))
     assert chosen_spans("28d", days | weeks) == WEEKS.before(4)
+
+
+def test_a_young_store_has_shorter_windows() -> None:
+    days = DAYS.before(3)
+    hours = Span.of(DAYS.end - 1, SpanKind.HOUR).before(5)
+    assert chosen_spans("7d", dict.fromkeys((*days, *hours), sized(900))) == days
+    assert chosen_spans("28d", dict.fromkeys(hours, sized(900))) == hours
+    assert chosen_spans("24h", dict.fromkeys(hours, sized(900))) == hours
+    weeks = dict.fromkeys(WEEKS.before(4), sized(9000))
+    later = dict.fromkeys(Span.of(WEEKS.end, SpanKind.DAY).before(3), sized(900))
+    assert chosen_spans("28d", later | weeks) == WEEKS.before(4)
 
 
 def test_rates_do_not_choose_the_window() -> None:

@@ -1,0 +1,259 @@
+"""Rates of one group-by, computed from published calendar tables and from nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.contract import Metric
+from monitor.core.counts.cells import Int64s, Route
+from monitor.core.counts.completeness import SHOWN_MATURE
+from monitor.core.intervals import Z95, Floats
+from monitor.core.rates.effective import Evidence
+from monitor.core.rates.estimates import RateColumns
+from monitor.core.tables.bands import Bands, Detail
+from monitor.core.tables.completeness import Completeness, completeness
+from monitor.core.tables.counted import Counted
+from monitor.core.tables.layout import Row
+from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
+from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.settings import Part
+from monitor.core.tables.spans import Span, SpanKind
+from monitor.core.tables.windows import chosen_spans
+
+Bools = npt.NDArray[np.bool_]
+
+_LABELS_OF: Mapping[Metric, tuple[Measure, ...]] = {
+    Metric.SELECTION: (),
+    Metric.BLOCKED: (),
+    Metric.TPR: (Measure.READY,),
+    Metric.FPR: (Measure.NOT_READY,),
+    Metric.READY: (Measure.READY, Measure.NOT_READY),
+    Metric.PRECISION: (Measure.READY, Measure.NOT_READY),
+}
+"""The label tables that must show their counts for a rate to be shown."""
+
+
+@dataclass
+class UseCaseTables:
+    """The published tables of one use case: one edition of each measure and span.
+
+    Attributes:
+        parts: the newest columns; a part that an older table does not have is 0 in it.
+        tables: by measure and span; their layouts may differ.
+    """
+
+    parts: tuple[Part, ...] = ()
+    tables: dict[Measure, dict[Span, Table]] = field(default_factory=dict)
+    _bands: dict[tuple[Measure, tuple[Row, ...]], dict[Span, Bands]] = field(default_factory=dict)
+
+    def use_parts(self, parts: tuple[Part, ...]) -> None:
+        """Let all tables be read in these columns."""
+        if parts != self.parts:
+            self.parts = parts
+            self._bands.clear()
+
+    def add(self, tables: Iterable[Table]) -> None:
+        """Take up tables that were published; a later edition takes the place of an earlier one."""
+        for table in tables:
+            self.tables.setdefault(table.measure, {})[table.span] = table
+            for (measure, _), bands in self._bands.items():
+                if measure is table.measure:
+                    bands.pop(table.span, None)
+
+    def forget(self, before: Mapping[SpanKind, int]) -> None:
+        """Drop the tables of spans that ended before an instant, by their kind."""
+        for tables in self.tables.values():
+            for span in [span for span in tables if span.end < before[span.kind]]:
+                del tables[span]
+        for bands in self._bands.values():
+            for span in [span for span in bands if span.end < before[span.kind]]:
+                del bands[span]
+
+    def bands(self, measure: Measure, rows: tuple[Row, ...]) -> Mapping[Span, Bands]:
+        """Bands of some rows in every span, in the columns of :meth:`parts_of` the measure.
+
+        A row that a table does not have is hidden.
+        """
+        tables = self.tables.get(measure, {})
+        bands = self._bands.setdefault((measure, rows), {})
+        names = [part.name for part in self.parts_of(measure)]
+        for span in tables.keys() - bands.keys():
+            bands[span] = _aligned(tables[span], rows, names)
+        return bands
+
+    def slices(self, attributes: Sequence[str]) -> tuple[str, ...]:
+        """Texts of the slices of a group-by that the newest table of decisions lists, sorted."""
+        tables = self.tables.get(Measure.DECISIONS, {})
+        if not tables:
+            return ()
+        newest = tables[max(tables, key=lambda span: (span.end, -span.kind))]
+        return newest.layout.slices_of(tuple(sorted(attributes)))
+
+    def parts_of(self, measure: Measure) -> tuple[Part, ...]:
+        """The columns of a measure: labels have those that labels are requested for."""
+        if measure is Measure.DECISIONS:
+            return self.parts
+        return tuple(part for part in self.parts if part.audit_rate is not None)
+
+
+def _aligned(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
+    places = table.layout.places_of(rows)
+    column_of = {name: 1 + place for place, name in enumerate(table.frame.parts)}
+    columns = np.array([0, *(column_of.get(name, -1) for name in names)], np.int64)
+    there = (places >= 0)[:, None] & (columns >= 0)[None, :]
+    detail = np.where(places >= 0, table.bands.detail[places], Detail.HIDDEN).astype(np.int8)
+    cells = np.ix_(places, columns)
+    return Bands(
+        np.where(there, table.bands.low[cells], 0),
+        np.where(there, table.bands.high[cells], 0),
+        detail,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRates:
+    """Rates of the rows of one group-by.
+
+    Attributes:
+        tables: published ones of the use case.
+        rows: of the group-by; those that are compared with them come last.
+    """
+
+    tables: UseCaseTables
+    rows: tuple[Row, ...]
+
+    def _bands(self, measure: Measure) -> Mapping[Span, Bands]:
+        return self.tables.bands(measure, self.rows)
+
+    def beside(self, rows: Sequence[Row]) -> GroupRates:
+        """Rates of rows that lie beside these in the same tables, such as their score bands."""
+        return GroupRates(self.tables, tuple(rows))
+
+    def has(self, span: Span, metric: Metric) -> bool:
+        """Return True where all tables that a rate needs of a span are published."""
+        measures = (Measure.DECISIONS, *_LABELS_OF[metric])
+        return all(span in self._bands(measure) for measure in measures)
+
+    def has_any(self, spans: Sequence[Span]) -> bool:
+        """Return True where some row is in the tables of some span."""
+        tables = self.tables.tables.get(Measure.DECISIONS, {})
+        return any((tables[span].layout.places_of(self.rows) >= 0).any() for span in spans)
+
+    def spans(self, window: str, metric: Metric) -> tuple[Span, ...]:
+        """The spans that a window of a metric is made of, oldest first; empty before any closed.
+
+        Labelled rates need the decisions of the same spans, so spans without them do not count.
+        """
+        decisions = self._bands(Measure.DECISIONS)
+        labels = [self._bands(measure) for measure in _LABELS_OF[metric]]
+        common = set(decisions).intersection(*labels)
+        if not labels:
+            return chosen_spans(window, decisions)
+        return chosen_spans(window, {span: _both([t[span] for t in labels]) for span in common})
+
+    def rate(self, spans: Sequence[Span], metric: Metric, z: float = Z95) -> ShownRate:
+        """The rate of every row over some spans together.
+
+        Args:
+            spans: at least one; each has closed.
+            metric: which rate.
+            z: normal quantile of its bounds.
+        """
+        decisions = self._counted(Measure.DECISIONS, spans)
+        if not metric.labelled:
+            route = Route.AUTO_SERVE if metric is Metric.SELECTION else Route.BLOCKED_BY_EVIDENCE
+            hits = np.array([part.route is route for part in self.tables.parts], bool)
+            return selection_rate(decisions, hits, z)
+        return labelled_rate(self.labelled_counts(spans), metric, z)
+
+    def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:
+        """What labelled rates over some spans rest on."""
+        reviewed = [part.audit_rate is not None for part in self.tables.parts]
+        decisions = self._counted(Measure.DECISIONS, spans)
+        served = [part.route is Route.AUTO_SERVE for part in self.tables.parts_of(Measure.READY)]
+        return LabelledCounts(
+            Counted(
+                decisions.low[reviewed],
+                decisions.high[reviewed],
+                decisions.variance[reviewed],
+                decisions.shown,
+            ),
+            self._counted(Measure.READY, spans),
+            self._counted(Measure.NOT_READY, spans),
+            np.array(served, bool),
+        )
+
+    def completeness(self, spans: Sequence[Span]) -> Completeness:
+        """The share of the labels asked for that each row has, over some spans."""
+        parts = self.tables.parts_of(Measure.READY)
+        rates = np.array([part.audit_rate for part in parts], np.float64)
+        return completeness(self.labelled_counts(spans), rates, float(SHOWN_MATURE))
+
+    def _counted(self, measure: Measure, spans: Sequence[Span]) -> Counted:
+        bands = self._bands(measure)
+        return Counted.total([Counted.of(bands[span]) for span in spans])
+
+
+def _both(bands: Sequence[Bands]) -> Bands:
+    """Bands of two label tables together: a row shows what both show."""
+    return Bands(
+        np.sum([table.low for table in bands], axis=0),
+        np.sum([table.high for table in bands], axis=0),
+        np.min([table.detail for table in bands], axis=0),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRates:
+    """One metric of some slices and of what each is compared with, shapes (slices,).
+
+    Attributes:
+        metric: which rate.
+        slices: their rates.
+        references: those of what each is compared with.
+    """
+
+    metric: Metric
+    slices: ShownRate
+    references: ShownRate
+
+    def columns(self) -> tuple[RateColumns, RateColumns]:
+        """Both sides with their bounds; NaN where a rate is not shown."""
+        slices, references = (
+            RateColumns(
+                self.metric,
+                rate.value,
+                rate.lower,
+                rate.upper,
+                rate.support,
+                *(np.zeros(len(rate.value), np.int64) for _ in range(3)),
+            )
+            for rate in (self.slices, self.references)
+        )
+        return slices, references
+
+    def support(self) -> tuple[Floats, Floats]:
+        """Support of both sides at the rate that they have together; see ``support_together``."""
+        sides = [rate.evidence for rate in (self.slices, self.references)]
+        hits = [np.nan_to_num(evidence.value) * evidence.support for evidence in sides]
+        trials = sides[0].support + sides[1].support
+        together = np.divide(hits[0] + hits[1], trials, out=np.zeros_like(trials), where=trials > 0)
+        own, reference = (evidence.support_at(together) for evidence in sides)
+        return own, reference
+
+
+def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:
+    """The rates of some rows, in the order given."""
+    evidence = Evidence(*(column[..., places] for column in rate.evidence))
+    return ShownRate(
+        rate.value[places],
+        rate.lower[places],
+        rate.upper[places],
+        rate.support[places],
+        rate.shown[places],
+        evidence,
+    )
