@@ -339,6 +339,7 @@ NOT_FILLED = {
     *("resumption", "exclusion", "meta", "unit_share", "waiting_label", "held_back"),
     *("crossing", "incident", "incident_crossing", "incident_stream", "incident_act"),
     *("weekly_release", "release_signature", "bias_score"),
+    *("calendar_layout", "calendar_table", "calendar_labels"),
 }
 """Tables that this run need not use; the others must have rows, or their silence says nothing."""
 

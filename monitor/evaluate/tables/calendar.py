@@ -33,7 +33,7 @@ from monitor.store.evaluator.calendar_tables import (
     read_made,
     read_tables,
 )
-from monitor.store.evaluator.span_sums import first_instant, span_sums
+from monitor.store.evaluator.span_sums import first_day, span_sums
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 
@@ -59,11 +59,10 @@ def progress_of(
         horizon: how long a label is waited for.
         aggregates: how long counts of days are kept.
     """
+    first = store.read(first_day)
     kept = {Grain.HOUR: horizon + HOURS_KEPT_AFTER_HORIZON, Grain.DAY: aggregates}
-    first = {grain: store.read(first_instant, grain) for grain in kept}
-    starts = {grain: start for grain, start in first.items() if start is not None}
     kept_from = {grain: watermark - period for grain, period in kept.items()}
-    return Progress(watermark, labels_to, horizon, starts, kept_from) if starts else None
+    return None if first is None else Progress(watermark, labels_to, horizon, first, kept_from)
 
 
 def sums_of(store: EvaluatorStore) -> Sums:

@@ -22,14 +22,14 @@ class Progress:
         watermark: decisions are complete to it.
         labels_to: frontier up to which label tables are made.
         horizon: how long a label is waited for.
-        first: start of the oldest pane of hours, and of UTC days.
+        first: start of the oldest UTC day with counts: nothing was counted before.
         kept_from: since when panes of hours, and of UTC days, are kept completely.
     """
 
     watermark: int
     labels_to: int
     horizon: int
-    first: Mapping[Grain, int]
+    first: int
     kept_from: Mapping[Grain, int]
 
     def until(self, stage: Stage) -> int:
@@ -42,11 +42,7 @@ class Progress:
         """Return True while everything that was counted in a span is kept."""
         in_days = span.kind is not SpanKind.HOUR and span.start % DAY == 0
         kept_from = self.kept_from[Grain.DAY if in_days else Grain.HOUR]
-        return max(span.start, self.first[_grain_of(span.kind)]) >= kept_from
-
-
-def _grain_of(kind: SpanKind) -> Grain:
-    return Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
+        return max(span.start, self.first) >= kept_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,7 @@ def _of_stage(
         newest = Span.of(before.newest, kind, eras.at(before.newest).offset)
         return eras.spans(kind, eras.after(newest).start, until)
     if stage is Stage.DECISIONS:
-        grain = _grain_of(kind)
-        return eras.spans(kind, max(progress.first[grain], progress.kept_from[grain]), until)
+        grain = Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
+        return eras.spans(kind, max(progress.first, progress.kept_from[grain]), until)
     earlier = made.get((Stage.DECISIONS if stage is Stage.FIRST else Stage.FIRST, kind))
     return iter(()) if earlier is None else eras.spans(kind, earlier.oldest, until)

@@ -48,11 +48,11 @@ def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
             yield grain, pane_of(start, grain), pane_of(end, grain)
 
 
-def first_instant(connection: sa.Connection, grain: Grain) -> int | None:
-    """Start of the oldest pane of a grain that is kept; None before any."""
+def first_day(connection: sa.Connection) -> int | None:
+    """Start of the oldest UTC day with counts; None before any."""
     query = bulk.parsed("SELECT MIN(pane) FROM counts WHERE grain = :grain")
-    pane: int | None = connection.execute(query, {"grain": int(grain)}).scalar()
-    return None if pane is None else pane_start(pane, grain)
+    day: int | None = connection.execute(query, {"grain": int(Grain.DAY)}).scalar()
+    return None if day is None else pane_start(day, Grain.DAY)
 
 
 def _sums(connection: sa.Connection, grain: Grain, first: int, end: int) -> Counts:

@@ -24,7 +24,7 @@ def progress(watermark: int, *, lag: int = DAY, first: int = ANCHOR) -> Progress
         watermark=watermark,
         labels_to=watermark - lag,
         horizon=HORIZON,
-        first={Grain.HOUR: first, Grain.DAY: first // DAY * DAY},
+        first=first,
         kept_from={
             Grain.HOUR: watermark - HORIZON - 8 * DAY,
             Grain.DAY: watermark - 395 * DAY,
@@ -98,6 +98,15 @@ def test_what_is_not_kept_completely_is_passed_over() -> None:
     }
 
 
+def test_hours_that_were_never_counted_in_full_get_no_tables_after_an_outage() -> None:
+    """Forty days without an evaluator: whatever was too old when it came back is not counted."""
+    made = {(Stage.DECISIONS, SpanKind.HOUR): Made(ANCHOR, ANCHOR + DAY)}
+    mark = ANCHOR + 40 * DAY
+    turns = due(progress(mark), made, ALWAYS)
+    hours = [s.start for stage, s in turns if s.kind is SpanKind.HOUR and stage is Stage.DECISIONS]
+    assert min(hours) == mark - HORIZON - 8 * DAY
+
+
 def test_days_of_another_zone_need_hours() -> None:
     eras = Eras([Era(-(1 << 62), replace(SETTINGS, offset=2))])
     mark = ANCHOR + 8 * WEEK
@@ -107,7 +116,7 @@ def test_days_of_another_zone_need_hours() -> None:
 
 
 def test_the_span_that_holds_the_first_counts_is_due() -> None:
-    first = ANCHOR + 30 * HOUR
+    first = ANCHOR + DAY
     turns = due(progress(ANCHOR + WEEK, first=first), {}, ALWAYS)
     starts = {kind: min(s.start for _, s in turns if s.kind is kind) for kind in list(SpanKind)[:3]}
     assert starts == {SpanKind.HOUR: first, SpanKind.DAY: ANCHOR + DAY, SpanKind.WEEK: ANCHOR}
