@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ def asked(counts: Counts, share: float, hour: int) -> Counts:
     return Counts(counts.keys, values)
 
 
+@cache
 def play(
     share: float, since: int, days: int, reference: str = "complement", *, sampled: bool = True
 ) -> GroupTests:
