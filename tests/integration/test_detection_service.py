@@ -124,7 +124,9 @@ def test_a_process_that_ends_leaves_what_waits_to_the_next(
         assert one.detection() == alone
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "written", [pytest.param(False, marks=pytest.mark.full), True], ids=["before", "after"]
+)
 def test_a_commit_that_fails_moves_no_detector_twice(
     written: bool,
     tmp_path: Path,

@@ -193,6 +193,11 @@ CALENDARS = {
         for season in (AUTUMN, SPRING)
     },
 }
+FAST = {*WORLDS, "first weekend, office", "Thursday to Sunday off", "spring, nightly"} | {
+    "September, zone not declared, nightly",
+    "February, zone not declared, office",
+}
+"""Worlds of every change; combinations of them are left to the full suite."""
 
 
 @dataclass
@@ -229,7 +234,11 @@ def silences(slots: Sequence[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "world", [*WORLDS.values(), *CALENDARS.values()], ids=[*WORLDS, *CALENDARS]
+    "world",
+    [
+        pytest.param(world, marks=() if name in FAST else pytest.mark.full, id=name)
+        for name, world in {**WORLDS, **CALENDARS}.items()
+    ],
 )
 def test_a_router_that_is_well_never_pages(world: World) -> None:
     watched = Watched(world.arrivals(), Unseen(world.declared))
@@ -238,7 +247,13 @@ def test_a_router_that_is_well_never_pages(world: World) -> None:
     assert [one.text for one in said if one is not None and one.pages] == []
 
 
-@pytest.mark.parametrize("world", DECLARED.values(), ids=DECLARED)
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(world, marks=pytest.mark.full if name == "nights declared" else (), id=name)
+        for name, world in DECLARED.items()
+    ],
+)
 def test_nor_does_one_with_declared_quiet_times_at_any_time_of_its_rest(world: World) -> None:
     watched = Watched(world.arrivals(), world.unseen())
     rests = [

@@ -151,6 +151,7 @@ def test_stopped_after_any_cohort_it_continues_as_if_it_had_not() -> None:
     assert found > 10
 
 
+@pytest.mark.full
 def test_the_state_of_a_stream_is_small_after_a_million_labels() -> None:
     advisory = Advisory()
     rng = np.random.default_rng(1)

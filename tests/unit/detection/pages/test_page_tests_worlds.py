@@ -224,6 +224,7 @@ def test_the_oracle_is_as_fast_as_its_simulation(
     assert best.median < limit(kl, 1e5)
 
 
+@pytest.mark.full
 def test_the_oracle_keeps_its_mean_time_to_a_false_alarm() -> None:
     before, after, wanted = 0.8, 0.6, 1_000.0
     threshold = oracle(before, after, wanted).threshold

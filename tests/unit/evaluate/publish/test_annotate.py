@@ -146,6 +146,7 @@ def test_a_cause_planted_in_one_attribute_is_named_there_alone(cause: Stage) -> 
     assert beside[Stage.NONE] >= 36
 
 
+@pytest.mark.full
 def test_slices_of_another_mix_and_the_same_router_have_no_stage() -> None:
     """At most one in twenty: chat comes from the north, and has fewer ready requests."""
     quiet = replace(USUAL, ready=0.45)
