@@ -211,7 +211,9 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left(
     assert_nothing_is_left(demo, folder)
 
 
-@pytest.mark.parametrize("seen", ["the signals", "the folder", "the broker"])
+@pytest.mark.parametrize(
+    "seen", [pytest.param("the signals", marks=pytest.mark.full), "the folder", "the broker"]
+)
 def test_a_signal_while_it_starts_leaves_nothing(start: Any, folder: Path, seen: str) -> None:
     demo = start()
     process = psutil.Process(demo.process.pid)

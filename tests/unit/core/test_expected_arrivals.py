@@ -320,7 +320,17 @@ def stopped(arrivals: dict[int, int], start: datetime, end: datetime) -> dict[in
     return {slot: n for slot, n in arrivals.items() if not slot_of(start) <= slot < slot_of(end)}
 
 
-@pytest.mark.parametrize("outage", OUTAGES, ids=lambda one: f"{one.name}, {one.start:%a %H:%M}")
+@pytest.mark.parametrize(
+    "outage",
+    [
+        pytest.param(
+            outage,
+            id=f"{outage.name}, {outage.start:%a %H:%M}",
+            marks=pytest.mark.full if outage in (OUTAGES[9], OUTAGES[12]) else (),
+        )
+        for outage in OUTAGES
+    ],
+)
 def test_an_outage_is_told_in_time_and_as_long_as_it_lasts(outage: Outage) -> None:
     world, end = WORLDS[outage.name], outage.start + timedelta(weeks=3)
     arrivals = stopped(world.arrivals(), outage.start, end)

@@ -334,6 +334,7 @@ def _naive_harm(window: list[SliceCohort], row: int, metric: Metric) -> Fraction
     return Fraction(review if metric is Metric.TPR else auto, auto + review)
 
 
+@pytest.mark.full
 def test_windows_agree_with_counting_label_by_label() -> None:
     watches = (*gaps(Metric.TPR, Metric.FPR), *LEVELS)
     world = small(days=20, hourly=np.full(3, 5.0), audits=Audits.of(3), watches=watches)
