@@ -25,6 +25,7 @@ import pytest
 import sqlalchemy as sa
 from brokers import Broker, TansuBroker
 from certificates import make_certificates
+from emptied import LentDatabase
 from example_counts import examples
 from kafka_broker import LASTING, KafkaBroker, kafka_libraries, missing_tools
 from migrated import bring_to_head
@@ -255,19 +256,37 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database of each kind: what runs on one must run on the other."""
-    if request.param == "sqlite":
+def database_kind(request: pytest.FixtureRequest) -> str:
+    """Each kind of database: what runs on one must run on the other."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def url(database_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind."""
+    if database_kind == "sqlite":
         return f"sqlite:///{tmp_path}/store.db"
     server: str = request.getfixturevalue("postgres_url")
     return server
 
 
+@pytest.fixture(scope="session")
+def lent_database(postgres: PostgresServer) -> LentDatabase:
+    """The PostgreSQL database that one test after the other gets."""
+    return LentDatabase(postgres)
+
+
 @pytest.fixture
-def engine(url: str) -> Iterator[sa.Engine]:
-    """The same with all tables."""
-    bring_to_head(url)
-    engine = database.create_engine(url)
+def engine(database_kind: str, request: pytest.FixtureRequest) -> Iterator[sa.Engine]:
+    """A database of each kind with all tables; it is that of ``url`` in a test that asks for it."""
+    if database_kind == "sqlite" or "url" in request.fixturenames:
+        address: str = request.getfixturevalue("url")
+        bring_to_head(address)
+        engine = database.create_engine(address)
+    else:
+        lent: LentDatabase = request.getfixturevalue("lent_database")
+        engine = lent.lend()
     yield engine
     engine.dispose()
 

@@ -159,7 +159,7 @@ def test_two_who_declare_at_once_both_get_an_id(engine: sa.Engine) -> None:
     }
 
 
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # SQLite's readers never wait
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)  # SQLite never waits
 def test_who_evaluates_is_not_held_up(engine: sa.Engine) -> None:
     with db.writing(engine) as connection:
         connection.execute(sa.text("LOCK TABLE exclusion IN SHARE ROW EXCLUSIVE MODE"))

@@ -126,7 +126,8 @@ class RdkafkaWorld(KafkaWorld):
 
 
 LIBRDKAFKA = pytest.param("librdkafka", marks=pytest.mark.broker)
-KINDS = ("memory", "file", "gzip", "kafka", LIBRDKAFKA, "tansu")
+TANSU = pytest.param("tansu", marks=pytest.mark.full)
+KINDS = ("memory", "file", "gzip", "kafka", LIBRDKAFKA, TANSU)
 with_groups = pytest.mark.parametrize("world", ["memory", "kafka", LIBRDKAFKA], indirect=True)
 """Tansu takes half a session timeout for every step of a rebalance."""
 

@@ -834,7 +834,7 @@ def test_five_minute_panes_of_open_blocks_are_kept(engine: sa.Engine) -> None:
     assert left == [pane_of(at, Grain.MINUTES5) for at in (opened - HOUR, opened, now)]
 
 
-@pytest.mark.parametrize("url", ["postgresql"], indirect=True)  # SQLite has no second writer
+@pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)  # SQLite: one writer
 def test_a_label_is_forgotten_only_after_no_flush_can_have_found_its_decision(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
     monkeypatch: pytest.MonkeyPatch,

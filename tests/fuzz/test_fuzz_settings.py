@@ -9,8 +9,9 @@ from fuzzing import PROPERTIES
 from monitor.settings import Url
 
 
-def test_spoiled_settings() -> None:
-    PROPERTIES["settings"].hammer()
+@pytest.mark.parametrize("times", [0.33, pytest.param(1.0, marks=pytest.mark.full)])
+def test_spoiled_settings(times: float) -> None:
+    PROPERTIES["settings"].hammer(times)
 
 
 def test_the_unspoiled_file_loads() -> None:

@@ -252,6 +252,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_each_record_ends_in_its_named_place(
     record: Bad, tmp_path: Path, log: pytest.LogCaptureFixture
@@ -327,7 +328,7 @@ def assert_nothing_kept(folder: Path, log: pytest.LogCaptureFixture) -> None:
         assert word not in log.text
 
 
-def test_all_at_once_and_from_any_offset(tmp_path: Path) -> None:
+def test_all_at_once_and_from_any_offset(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
     """One batch with everything in it gives the same dead letters as one record a time."""
     with Pipeline(tmp_path, max_records=7) as pipeline:
         first = json.dumps(good("first")).encode()
@@ -341,6 +342,7 @@ def test_all_at_once_and_from_any_offset(tmp_path: Path) -> None:
         ]
         assert dead_letters(pipeline.engine) == expected
         pipeline.check_conservation()
+    assert_nothing_kept(tmp_path, log)
 
 
 LABEL = lesson.label("before", NOW, True)

@@ -413,6 +413,7 @@ def shown(pipeline: Pipeline) -> Snapshot:
 ALL = {"1h", "24h", "7d", "28d"}
 
 
+@pytest.mark.full
 def test_windows_that_lost_decisions_say_so_until_they_have_moved_on(pipeline: Pipeline) -> None:
     consume(pipeline, moments(-DAY, -HOUR, 0 * HOUR))
     assert lost_windows(pipeline) == set()

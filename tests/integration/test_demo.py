@@ -189,7 +189,14 @@ def _assert_everything_is_accounted_for(found: dict[str, Any]) -> None:
     assert consumed["unmatched"] == consumed["waiting"] == consumed["thinned"] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        pytest.param(signal.SIGTERM, marks=pytest.mark.full),
+        pytest.param(signal.SIGHUP, marks=pytest.mark.full),
+    ],
+)
 def test_a_signal_ends_it_at_once_and_nothing_is_left(
     start: Any, folder: Path, number: int
 ) -> None:
@@ -204,7 +211,9 @@ def test_a_signal_ends_it_at_once_and_nothing_is_left(
     assert_nothing_is_left(demo, folder)
 
 
-@pytest.mark.parametrize("seen", ["the signals", "the folder", "the broker"])
+@pytest.mark.parametrize(
+    "seen", [pytest.param("the signals", marks=pytest.mark.full), "the folder", "the broker"]
+)
 def test_a_signal_while_it_starts_leaves_nothing(start: Any, folder: Path, seen: str) -> None:
     demo = start()
     process = psutil.Process(demo.process.pid)
@@ -219,7 +228,10 @@ def test_a_signal_while_it_starts_leaves_nothing(start: Any, folder: Path, seen:
     assert_nothing_is_left(demo, folder)
 
 
-@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGINT, signal.SIGINT]])
+@pytest.mark.parametrize(
+    "signals",
+    [pytest.param([signal.SIGINT], marks=pytest.mark.full), [signal.SIGINT, signal.SIGINT]],
+)
 def test_an_evaluation_that_does_not_end_keeps_nothing(
     start: Any, folder: Path, signals: list[int]
 ) -> None:

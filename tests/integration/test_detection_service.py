@@ -89,7 +89,7 @@ def test_the_breach_is_found_in_the_slice_and_metric_that_have_it(tmp_path: Path
     assert consumed == [(hour, "consumed") for hour in range(first, END // HOUR)]
 
 
-@pytest.mark.parametrize("pace", [HOUR, 30 * HOUR])
+@pytest.mark.parametrize("pace", [pytest.param(HOUR, marks=pytest.mark.full), 30 * HOUR])
 def test_how_often_it_is_looked_at_changes_nothing(
     pace: int, tmp_path: Path, alone: dict[str, list[tuple[object, ...]]]
 ) -> None:
@@ -99,7 +99,7 @@ def test_how_often_it_is_looked_at_changes_nothing(
         assert one.detection() == alone
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.full), 1])
 def test_restarts_are_seen_in_nothing(
     seed: int, tmp_path: Path, alone: dict[str, list[tuple[object, ...]]]
 ) -> None:
@@ -124,7 +124,9 @@ def test_a_process_that_ends_leaves_what_waits_to_the_next(
         assert one.detection() == alone
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    "written", [pytest.param(False, marks=pytest.mark.full), True], ids=["before", "after"]
+)
 def test_a_commit_that_fails_moves_no_detector_twice(
     written: bool,
     tmp_path: Path,

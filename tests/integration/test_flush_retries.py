@@ -151,6 +151,9 @@ def seconds_until_stuck(site: Site) -> float:
     return site.pipeline.clock.seconds - failed
 
 
+FAILS = pytest.mark.parametrize("fails", [pytest.param("before", marks=pytest.mark.full), "after"])
+
+
 def test_pauses_grow_to_half_a_minute_and_begin_anew() -> None:
     retry = Retry()
     assert not retry.waits
@@ -246,7 +249,7 @@ def test_the_answer_is_lost_and_then_the_store_is_away(site: Site) -> None:
     site.is_exact()
 
 
-@pytest.mark.parametrize("fails", ["before", "after"])
+@FAILS
 def test_whoever_dies_while_it_waits_has_stored_nothing_by_halves(site: Site, fails: str) -> None:
     site.store.fails = fails
     site.send(60)
@@ -256,7 +259,7 @@ def test_whoever_dies_while_it_waits_has_stored_nothing_by_halves(site: Site, fa
     site.is_exact()
 
 
-@pytest.mark.parametrize("fails", ["before", "after"])
+@FAILS
 def test_shards_that_wait_go_to_another_worker(site: Site, fails: str) -> None:
     site.store.fails = fails
     site.send(60)
@@ -274,7 +277,7 @@ def test_shards_that_wait_go_to_another_worker(site: Site, fails: str) -> None:
     site.is_exact()
 
 
-@pytest.mark.parametrize("fails", ["before", "after"])
+@FAILS
 def test_one_of_the_shards_goes_to_another_worker(site: Site, fails: str) -> None:
     site.store.fails = fails
     site.send(60)

@@ -207,6 +207,7 @@ def test_a_topic_that_is_deleted_costs_a_writer_neither_its_other_topic_nor_a_pr
     assert sum(apache.end_offsets(topics.labels).values()) == 1
 
 
+@pytest.mark.full
 def test_a_topic_that_is_deleted_costs_a_producer_neither_its_decisions_nor_a_processor(
     apache: KafkaBroker, topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:

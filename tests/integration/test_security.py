@@ -40,6 +40,9 @@ BUSY = 3
 """So many times as long a machine may take that runs other tests besides."""
 ONCE = pytest.mark.parametrize("site", CLIENTS[:1], indirect=True)
 """A refusal at the start is found before any client exists: not every step needs both."""
+ONCE_FAST = pytest.mark.parametrize(
+    "site", [CLIENTS[0], pytest.param(CLIENTS[1], marks=pytest.mark.full)], indirect=True
+)
 PASSWORD = "correct-horse-battery"
 SECURITY = "SLICEWATCH__STREAM__SECURITY__"
 
@@ -191,6 +194,7 @@ def refused(site: Site, **security: str | None) -> str:
     return line
 
 
+@ONCE_FAST
 def test_a_wrong_password_is_said(site: Site) -> None:
     line = refused(site, password="wrong-horse-battery")
     assert f"refuses the login of user {site.name} by SCRAM-SHA-256" in line

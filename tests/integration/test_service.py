@@ -43,6 +43,7 @@ def test_what_ages_by_the_wall_clock_goes_before_any_event_time_is_known(tmp_pat
     service.stop()
 
 
+@pytest.mark.full
 def test_a_stop_signal_ends_a_service_whose_evaluation_waits(
     postgres_url: str, tmp_path: Path
 ) -> None:

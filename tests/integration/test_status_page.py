@@ -156,21 +156,22 @@ def tab_to(shown: Page, text: str, name: str = "") -> None:
     raise AssertionError(f"not reached by keyboard: {text or name}")
 
 
+@pytest.mark.parametrize("screen", ["phone", pytest.param("desktop", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", ["overview", "slice", "incident", "incidents"])
 def test_axe_finds_nothing_on_any_screen_and_nothing_is_cut(
-    demo: str, chromium: Browser, tmp_path: Path, name: str
+    demo: str, chromium: Browser, tmp_path: Path, name: str, screen: str
 ) -> None:
     folder = Path(PICTURES) if PICTURES else tmp_path
     path = addresses(demo)[name]
-    for screen, width in WIDTHS.items():
-        for dark in (False, True):
-            with page(chromium, width=width, dark=dark, script=True) as shown:
-                shown.goto(demo + path)
-                assert violations(shown) == []
-                wide = "document.documentElement.scrollWidth"
-                assert shown.evaluate(wide) <= width
-                kind = f"{name}-{screen}{'-dark' if dark else ''}"
-                assert len(picture(shown, folder / f"{kind}.png")) > 10_000
+    width = WIDTHS[screen]
+    for dark in (False, True):
+        with page(chromium, width=width, dark=dark, script=True) as shown:
+            shown.goto(demo + path)
+            assert violations(shown) == []
+            wide = "document.documentElement.scrollWidth"
+            assert shown.evaluate(wide) <= width
+            kind = f"{name}-{screen}{'-dark' if dark else ''}"
+            assert len(picture(shown, folder / f"{kind}.png")) > 10_000
 
 
 def test_five_questions_are_answered_within_two_clicks(demo: str, chromium: Browser) -> None:

@@ -36,7 +36,7 @@ def environment(kafka: Broker, topic_name: str, tmp_path: Path) -> dict[str, str
     }
 
 
-@pytest.fixture(params=["kafka-python", "librdkafka"])
+@pytest.fixture(params=["kafka-python", pytest.param("librdkafka", marks=pytest.mark.full)])
 def service(
     request: pytest.FixtureRequest, environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Running]:

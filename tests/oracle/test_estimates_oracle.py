@@ -334,9 +334,10 @@ def random_table(rng: np.random.Generator) -> Table:
     return table
 
 
-def test_brute_force() -> None:
+@pytest.mark.parametrize("number", [300, pytest.param(1_500, marks=pytest.mark.full)])
+def test_brute_force(number: int) -> None:
     rng = np.random.default_rng(2016)
-    tables = {f"{i:04}": random_table(rng) for i in range(1_500)}
+    tables = {f"{i:04}": random_table(rng) for i in range(number)}
     counts = slice_counts(
         {
             name: {

@@ -69,7 +69,7 @@ def test_with_complete_labels_edges_are_exact_and_bands_hold_what_is_between(
     assert between > exact
 
 
-@pytest.mark.parametrize("present", [PRESENT, None])
+@pytest.mark.parametrize("present", [pytest.param(PRESENT, marks=pytest.mark.full), None])
 def test_under_sampled_labels_the_truth_lies_between_the_bounds(
     people: pd.DataFrame, present: float | None
 ) -> None:

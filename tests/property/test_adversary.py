@@ -126,6 +126,7 @@ def test_precision_tells_nothing_that_the_other_rates_do_not(labelled: Labelled)
         pytest.param((19, 12, 35, 20), 0, (19, 30), (19, 19), id="all four cells are k"),
     ],
 )
+@pytest.mark.full
 def test_a_precision_rounded_from_its_own_counts_gives_cells_away(
     labelled: Labelled,
     table: tuple[int, ...],

@@ -23,7 +23,7 @@ from typing import Any
 import counting_oracle as oracle
 import pytest
 import sqlalchemy as sa
-from example_counts import examples
+from example_counts import FEWEST, examples
 from histories import START, Histories, doubled, shuffled, text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -64,9 +64,9 @@ SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.integers(0, 40)
 
 
-def trying(number: int) -> settings:
+def trying(number: int, fewest: int = FEWEST) -> settings:
     return settings(
-        max_examples=examples(number),
+        max_examples=examples(number, fewest),
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
@@ -380,7 +380,7 @@ def _assert_partition(counts: Counts, index: CellIndex) -> None:
         assert (rolled.values + rolled.complements.values == rolled.total.values).all()
 
 
-@trying(5)
+@trying(5, fewest=2)
 @given(SEEDS, st.integers(5, 60))
 def test_a_restarted_evaluator_publishes_the_same_bytes(seed: int, size: int) -> None:
     """After every cycle a fresh evaluator over a copy of the store says exactly the same."""

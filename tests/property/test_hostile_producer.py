@@ -350,7 +350,7 @@ FUZZED = {
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@pytest.mark.parametrize("clock", ["live", "history"])
+@pytest.mark.parametrize("clock", [pytest.param("live", marks=pytest.mark.full), "history"])
 @trying(4)
 @given(SEEDS, FUZZED[DECISIONS])
 def test_decisions_of_one_partition_harm_no_other(
@@ -359,7 +359,7 @@ def test_decisions_of_one_partition_harm_no_other(
     check(story(seed, clock, DECISIONS, fuzzed))
 
 
-@pytest.mark.parametrize("clock", ["live", "history"])
+@pytest.mark.parametrize("clock", ["live", pytest.param("history", marks=pytest.mark.full)])
 @trying(4)
 @given(SEEDS, FUZZED[LABELS])
 def test_labels_of_one_partition_harm_no_other(

@@ -91,6 +91,7 @@ def told(size: int, more: int) -> bool:
     return first != second and second != reported([*known, otherwise(last)])
 
 
+@pytest.mark.full
 def test_two_reports_that_are_a_pair_apart_tell_its_label_now_and_then() -> None:
     """So reports of a growing set are for the same readers as the set: the page says so."""
     sizes = range(60, 89)

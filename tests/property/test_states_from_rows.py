@@ -96,6 +96,13 @@ SELECTION = replace(EASY, min_selection_ratio=Fraction("0.80"))
 BOTH = replace(SELECTION, max_selection_gap=Fraction("0.10"))
 """Ratio alone, and beside a gap: a row has one verdict on both."""
 PRECISION = replace(EASY, max_precision_gap=Fraction("0.10"))
+GUARDS = pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="guarded"),
+        pytest.param({"k": 1, "synthetic": True}, id="exact", marks=pytest.mark.full),
+    ],
+)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +110,7 @@ PRECISION = replace(EASY, max_precision_gap=Fraction("0.10"))
     [ALL_LIMITS, EASY, SELECTION, BOTH, PRECISION],
     ids=["minimum", "easy", "ratio", "gap and ratio", "precision"],
 )
-@pytest.mark.parametrize("settings", [{}, {"k": 1, "synthetic": True}], ids=["guarded", "exact"])
+@GUARDS
 def test_every_state_and_verdict_follows_from_its_row(
     limits: Limits, settings: dict[str, Any]
 ) -> None:
@@ -118,7 +125,7 @@ def test_every_state_and_verdict_follows_from_its_row(
     assert decided <= seen.keys(), "a world in which nothing is decided shows nothing"
 
 
-@pytest.mark.parametrize("settings", [{}, {"k": 1, "synthetic": True}], ids=["guarded", "exact"])
+@GUARDS
 def test_limits_of_group_bys_and_slices_take_the_place_of_the_contracts(
     settings: dict[str, Any],
 ) -> None:

@@ -46,7 +46,13 @@ def test_worlds_that_were_built_against_the_guard(name: str) -> None:
     assert least(CASES[name], most=16) >= LEAST
 
 
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.full if name in ("quiet hours", "days") else ())
+        for name in RANDOM
+    ],
+)
 def test_random_worlds(name: str) -> None:
     assert least(random_world(name, 1, RANDOM[name]), most=10) >= LEAST_AT_RANDOM
 

@@ -376,7 +376,9 @@ def test_an_evaluator_restarted_without_a_watermark_says_the_same() -> None:
             assert _story(path, restarts) == never, restarts
 
 
-@pytest.mark.parametrize("batch", [1, 2, 3])
+@pytest.mark.parametrize(
+    "batch", [pytest.param(1, marks=pytest.mark.full), 2, pytest.param(3, marks=pytest.mark.full)]
+)
 def test_a_catch_up_that_ends_on_a_full_batch_renders_anew(
     monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:

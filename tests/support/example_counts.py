@@ -9,6 +9,6 @@ SHARE = float(os.environ.get("SLICEWATCH_EXAMPLES", "1"))
 FEWEST = 3
 
 
-def examples(number: int) -> int:
-    """Return the number of examples to try of ``number``, at least three."""
-    return max(round(number * SHARE), min(number, FEWEST))
+def examples(number: int, fewest: int = FEWEST) -> int:
+    """Return the number of examples to try of ``number``, at least ``fewest``."""
+    return max(round(number * SHARE), min(number, fewest))

@@ -36,9 +36,12 @@ def binary(*names: str) -> str:
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     """A tool's answer; it is not checked."""
+    # promtool spends a third of its time on garbage collection unless it may use more memory.
+    environment = os.environ | {"GOGC": "400"}
     return subprocess.run(
-        [binary(command[0]), *command[1:]], capture_output=True, text=True, check=False
-    )
+        [binary(command[0]), *command[1:]],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
 
 
 def eventually(look: Callable[[], bool], what: str) -> None:

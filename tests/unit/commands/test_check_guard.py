@@ -69,6 +69,6 @@ def test_where_nothing_is_hidden_nothing_is_said() -> None:
 
 
 def test_check_prints_it_before_anything_runs(path: Path) -> None:
-    result = CliRunner().invoke(command, ["--settings", str(path), "--daily", "30"])
+    result = CliRunner().invoke(command, ["--settings", str(path), "--daily", "50000"])
     assert result.exit_code == 0
-    assert "channel+language: 11 labels of auto_serve of a slice take" in result.output
+    assert "channel+language: labelled rates are published once each slice has 11" in result.output

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from migrated import bring_to_head
 
 from monitor.cli import cli
 from monitor.errors import SlicewatchError
-from monitor.store import database
 
 SETTINGS = Path(__file__).parents[3] / "deploy" / "examples" / "ten_pairs.toml"
 RESUME = ("db", "resume-from", "{topic}", "0", "1", "--reason", "{reason}", "--clock", "{clock}")
@@ -42,12 +42,11 @@ FREE = [
 ALL = pytest.mark.parametrize(("command", "field", "option"), FREE)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    file = tmp_path / "store.db"
-    engine = database.create_engine(f"sqlite:///{file}")
-    database.migrate(engine)
-    engine.dispose()
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one version, which no refused command changes."""
+    file = tmp_path_factory.mktemp("store") / "store.db"
+    bring_to_head(f"sqlite:///{file}")
     with sqlite3.connect(file) as connection:
         connection.execute("INSERT INTO version (id, text) VALUES (1, 'v')")
     connection.close()

@@ -24,6 +24,7 @@ def test_three_standard_errors_hold(distinct: int) -> None:
     assert estimate == pytest.approx(distinct, rel=3 * STANDARD_ERROR, abs=0.5)
 
 
+@pytest.mark.full
 def test_no_bias_over_many_keys() -> None:
     """The mean of 100 sketches lies within three standard errors of such a mean."""
     for distinct in (50, 3_000, 8_000):

@@ -83,7 +83,7 @@ def spread(size: int) -> npt.NDArray[np.int64]:
     return SPREAD.integers(ends.min, ends.max, size, np.int64, endpoint=True)
 
 
-@pytest.mark.parametrize("hours", [1, 24])
+@pytest.mark.parametrize("hours", [1, pytest.param(24, marks=pytest.mark.full)])
 def test_a_key_takes_ten_bytes(hours: int) -> None:
     """In the steady state, over two windows: of those that are still remembered."""
     filter_, batch = DuplicateFilter(hours * HOUR), 5_000

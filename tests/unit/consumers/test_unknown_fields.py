@@ -210,7 +210,7 @@ def test_rejected_where_that_is_asked_for() -> None:
 def test_endless_attribute_names_cost_little() -> None:
     coder = Coder(CodingHistory.always(CODING), 64)
     reader = DecisionCodec(coder, CODING)
-    for number in range(2_000):
+    for number in range(2 * unknown_fields.MAX_NAMES):
         read(reader, decision(attributes={"channel": "chat", f"made_{number}": 1}))
     assert len(coder._dropped) <= unknown_fields.MAX_NAMES + 1
 

@@ -193,6 +193,11 @@ CALENDARS = {
         for season in (AUTUMN, SPRING)
     },
 }
+FAST = {*WORLDS, "first weekend, office", "Thursday to Sunday off", "spring, nightly"} | {
+    "September, zone not declared, nightly",
+    "February, zone not declared, office",
+}
+"""Worlds of every change; combinations of them are left to the full suite."""
 
 
 @dataclass
@@ -229,7 +234,11 @@ def silences(slots: Sequence[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "world", [*WORLDS.values(), *CALENDARS.values()], ids=[*WORLDS, *CALENDARS]
+    "world",
+    [
+        pytest.param(world, marks=() if name in FAST else pytest.mark.full, id=name)
+        for name, world in {**WORLDS, **CALENDARS}.items()
+    ],
 )
 def test_a_router_that_is_well_never_pages(world: World) -> None:
     watched = Watched(world.arrivals(), Unseen(world.declared))
@@ -238,7 +247,13 @@ def test_a_router_that_is_well_never_pages(world: World) -> None:
     assert [one.text for one in said if one is not None and one.pages] == []
 
 
-@pytest.mark.parametrize("world", DECLARED.values(), ids=DECLARED)
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(world, marks=pytest.mark.full if name == "nights declared" else (), id=name)
+        for name, world in DECLARED.items()
+    ],
+)
 def test_nor_does_one_with_declared_quiet_times_at_any_time_of_its_rest(world: World) -> None:
     watched = Watched(world.arrivals(), world.unseen())
     rests = [
@@ -305,7 +320,17 @@ def stopped(arrivals: dict[int, int], start: datetime, end: datetime) -> dict[in
     return {slot: n for slot, n in arrivals.items() if not slot_of(start) <= slot < slot_of(end)}
 
 
-@pytest.mark.parametrize("outage", OUTAGES, ids=lambda one: f"{one.name}, {one.start:%a %H:%M}")
+@pytest.mark.parametrize(
+    "outage",
+    [
+        pytest.param(
+            outage,
+            id=f"{outage.name}, {outage.start:%a %H:%M}",
+            marks=pytest.mark.full if outage in (OUTAGES[9], OUTAGES[12]) else (),
+        )
+        for outage in OUTAGES
+    ],
+)
 def test_an_outage_is_told_in_time_and_as_long_as_it_lasts(outage: Outage) -> None:
     world, end = WORLDS[outage.name], outage.start + timedelta(weeks=3)
     arrivals = stopped(world.arrivals(), outage.start, end)

@@ -239,15 +239,18 @@ def test_only_admitted_readers_see_reports(engine: sa.Engine) -> None:
             assert site.get(path, Authorization="Bearer 0123456789abcdef")[0] == 200, path
 
 
-def test_axe_finds_nothing_and_nothing_is_cut(engine: sa.Engine, site: ServedSite) -> None:
+@pytest.mark.parametrize("screen", ["phone", pytest.param("desktop", marks=pytest.mark.full)])
+def test_axe_finds_nothing_and_nothing_is_cut(
+    engine: sa.Engine, site: ServedSite, screen: str
+) -> None:
+    width = WIDTHS[screen]
     with browser() as chromium:
         for stored in (False, True):
             if stored:
                 store_all(engine, revision(1, full("channel=chat"), hidden("channel=email")))
             for path in PAGE_SIZED if stored else PAGE_SIZED[:1]:
-                for width in WIDTHS.values():
-                    with page(chromium, width=width, dark=stored, script=True) as shown:
-                        shown.goto(site.base + path)
-                        assert violations(shown) == [], path
-                        wide = "document.documentElement.scrollWidth"
-                        assert shown.evaluate(wide) <= width, path
+                with page(chromium, width=width, dark=stored, script=True) as shown:
+                    shown.goto(site.base + path)
+                    assert violations(shown) == [], path
+                    wide = "document.documentElement.scrollWidth"
+                    assert shown.evaluate(wide) <= width, path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -44,6 +45,12 @@ def said_by(settings: Settings) -> dict[str, dict[str, str]]:
     return {rule["alert"]: rule["annotations"] for rule in rules if "alert" in rule}
 
 
+@cache
+def said_with(grafana: str) -> dict[str, dict[str, str]]:
+    """Return the annotations by alert name, with Grafana at this URL; rendered once."""
+    return said_by(Settings(links=Links(grafana=grafana)))
+
+
 @named
 def test_the_panel_shows_what_the_alert_asks(alert: Alert) -> None:
     """A metric of its expression, at least one."""
@@ -61,7 +68,7 @@ def test_the_panel_shows_what_the_alert_asks(alert: Alert) -> None:
 @named
 def test_the_panel_leads_to_the_runbook(alert: Alert) -> None:
     links = {link["title"]: link["url"] for link in panel_of(alert)["links"]}
-    assert links[f"Runbook: {alert.name}"] == said_by(Settings())[alert.name]["runbook_url"]
+    assert links[f"Runbook: {alert.name}"] == said_with("")[alert.name]["runbook_url"]
 
 
 def test_panels_lead_to_no_other_runbook() -> None:
@@ -115,7 +122,7 @@ def test_without_a_grafana_nothing_changes() -> None:
 
 @named
 def test_with_one_every_alert_leads_to_its_panel(alert: Alert) -> None:
-    url = said_by(Settings(links=Links(grafana=f"{GRAFANA}/")))[alert.name]["dashboard_url"]
+    url = said_with(f"{GRAFANA}/")[alert.name]["dashboard_url"]
     address, _, query = re.sub(r"\{\{.*?\}\}", "", url).partition("?")
     place = PLACES[alert.panel]
     assert address == f"{GRAFANA}/d/{place.dashboard.uid}/{place.dashboard.uid}"
@@ -127,7 +134,7 @@ def test_with_one_every_alert_leads_to_its_panel(alert: Alert) -> None:
 
 
 def test_an_incident_leads_to_its_slice() -> None:
-    said = said_by(Settings(links=Links(grafana=GRAFANA)))
+    said = said_with(GRAFANA)
     for name in ("SlicewatchTprBreach", "SlicewatchGapTicket", "SlicewatchEvidenceLost"):
         chosen = set(re.findall(r"&var-(\w+)=", said[name]["dashboard_url"]))
         assert chosen == {"job", "contract", "window", "group_by", "slice", "metric"}

@@ -554,10 +554,11 @@ def test_what_a_group_by_said_already_is_not_written_again(shown: Snapshot) -> N
     assert gzip.decompress(gzipped(again, b"")) == again.plain
 
 
-def test_the_budget_drops_whole_tiers_and_never_states(shown: Snapshot) -> None:
+@pytest.mark.parametrize("step", [pytest.param(3, marks=pytest.mark.full), 37])
+def test_the_budget_drops_whole_tiers_and_never_states(shown: Snapshot, step: int) -> None:
     full = samples(Renderer(10_000).render(shown))
     tiers = {family.name: family.tier for family in PAGE}
-    for budget in range(0, len(full) + 1, 3):
+    for budget in range(0, len(full) + 1, step):
         page = Renderer(budget).render(shown)
         kept = samples(page)
         assert page.dropped_series == len(full) - len(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,12 @@ ADDRESSED = {
 
 
 def files(**env: str) -> dict[str, str]:
-    return rendered(api.load(REFERENCE, WITH_KEY | env))
+    return _files(frozenset(env.items()))
+
+
+@cache
+def _files(env: frozenset[tuple[str, str]]) -> dict[str, str]:
+    return rendered(api.load(REFERENCE, WITH_KEY | dict(env)))
 
 
 def configuration(**env: str) -> dict[str, Any]:

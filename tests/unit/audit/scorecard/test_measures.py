@@ -246,6 +246,7 @@ def test_what_cannot_be_associated(records: list[Vector], why: str) -> None:
         association(records)
 
 
+@pytest.mark.full
 def test_intervals_hold_at_their_level() -> None:
     """95 % of 400 intervals hold the true difference, but for 4 standard errors."""
     random_ = np.random.default_rng(7)

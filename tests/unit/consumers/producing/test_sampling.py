@@ -33,6 +33,7 @@ def test_of_a_million_decisions_as_many_are_audited_as_the_rate_says(
     assert binomtest(int((places < rate).sum()), MILLION, rate).pvalue > CHANCE
 
 
+@pytest.mark.full
 def test_the_places_are_uniform_and_independent_of_order_and_of_the_service_s_own_hash(
     places: np.ndarray[tuple[int], np.dtype[np.float64]],
 ) -> None:

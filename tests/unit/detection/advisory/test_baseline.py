@@ -93,6 +93,7 @@ def binomials(outcomes: Floats, n: Sequence[int], rates: Floats) -> Floats:
     return np.asarray(np.prod(chances, axis=1))
 
 
+@pytest.mark.full
 def test_at_the_bound_itself_crossings_keep_to_their_budget() -> None:
     """The worst null: every rate sits on its bound. One crossing in 90 days at most."""
     slices, days = 300, 60

@@ -105,6 +105,7 @@ def week(
     return total
 
 
+@pytest.mark.full
 def test_equal_delays_are_told_apart_in_one_percent_of_weeks() -> None:
     """Although routes and hours are mixed differently, and their delays differ by days."""
     tally = week(np.random.default_rng(5), 3, 2000, review_share=(0.2, 0.9))

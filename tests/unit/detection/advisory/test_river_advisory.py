@@ -136,6 +136,7 @@ def test_detections_are_counted_with_the_event_time_of_their_cohort() -> None:
     assert len(advisory.tallies) == len({d for d, _ in log})
 
 
+@pytest.mark.full
 def test_stopped_after_any_cohort_it_continues_as_if_it_had_not() -> None:
     steady, stopped = Advisory(), Advisory()
     found = 0
@@ -151,6 +152,7 @@ def test_stopped_after_any_cohort_it_continues_as_if_it_had_not() -> None:
     assert found > 10
 
 
+@pytest.mark.full
 def test_the_state_of_a_stream_is_small_after_a_million_labels() -> None:
     advisory = Advisory()
     rng = np.random.default_rng(1)

@@ -137,7 +137,14 @@ def test_a_second_fault_is_another_one() -> None:
     assert world.watch.lasting(7 * DAY)[MISSING].since < 6 * DAY
 
 
-@pytest.mark.parametrize("stop", [3 * DAY + 5, 6 * DAY, 8 * DAY + 1])
+@pytest.mark.parametrize(
+    "stop",
+    [
+        3 * DAY + 5,
+        pytest.param(6 * DAY, marks=pytest.mark.full),
+        pytest.param(8 * DAY + 1, marks=pytest.mark.full),
+    ],
+)
 def test_a_restart_is_seen_in_nothing(stop: int) -> None:
     whole, stopped = World(answered={5: 0.0, 8: 1.0}), World(answered={5: 0.0, 8: 1.0})
     for hour in range(10 * DAY):

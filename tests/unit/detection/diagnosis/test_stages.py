@@ -149,7 +149,14 @@ def test_a_planted_cause_of_a_tpr_gap_is_named(stage: Stage) -> None:
     assert found[stage] >= 95
 
 
-@pytest.mark.parametrize("world", [USUAL, replace(USUAL, ready=0.5), CAUSES[Stage.EVIDENCE]])
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(USUAL, marks=pytest.mark.full),
+        replace(USUAL, ready=0.5),
+        pytest.param(CAUSES[Stage.EVIDENCE], marks=pytest.mark.full),
+    ],
+)
 def test_other_requests_and_the_gate_make_no_tpr_gap(world: World) -> None:
     """With fewer ready requests the selection differs by the scores, and the TPR does not."""
     rng = np.random.default_rng(1)
@@ -222,6 +229,7 @@ def test_parts_of_decisions_without_a_score_by_hand() -> None:
     assert found.stage is Stage.UNKNOWN
 
 
+@pytest.mark.full
 def test_the_errors_are_those_of_chance() -> None:
     """Simulated under equal worlds; labels of 10 % of what is served."""
     rng = np.random.default_rng(3)

@@ -222,7 +222,9 @@ def test_levels_reach_far_enough() -> None:
     assert level(LAST) > 0.98
 
 
-@pytest.mark.parametrize("excess", range(5))
+@pytest.mark.parametrize(
+    "excess", [0, *(pytest.param(excess, marks=pytest.mark.full) for excess in range(1, 5))]
+)
 def test_precision_is_bet_on_with_the_best_stakes(excess: int) -> None:
     """Against the best stakes on served decisions, found by search over all levels."""
     gap = 0.1 + EXCESSES[excess]

@@ -49,6 +49,7 @@ def test_of_one_arm_it_is_what_the_limit_of_levels_is(audit: float) -> None:
     assert found == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.full
 def test_fewer_labels_and_smaller_gaps_take_longer() -> None:
     days = [gap_limit_days(arm(BEST, p), arm(WIDE, p), 0.10, 1e4) for p in (1.0, 0.2, 0.05)]
     assert days == sorted(days)

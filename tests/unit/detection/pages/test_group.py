@@ -262,8 +262,15 @@ def test_thinning_does_not_look_at_the_audit_rates_of_its_own_hour() -> None:
     assert seen(3, 3) > 0
 
 
-@pytest.mark.parametrize("labelled_all", [False, True])
-@pytest.mark.parametrize("reference", ["complement", "a=w"])
+@pytest.mark.parametrize(
+    ("reference", "labelled_all"),
+    [
+        ("complement", True),
+        ("a=w", False),
+        pytest.param("complement", False, marks=pytest.mark.full),
+        pytest.param("a=w", True, marks=pytest.mark.full),
+    ],
+)
 def test_a_slice_with_limits_of_its_own_is_tested_as_if_all_had_them(
     reference: str, labelled_all: bool
 ) -> None:
@@ -348,7 +355,7 @@ def test_plans_made_ahead_are_those_that_the_day_would_make(
     assert ahead.parts() == plain.parts()
 
 
-@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.full), 1, 3])
 def test_plans_that_are_not_ready_when_the_day_begins_are_made_then(steps: int) -> None:
     plain, ahead = start(), start()
     for fleet in (plain, ahead):

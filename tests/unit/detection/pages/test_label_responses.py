@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,6 +60,7 @@ def asked(counts: Counts, share: float, hour: int) -> Counts:
     return Counts(counts.keys, values)
 
 
+@cache
 def play(
     share: float, since: int, days: int, reference: str = "complement", *, sampled: bool = True
 ) -> GroupTests:
@@ -128,6 +130,7 @@ def test_labels_of_which_a_tenth_is_missing_are_not_compared_by_themselves(name:
     assert found.sum(axis=1) == pytest.approx(days / 2), "half of the alternatives"
 
 
+@pytest.mark.full
 def test_labels_that_are_missing_are_no_evidence() -> None:
     """They used to look like replies that were not served: 8 false pages in 45 days."""
     lost, whole = (play(share, since=3, days=30) for share in (0.0, 1.0))

@@ -224,6 +224,7 @@ def test_the_oracle_is_as_fast_as_its_simulation(
     assert best.median < limit(kl, 1e5)
 
 
+@pytest.mark.full
 def test_the_oracle_keeps_its_mean_time_to_a_false_alarm() -> None:
     before, after, wanted = 0.8, 0.6, 1_000.0
     threshold = oracle(before, after, wanted).threshold
@@ -333,6 +334,7 @@ def _naive_harm(window: list[SliceCohort], row: int, metric: Metric) -> Fraction
     return Fraction(review if metric is Metric.TPR else auto, auto + review)
 
 
+@pytest.mark.full
 def test_windows_agree_with_counting_label_by_label() -> None:
     watches = (*gaps(Metric.TPR, Metric.FPR), *LEVELS)
     world = small(days=20, hourly=np.full(3, 5.0), audits=Audits.of(3), watches=watches)

@@ -201,7 +201,7 @@ def test_labels_that_never_came_do_not_end_it() -> None:
             assert not resolved(gap_of(metric, direction), counts, CODING, LIMITS, K)
 
 
-@pytest.mark.parametrize("audit", [0, 1])
+@pytest.mark.parametrize("audit", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_a_standing_gap_is_hardly_ever_ended(audit: int) -> None:
     """Gap .15, limit .10: 100 + 100 ready labels a day, looked at after each of seven days.
 

@@ -180,6 +180,7 @@ def test_before_a_full_day_a_group_by_has_no_map_and_no_block() -> None:
 
 
 @pytest.mark.parametrize(("late", "reads"), [(0, 1), (24, 2)], ids=["at once", "labels later"])
+@pytest.mark.full
 def test_maps_are_made_of_the_last_weeks_alone(late: int, reads: int) -> None:
     """What is older is not even read for them; they are made first, then come all blocks."""
     release, panes = new(), steady(32 * 24)

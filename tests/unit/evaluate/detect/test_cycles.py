@@ -127,7 +127,7 @@ def test_an_end_is_looked_for_once_a_day_in_the_days_before(
     assert all(end - first == RESOLVE_SPAN // HOUR for first, end in one.asked)
 
 
-@pytest.mark.parametrize("pace", [5, 31])
+@pytest.mark.parametrize("pace", [pytest.param(5, marks=pytest.mark.full), 31])
 def test_pace_and_restarts_change_neither_states_nor_days_of_looking(
     pace: int, lived: tuple[Kept, list[DetectionChange]]
 ) -> None:

@@ -122,7 +122,15 @@ def drawn(
     return [cell for atom in ATOMS for cell in routers(atom).cells(rng, atom, size(atom))]
 
 
-@pytest.mark.parametrize("cause", list(CAUSES))
+def causes(fast: Stage) -> pytest.MarkDecorator:
+    """Parametrize by all causes; all but ``fast`` are left to the full suite."""
+    marked = [
+        pytest.param(cause, marks=() if cause is fast else pytest.mark.full) for cause in CAUSES
+    ]
+    return pytest.mark.parametrize("cause", marked)
+
+
+@causes(fast=Stage.SCORE)
 def test_a_cause_planted_in_one_slice_is_named(cause: Stage) -> None:
     found: dict[Metric, Tally[Stage]] = {SELECTION: Tally(), TPR: Tally()}
     for seed in range(100):
@@ -135,7 +143,7 @@ def test_a_cause_planted_in_one_slice_is_named(cause: Stage) -> None:
     assert found[TPR][Stage.NONE if cause is Stage.EVIDENCE else cause] >= 95
 
 
-@pytest.mark.parametrize("cause", list(CAUSES))
+@causes(fast=Stage.EVIDENCE)
 def test_a_cause_planted_in_one_attribute_is_named_there_alone(cause: Stage) -> None:
     found, beside = Tally[Stage](), Tally[Stage]()
     for seed in range(40):
@@ -146,6 +154,7 @@ def test_a_cause_planted_in_one_attribute_is_named_there_alone(cause: Stage) -> 
     assert beside[Stage.NONE] >= 36
 
 
+@pytest.mark.full
 def test_slices_of_another_mix_and_the_same_router_have_no_stage() -> None:
     """At most one in twenty: chat comes from the north, and has fewer ready requests."""
     quiet = replace(USUAL, ready=0.45)
