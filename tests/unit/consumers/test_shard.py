@@ -75,6 +75,7 @@ def test_totals_close_over_gaps_duplicates_and_bad_events() -> None:
     assert one.next_offset - 10 == totals.messages + totals.gaps
     assert one.dirty
     assert not one.caught_up
+    assert one.buffered == 3
     flush = one.flush()
     assert (flush.expected_offset, flush.next_offset) == (10, 18)
     assert [(x.offset, x.reason) for x in flush.dead_letters] == [(13, "malformed_json")]
