@@ -34,7 +34,7 @@ RESULTS = ROOT / "build/mutants.jsonl"
 NUMBER = 200
 HEAVY = ("numpy", "scipy.stats", "pandas", "sqlalchemy.dialects.sqlite", "statsmodels.api",
          "river.drift", "kafka", "prometheus_client", "starlette.applications")  # fmt: skip
-SUITES = {"fast": ("not full", "0.33"), "full": ("full or hypothesis", "1")}
+SUITES = {"fast": ("not full", "0.33"), "full": ("full or hypothesis", "1"), "all": ("", "0.33")}
 """The tests and the share of examples of each suite; see Makefile."""
 ONLY_FULL = ("mark.full", "@given", "postgresql")
 """A test file without any of these words has nothing to add in the full suite."""
@@ -46,6 +46,15 @@ BATCHES = (10.0, 30.0, 60.0, 120.0)
 
 class FirstFailure:
     """Notes the first test that fails; failing examples are neither kept nor made smaller."""
+
+    def __init__(self, tests: list[str]) -> None:
+        self._places = {test: place for place, test in enumerate(tests)}
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
+        """The nearest file first again, after conftest.py has put the longest one first."""
+        yield
+        items.sort(key=lambda item: self._places.get(item.nodeid.partition("::")[0], 0))
 
     def pytest_sessionstart(self) -> None:
         phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
@@ -98,7 +107,7 @@ def _pytest(tests: list[str], suite: str) -> int:
     options = ["-x", "-q", "-m", marks, f"--timeout={TEST_SECONDS}", "-p", "no:cacheprovider"]
     # The heavy libraries are imported before pytest could rewrite their asserts.
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    return int(pytest.main([*options, *tests], plugins=[FirstFailure()]))
+    return int(pytest.main([*options, *tests], plugins=[FirstFailure(tests)]))
 
 
 def batches(tests: list[str], nearest: Nearest, budget: float) -> Iterator[list[str]]:
@@ -138,7 +147,9 @@ def attack(mutant: Mutant, edit: Edit, nearest: Nearest, options: argparse.Names
     path.write_bytes(edit.apply(original))
     os.utime(path, (0, int(begun)))  # Python compiles a file anew by its time and size alone
     try:
-        result = judge(mutant, nearest, [*SUITES][: 1 if options.fast else 2], options.budget)
+        result = judge(
+            mutant, nearest, ["fast"] if options.fast else ["fast", "full"], options.budget
+        )
     finally:
         path.write_bytes(original)
         os.utime(path, (times.st_atime, times.st_mtime))
@@ -148,11 +159,18 @@ def attack(mutant: Mutant, edit: Edit, nearest: Nearest, options: argparse.Names
     return f"{result['outcome']}, {result['seconds']} s: {result.get('by', mutant.after)}"
 
 
-def outcomes() -> dict[str, str]:
-    """Return the last outcome of each mutant that was tried."""
+def results() -> dict[str, dict[str, str]]:
+    """Return the last result of each mutant that was tried."""
     lines = map(json.loads, RESULTS.read_text().splitlines()) if RESULTS.exists() else ()
     names = ("file", "function", "before", "after")
-    return {"\n".join(line[name] for name in names): line["outcome"] for line in lines}
+    return {"\n".join(line[name] for name in names): line for line in lines}
+
+
+def check(tests: set[str]) -> None:
+    """Name each of the tests that fails without a mutant, too: it noticed nothing."""
+    while tests and (wrong := killer(sorted(tests), "all", 3600)):
+        say(f"fails without a mutant, too: {wrong}")
+        tests -= {wrong} if wrong in tests else tests
 
 
 def prepare() -> None:
@@ -192,9 +210,9 @@ def main() -> None:
     edits = {mutant.key: (mutant, edit) for mutant, edit in all_mutants().items()}
     listed = renew(options.seed, [mutant for mutant, _ in edits.values()])
     prepare()
-    nearest, done = Nearest(COPY), outcomes()
+    nearest, done = Nearest(COPY), results()
     for number, mutant in enumerate(listed, start=1):
-        outcome = done.get(mutant.key, "")
+        outcome = done.get(mutant.key, {}).get("outcome", "")
         if not mutant.equivalent and (not outcome or (options.again and "survived" in outcome)):
             line = attack(mutant, edits[mutant.key][1], nearest, options)
             say(f"{number}/{len(listed)} {mutant.file} {mutant.function} {line}")
@@ -202,13 +220,16 @@ def main() -> None:
 
 
 def summary(listed: list[Mutant]) -> None:
-    """Name the survivors, and say how many mutants had each outcome."""
-    counts, done = Counter[str](), outcomes()
+    """Name the survivors and wrong killers, and say how many mutants had each outcome."""
+    counts, done, killers = Counter[str](), results(), set()
     for mutant in listed:
-        outcome = "equivalent" if mutant.equivalent else done.get(mutant.key, "not tried")
+        result = done.get(mutant.key, {"outcome": "not tried"})
+        outcome = "equivalent" if mutant.equivalent else result["outcome"]
         counts[outcome] += 1
+        killers |= {result["by"]} if "::" in result.get("by", "") else set()
         if "survived" in outcome:
             say(f"{outcome}: {mutant.file} {mutant.function}", mutant.before, mutant.after)
+    check(killers)
     say(", ".join(f"{count} {outcome}" for outcome, count in counts.items()))
 
 
