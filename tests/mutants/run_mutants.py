@@ -96,6 +96,7 @@ def killer(tests: list[str], suite: str, limit: float) -> str | None:
 def _pytest(tests: list[str], suite: str) -> int:
     """Run tests in the copy, in a forked process, and return pytest's exit code."""
     marks, examples = SUITES[suite]
+    os.setsid()  # tests send signals to their process group
     os.chdir(COPY)
     os.environ |= {"SLICEWATCH_EXAMPLES": examples, "PYTHONPATH": str(COPY)}
     sys.path[:] = [str(COPY), *(path for path in sys.path if not path.startswith(f"{ROOT}/tests"))]

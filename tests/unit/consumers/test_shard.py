@@ -321,6 +321,8 @@ def test_neither_dead_letters_nor_files_are_arrivals() -> None:
 
 def test_a_message_of_too_many_events_is_refused_whatever_comes_with_it() -> None:
     few, most = state(), MAX_EVENTS_PER_MESSAGE
-    few.add(records([event("a"), b"[" + b",".join([event("b")] * (most + 1)) + b"]"], [10, 11]), NOW)
+    few.add(
+        records([event("a"), b"[" + b",".join([event("b")] * (most + 1)) + b"]"], [10, 11]), NOW
+    )
     assert few.tallies.counted == 1
     assert few.tallies.dead_letters == {"too_many_events": 1}
