@@ -23,7 +23,7 @@ CUBES ?=
 RULE ?=
 ARGS ?=
 
-.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary adversary-tables bench bench-check bench-detection bench-incidents bench-labels clean
+.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary adversary-tables mutants bench bench-check bench-detection bench-incidents bench-labels clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ adversary: $(VENV)/.installed-test  ## attack the published numbers as an outsid
 
 adversary-tables: $(VENV)/.installed-test  ## attack published tables by integer programs and climbs [SEED=n ARGS="--worlds 50"]
 	@cd tests/support && exec $(abspath $(BIN))/python -m adversary.table_campaign $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+mutants: $(VENV)/.installed-test  ## break 200 lines, one at a time, to see the tests fail (hours) [SEED=n ARGS=--fast]
+	@PYTHONPATH=tests/support/drivers nice -n 10 $(BIN)/python tests/mutants/run_mutants.py $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # Results are kept with commit and day, and the tables of the docs are rendered from them.
 bench: $(VENV)/.installed-bench  ## measure speed, as ratios within one run [FOR=run ARGS=--small]

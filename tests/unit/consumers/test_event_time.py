@@ -17,6 +17,7 @@ from consumers.event_time import (
     TOO_EARLY,
     TOO_OLD,
     WITNESSES,
+    Ahead,
     ClockPolicy,
     Reading,
     ShardClock,
@@ -283,3 +284,7 @@ def test_nothing_in_nothing_out() -> None:
     clock = ShardClock(HISTORY, T0, jumps=7)
     assert judge(clock, []) == []
     assert (clock.newest, clock.jumps) == (T0, 7)
+
+
+def test_nothing_is_ahead_before_the_first_event() -> None:
+    assert Ahead().lately(0.0) == 0

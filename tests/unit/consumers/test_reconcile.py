@@ -115,3 +115,28 @@ def test_beats_say_what_waits_and_whether_any_of_it_is_read() -> None:
     said = [call.kwargs["waiting"] for call in store.beat.call_args_list]
     assert said[1] == {ADDED: False, READ: True, PARKED: True}
     assert said[0] == {ADDED: False, READ: False, PARKED: True}
+
+
+def idle_reconciler(store: Mock, *, live: bool = False) -> Reconciler:
+    """Return a reconciler, made at time 0, of a worker without shards."""
+    clock = ClockPolicy(live=live, horizon=24 * HOUR, max_early=MINUTE)
+    codecs = Mock(clock=clock, lateness=MINUTE, coder=Mock(crowded=False))
+    own = Mock(states={}, epochs={}, parked={})
+    policy = Mock(decisions_topic="d", topics=("d", "l"))
+    return Reconciler(Mock(), store, own, codecs=codecs, policy=policy, now=0.0)
+
+
+def test_a_review_finds_the_partitions_that_nobody_reads() -> None:
+    reconciler = idle_reconciler(Mock(statuses=Mock(return_value=STATUSES)))
+    reconciler.review(10.0, wall=0)
+    assert reconciler.unread.shards == {ADDED}
+
+
+def test_a_paused_worker_looks_at_the_others_every_second_from_its_start() -> None:
+    store = Mock(statuses=Mock(return_value=[]))
+    reconciler = idle_reconciler(store, live=True)
+    looks = []
+    for now in (0.5, 1.0, 1.5, 2.0):
+        reconciler.review(now, [PARKED], wall=0)
+        looks.append(store.statuses.call_count)
+    assert looks == [0, 1, 1, 2]

@@ -15,6 +15,7 @@ from consumers.codec import DecisionCodec, LabelCodec
 from consumers.coder import Coder
 from consumers.dead_letters import IdHasher
 from consumers.event_time import ClockPolicy
+from consumers.events import MAX_EVENTS_PER_MESSAGE
 from consumers.probe_signing import Doubt, ProbePolicy
 from consumers.shard import Codecs, ShardState
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
@@ -75,6 +76,7 @@ def test_totals_close_over_gaps_duplicates_and_bad_events() -> None:
     assert one.next_offset - 10 == totals.messages + totals.gaps
     assert one.dirty
     assert not one.caught_up
+    assert one.buffered == 3
     flush = one.flush()
     assert (flush.expected_offset, flush.next_offset) == (10, 18)
     assert [(x.offset, x.reason) for x in flush.dead_letters] == [(13, "malformed_json")]
@@ -315,3 +317,12 @@ def test_neither_dead_letters_nor_files_are_arrivals() -> None:
     shared = codecs()
     history = replace(shared, clock=replace(shared.clock, live=False))
     assert arrived(state(history), [NOW], first=10) == {}
+
+
+def test_a_message_of_too_many_events_is_refused_whatever_comes_with_it() -> None:
+    few, most = state(), MAX_EVENTS_PER_MESSAGE
+    few.add(
+        records([event("a"), b"[" + b",".join([event("b")] * (most + 1)) + b"]"], [10, 11]), NOW
+    )
+    assert few.tallies.counted == 1
+    assert few.tallies.dead_letters == {"too_many_events": 1}

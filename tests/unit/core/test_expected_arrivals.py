@@ -17,7 +17,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from monitor.core.expected_arrivals import SLOT, MissingDecisions, Unseen, missing_decisions
+from monitor.core.expected_arrivals import (
+    SLOT,
+    SLOTS_DAY,
+    SLOTS_HOUR,
+    MissingDecisions,
+    Unseen,
+    missing_decisions,
+)
 from monitor.core.quiet_times import QuietTime
 from monitor.core.time import MINUTE, WEEK, to_micros
 
@@ -488,3 +495,19 @@ def test_a_decision_of_another_time_hides_no_silence(stray: datetime) -> None:
     said = missing_decisions(known, to_micros(at(0, 13)))
     assert said is not None
     assert said.pages
+
+
+def test_within_a_session_half_again_the_usual_pause_is_waited() -> None:
+    """Every day from 8 to 20 decisions come all the time, but for a pause of 100 minutes."""
+    pause, first = 20, 20_000
+    slots = [
+        SLOTS_DAY * (first + day) + slot
+        for day in range(5)
+        for slot in range(8 * SLOTS_HOUR, 20 * SLOTS_HOUR)
+        if not 0 < slot - (9 + 2 * day) * SLOTS_HOUR < pause
+    ]
+    last = SLOTS_DAY * (first + 4) + 19 * SLOTS_HOUR
+    arrivals = {slot: 1 for slot in slots if slot <= last}
+    told_after = pause + pause // 2
+    assert missing_decisions(arrivals, (last + told_after - 1) * SLOT) is None
+    assert missing_decisions(arrivals, (last + told_after) * SLOT) is not None

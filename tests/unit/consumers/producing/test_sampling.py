@@ -123,3 +123,4 @@ def test_a_rate_that_is_no_probability_is_refused_at_the_start(rate: float) -> N
 def test_a_secret_that_is_too_long_is_refused_without_being_shown() -> None:
     with pytest.raises(ValueError, match=r"^secret has 65 bytes; use at most 64$"):
         AuditSampler(0.5, secret="x" * 65)
+    assert AuditSampler(0.5, secret="x" * 64).uniform(1) != AuditSampler(0.5).uniform(1)

@@ -1,14 +1,17 @@
-"""What the rebalance listener tells the client and us."""
+"""What the rebalance listener tells the client and us, and what comes without a broker."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
+from unittest.mock import Mock, patch
 
 from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.errors import NodeNotReadyError
 
+from consumers.sources import kafka_admin, kafka_source
 from consumers.sources.base import ShardChanges
-from consumers.sources.kafka_source import RebalanceNotes
+from consumers.sources.kafka_source import KafkaSource, RebalanceNotes
 from monitor.ports import Shard
 
 
@@ -24,3 +27,13 @@ def test_a_member_that_was_lost_announces_no_shard_when_it_joins_again() -> None
     notes.on_partitions_lost([where])
     assert not assignor.metadata(["decisions"]).owned_partitions
     assert changes.drain() == ([Shard("decisions", 0)], [])
+
+
+def test_while_the_broker_is_away_nothing_comes_and_the_shards_stay() -> None:
+    client = Mock()
+    client.poll.side_effect = NodeNotReadyError("away")
+    consumer = patch.object(kafka_source, "open_consumer", Mock(return_value=client))
+    with consumer, patch.object(kafka_admin, "KafkaTopics"):
+        source = KafkaSource(Mock(), ["decisions"], "slicewatch")
+    polled = source.poll(0.0)
+    assert (polled.records, polled.assigned, polled.revoked) == ([], [], [])

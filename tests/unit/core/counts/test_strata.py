@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
 
-from monitor.core.counts.cells import Route, Stratum
+from monitor.core.counts.cells import Route, Stratum, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.strata import merge_bands, post_strata
 
@@ -99,3 +101,11 @@ def test_labels_folded_before_their_decisions_stay_consistent() -> None:
 def test_an_unknown_audit_rate_is_an_error() -> None:
     with pytest.raises(ValueError, match="audit rate"):
         post_strata(slice_counts({"a": {auto(2, len(CODING.audit_rates)): counted(7)}}), CODING)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int32])
+def test_codes_are_taken_apart_whatever_their_width(kind: type[np.signedinteger[Any]]) -> None:
+    strata = [Stratum(route, 0, 0) for route in Route if route is not Route.BLOCKED_BY_EVIDENCE]
+    codes = np.array([stratum.code for stratum in strata])
+    columns = decode_strata(codes.astype(kind))
+    assert [Route(route) for route in columns.route] == [stratum.route for stratum in strata]

@@ -179,3 +179,15 @@ def test_labels_that_one_of_two_slices_lacks_are_not_lost_with_its_mirror() -> N
     unripe = with_missing_labels(replace(made, labels_at_fault=(lacks,)))
     verdicts = [check.verdict for check in judged(unripe)]
     assert sorted(verdicts) == [Verdict.INSUFFICIENT_SUPPORT, Verdict.PASS]
+
+
+def test_of_two_coded_gaps_the_middle_of_the_bounds_says_who_is_worse_off() -> None:
+    made = table(chat=0.9, email=0.8)
+    (group,) = made.windows[0].groups
+    rows = tuple(
+        replace(row, gaps={TPR: replace(row.gaps[TPR], value=None)} if row.gaps else {})
+        for row in group.rows
+    )
+    coded = replace(made.windows[0], groups=(replace(group, rows=rows),))
+    (check,) = judged(replace(made, windows=(coded,)))
+    assert (check.name, check.verdict) == ("channel=email", Verdict.INCONCLUSIVE)

@@ -12,7 +12,7 @@ from published_lesson import T0, hidden, lesson
 from monitor.core.contract import Metric, State
 from monitor.core.privacy.periods import CELL_PERIOD, POOL_PERIOD, waited_for
 from monitor.core.publish.lines import find_place
-from monitor.core.publish.reasons import why_and_until
+from monitor.core.publish.reasons import Place, why_and_until
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -32,6 +32,7 @@ from monitor.core.publish.waiting import (
     shown_wait,
 )
 from monitor.core.publish.waiting_words import group_wait, pooled_below, slice_wait
+from monitor.core.publish.words import moment_text
 from monitor.core.time import DAY
 
 TOTAL = {Metric.TPR: ShownRate(0.8, 0.7, 0.9, 26), Metric.FPR: ShownRate(0.1, 0.0, 0.2, 26)}
@@ -193,6 +194,18 @@ def test_a_hidden_cell_says_how_long_it_takes_and_what_helps() -> None:
     assert "audit 10% or more, or pool 2 values into one" in until
     _, until = why_and_until(rare, Metric.TPR)
     assert until.endswith(pooled_below(crossed=False))
+
+
+def test_stale_data_say_when_they_ended() -> None:
+    table, _ = parts(snapshot(decided("channel=chat", 140)))
+    place = find_place(table, table.windows[0], "channel", "channel=chat")
+    assert place is not None
+    row = replace(place.row, states={Metric.SELECTION: State.STALE, Metric.TPR: State.STALE})
+    ended = Place(place.contract, place.window, replace(place.table, labelled=None), row)
+    assert ended.table.decisions is not None
+    end = moment_text(ended.table.decisions.end)
+    assert f"its data end in {end}," in why_and_until(ended, Metric.SELECTION)[0]
+    assert "its data end, which" in why_and_until(ended, Metric.TPR)[0]
 
 
 def test_the_periods_in_words_are_those_of_the_maps() -> None:

@@ -41,6 +41,12 @@ def test_exact_counts_give_the_rates_of_the_lesson() -> None:
     assert found.value[0] == pytest.approx(2 / 5)
 
 
+def test_where_labels_can_be_as_many_as_decisions_all_are_taken_as_labelled() -> None:
+    decisions, ready, not_ready = (shown(counts, k=1) for counts in ((7, 4), (5, 1), (2, 2)))
+    labelled = LabelledCounts(decisions, ready, not_ready, SERVED).all_labelled
+    assert labelled[:, 0].tolist() == [True, False]
+
+
 def test_audited_strata_are_weighed_by_their_decisions() -> None:
     """4,000 served, 200 of them audited; 80 % of the served are ready, 25 % of the reviewed."""
     found = rate((4000, 1000), (160, 250), (40, 750))
