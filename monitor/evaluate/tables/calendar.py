@@ -40,7 +40,7 @@ from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 SPANS_AT_ONCE = 48
 """Spans of one transaction at most: catching up stays bounded, and two days of hours fit in."""
 
-_BEGINNING = -(1 << 62)
+BEGINNING = -(1 << 62)
 
 Sums = Callable[[Span], Counts]
 Counted = tuple[Counts, CellIndex]
@@ -50,7 +50,7 @@ Counted = tuple[Counts, CellIndex]
 def progress_of(
     store: EvaluatorStore, watermark: int, labels_to: int, horizon: int, aggregates: int
 ) -> Progress | None:
-    """How far counting is; None before anything was counted.
+    """Return the progress of counting; None before anything was counted.
 
     Args:
         store: of the evaluator.
@@ -74,10 +74,26 @@ class Calendar:
     """The calendar of one use case; what it made must be stored before the next step."""
 
     def __init__(
-        self, store: EvaluatorStore, contract: Contract, coding: Coding, offset: int = 0
+        self,
+        store: EvaluatorStore,
+        contract: Contract,
+        coding: Coding,
+        offset: int = 0,
+        since: int = BEGINNING,
     ) -> None:
-        """Begin where the stored tables of the contract's use case end."""
+        """Begin where the stored tables of the contract's use case end.
+
+        Args:
+            store: of the evaluator.
+            contract: of the use case.
+            coding: of now.
+            offset: hours that the zone of days and weeks is ahead of UTC, all year round.
+            since: where nothing is stored yet, the first instant of the spans that get tables.
+                What was published before, in another form or under another name, must not be
+                published again.
+        """
         self._store = store
+        self._since = since
         self._use_case = contract.name
         self._wanted = TableSettings.of(contract, coding, offset)
         self._rates = coding.audit_rates
@@ -108,7 +124,7 @@ class Calendar:
 
     @property
     def _known_eras(self) -> Eras:
-        return Eras(self._eras or [Era(_BEGINNING, self._wanted)])
+        return Eras(self._eras or [Era(self._since, self._wanted)])
 
     def _begin(
         self, sums: Sums, index: CellIndex, turns: Iterable[Turn], batch: CalendarChange
@@ -121,7 +137,7 @@ class Calendar:
             self._looked.add(span)
             if parts := counter.parts_in_use(sums(span), index):
                 settings = replace(self._wanted, parts=parts_of_routes(parts))
-                self._add_era(Era(_BEGINNING, settings), batch)
+                self._add_era(Era(self._since, settings), batch)
                 return
 
     def _follow_settings(self, watermark: int, batch: CalendarChange) -> None:

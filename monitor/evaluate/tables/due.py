@@ -1,4 +1,4 @@
-"""Which spans' tables are to be made now."""
+"""Find the spans whose tables are to be made now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Turn = tuple[Stage, Span]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far counting is (event time, microseconds).
+    """Progress of counting (event time, microseconds).
 
     Attributes:
         watermark: decisions are complete to it.
@@ -56,6 +56,10 @@ class Eras:
         before = [era.settings for era in self.eras if era.starts_at <= instant]
         return before[-1] if before else self.eras[0].settings
 
+    def have_tables(self, span: Span) -> bool:
+        """Return True when tables are made of a span."""
+        return self.eras[0].starts_at <= span.start and self.at(span.start).k > 0
+
     def spans(self, kind: SpanKind, since: int, until: int) -> Iterator[Span]:
         """Successive spans of a kind that have ended, from the one that holds an instant.
 
@@ -91,7 +95,7 @@ def due(progress: Progress, made: Mapping[tuple[Stage, SpanKind], Made], eras: E
         for kind in SpanKind
         if stage is not Stage.FINAL or kind >= SpanKind.WEEK
         for span in _of_stage(stage, kind, progress, made, eras)
-        if progress.has_counts(span) and eras.at(span.start).k
+        if progress.has_counts(span) and eras.have_tables(span)
     ]
     stages = list(Stage)
     return sorted(spans, key=lambda turn: (stages.index(turn[0]), turn[1].end, turn[1].kind))

@@ -1,4 +1,4 @@
-"""From counts of cells to counts of a use case's rows and parts."""
+"""Count the rows and parts of a use case, from counts of cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ALL_BANDS = -1
 
 
 class Column(enum.IntEnum):
-    """What is counted of rows and parts: the first axis of arrays of shape (5, rows, parts)."""
+    """Counters of rows and parts: the first axis of arrays of shape (5, rows, parts)."""
 
     DECISIONS = 0
     REQUESTED = 1  # a label was requested

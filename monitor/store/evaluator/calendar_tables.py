@@ -35,7 +35,7 @@ _REPLACED = "(use_case, starts_at) DO UPDATE SET digest = excluded.digest, body 
 
 
 class Stage(enum.Enum):
-    """Which tables of a span, in the order they are made; each by one of its measures."""
+    """Kinds of tables of a span, in the order they are made; one measure stands for each."""
 
     DECISIONS = Measure.DECISIONS, Edition.FIRST
     FIRST = Measure.READY, Edition.FIRST
@@ -149,7 +149,7 @@ def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
 
 
 def read_made(connection: sa.Connection, use_case: str) -> dict[tuple[Stage, SpanKind], Made]:
-    """Which tables of a use case are stored."""
+    """Return the oldest and newest stored span of each stage and kind, for one use case."""
     table, made = calendar_table.c, {}
     ends = (sa.func.min(table.starts_at), sa.func.max(table.starts_at))
     for stage in Stage:

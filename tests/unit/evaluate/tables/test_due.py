@@ -130,6 +130,12 @@ def test_settings_that_make_no_tables_pass_spans_over() -> None:
     assert {span.kind for _, span in turns} == {SpanKind.HOUR}
 
 
+def test_spans_that_began_before_the_first_era_get_no_tables() -> None:
+    turns = due(progress(ANCHOR + 3 * DAY), {}, Eras([Era(ANCHOR + DAY + HOUR, SETTINGS)]))
+    starts = {kind: min(s.start for _, s in turns if s.kind is kind) for kind in list(SpanKind)[:2]}
+    assert starts == {SpanKind.HOUR: ANCHOR + DAY + HOUR, SpanKind.DAY: ANCHOR + 2 * DAY}
+
+
 def test_spans_do_not_overlap_where_the_zone_changes() -> None:
     change = ANCHOR + 4 * WEEK
     for offset in (-5, 2):
