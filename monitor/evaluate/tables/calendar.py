@@ -16,13 +16,13 @@ from monitor.core.contract import Contract
 from monitor.core.counts.cells import Counts, Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex
+from monitor.core.tables.closed_span import ClosedSpan
 from monitor.core.tables.reader import Table
+from monitor.core.tables.row_counts import RowCounter
 from monitor.core.tables.settings import TableSettings, parts_of_routes
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.time import Grain
-from monitor.evaluate.tables.closed_span import ClosedSpan
 from monitor.evaluate.tables.due import Eras, Progress, Turn, due
-from monitor.evaluate.tables.row_counts import RowCounter
 from monitor.store.evaluator.calendar_tables import (
     CalendarChange,
     Era,

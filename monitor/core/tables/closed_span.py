@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from monitor.core.counts.cells import Int64s
 from monitor.core.tables.label_tables import FirstEdition, LabelCounts, label_tables
 from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.row_counts import Column, changed_labels
 from monitor.core.tables.settings import TableSettings
 from monitor.core.tables.spans import Edition, Span
 from monitor.core.tables.table_rule import Draft, publish
-from monitor.evaluate.tables.row_counts import Column, changed_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ClosedSpan:
 
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
         settings, parts = self.settings, self.settings.reviewed
-        decisions, _, ready, not_ready, _ = self.rows[:, :, parts]
+        decisions, ready, not_ready, _ = self.rows[:, :, parts]
         routes = tuple(int(settings.parts[place].route) for place in parts)
         labels = LabelCounts(decisions, ready, not_ready, routes)
         return label_tables(settings.frame(self.span, labels=True), labels, past, settings.k, first)

@@ -12,18 +12,17 @@ from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_str
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.settings import Part, TableSettings
 
-_COUNTED = [Counter.N, Counter.Q, Counter.LABELLED, Counter.READY, Counter.REVISED]
+_COUNTED = [Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED]
 _ALL_BANDS = -1
 
 
 class Column(enum.IntEnum):
-    """Counters of rows and parts: the first axis of arrays of shape (5, rows, parts)."""
+    """Counters of rows and parts: the first axis of arrays of shape (4, rows, parts)."""
 
     DECISIONS = 0
-    REQUESTED = 1  # a label was requested
-    READY = 2  # labelled ready
-    NOT_READY = 3
-    REVISED = 4  # the label was corrected, adjudicated or retracted
+    READY = 1  # labelled ready
+    NOT_READY = 2
+    REVISED = 3  # the label was corrected, adjudicated or retracted
 
 
 def changed_labels(first: Int64s, now: Int64s) -> Int64s:
@@ -69,7 +68,7 @@ class RowCounter:
         return frozenset(part for part, number in totals.items() if number >= self._settings.k)
 
     def count(self, counts: Counts, index: CellIndex) -> Int64s:
-        """Counts of all rows, shape (5, rows, parts): see :class:`Column`."""
+        """Counts of all rows, shape (4, rows, parts): see :class:`Column`."""
         settings = self._settings
         texts, codes, by_stratum = self._by_atom(counts, index)
         shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
@@ -78,12 +77,12 @@ class RowCounter:
         bands = decode_strata(codes).band if settings.bands else np.zeros_like(codes)
         np.add.at(table, (bands, places), by_stratum)
         # Labels may be folded a moment before their decisions, or corrections before labels.
-        decisions, requested, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
-        columns = (decisions, requested, ready, (labelled - ready).clip(0), revised)
+        decisions, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
+        columns = (decisions, ready, (labelled - ready).clip(0), revised)
         return self._in_rows(np.stack(columns), texts)
 
     def _by_atom(self, counts: Counts, index: CellIndex) -> tuple[list[str], Int64s, Int64s]:
-        """Atoms of the use case, strata of production, and counts: (strata, atoms, 5)."""
+        """Atoms of the use case, strata of production, and counts: (strata, atoms, 4)."""
         places = np.searchsorted(index.cells, counts.keys)
         atoms, atom_of = np.unique(index.atoms[places], return_inverse=True)
         for atom in set(atoms.tolist()) - self._texts.keys():
