@@ -37,6 +37,9 @@ import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 
+Bools = npt.NDArray[np.bool_]
+Steps = npt.NDArray[np.int8]
+
 _LARGEST = 2**40
 _GRIDS = ((1, 20), (2, 10), (4, 5), (1, 4))
 """For each coarseness up to ``SIZE_ALONE``: the least width of a band in units of k, and the share
@@ -76,12 +79,12 @@ class Bands:
 
     low: Int64s
     high: Int64s
-    detail: npt.NDArray[np.int8]
+    detail: Steps
 
     def __len__(self) -> int:
         return len(self.detail)
 
-    def where(self, rows: npt.NDArray[np.bool_], elsewhere: Bands) -> Bands:
+    def where(self, rows: Bools, elsewhere: Bands) -> Bands:
         """Return these bands in the marked rows, and the bands of ``elsewhere`` in the others."""
         column = rows[:, None]
         return Bands(
@@ -149,14 +152,14 @@ def row_rule(
     return Bands(low, high, detail)
 
 
-def _details(counts: Int64s, k: int, steps: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+def _details(counts: Int64s, k: int, steps: Steps) -> Steps:
     size = counts.sum(axis=1)
     alone = (counts < k).all(axis=1) | (steps == Coarseness.SIZE_ALONE)
     hidden = (size < k) | (steps == Coarseness.WITHHELD)
     return np.select([hidden, alone], [Detail.HIDDEN, Detail.SIZE], Detail.COUNTS).astype(np.int8)
 
 
-def _banded(cells: Int64s, k: int, steps: npt.NDArray[np.int8]) -> tuple[Int64s, Int64s]:
+def _banded(cells: Int64s, k: int, steps: Steps) -> tuple[Int64s, Int64s]:
     """The band of each cell in the grid of its row."""
     low, high = np.zeros_like(cells), np.zeros_like(cells)
     for step in list(Coarseness)[: len(_GRIDS)]:

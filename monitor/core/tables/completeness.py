@@ -27,12 +27,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.tables.bands import Bools
 from monitor.core.tables.rates import LabelledCounts
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def completeness(
     return Completeness(low, high, high >= limit)
 
 
-def _asked(decisions: npt.NDArray[np.int64], rates: Floats, z: float) -> Floats:
+def _asked(decisions: Int64s, rates: Floats, z: float) -> Floats:
     """Labels asked for, by row, at the given quantile."""
     mean = (decisions * rates).sum(axis=0)
     spread = np.sqrt((decisions * rates * (1 - rates)).sum(axis=0))

@@ -19,13 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
-from monitor.core.tables.bands import Bands, Detail
-
-Bools = npt.NDArray[np.bool_]
+from monitor.core.tables.bands import Bands, Bools, Detail
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.bands import Coarseness
-from monitor.core.tables.reader import Bools, Frame, Measure, Table
+from monitor.core.tables.bands import Bools, Coarseness
+from monitor.core.tables.reader import Frame, Measure, Table
 from monitor.core.tables.spans import Edition
 from monitor.core.tables.table_rule import Draft, publish
 

@@ -29,8 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-
-Bools = npt.NDArray[np.bool_]
+from monitor.core.tables.bands import Bools
 
 ANY = 2**40
 """Upper end of a count of which nothing is known."""

@@ -32,16 +32,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
+from monitor.core.tables.bands import Bools
 from monitor.core.tables.counted import Counted
 
-Bools = npt.NDArray[np.bool_]
 _SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
 Share = Callable[[Floats, float], Evidence]
 """Evidence of a rate from counts, shape (counts, rows), and from what is assumed of decisions

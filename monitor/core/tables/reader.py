@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.bands import Bands
+from monitor.core.tables.bands import Bands, Bools
 from monitor.core.tables.layout import Layout
 from monitor.core.tables.narrowing import ANY, Sums, narrowed
 from monitor.core.tables.spans import Edition, Span
-
-Bools = npt.NDArray[np.bool_]
 
 
 class Measure(enum.StrEnum):

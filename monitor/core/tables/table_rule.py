@@ -27,18 +27,20 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.bands import Bands, Coarseness, Detail, row_rule
+from monitor.core.tables.bands import Bands, Bools, Coarseness, Detail, Steps, row_rule
 from monitor.core.tables.narrowing import ANY
-from monitor.core.tables.reader import LABEL_MEASURES, Bools, Frame, Measure, Reader, Table
-from monitor.core.tables.spans import Edition
+from monitor.core.tables.reader import LABEL_MEASURES, Frame, Measure, Reader, Table
+from monitor.core.tables.spans import Edition, SpanKind
+
+Before = Callable[[], tuple[Int64s, Int64s]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,11 @@ class Draft:
     measure: Measure
     counts: Int64s
     edition: Edition = Edition.FIRST
-    least: npt.NDArray[np.int8] | None = None
+    least: Steps | None = None
     kept: Bands | None = None
     repeats: Bools | None = None
 
-    def at(self, steps: npt.NDArray[np.int8], k: int) -> Table:
+    def at(self, steps: Steps, k: int) -> Table:
         """Return the table with rows so coarse; a complement is shown only where its slice is.
 
         A hidden row of labels says nothing, while a hidden row of decisions has fewer than k.
@@ -82,7 +84,7 @@ class Draft:
         return Table(self.frame, self.measure, bands, self.edition)
 
     @property
-    def start(self) -> npt.NDArray[np.int8]:
+    def start(self) -> Steps:
         """How coarse the rows are to begin with."""
         return np.zeros(len(self.counts), np.int8) if self.least is None else self.least.copy()
 
@@ -93,16 +95,18 @@ class Draft:
         return undeclared if self.repeats is None else self.repeats | undeclared
 
 
-def values_left(k: int) -> int:
-    """How many values interval arithmetic must leave to a count below k: 8 of 11.
+def values_left(k: int, *, labels: bool = False) -> int:
+    """Return how many values interval arithmetic must leave to a count below k: 8 of 11.
 
-    It is an outer bound, so it asks for twice what is promised.
+    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 where label
+    tables are made, of their own counts: with 8, hill climbing where two attributes cross left 4
+    values to a reader who solves all equations at once, and 10 hides no more in any bench.
 
     Example:
-        >>> [values_left(k) for k in (2, 5, 11, 20)]
-        [2, 4, 8, 15]
+        >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, labels=True)
+        ([2, 4, 8, 15], 10)
     """
-    return -(-8 * k // 11)
+    return -(-(10 if labels else 8) * k // 11)
 
 
 def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Table, ...]:
@@ -111,7 +115,9 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     Args:
         drafts: what is to be published of it.
         past: all tables published so far that lie within the span, of every kind and measure; the
-            span's own decision table where labels are made. Others are not tied to it.
+            span's own decision table where labels are made. Others are not tied to it. Hours may
+            be left out of spans longer than a day, as they are not read there: days are bound to
+            their hours already, and climbing against weeks got no further without them.
         k: smallest cell that may be shown; 1 shows exact numbers.
 
     Returns:
@@ -122,7 +128,9 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
-    reader, before = Reader.of(past, tables), Reader.of(past, ()).intervals(())
+    longest = max(draft.frame.span.kind for draft in drafts)
+    past = [t for t in past if t.span.kind > SpanKind.HOUR or longest <= SpanKind.DAY]
+    reader, before = Reader.of(past, tables), cache(lambda: Reader.of(past, ()).intervals(()))
     while True:
         narrow = _too_narrow(reader, tables, before, k)
         coarser = {row for cell in narrow for row in _largest_tied(reader, drafts, tables, cell)}
@@ -134,20 +142,25 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         tables = _made(drafts, steps, k)
 
 
-def _made(
-    drafts: Sequence[Draft], steps: Sequence[npt.NDArray[np.int8]], k: int
-) -> tuple[Table, ...]:
+def _made(drafts: Sequence[Draft], steps: Sequence[Steps], k: int) -> tuple[Table, ...]:
     return tuple(draft.at(step, k) for draft, step in zip(drafts, steps, strict=True))
 
 
-def _too_narrow(
-    reader: Reader, tables: Sequence[Table], before: tuple[Int64s, Int64s], k: int
-) -> list[int]:
-    """Cells that may be below k and are left too few values, unless earlier tables did that."""
+def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int) -> list[int]:
+    """Return cells that may be below k and are left too few values by the new tables.
+
+    ``before`` computes what the past alone leaves, which is seldom needed: where it leaves as few,
+    coarsening would not help.
+    """
     low, high = reader.intervals(tables)
-    old_low, old_high = before
-    narrow = (low < k) & (high - low + 1 < values_left(k))
-    narrow[: len(old_low)] &= high[: len(old_low)] - low[: len(old_low)] < old_high - old_low
+    labels = any(table.measure in LABEL_MEASURES for table in tables)
+    old = slice(sum(rows * columns for rows, columns in reader.shapes[: len(reader.past)]))
+    enough = np.full(len(low), values_left(k, labels=labels))
+    enough[old] = values_left(k)
+    narrow = (low < k) & (high - low + 1 < enough)
+    if narrow[old].any():
+        old_low, old_high = before()
+        narrow[old] &= high[old] - low[old] < old_high - old_low
     cells: list[int] = np.flatnonzero(narrow).tolist()
     return cells
 

@@ -25,13 +25,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
-import numpy.typing as npt
 
-from monitor.core.intervals import divide
-from monitor.core.tables.bands import Bands, Detail
+from monitor.core.intervals import Floats, divide
+from monitor.core.tables.bands import Bands, Bools, Detail
 from monitor.core.tables.spans import Span, SpanKind
-
-Bools = npt.NDArray[np.bool_]
 
 RUNS: Mapping[str, tuple[tuple[SpanKind, int], ...]] = MappingProxyType(
     {
@@ -84,7 +81,7 @@ def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:
     return np.asarray(np.all([tables[s].detail == Detail.COUNTS for s in run], axis=0))
 
 
-def _width(run: Sequence[Span], tables: Mapping[Span, Bands]) -> npt.NDArray[np.float64]:
+def _width(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Floats:
     """Width of each row's size over the run, as a share of the least that it may be."""
     low = np.sum([tables[span].low[:, 0] for span in run], axis=0)
     high = np.sum([tables[span].high[:, 0] for span in run], axis=0)
