@@ -99,7 +99,8 @@ def test_how_often_it_is_looked_at_changes_nothing(
         assert one.detection() == alone
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.full), 1])
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(2))
 def test_restarts_are_seen_in_nothing(
     seed: int, tmp_path: Path, alone: dict[str, list[tuple[object, ...]]]
 ) -> None:

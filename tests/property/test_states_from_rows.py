@@ -107,8 +107,13 @@ GUARDS = pytest.mark.parametrize(
 
 @pytest.mark.parametrize(
     "limits",
-    [ALL_LIMITS, EASY, SELECTION, BOTH, PRECISION],
-    ids=["minimum", "easy", "ratio", "gap and ratio", "precision"],
+    [
+        pytest.param(ALL_LIMITS, id="minimum", marks=pytest.mark.full),
+        pytest.param(EASY, id="easy"),
+        pytest.param(SELECTION, id="ratio", marks=pytest.mark.full),
+        pytest.param(BOTH, id="gap and ratio"),
+        pytest.param(PRECISION, id="precision"),
+    ],
 )
 @GUARDS
 def test_every_state_and_verdict_follows_from_its_row(

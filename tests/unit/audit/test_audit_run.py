@@ -587,7 +587,7 @@ class TestRealPeople:
         assert "replies served against score, threshold or evidence gate" in why
         assert "more replies that are not ready are served than by the baseline" in why
 
-    @pytest.mark.parametrize("few", [1, 10])
+    @pytest.mark.parametrize("few", [pytest.param(1, marks=pytest.mark.full), 10])
     def test_what_less_than_k_do_is_not_told(self, few: int) -> None:
         def nearly(i: int, _: str) -> Observed:
             override = replace(seen(0.1), route=Route.AUTO_SERVE)
@@ -595,6 +595,7 @@ class TestRealPeople:
 
         assert self.why(nearly) == ""
 
+    @pytest.mark.full
     def test_versions_and_thresholds_of_few_are_not_told(self) -> None:
         def own(i: int, variant: str) -> Observed:
             return seen(0.8, 0.61 + i / 1000) if i < 10 else self.with_a_gap(i, variant)

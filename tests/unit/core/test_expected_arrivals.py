@@ -274,7 +274,16 @@ def test_nor_does_one_with_declared_quiet_times_at_any_time_of_its_rest(world: W
     assert [slot for slot, missing in said if missing is not None and missing.pages] == []
 
 
-@pytest.mark.parametrize("name", ["nightly", "hourly", "office", "weekly", "steady"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nightly",
+        pytest.param("hourly", marks=pytest.mark.full),
+        pytest.param("office", marks=pytest.mark.full),
+        "weekly",
+        "steady",
+    ],
+)
 def test_nor_is_there_a_ticket_once_four_weeks_are_known(name: str) -> None:
     watched = Watched(WORLDS[name].arrivals(), Unseen(WORLDS[name].declared))
     known = [slot for slot in silences(watched.slots) if slot > watched.slots[0] + KEPT]

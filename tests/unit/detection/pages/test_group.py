@@ -139,7 +139,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", ["reference", pytest.param("limit", marks=pytest.mark.full)])
 def test_a_new_stream_is_not_bet_on_what_came_before_it_was_declared(change: str) -> None:
     """Declared at noon: what the morning brought may differ, the new streams do not."""
     found = []
@@ -265,7 +265,7 @@ def test_thinning_does_not_look_at_the_audit_rates_of_its_own_hour() -> None:
 @pytest.mark.parametrize(
     ("reference", "labelled_all"),
     [
-        ("complement", True),
+        pytest.param("complement", True, marks=pytest.mark.full),
         ("a=w", False),
         pytest.param("complement", False, marks=pytest.mark.full),
         pytest.param("a=w", True, marks=pytest.mark.full),
@@ -369,8 +369,11 @@ def test_plans_that_are_not_ready_when_the_day_begins_are_made_then(steps: int) 
 
 @pytest.mark.parametrize(
     ("hours", "rates"),
-    [(range(23, 25), (2, 2)), (range(24, 26), (1, 1)), (range(3 * DAY, 3 * DAY + 1), (2,))],
-    ids=["more of the day came", "another audit rate", "another day"],
+    [
+        pytest.param(range(23, 25), (2, 2), id="more of the day came"),
+        pytest.param(range(24, 26), (1, 1), id="another audit rate", marks=pytest.mark.full),
+        pytest.param(range(3 * DAY, 3 * DAY + 1), (2,), id="another day", marks=pytest.mark.full),
+    ],
 )
 def test_plans_of_what_is_not_known_any_more_are_not_used(
     hours: range, rates: tuple[int, ...]
