@@ -7,14 +7,14 @@ import numpy as np
 from monitor.core.tables.narrowing import Sums, narrowed
 
 
-def test_two_guesses_that_contradict_each_other_in_a_shared_part_are_given_up() -> None:
-    """By the first sum the shared part is at least 5, by the second at most 3."""
-    first_whole, second_whole, shared, first_rest, second_rest = range(5)
+def test_with_a_count_that_cannot_be_all_guesses_about_it_are_given_up() -> None:
+    """By the first guess there is less of a part than nothing: the second is not believed either.
+
+    Counts are 0 to 3, 0 to 1, and 3 to 8; guesses: the middle one is the sum of both others, and
+    the first equals the last.
+    """
+    low, high = np.array([0, 0, 3]), np.array([3, 1, 8])
     guesses = Sums.join(
-        [
-            Sums.of(first_whole, [[shared, first_rest]], doubtful=True),
-            Sums.of(second_whole, [[shared, second_rest]], doubtful=True),
-        ]
+        [Sums.of(1, [[2, 0]], doubtful=True), Sums.of(0, [[2]], doubtful=True)],
     )
-    low, high = narrowed(np.array([10, 3, 0, 0, 0]), np.array([10, 3, 10, 5, 3]), guesses)
-    assert (low <= high).all()
+    assert [ends.tolist() for ends in narrowed(low, high, guesses)] == [[0, 0, 3], [3, 1, 8]]
