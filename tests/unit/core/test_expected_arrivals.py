@@ -520,3 +520,14 @@ def test_within_a_session_half_again_the_usual_pause_is_waited() -> None:
     told_after = pause + pause // 2
     assert missing_decisions(arrivals, (last + told_after - 1) * SLOT) is None
     assert missing_decisions(arrivals, (last + told_after) * SLOT) is not None
+
+
+def test_nothing_is_due_where_each_day_began_at_another_hour() -> None:
+    starts = (8, 12, 16, 20)
+    last = SLOTS_DAY * (20_000 + len(starts) - 1) + (starts[-1] + 1) * SLOTS_HOUR
+    arrivals = {
+        SLOTS_DAY * (20_000 + day) + start * SLOTS_HOUR + slot: 1
+        for day, start in enumerate(starts)
+        for slot in range(SLOTS_HOUR + 1)
+    }
+    assert missing_decisions(arrivals, (last + SLOTS_DAY + 3 * SLOTS_HOUR) * SLOT) is None

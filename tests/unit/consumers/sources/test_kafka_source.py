@@ -5,9 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from unittest.mock import Mock, patch
 
+import pytest
 from kafka import TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.errors import NodeNotReadyError
+from kafka.errors import KafkaError, NodeNotReadyError, TopicAuthorizationFailedError
 
 from consumers.sources import kafka_admin, kafka_source
 from consumers.sources.base import ShardChanges
@@ -29,9 +30,10 @@ def test_a_member_that_was_lost_announces_no_shard_when_it_joins_again() -> None
     assert changes.drain() == ([Shard("decisions", 0)], [])
 
 
-def test_while_the_broker_is_away_nothing_comes_and_the_shards_stay() -> None:
+@pytest.mark.parametrize("error", [NodeNotReadyError, TopicAuthorizationFailedError])
+def test_while_the_broker_is_away_or_refuses_nothing_comes(error: type[KafkaError]) -> None:
     client = Mock()
-    client.poll.side_effect = NodeNotReadyError("away")
+    client.poll.side_effect = error("no")
     consumer = patch.object(kafka_source, "open_consumer", Mock(return_value=client))
     with consumer, patch.object(kafka_admin, "KafkaTopics"):
         source = KafkaSource(Mock(), ["decisions"], "slicewatch")

@@ -131,6 +131,14 @@ def test_more_audits_are_no_help_where_reviews_are_rare() -> None:
     )
 
 
+def test_of_a_slice_that_is_waited_for_no_help_is_named() -> None:
+    wait = LabelWait(11, REVIEW, days=3.0, waited=14.0, audit=0.5)
+    assert slice_wait(wait) == (
+        "At the pace shown, 11 labels of human_review take it less than a week; which values are"
+        " waited for is decided anew each Monday."
+    )
+
+
 def test_a_group_by_that_is_as_new_as_its_data_does_not_wait() -> None:
     assert waits_of(snapshot(decided("channel=chat", 280))) == []
     assert waits_of(snapshot(decided("channel=chat", 280), labelled=T0 - USUAL)) == []

@@ -1,0 +1,43 @@
+"""When what was read is stored, and what becomes of a shard that another worker has claimed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import Mock, patch
+
+import lesson
+import pytest
+from pipeline import DECISIONS, Pipeline, messages
+
+from monitor.errors import FencedError
+from monitor.ports import Shard
+
+
+@pytest.mark.parametrize(("events", "stored"), [(2, False), (3, True)])
+def test_a_flush_waits_for_the_interval_or_for_enough_events(
+    tmp_path: Path, events: int, stored: bool
+) -> None:
+    with Pipeline(
+        tmp_path, ingest__flush_events=3, ingest__flush_interval="30s", stream__clock="live"
+    ) as pipeline:
+        worker = pipeline.worker()
+        for _ in range(5):
+            pipeline.step(worker)
+        pipeline.broker.produce(DECISIONS, messages(list(lesson.decisions())[:events]))
+        for _ in range(5):
+            pipeline.step(worker)
+        assert pipeline.drained() == stored
+
+
+def test_a_shard_that_another_worker_has_claimed_is_reported_no_more(tmp_path: Path) -> None:
+    shard = Shard(DECISIONS, 0)
+    with Pipeline(tmp_path, ingest__flush_events=1, stream__clock="live") as pipeline:
+        store = Mock(wraps=pipeline.store)
+        worker = pipeline.worker(store)
+        for _ in range(5):
+            pipeline.step(worker)
+        store.flush.side_effect = FencedError(shard)
+        pipeline.broker.produce(DECISIONS, messages([next(lesson.decisions())]))
+        with patch.object(pipeline.seen, "drop_shard") as drop_shard:
+            pipeline.step(worker)
+            drop_shard.assert_called_with(shard)
