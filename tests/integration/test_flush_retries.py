@@ -331,6 +331,7 @@ MENDS = {
 }
 
 
+@pytest.mark.full
 def test_what_the_server_refuses_is_told_and_stored_once(
     manual: Administrator, tmp_path: Path
 ) -> None:

@@ -220,6 +220,7 @@ def test_prometheus_scrapes_with_tls_and_token(
         sees(base, 'up{job="good"}', {frozenset(): 0.0})
 
 
+@pytest.mark.full
 def test_the_rendered_configuration_reads_both_ports(
     exporter: Exporter, certificates: Certificates, tmp_path: Path
 ) -> None:

@@ -631,7 +631,7 @@ def boundary_day(day: int) -> tuple[Cells, float]:
     return truth(strata, [shares[True][0], shares[False][0]], [x[1] for x in shares.values()]), 0.8
 
 
-@pytest.mark.parametrize("side", [BELOW, ABOVE])
+@pytest.mark.parametrize("side", [pytest.param(BELOW, marks=pytest.mark.full), ABOVE])
 def test_a_level_at_its_boundary_pages_within_the_budget(side: int) -> None:
     lams = level_lams(strata_of(boundary_day(0)[0]), 0.8, side)
 
@@ -654,6 +654,7 @@ def test_a_level_beyond_its_boundary_pages_more_often() -> None:
     assert simulated_pages(90, 100, log_es, SIXTH, seed=18) > most_pages(90, 100)
 
 
+@pytest.mark.full
 def test_a_projected_gap_at_the_limit_pages_within_the_budget() -> None:
     """The common rate jumps every five days, the gap stays at the limit."""
     level = Level()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -126,8 +127,13 @@ class LogLine:
 
 def log_lines() -> list[LogLine]:
     """Every call of a logger: the event with its places, and the names of its fields."""
+    return _log_lines(tuple(PACKAGES))
+
+
+@cache
+def _log_lines(packages: tuple[Path, ...]) -> list[LogLine]:
     found = []
-    for module, call in _calls():
+    for module, call in _calls(packages):
         function = call.func
         if (
             isinstance(function, ast.Attribute)
@@ -159,8 +165,8 @@ def _event(call: ast.Call) -> str:
     return f"{event}; {' '.join(sorted(map(str, fields)))}" if fields else event
 
 
-def _calls() -> Iterator[tuple[str, ast.Call]]:
-    for package in PACKAGES:
+def _calls(packages: tuple[Path, ...]) -> Iterator[tuple[str, ast.Call]]:
+    for package in packages:
         for path in sorted(package.rglob("*.py")):
             if "migrations" in path.parts:
                 continue

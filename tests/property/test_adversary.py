@@ -81,7 +81,7 @@ def test_what_is_published_of_a_rate_does_not_give_its_counts_away(low: int, hig
     assert unique_share(all_shown(Metric.SELECTION, hits, n)) <= 0.01
 
 
-@pytest.mark.parametrize(("low", "high"), [(22, 49), (50, 99)])
+@pytest.mark.parametrize(("low", "high"), [(22, 49), pytest.param(50, 99, marks=pytest.mark.full)])
 def test_two_rates_of_the_same_decisions_do_not_either(low: int, high: int) -> None:
     """Selection and blocked rate together: all three routes."""
     triples = np.array(
