@@ -96,6 +96,24 @@ COUNTEREXAMPLES = (
             [[8, 24, 22], [5, 10, 0]],
         ],
     ),
+    labels_that_cross(
+        "labels that cross, where intervals left 8 values and equations 4",
+        [
+            [[15, 16, 21], [14, 38, 10]],
+            [[5, 15, 10], [0, 17, 12]],
+            [[10, 57, 17], [0, 12, 12]],
+            [[5, 27, 0], [0, 28, 11]],
+        ],
+    ),
+    labels_that_cross(
+        "labels that cross, of which hardly any is missing",
+        [
+            [[2, 9, 7], [28, 38, 18]],
+            [[0, 17, 22], [28, 17, 27]],
+            [[0, 17, 10], [0, 9, 12]],
+            [[1, 35, 67], [0, 11, 10]],
+        ],
+    ),
 )
 """Of climbs against rounded rates, which left one value, and against earlier bands: 1 to 4."""
 
