@@ -38,7 +38,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands, Bools, Coarseness, Detail, Steps, row_rule
 from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import LABEL_MEASURES, Frame, Measure, Reader, Table
-from monitor.core.tables.spans import Edition, SpanKind
+from monitor.core.tables.spans import Edition
 
 Before = Callable[[], tuple[Int64s, Int64s]]
 
@@ -116,8 +116,8 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         drafts: what is to be published of it.
         past: all tables published so far that lie within the span, of every kind and measure; the
             span's own decision table where labels are made. Others are not tied to it. Hours may
-            be left out of spans longer than a day, as they are not read there: days are bound to
-            their hours already, and climbing against weeks got no further without them.
+            not be left out of a long span: where all days are near the ends of their bands, a week
+            narrows each day, and the day an hour to 4 values.
         k: smallest cell that may be shown; 1 shows exact numbers.
 
     Returns:
@@ -128,8 +128,6 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
-    longest = max(draft.frame.span.kind for draft in drafts)
-    past = [t for t in past if t.span.kind > SpanKind.HOUR or longest <= SpanKind.DAY]
     reader, before = Reader.of(past, tables), cache(lambda: Reader.of(past, ()).intervals(()))
     while True:
         narrow = _too_narrow(reader, tables, before, k)
