@@ -3,9 +3,11 @@
 Labels are counted by part (routes, or strata of them), ready and not ready, each in a table of its
 own. Labels are unweighted; rates weigh their bands. Decisions without a label are counted nowhere.
 
-A row shows nothing where a route has k decisions or more and fewer than k labels: a rate would rest
-on these. A route with fewer than k *decisions* closes nothing: it enters rates as bounds. No row
-shows the size of its labels alone: no rate can be computed from it, but it ties the routes.
+A row shows nothing where a route has k decisions or more, and no label count of k or more: a rate
+could rest on fewer than k labels. Both counts below k with a sum of k would be labels enough; but
+to show the row would tell a reader of the sum, which ties the two counts. A route with fewer than k
+*decisions* closes nothing: it enters rates as bounds. No row shows the size of its labels alone: no
+rate can be computed from it, but it ties the routes.
 
 Example:
     >>> from monitor.core.tables.layout import TOTAL, Layout
@@ -53,9 +55,9 @@ class LabelCounts:
     def open_rows(self, k: int) -> Bools:
         """Rows that may show labelled rates."""
         of_route = np.array([[part == route for part in self.routes] for route in set(self.routes)])
-        decisions, labels = self.decisions @ of_route.T, (self.ready + self.not_ready) @ of_route.T
-        enough = labels >= k
-        return np.asarray(enough.any(axis=1) & (enough | (decisions < k)).all(axis=1))
+        enough = np.maximum(self.ready, self.not_ready) >= k
+        enough, few = enough @ of_route.T, self.decisions @ of_route.T < k
+        return np.asarray(enough.any(axis=1) & (enough | few).all(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,8 +198,8 @@ class Attack:
                 if repeated[row]:
                     continue
             self._read_row(table, row, columns)
-            if table.measure in LABEL_OF:
-                self._read_enough_labels(table, row)
+            if table.measure in LABEL_OF and table.bands.detail[row] == Detail.HIDDEN:
+                self._guess_few_labels(table, row)
         if table.measure is Measure.READY:
             self._read_unlabelled(table)
 
@@ -218,18 +218,16 @@ class Attack:
         for column, (_, cells) in enumerate(shown):
             self._facts.add(cells, bands.low[row, column], bands.high[row, column])
 
-    def _read_enough_labels(self, table: Table, row: int) -> None:
-        """A row shows labels: routes of k decisions have k labels. Else the reader guesses which
-        of these have fewer."""
-        shown = table.bands.detail[row] == Detail.COUNTS
-        decisions = self._unknowns(table, row)
-        labels = np.stack([self._labelled_as(n, table, row) for n in LABEL_OF.values()], axis=-1)
+    def _guess_few_labels(self, table: Table, row: int) -> None:
+        """The row is hidden: the reader guesses which route has k decisions and too few labels."""
+        decisions, truth = self._unknowns(table, row), self._truth
+        labels = [self._labelled_as(label, table, row) for label in LABEL_OF.values()]
         for part in range(len(table.frame.parts)):
-            cells = labels[:, :, part].ravel()
-            few = self._truth[cells].sum() < self._k
-            if self._truth[decisions[:, :, part]].sum() >= self._k and shown != few:
-                low, high = (0, self._k - 1) if few else (self._k, np.inf)
-                self._facts.add(cells, low, high)
+            cells = [label[:, :, part].ravel() for label in labels]
+            few = all(truth[label].sum() < self._k for label in cells)
+            if few and truth[decisions[:, :, part]].sum() >= self._k:
+                for label in cells:
+                    self._facts.add(label, 0, self._k - 1)
 
     def _read_unlabelled(self, table: Table) -> None:
         for row in np.flatnonzero(self._told_rows(table)).tolist():
