@@ -2,9 +2,9 @@
 
 Unknowns are the decisions of every finest span, atom, route, label and edition; every band that any
 table shows is two inequalities. The reader also guesses, rightly, that hidden rows have fewer than
-k decisions or a route of fewer than k labels, which rows of a final edition repeat the first one,
-and which rows have all their labels. Of every count below k (sizes, decisions by route, labels by
-route, decisions without a label) the least and the largest number are found that agree with this.
+k decisions, or label counts that are all below k, which rows of a final edition repeat the first
+one, and which rows have all their labels. Of every count below k (sizes, decisions by route, labels
+by route, decisions without a label) the least and the largest number are found that agree.
 """
 
 from __future__ import annotations
@@ -219,15 +219,12 @@ class Attack:
             self._facts.add(cells, bands.low[row, column], bands.high[row, column])
 
     def _guess_few_labels(self, table: Table, row: int) -> None:
-        """The row is hidden: the reader guesses which route has k decisions and too few labels."""
-        decisions, truth = self._unknowns(table, row), self._truth
-        labels = [self._labelled_as(label, table, row) for label in LABEL_OF.values()]
-        for part in range(len(table.frame.parts)):
-            cells = [label[:, :, part].ravel() for label in labels]
-            few = all(truth[label].sum() < self._k for label in cells)
-            if few and truth[decisions[:, :, part]].sum() >= self._k:
-                for label in cells:
-                    self._facts.add(label, 0, self._k - 1)
+        """The row is hidden: the reader guesses that all its label counts are below k."""
+        for label in LABEL_OF.values():
+            for part in range(len(table.frame.parts)):
+                cells = self._labelled_as(label, table, row)[:, :, part].ravel()
+                if self._truth[cells].sum() < self._k:
+                    self._facts.add(cells, 0, self._k - 1)
 
     def _read_unlabelled(self, table: Table) -> None:
         for row in np.flatnonzero(self._told_rows(table)).tolist():
@@ -238,7 +235,7 @@ class Attack:
 
     def _told_rows(self, table: Table) -> npt.NDArray[np.bool_]:
         counts = self._world.labels_of(table.span, table.edition)
-        decisions = counts.decisions.sum(axis=1)
+        decisions = self._world.in_rows(table.span, self._world.counts.sum(axis=(2, 3, 4, 5)))
         unlabelled = decisions - (counts.ready + counts.not_ready).sum(axis=1)
         few = (unlabelled <= self._told) & (FEW_SHARE * unlabelled <= decisions)
         return np.asarray(few & table.layout.declared)

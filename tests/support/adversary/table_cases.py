@@ -106,6 +106,15 @@ COUNTEREXAMPLES = (
         ],
     ),
     labels_that_cross(
+        "labels that cross, and rows that are hidden for few labels",
+        [
+            [[10, 9, 1], [4, 5, 22]],
+            [[18, 9, 9], [11, 6, 28]],
+            [[25, 10, 21], [10, 21, 4]],
+            [[9, 7, 2], [12, 27, 0]],
+        ],
+    ),
+    labels_that_cross(
         "labels that cross, of which hardly any is missing",
         [
             [[2, 9, 7], [28, 38, 18]],
@@ -164,6 +173,22 @@ def _edges() -> TableWorld:
     return run_of_days("days at the upper ends of their bands", days)
 
 
+def _hours_against_a_week() -> TableWorld:
+    """Nearly all is at the upper end of a band; the week is not, and 10 decisions come in an hour.
+
+    A week that is made without looking at the hours leaves 4 values of that hour.
+    """
+    days = [614, 1165, 890, 725, 890, 824, 857]
+    served = np.full((7, 24), 10)
+    served[1:, 0] = 0
+    for hours, total in zip(served, days, strict=True):
+        steps, rest = divmod(total - int(hours.sum()), 11)
+        hours[1:] += 11 * (steps // 23 + (np.arange(23) < steps % 23))
+        hours[-1] += rest
+    counts = np.stack([served.ravel(), np.full(168, 15)], axis=1)[:, None]
+    return TableWorld("hours against a week", (1,), decisions_only(counts), (HOUR, DAY, WEEK), ())
+
+
 BUILT = (
     _diagonal(),
     _three_ways(),
@@ -171,6 +196,7 @@ BUILT = (
     _added(),
     _two_editions(),
     _edges(),
+    _hours_against_a_week(),
     run_of_days("a week just above the bound of its days", [(10, 12)] * 7),
     run_of_days("one day with a small count among large ones", [(30, 23)] * 6 + [(3, 40)]),
 )
