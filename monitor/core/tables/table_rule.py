@@ -19,7 +19,7 @@ Example:
     >>> (table,) = publish([Draft(frame, Measure.DECISIONS, rows)], [], 11)
     >>> for row, low, high in zip(layout.rows, table.bands.low.tolist(), table.bands.high.tolist()):
     ...     print(str(row) or "total", low[1:], high[1:])
-    total [44, 143] [54, 153]
+    total [33, 143] [54, 164]
     tier=a [11, 33] [21, 43]
     tier=b [11, 55] [21, 65]
     tier=c [0, 44] [10, 54]
@@ -95,18 +95,18 @@ class Draft:
         return undeclared if self.repeats is None else self.repeats | undeclared
 
 
-def values_left(k: int, *, labels: bool = False) -> int:
+def values_left(k: int, *, own: bool = False) -> int:
     """Return how many values interval arithmetic must leave to a count below k: 8 of 11.
 
-    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 where label
-    tables are made, of their own counts: with 8, hill climbing where two attributes cross left 4
-    values to a reader who solves all equations at once, and 10 hides no more in any bench.
+    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 of the counts
+    of the tables that are made: with 8, hill climbing where attributes cross left 4 values to a
+    reader who solves all equations at once, and 10 hides no more in any bench.
 
     Example:
-        >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, labels=True)
+        >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, own=True)
         ([2, 4, 8, 15], 10)
     """
-    return -(-(10 if labels else 8) * k // 11)
+    return -(-(10 if own else 8) * k // 11)
 
 
 def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Table, ...]:
@@ -151,9 +151,8 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
     coarsening would not help.
     """
     low, high = reader.intervals(tables)
-    labels = any(table.measure in LABEL_MEASURES for table in tables)
     old = slice(sum(rows * columns for rows, columns in reader.shapes[: len(reader.past)]))
-    enough = np.full(len(low), values_left(k, labels=labels))
+    enough = np.full(len(low), values_left(k, own=True))
     enough[old] = values_left(k)
     narrow = (low < k) & (high - low + 1 < enough)
     if narrow[old].any():

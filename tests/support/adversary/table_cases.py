@@ -115,6 +115,15 @@ COUNTEREXAMPLES = (
         ],
     ),
     labels_that_cross(
+        "labels that cross, and decisions of rows that are all labelled",
+        [
+            [[23, 12, 8], [78, 13, 49]],
+            [[24, 3, 51], [0, 9, 0]],
+            [[0, 20, 10], [0, 8, 32]],
+            [[9, 11, 15], [9, 0, 22]],
+        ],
+    ),
+    labels_that_cross(
         "labels that cross, of which hardly any is missing",
         [
             [[2, 9, 7], [28, 38, 18]],
@@ -137,6 +146,12 @@ def _three_ways() -> TableWorld:
     counts = np.full((1, 8, 2), (13, 6), np.int64)
     counts[0, [0, 3, 5, 6]] = (5, 2)
     return TableWorld("three that cross", (2, 2, 2), decisions_only(counts), (DAY,), all_pairs(3))
+
+
+def _climbed_three_ways() -> TableWorld:
+    routes = [[2, 12], [26, 21], [0, 30], [23, 22], [1, 10], [8, 26], [10, 5], [0, 26]]
+    counts = decisions_only(np.array([routes]))
+    return TableWorld("a climb in three that cross", (2, 2, 2), counts, (DAY,), all_pairs(3))
 
 
 def _quiet_nights() -> TableWorld:
@@ -192,6 +207,7 @@ def _hours_against_a_week() -> TableWorld:
 BUILT = (
     _diagonal(),
     _three_ways(),
+    _climbed_three_ways(),
     _quiet_nights(),
     _added(),
     _two_editions(),
