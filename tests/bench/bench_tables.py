@@ -137,7 +137,7 @@ def look(world: TableWorld, tables: Sequence[Table], day: int, metric: Metric) -
     closed = [table for table in tables if table.span.end <= end]
     bands = {m: {t.span: t.bands for t in closed if t.measure is m} for m in Measure}
     spans = next(s for w in WINDOWS if (s := chosen_spans(w, bands[MEASURES[metric]])))
-    decisions, ready, not_ready = (_total(bands[measure], spans) for measure in list(Measure)[:3])
+    decisions, ready, not_ready = (_total(bands[measure], spans) for measure in Measure)
     served = np.array([True, False])
     rate = labelled_rate(LabelledCounts(decisions, ready, not_ready, served), metric)
     recent = Span(SpanKind.DAY, day - 1).before(28)

@@ -73,6 +73,13 @@ def test_climbing_does_not_get_far(name: str) -> None:
     assert climb(SLOPES[name], 1, steps=8).values >= LEAST
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("told", [NOTHING, 0])
+@pytest.mark.parametrize("name", ["labels", "labels of weeks", "labels that cross"])
+def test_climbing_in_label_tables_does_not_get_far(name: str, told: int) -> None:
+    assert climb(replace(SLOPES[name], told=told), 1, steps=100).values >= LEAST
+
+
 def test_late_counts_whichever_way_they_are_read() -> None:
     world = random_world("late", 3, Traffic(200, (3,), late=0.03))
     tables = published(world)

@@ -84,8 +84,9 @@ def test_bulk_is_as_live(seed: int) -> None:
     assert first == {t.key: told([t]) for t in at_once if t.key in first}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_intervals_leave_enough_and_hold_the_truth(seed: int) -> None:
+    """In worlds in which no row is withheld: a reader takes such a row for one below k."""
     made = world(seed, audited=0.8, missing=0.05, corrected=0.03, late=0)
     tables = [t for t in published(made) if t.measure is Measure.DECISIONS]
     reader = Reader.of(tables, ())

@@ -3,16 +3,18 @@
 Labels are counted by part (routes, or strata of them), ready and not ready, each in a table of its
 own. Labels are unweighted; rates weigh their bands. Decisions without a label are counted nowhere.
 
-A row shows nothing where a route has k decisions or more and fewer than k labels: a rate would rest
-on these. A route with fewer than k *decisions* closes nothing: it enters rates as bounds. No row
-shows the size of its labels alone: no rate can be computed from it, but it ties the routes.
+A row shows its labels where one of its label counts is k or more, else nothing. It shows the others
+as the band 0 to k - 1, so a route of few labels enters rates as "from none to all": no rate rests
+on fewer than k labels. The rule looks at the bands alone. To hide a row for a route with fewer than
+k labels in all would tell a reader of a sum of two small counts, and climbing along such sums left
+3 values. No row shows the size of its labels alone: no rate can be computed from it, but it ties
+the routes.
 
 Example:
     >>> from monitor.core.tables.layout import TOTAL, Layout
     >>> from monitor.core.tables.spans import Span, SpanKind
     >>> labels = LabelCounts(
-    ...     decisions=np.array([[4000, 300]]), ready=np.array([[90, 200]]),
-    ...     not_ready=np.array([[25, 80]]), routes=(0, 1),
+    ...     ready=np.array([[90, 200]]), not_ready=np.array([[25, 80]]),
     ... )
     >>> frame = Frame(Span(SpanKind.WEEK, 0), Layout((TOTAL,), ()), ("auto", "review"))
     >>> made = label_tables(frame, labels, [], 11)
@@ -39,23 +41,16 @@ class LabelCounts:
     """Labels of a span as known when its label tables are made; arrays of shape (rows, parts).
 
     Attributes:
-        decisions: all decisions of the parts that are reviewed at all.
         ready: those labelled ready.
         not_ready: those labelled not ready.
-        routes: the route of each part, as a number; parts of one route are its strata.
     """
 
-    decisions: Int64s
     ready: Int64s
     not_ready: Int64s
-    routes: tuple[int, ...]
 
     def open_rows(self, k: int) -> Bools:
-        """Rows that may show labelled rates."""
-        of_route = np.array([[part == route for part in self.routes] for route in set(self.routes)])
-        decisions, labels = self.decisions @ of_route.T, (self.ready + self.not_ready) @ of_route.T
-        enough = labels >= k
-        return np.asarray(enough.any(axis=1) & (enough | (decisions < k)).all(axis=1))
+        """Return the rows that show their labels."""
+        return np.asarray((np.maximum(self.ready, self.not_ready) >= k).any(axis=1))
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,9 @@ def _two_sided(counts: LabelledCounts, metric: Metric) -> Bools:
     """Rows in which some count of hits and some count of misses is k or more."""
     ready, not_ready, served = counts.ready.low > 0, counts.not_ready.low > 0, counts.served
     if metric is Metric.READY:
-        sides = (ready, not_ready)
+        few = (counts.decisions.low == 0) | ready | not_ready
+        blind = [~few[route].any(axis=0) for route in (served, ~served)]
+        sides = (ready & ~np.any(blind, axis=0), not_ready)
     elif metric is Metric.PRECISION:
         sides = (ready[served], not_ready[served])
     else:

@@ -19,7 +19,7 @@ Example:
     >>> (table,) = publish([Draft(frame, Measure.DECISIONS, rows)], [], 11)
     >>> for row, low, high in zip(layout.rows, table.bands.low.tolist(), table.bands.high.tolist()):
     ...     print(str(row) or "total", low[1:], high[1:])
-    total [44, 143] [54, 153]
+    total [33, 143] [54, 164]
     tier=a [11, 33] [21, 43]
     tier=b [11, 55] [21, 65]
     tier=c [0, 44] [10, 54]
@@ -38,7 +38,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.tables.bands import Bands, Bools, Coarseness, Detail, Steps, row_rule
 from monitor.core.tables.narrowing import ANY
 from monitor.core.tables.reader import LABEL_MEASURES, Frame, Measure, Reader, Table
-from monitor.core.tables.spans import Edition, SpanKind
+from monitor.core.tables.spans import Edition
 
 Before = Callable[[], tuple[Int64s, Int64s]]
 
@@ -95,18 +95,18 @@ class Draft:
         return undeclared if self.repeats is None else self.repeats | undeclared
 
 
-def values_left(k: int, *, labels: bool = False) -> int:
+def values_left(k: int, *, own: bool = False) -> int:
     """Return how many values interval arithmetic must leave to a count below k: 8 of 11.
 
-    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 where label
-    tables are made, of their own counts: with 8, hill climbing where two attributes cross left 4
-    values to a reader who solves all equations at once, and 10 hides no more in any bench.
+    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 of the counts
+    of the tables that are made: with 8, hill climbing where attributes cross left 4 values to a
+    reader who solves all equations at once, and 10 hides no more in any bench.
 
     Example:
-        >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, labels=True)
+        >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, own=True)
         ([2, 4, 8, 15], 10)
     """
-    return -(-(10 if labels else 8) * k // 11)
+    return -(-(10 if own else 8) * k // 11)
 
 
 def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Table, ...]:
@@ -116,8 +116,8 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         drafts: what is to be published of it.
         past: all tables published so far that lie within the span, of every kind and measure; the
             span's own decision table where labels are made. Others are not tied to it. Hours may
-            be left out of spans longer than a day, as they are not read there: days are bound to
-            their hours already, and climbing against weeks got no further without them.
+            not be left out of a long span: where all days are near the ends of their bands, a week
+            narrows each day, and the day an hour to 4 values.
         k: smallest cell that may be shown; 1 shows exact numbers.
 
     Returns:
@@ -128,8 +128,6 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
-    longest = max(draft.frame.span.kind for draft in drafts)
-    past = [t for t in past if t.span.kind > SpanKind.HOUR or longest <= SpanKind.DAY]
     reader, before = Reader.of(past, tables), cache(lambda: Reader.of(past, ()).intervals(()))
     while True:
         narrow = _too_narrow(reader, tables, before, k)
@@ -153,9 +151,8 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
     coarsening would not help.
     """
     low, high = reader.intervals(tables)
-    labels = any(table.measure in LABEL_MEASURES for table in tables)
     old = slice(sum(rows * columns for rows, columns in reader.shapes[: len(reader.past)]))
-    enough = np.full(len(low), values_left(k, labels=labels))
+    enough = np.full(len(low), values_left(k, own=True))
     enough[old] = values_left(k)
     narrow = (low < k) & (high - low + 1 < enough)
     if narrow[old].any():

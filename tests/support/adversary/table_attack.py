@@ -2,9 +2,9 @@
 
 Unknowns are the decisions of every finest span, atom, route, label and edition; every band that any
 table shows is two inequalities. The reader also guesses, rightly, that hidden rows have fewer than
-k decisions or a route of fewer than k labels, which rows of a final edition repeat the first one,
-and which rows have all their labels. Of every count below k (sizes, decisions by route, labels by
-route, decisions without a label) the least and the largest number are found that agree with this.
+k decisions, or label counts that are all below k, which rows of a final edition repeat the first
+one, and which rows have all their labels. Of every count below k (sizes, decisions by route, labels
+by route, decisions without a label) the least and the largest number are found that agree.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ class Attack:
                 if repeated[row]:
                     continue
             self._read_row(table, row, columns)
-            if table.measure in LABEL_OF:
-                self._read_enough_labels(table, row)
+            if table.measure in LABEL_OF and table.bands.detail[row] == Detail.HIDDEN:
+                self._guess_few_labels(table, row)
         if table.measure is Measure.READY:
             self._read_unlabelled(table)
 
@@ -218,18 +218,13 @@ class Attack:
         for column, (_, cells) in enumerate(shown):
             self._facts.add(cells, bands.low[row, column], bands.high[row, column])
 
-    def _read_enough_labels(self, table: Table, row: int) -> None:
-        """A row shows labels: routes of k decisions have k labels. Else the reader guesses which
-        of these have fewer."""
-        shown = table.bands.detail[row] == Detail.COUNTS
-        decisions = self._unknowns(table, row)
-        labels = np.stack([self._labelled_as(n, table, row) for n in LABEL_OF.values()], axis=-1)
-        for part in range(len(table.frame.parts)):
-            cells = labels[:, :, part].ravel()
-            few = self._truth[cells].sum() < self._k
-            if self._truth[decisions[:, :, part]].sum() >= self._k and shown != few:
-                low, high = (0, self._k - 1) if few else (self._k, np.inf)
-                self._facts.add(cells, low, high)
+    def _guess_few_labels(self, table: Table, row: int) -> None:
+        """The row is hidden: the reader guesses that all its label counts are below k."""
+        for label in LABEL_OF.values():
+            for part in range(len(table.frame.parts)):
+                cells = self._labelled_as(label, table, row)[:, :, part].ravel()
+                if self._truth[cells].sum() < self._k:
+                    self._facts.add(cells, 0, self._k - 1)
 
     def _read_unlabelled(self, table: Table) -> None:
         for row in np.flatnonzero(self._told_rows(table)).tolist():
@@ -240,7 +235,7 @@ class Attack:
 
     def _told_rows(self, table: Table) -> npt.NDArray[np.bool_]:
         counts = self._world.labels_of(table.span, table.edition)
-        decisions = counts.decisions.sum(axis=1)
+        decisions = self._world.in_rows(table.span, self._world.counts.sum(axis=(2, 3, 4, 5)))
         unlabelled = decisions - (counts.ready + counts.not_ready).sum(axis=1)
         few = (unlabelled <= self._told) & (FEW_SHARE * unlabelled <= decisions)
         return np.asarray(few & table.layout.declared)

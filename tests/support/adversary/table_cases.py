@@ -96,6 +96,42 @@ COUNTEREXAMPLES = (
             [[8, 24, 22], [5, 10, 0]],
         ],
     ),
+    labels_that_cross(
+        "labels that cross, where intervals left 8 values and equations 4",
+        [
+            [[15, 16, 21], [14, 38, 10]],
+            [[5, 15, 10], [0, 17, 12]],
+            [[10, 57, 17], [0, 12, 12]],
+            [[5, 27, 0], [0, 28, 11]],
+        ],
+    ),
+    labels_that_cross(
+        "labels that cross, and rows that are hidden for few labels",
+        [
+            [[10, 9, 1], [4, 5, 22]],
+            [[18, 9, 9], [11, 6, 28]],
+            [[25, 10, 21], [10, 21, 4]],
+            [[9, 7, 2], [12, 27, 0]],
+        ],
+    ),
+    labels_that_cross(
+        "labels that cross, and decisions of rows that are all labelled",
+        [
+            [[23, 12, 8], [78, 13, 49]],
+            [[24, 3, 51], [0, 9, 0]],
+            [[0, 20, 10], [0, 8, 32]],
+            [[9, 11, 15], [9, 0, 22]],
+        ],
+    ),
+    labels_that_cross(
+        "labels that cross, of which hardly any is missing",
+        [
+            [[2, 9, 7], [28, 38, 18]],
+            [[0, 17, 22], [28, 17, 27]],
+            [[0, 17, 10], [0, 9, 12]],
+            [[1, 35, 67], [0, 11, 10]],
+        ],
+    ),
 )
 """Of climbs against rounded rates, which left one value, and against earlier bands: 1 to 4."""
 
@@ -110,6 +146,12 @@ def _three_ways() -> TableWorld:
     counts = np.full((1, 8, 2), (13, 6), np.int64)
     counts[0, [0, 3, 5, 6]] = (5, 2)
     return TableWorld("three that cross", (2, 2, 2), decisions_only(counts), (DAY,), all_pairs(3))
+
+
+def _climbed_three_ways() -> TableWorld:
+    routes = [[2, 12], [26, 21], [0, 30], [23, 22], [1, 10], [8, 26], [10, 5], [0, 26]]
+    counts = decisions_only(np.array([routes]))
+    return TableWorld("a climb in three that cross", (2, 2, 2), counts, (DAY,), all_pairs(3))
 
 
 def _quiet_nights() -> TableWorld:
@@ -146,13 +188,31 @@ def _edges() -> TableWorld:
     return run_of_days("days at the upper ends of their bands", days)
 
 
+def _hours_against_a_week() -> TableWorld:
+    """Nearly all is at the upper end of a band; the week is not, and 10 decisions come in an hour.
+
+    A week that is made without looking at the hours leaves 4 values of that hour.
+    """
+    days = [614, 1165, 890, 725, 890, 824, 857]
+    served = np.full((7, 24), 10)
+    served[1:, 0] = 0
+    for hours, total in zip(served, days, strict=True):
+        steps, rest = divmod(total - int(hours.sum()), 11)
+        hours[1:] += 11 * (steps // 23 + (np.arange(23) < steps % 23))
+        hours[-1] += rest
+    counts = np.stack([served.ravel(), np.full(168, 15)], axis=1)[:, None]
+    return TableWorld("hours against a week", (1,), decisions_only(counts), (HOUR, DAY, WEEK), ())
+
+
 BUILT = (
     _diagonal(),
     _three_ways(),
+    _climbed_three_ways(),
     _quiet_nights(),
     _added(),
     _two_editions(),
     _edges(),
+    _hours_against_a_week(),
     run_of_days("a week just above the bound of its days", [(10, 12)] * 7),
     run_of_days("one day with a small count among large ones", [(30, 23)] * 6 + [(3, 40)]),
 )

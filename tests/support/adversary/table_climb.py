@@ -30,10 +30,17 @@ class Slope:
     Attributes:
         begin: makes the counts of a first world, with as many axes as ``world`` takes.
         world: makes a world of counts.
+        told: what the reader knows of decisions without a label, as in :class:`Attack`.
     """
 
     begin: Callable[[np.random.Generator], Ints]
     world: Callable[[Ints], TableWorld]
+    told: int = 0
+
+    def attack(self, counts: Ints) -> Attack:
+        """The reader of all tables of a world."""
+        world = self.world(counts)
+        return Attack(world, published(world), told=self.told)
 
 
 def _crossing(name: str, sizes: tuple[int, ...], *kinds: SpanKind) -> Callable[[Ints], TableWorld]:
@@ -107,20 +114,18 @@ def climb(
 
 
 def _in_whole_numbers(slope: Slope, climbed: Climbed) -> Left | None:
-    world = slope.world(climbed.counts)
     if climbed.left is None:
         return None
-    return Attack(world, published(world)).left(climbed.left.target)
+    return slope.attack(climbed.counts).left(climbed.left.target)
 
 
 def _worst(slope: Slope, counts: Ints, rng: np.random.Generator, targets: int) -> Climbed:
     """The narrowest count of a world, of those that intervals narrow most and some others."""
-    world = slope.world(counts)
-    attack = Attack(world, published(world))
+    attack = slope.attack(counts)
     every = sorted(attack.targets(), key=lambda target: target.easy)
     others = [every[i] for i in rng.permutation(len(every))[:targets]]
-    found = [attack.left(target, whole=False) for target in [*every[:targets], *others]]
-    left = min((one for one in found if one), key=lambda one: one.values, default=None)
+    narrowed = [attack.left(target, whole=False) for target in [*every[:targets], *others]]
+    left = min(filter(None, narrowed), key=lambda left: left.values, default=None)
     return Climbed(left, counts, 0)
 
 

@@ -117,8 +117,7 @@ class TableWorld:
         """Labels of a span as an edition counts them."""
         axis = 4 if edition is Edition.FIRST else 3
         states = self.in_rows(span, self.counts.sum(axis=(axis, 5)))
-        decisions = states.sum(axis=2)
-        return LabelCounts(decisions, states[:, :, READY], states[:, :, NOT_READY], (0, 1))
+        return LabelCounts(states[:, :, READY], states[:, :, NOT_READY])
 
     def changed_in(self, span: Span) -> Ints:
         """Labels of each row that differ between the editions."""

@@ -84,6 +84,15 @@ def test_a_rate_rests_on_k_labels_and_on_all_three_tables() -> None:
     assert not labelled_rate(counts, Metric.TPR).shown[0]
 
 
+def test_a_route_without_labels_enough_makes_a_bound() -> None:
+    ready = rate((4000, 300), (6, 200), (4, 90), Metric.READY)
+    assert ready.shown[0]
+    assert np.isnan(ready.value[0])
+    assert ready.upper[0] - ready.lower[0] > 0.8
+    assert not np.isnan(rate((4, 300), (1, 200), (2, 90), Metric.READY).value[0])
+    assert np.isnan(rate((4000, 300), (6, 200), (4, 90), Metric.TPR).value[0])
+
+
 def test_hidden_rows_have_no_rate() -> None:
     found = rate((5, 4), (2, 2), (3, 2))
     assert not found.shown[0]
