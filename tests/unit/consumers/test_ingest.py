@@ -9,6 +9,7 @@ import lesson
 import pytest
 from pipeline import DECISIONS, Pipeline, messages
 
+from consumers.worker_health import STUCK_SECONDS
 from monitor.errors import FencedError
 from monitor.ports import Shard
 
@@ -41,3 +42,13 @@ def test_a_shard_that_another_worker_has_claimed_is_reported_no_more(tmp_path: P
         with patch.object(pipeline.seen, "drop_shard") as drop_shard:
             pipeline.step(worker)
             drop_shard.assert_called_with(shard)
+
+
+def test_a_worker_that_has_its_shards_is_not_stuck_however_long_nothing_comes(
+    tmp_path: Path,
+) -> None:
+    with Pipeline(tmp_path) as pipeline:
+        worker = pipeline.worker()
+        for _ in range(3):
+            pipeline.step(worker, STUCK_SECONDS)
+        assert worker.health.stuck(pipeline.clock.monotonic()) is None
