@@ -206,13 +206,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="draw another list")
     parser.add_argument("--fast", action="store_true", help="leave out the tests marked full")
     parser.add_argument("--again", action="store_true", help="try the survivors once more")
+    parser.add_argument("--report", action="store_true", help="try none, only sum up")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of tests, a suite")
     options = parser.parse_args()
     edits = {mutant.key: (mutant, edit) for mutant, edit in all_mutants().items()}
     listed = renew(options.seed, [mutant for mutant, _ in edits.values()])
     prepare()
     nearest, done = Nearest(COPY), results()
-    for number, mutant in enumerate(listed, start=1):
+    for number, mutant in enumerate([] if options.report else listed, start=1):
         outcome = done.get(mutant.key, {}).get("outcome", "")
         if not mutant.equivalent and (not outcome or (options.again and "survived" in outcome)):
             line = attack(mutant, edits[mutant.key][1], nearest, options)
