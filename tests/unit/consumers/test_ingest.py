@@ -10,7 +10,7 @@ import pytest
 from pipeline import DECISIONS, Pipeline, messages
 
 from consumers.worker_health import STUCK_SECONDS
-from monitor.errors import FencedError
+from monitor.errors import FencedError, StoreError
 from monitor.ports import Shard
 
 
@@ -52,3 +52,18 @@ def test_a_worker_that_has_its_shards_is_not_stuck_however_long_nothing_comes(
         for _ in range(3):
             pipeline.step(worker, STUCK_SECONDS)
         assert worker.health.stuck(pipeline.clock.monotonic()) is None
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_worker_whose_store_stays_away_is_stuck(tmp_path: Path, begun: bool) -> None:
+    with Pipeline(tmp_path, ingest__flush_events=1, stream__clock="live") as pipeline:
+        store = Mock(wraps=pipeline.store)
+        worker = pipeline.worker(store)
+        for _ in range(5 * begun):
+            pipeline.step(worker)
+        store.flush.side_effect = store.claim.side_effect = StoreError("away")
+        pipeline.broker.produce(DECISIONS, messages([next(lesson.decisions())]))
+        for _ in range(int(STUCK_SECONDS) + 2):
+            pipeline.step(worker, 1.0)
+        stuck = worker.health.stuck(pipeline.clock.monotonic())
+        assert stuck == "what was read could not be stored"
