@@ -140,3 +140,13 @@ def test_a_paused_worker_looks_at_the_others_every_second_from_its_start() -> No
         reconciler.review(now, [PARKED], wall=0)
         looks.append(store.statuses.call_count)
     assert looks == [0, 1, 1, 2]
+
+
+def test_the_newest_event_of_the_other_shards_is_the_last_of_them() -> None:
+    times = {ADDED: 9 * HOUR, READ: 5 * HOUR, ELSEWHERE: 7 * HOUR, PARKED: None}
+    statuses = [replace(status(shard, None), max_decided_at=at) for shard, at in times.items()]
+    reconciler = idle_reconciler(Mock(statuses=Mock(return_value=statuses)))
+    assert reconciler.newest_of_others(ADDED) is None
+    reconciler.review(10.0, wall=0)
+    assert reconciler.newest_of_others(ADDED) == 7 * HOUR
+    assert reconciler.newest_of_others(READ) == 9 * HOUR
