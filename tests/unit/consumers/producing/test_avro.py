@@ -23,4 +23,5 @@ def test_each_event_follows_the_number_of_its_schema() -> None:
     content = io.BytesIO(first)
     assert content.read(5) == b"\x00\x00\x00\x00\x07"
     event = fastavro.schemaless_reader(content, SCHEMAS["label"], None)
+    assert isinstance(event, dict)
     assert event["label_id"] == next(lesson.labels())["label_id"]
