@@ -67,3 +67,17 @@ def test_a_worker_whose_store_stays_away_is_stuck(tmp_path: Path, begun: bool) -
             pipeline.step(worker, 1.0)
         stuck = worker.health.stuck(pipeline.clock.monotonic())
         assert stuck == "what was read could not be stored"
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_events_that_wait_for_more_are_taken_when_their_file_has_ended(
+    tmp_path: Path, ended: bool
+) -> None:
+    with Pipeline(tmp_path) as pipeline:
+        worker = pipeline.worker()
+        for _ in range(5):
+            pipeline.step(worker)
+        pipeline.broker.produce(DECISIONS, messages(list(lesson.decisions())[:2]))
+        with patch.object(worker.source, "ended", Mock(return_value=ended)):
+            pipeline.step(worker)
+        assert worker.states[Shard(DECISIONS, 0)].next_offset == (2 if ended else 0)
