@@ -130,15 +130,19 @@ def judge(mutant: Mutant, nearest: Nearest, suites: list[str], budget: float) ->
     """Return the suite and the test that kill the mutant in the copy, or that it survives."""
     for suite in suites:
         tests = nearest.order(mutant.file, mutant.function)
-        if suite == "full":
-            tests = [
-                test for test in tests if any(word in nearest.texts[test] for word in ONLY_FULL)
-            ]
+        tests = [test for test in tests if _belongs(nearest.texts[test], suite)]
         for batch in batches(tests, nearest, budget):
             limit = TEST_SECONDS + 6 * sum(map(nearest.seconds, batch))  # the machine may be busy
             if by := killer(batch, suite, limit):
                 return {"outcome": f"killed {suite}", "by": by}
     return {"outcome": f"survived {suites[-1]}"}
+
+
+def _belongs(text: str, suite: str) -> bool:
+    """Return whether a test file has, or may have, tests of a suite."""
+    if suite == "fast":
+        return "pytestmark = pytest.mark.full" not in text
+    return any(word in text for word in ONLY_FULL)
 
 
 def attack(mutant: Mutant, edit: Edit, nearest: Nearest, options: argparse.Namespace) -> str:
