@@ -11,7 +11,7 @@ from pipeline import DECISIONS, Pipeline, messages
 
 from consumers.worker_health import STUCK_SECONDS
 from monitor.errors import FencedError, StoreError
-from monitor.ports import Shard
+from monitor.ports import Shard, ShardStatus, Tallies
 
 
 @pytest.mark.parametrize(("events", "stored"), [(2, False), (3, True)])
@@ -81,3 +81,21 @@ def test_events_that_wait_for_more_are_taken_when_their_file_has_ended(
         with patch.object(worker.source, "ended", Mock(return_value=ended)):
             pipeline.step(worker)
         assert worker.states[Shard(DECISIONS, 0)].next_offset == (2 if ended else 0)
+
+
+def test_a_shard_that_nobody_read_and_somebody_reads_now_is_forgotten_once(
+    tmp_path: Path,
+) -> None:
+    shard = Shard(DECISIONS, 7)
+    waiting = ShardStatus(shard, 1, 0, None, 0, 5, None, None, Tallies(messages=5))
+    with Pipeline(tmp_path) as pipeline, patch.object(pipeline.seen, "drop_shard") as drop_shard:
+        worker = pipeline.worker()
+        unread = worker._reconciler.unread
+        unread.review([waiting], [], [DECISIONS])
+        worker.set_end_offsets({shard: 9})
+        pipeline.step(worker)
+        assert not drop_shard.called
+        unread.review([], [], [DECISIONS])
+        for _ in range(3):
+            pipeline.step(worker)
+        drop_shard.assert_called_once_with(shard)
