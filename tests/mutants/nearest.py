@@ -42,6 +42,7 @@ class Nearest:
         def distance(test: str) -> tuple[float, float]:
             behind = STEPS_BEHIND.get(test.split("/")[1], 2.0)
             named = sum(word in self.texts[test] for word in function.split("."))
+            named += 3 * test.endswith(f"/test_{Path(file).name}")
             return steps[test] + behind - test.startswith(folder) - named, self.seconds(test)
 
         doctests = [file] if ">>>" in self.texts[file] else []

@@ -130,15 +130,19 @@ def judge(mutant: Mutant, nearest: Nearest, suites: list[str], budget: float) ->
     """Return the suite and the test that kill the mutant in the copy, or that it survives."""
     for suite in suites:
         tests = nearest.order(mutant.file, mutant.function)
-        if suite == "full":
-            tests = [
-                test for test in tests if any(word in nearest.texts[test] for word in ONLY_FULL)
-            ]
+        tests = [test for test in tests if _belongs(nearest.texts[test], suite)]
         for batch in batches(tests, nearest, budget):
             limit = TEST_SECONDS + 6 * sum(map(nearest.seconds, batch))  # the machine may be busy
             if by := killer(batch, suite, limit):
                 return {"outcome": f"killed {suite}", "by": by}
     return {"outcome": f"survived {suites[-1]}"}
+
+
+def _belongs(text: str, suite: str) -> bool:
+    """Return whether a test file has, or may have, tests of a suite."""
+    if suite == "fast":
+        return "pytestmark = pytest.mark.full" not in text
+    return any(word in text for word in ONLY_FULL)
 
 
 def attack(mutant: Mutant, edit: Edit, nearest: Nearest, options: argparse.Namespace) -> str:
@@ -206,13 +210,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="draw another list")
     parser.add_argument("--fast", action="store_true", help="leave out the tests marked full")
     parser.add_argument("--again", action="store_true", help="try the survivors once more")
+    parser.add_argument("--report", action="store_true", help="try none, only sum up")
     parser.add_argument("--budget", type=float, default=300.0, help="seconds of tests, a suite")
     options = parser.parse_args()
     edits = {mutant.key: (mutant, edit) for mutant, edit in all_mutants().items()}
     listed = renew(options.seed, [mutant for mutant, _ in edits.values()])
     prepare()
     nearest, done = Nearest(COPY), results()
-    for number, mutant in enumerate(listed, start=1):
+    for number, mutant in enumerate([] if options.report else listed, start=1):
         outcome = done.get(mutant.key, {}).get("outcome", "")
         if not mutant.equivalent and (not outcome or (options.again and "survived" in outcome)):
             line = attack(mutant, edits[mutant.key][1], nearest, options)

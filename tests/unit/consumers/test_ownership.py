@@ -1,4 +1,4 @@
-"""A shard whose topic is another one now waits for a person."""
+"""When shards are claimed, and when one waits for a person: its topic is another one now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from consumers.ownership import Ownership
+from consumers.ownership import RETRY_SECONDS, Ownership
 from monitor.ports import CREATED_AGAIN, Claim, Shard, Tallies
 
 SHARD = Shard("decisions", 0)
@@ -26,3 +26,14 @@ def test_only_a_topic_known_to_be_another_one_parks_its_shards(
     reasons = [held.reason for held in ownership.parked.values()]
     assert len(reasons) == parked
     assert all(CREATED_AGAIN in reason for reason in reasons)
+
+
+def test_a_store_that_did_not_give_a_shard_is_asked_again_after_a_pause() -> None:
+    store = Mock(claim=Mock(return_value=[]))
+    ownership = Ownership(Mock(), store, Mock(), Mock())
+    ownership.assign([SHARD])
+    asked = []
+    for now in (0.0, RETRY_SECONDS / 2, RETRY_SECONDS):
+        ownership.claim(now)
+        asked.append(store.claim.call_count)
+    assert asked == [1, 1, 2]

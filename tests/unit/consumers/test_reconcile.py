@@ -117,10 +117,10 @@ def test_beats_say_what_waits_and_whether_any_of_it_is_read() -> None:
     assert said[0] == {ADDED: False, READ: False, PARKED: True}
 
 
-def idle_reconciler(store: Mock, *, live: bool = False) -> Reconciler:
+def idle_reconciler(store: Mock, *, live: bool = False, crowded: bool = False) -> Reconciler:
     """Return a reconciler, made at time 0, of a worker without shards."""
     clock = ClockPolicy(live=live, horizon=24 * HOUR, max_early=MINUTE)
-    codecs = Mock(clock=clock, lateness=MINUTE, coder=Mock(crowded=False))
+    codecs = Mock(clock=clock, lateness=MINUTE, coder=Mock(crowded=crowded))
     own = Mock(states={}, epochs={}, parked={})
     policy = Mock(decisions_topic="d", topics=("d", "l"))
     return Reconciler(Mock(), store, own, codecs=codecs, policy=policy, now=0.0)
@@ -140,3 +140,20 @@ def test_a_paused_worker_looks_at_the_others_every_second_from_its_start() -> No
         reconciler.review(now, [PARKED], wall=0)
         looks.append(store.statuses.call_count)
     assert looks == [0, 1, 1, 2]
+
+
+def test_the_newest_event_of_the_other_shards_is_the_last_of_them() -> None:
+    times = {ADDED: 9 * HOUR, READ: 5 * HOUR, ELSEWHERE: 7 * HOUR, PARKED: None}
+    statuses = [replace(status(shard, None), max_decided_at=at) for shard, at in times.items()]
+    reconciler = idle_reconciler(Mock(statuses=Mock(return_value=statuses)))
+    assert reconciler.newest_of_others(ADDED) is None
+    reconciler.review(10.0, wall=0)
+    assert reconciler.newest_of_others(ADDED) == 7 * HOUR
+    assert reconciler.newest_of_others(READ) == 9 * HOUR
+
+
+def test_where_version_tuples_find_no_room_a_review_looks_which_have_gone() -> None:
+    store = Mock(statuses=Mock(return_value=[]))
+    for crowded in (False, True):
+        idle_reconciler(store, crowded=crowded).review(10.0, wall=0)
+        assert store.live_versions.called == crowded

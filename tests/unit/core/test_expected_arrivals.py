@@ -519,7 +519,9 @@ def test_within_a_session_half_again_the_usual_pause_is_waited() -> None:
     arrivals = {slot: 1 for slot in slots if slot <= last}
     told_after = pause + pause // 2
     assert missing_decisions(arrivals, (last + told_after - 1) * SLOT) is None
-    assert missing_decisions(arrivals, (last + told_after) * SLOT) is not None
+    said = missing_decisions(arrivals, (last + told_after) * SLOT)
+    assert said is not None
+    assert said.text.startswith("On the last four days decisions came between 19:30 and 19:35")
 
 
 def test_nothing_is_due_where_each_day_began_at_another_hour() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from monitor.core.blindness import KEPT_WEEKS, LABELS_MISSED, WEEK_HOURS, silent_since
+from monitor.core.blindness import KEPT_WEEKS, LABELS_MISSED, WEEK_HOURS, WEEKS, silent_since
 
 DAY = 24
 MONDAY = 3_000 * WEEK_HOURS
@@ -145,3 +145,7 @@ def test_labels_at_every_hour_are_missed_after_a_day() -> None:
     arrivals = dict.fromkeys(range(MONDAY - 840, MONDAY), 10)
     assert silent_since(arrivals, MONDAY + 23) is None
     assert silent_since(arrivals, MONDAY + 24) == MONDAY - 1
+
+
+def test_one_week_more_is_kept_than_is_looked_at_for_one_is_known_in_part() -> None:
+    assert KEPT_WEEKS == WEEKS + 1

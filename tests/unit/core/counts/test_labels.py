@@ -16,7 +16,7 @@ from monitor.core.counts.labels import (
     LabelColumns,
     Review,
 )
-from monitor.core.time import HOUR
+from monitor.core.time import HOUR, WEEK
 
 T0 = 400_000 * HOUR
 
@@ -61,6 +61,10 @@ def added(*rows: tuple[int, ...]) -> list[dict[str, int]]:
 )
 def test_contributions(label: tuple[int, ...], wanted: dict[str, int]) -> None:
     assert added(label) == [wanted]
+
+
+def test_the_last_bucket_begins_after_a_week() -> None:
+    assert DELAY_EDGES_HOURS[-1] * HOUR == WEEK
 
 
 @pytest.mark.parametrize(("bucket", "edge"), list(enumerate(DELAY_EDGES_HOURS)))

@@ -109,3 +109,8 @@ def test_codes_are_taken_apart_whatever_their_width(kind: type[np.signedinteger[
     codes = np.array([stratum.code for stratum in strata])
     columns = decode_strata(codes.astype(kind))
     assert [Route(route) for route in columns.route] == [stratum.route for stratum in strata]
+
+
+def test_codes_of_several_axes_keep_them() -> None:
+    codes = np.array([[stratum.code for stratum in (auto(), review())]] * 3)
+    assert decode_strata(codes).route.shape == (3, 2)

@@ -204,6 +204,20 @@ def test_a_hidden_cell_says_how_long_it_takes_and_what_helps() -> None:
     assert until.endswith(pooled_below(crossed=False))
 
 
+@pytest.mark.parametrize(
+    ("weeks", "said"), [(0, "less than a week"), (1, "one to four weeks"), (4, "more than four")]
+)
+def test_what_is_not_decided_yet_says_how_many_weeks_of_labels_it_takes(
+    weeks: int, said: str
+) -> None:
+    table, _ = parts(snapshot(decided("channel=chat", 140)))
+    place = find_place(table, table.windows[0], "channel", "channel=chat")
+    assert place is not None
+    states, needs = {Metric.TPR: State.INCONCLUSIVE}, {Metric.TPR: weeks}
+    waiting = replace(place, row=replace(place.row, states=states, label_needs=needs))
+    assert f"takes {said}" in why_and_until(waiting, Metric.TPR)[1]
+
+
 def test_stale_data_say_when_they_ended() -> None:
     table, _ = parts(snapshot(decided("channel=chat", 140)))
     place = find_place(table, table.windows[0], "channel", "channel=chat")

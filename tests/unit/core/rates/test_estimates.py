@@ -12,7 +12,7 @@ from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import wilson
-from monitor.core.rates.estimates import RateColumns, calibration, estimate
+from monitor.core.rates.estimates import RateColumns, calibration, estimate, measure
 
 CODING = Coding(())
 LABELLED = (Metric.TPR, Metric.FPR, Metric.READY)
@@ -208,3 +208,9 @@ def test_the_rate_over_labelled_rows_is_something_else() -> None:
     assert as_labelled[Metric.READY] == 172 / 525
     assert as_labelled[Metric.SELECTION] == 0.5
     assert np.isnan(estimate(slice_counts({"a": {}}), CODING, Metric.TPR).as_labelled).all()
+
+
+def test_a_row_alone_is_that_row() -> None:
+    cells = {"a": {auto(): counted(9, 9, 3)}, "b": {auto(): counted(9, 9, 6)}}
+    measured = measure(slice_counts(cells), CODING, Metric.PRECISION)
+    assert [measured.row(row).value.tolist() for row in range(2)] == [[3 / 9], [6 / 9]]

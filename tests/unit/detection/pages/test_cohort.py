@@ -86,3 +86,13 @@ def test_audit_rates_are_those_of_reviewed_decisions() -> None:
     assert Layout.of((2, 0, 2), CODING).audit.tolist() == [1.0, 0.05]
     with pytest.raises(ValueError, match="audit rate outside"):
         Layout.of((3,), CODING)
+
+
+def test_a_cohort_is_kept_as_arrays_and_one_of_an_earlier_version_without_requests() -> None:
+    stratum = Stratum(Route.HUMAN_REVIEW, 0, 1)
+    counts = counts_of([("a=x", stratum, 5, 3)])
+    arrays = SliceCohort.of(counts, SLICES, Layout.of((2, 0), CODING)).to_arrays()
+    kept = SliceCohort.from_arrays(arrays).to_arrays()
+    assert all((kept[name] == arrays[name]).all() for name in arrays)
+    earlier = {name: x for name, x in arrays.items() if name not in ("requested", "received")}
+    assert not SliceCohort.from_arrays(earlier).requested.any()
