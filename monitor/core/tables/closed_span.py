@@ -60,8 +60,7 @@ class ClosedSpan:
         return self.rows[Column.READY :, :, self.settings.reviewed]
 
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
-        settings, parts = self.settings, self.settings.reviewed
-        decisions, ready, not_ready, _ = self.rows[:, :, parts]
-        routes = tuple(int(settings.parts[place].route) for place in parts)
-        labels = LabelCounts(decisions, ready, not_ready, routes)
+        settings = self.settings
+        ready, not_ready, _ = self.label_counts
+        labels = LabelCounts(ready, not_ready)
         return label_tables(settings.frame(self.span, labels=True), labels, past, settings.k, first)
