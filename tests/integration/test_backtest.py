@@ -117,7 +117,6 @@ def test_what_was_proposed_from_a_quiet_week_is_quiet_until_the_regression(
     assert all(BREACH <= one["since"] < REPAIR + DAY for one in whole)
 
 
-@pytest.mark.full
 def test_a_contract_that_allows_more_pages_less(lived: Releasing) -> None:
     text = run(lived.folder, "--propose", "--baseline", BASELINE)
     loose = [

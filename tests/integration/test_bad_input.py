@@ -252,7 +252,6 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_each_record_ends_in_its_named_place(
     record: Bad, tmp_path: Path, log: pytest.LogCaptureFixture

@@ -99,8 +99,7 @@ def test_how_often_it_is_looked_at_changes_nothing(
         assert one.detection() == alone
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.full)])
 def test_restarts_are_seen_in_nothing(
     seed: int, tmp_path: Path, alone: dict[str, list[tuple[object, ...]]]
 ) -> None:

@@ -24,8 +24,6 @@ from monitor.core.publish.snapshot import (
     decode,
 )
 
-pytestmark = pytest.mark.full
-
 DAYS, A_DAY = 3, 1_500
 FULLY = AUDIT_RATES.index(1.0)
 USUAL, STRICT = (0.1, 0.5, 0.9), (0.1, 0.2, 0.6)

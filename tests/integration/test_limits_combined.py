@@ -23,8 +23,6 @@ from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.store.database import create_engine
 from monitor.store.evaluator.records import RecordStore
 
-pytestmark = pytest.mark.full
-
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
 PAIRS = EXAMPLES / "audit" / "ten_pairs.jsonl"
 WEEK, COPIES = "2026-W23", 30

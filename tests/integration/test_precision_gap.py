@@ -148,7 +148,6 @@ def assert_computed_from_what_is_shown(row: SliceRow) -> None:
     assert row.rates[Metric.PRECISION].value == pytest.approx(sum(ends) / 2, abs=0.006)
 
 
-@pytest.mark.full
 def test_without_a_limit_nothing_is_said_of_precision(tmp_path: Path) -> None:
     with Pipeline(tmp_path, text=GUARDED) as pipeline:
         play(pipeline)

@@ -609,7 +609,6 @@ def test_arrays_and_single_events_add_the_same(
         _same_columns(one.labels, other.labels)
 
 
-@pytest.mark.full
 def test_a_file_of_arrays_counts_like_a_file_of_events(desks: Any) -> None:
     pick, seen = random.Random(7), []
     decisions = [e | pick.choice(BAD) if i % 9 == 5 else e for i, e in enumerate(LATE)]

@@ -19,7 +19,6 @@ from monitor.commands.audit import command as audit
 EXAMPLES = Path(__file__).parents[2] / "deploy" / "examples"
 
 
-@pytest.mark.full
 def test_the_replayed_ten_pairs(tmp_path: Path) -> None:
     files = [str(EXAMPLES / f"ten_pairs_{name}.jsonl") for name in ("decisions", "labels")]
     settings = ["--settings", str(EXAMPLES / "ten_pairs.toml")]

@@ -293,7 +293,6 @@ def test_labels_that_tie_in_every_order_still_have_one_winner(seed: int, number:
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-@pytest.mark.full
 @trying(20)
 @given(SEEDS, st.integers(1, 3))
 def test_pairs_of_reviewers_do_not_depend_on_what_comes_when(seed: int, partitions: int) -> None:

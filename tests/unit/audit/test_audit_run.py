@@ -595,7 +595,6 @@ class TestRealPeople:
 
         assert self.why(nearly) == ""
 
-    @pytest.mark.full
     def test_versions_and_thresholds_of_few_are_not_told(self) -> None:
         def own(i: int, variant: str) -> Observed:
             return seen(0.8, 0.61 + i / 1000) if i < 10 else self.with_a_gap(i, variant)

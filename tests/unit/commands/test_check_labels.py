@@ -40,7 +40,6 @@ def test_its_own_proposals_are_enough(ten_pairs: Settings) -> None:
     assert not any(line.startswith("warning") for line in lines(longer, 300))
 
 
-@pytest.mark.full
 def test_where_nothing_helps_it_says_so(ten_pairs: Settings) -> None:
     few = [line for line in lines(ten_pairs, 1) if line.startswith("warning")]
     assert len(few) == 2

@@ -90,7 +90,6 @@ def test_its_python_is_one_that_is_tested() -> None:
         assert f"Programming Language :: Python :: {base}" in project["classifiers"]
 
 
-@pytest.mark.full
 def test_the_wheel_is_built_of_what_is_copied(tmp_path: Path) -> None:
     """Nothing that the build needs is left out, nor kept out by the ignore file."""
     text = text_of("docker/Dockerfile")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from monitor.core.counts.cells import Route, Stratum
 from monitor.core.counts.completeness import MATURE, CohortState
@@ -152,7 +151,6 @@ def test_hours_that_were_forgotten_are_skipped() -> None:
     assert next(site.turns(100 * HOUR)) == (90, CONSUMED), "who begins only now misses nothing"
 
 
-@pytest.mark.full
 def test_a_back_fill_comes_to_the_same_as_the_hours_came_to_one_by_one() -> None:
     """Two years at once: no cohort is saved by hours that are farther off than its horizon."""
     site, live, years = Site(), Site(), 2 * 365 * 24

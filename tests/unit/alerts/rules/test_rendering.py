@@ -323,13 +323,7 @@ def test_promtool_takes_the_rules_and_the_example_of_a_configuration() -> None:
     assert with_lint.returncode == 0, with_lint.stdout + with_lint.stderr
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=pytest.mark.full if "days" in path.stem else ())
-        for path in TESTS
-    ],
-)
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.stem)
 def test_promtool_finds_that_alerts_fire_as_they_should(path: Path) -> None:
     done = run("promtool", "test", "rules", str(path))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -136,7 +136,6 @@ def test_detections_are_counted_with_the_event_time_of_their_cohort() -> None:
     assert len(advisory.tallies) == len({d for d, _ in log})
 
 
-@pytest.mark.full
 def test_stopped_after_any_cohort_it_continues_as_if_it_had_not() -> None:
     steady, stopped = Advisory(), Advisory()
     found = 0

@@ -130,7 +130,6 @@ def test_labels_of_which_a_tenth_is_missing_are_not_compared_by_themselves(name:
     assert found.sum(axis=1) == pytest.approx(days / 2), "half of the alternatives"
 
 
-@pytest.mark.full
 def test_labels_that_are_missing_are_no_evidence() -> None:
     """They used to look like replies that were not served: 8 false pages in 45 days."""
     lost, whole = (play(share, since=3, days=30) for share in (0.0, 1.0))

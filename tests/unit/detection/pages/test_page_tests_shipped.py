@@ -51,7 +51,6 @@ def test_weights_are_those_of_the_budget() -> None:
     assert rule.weight(Page(0, Metric.FPR, StreamKind.LEVEL)) == pytest.approx(0.8 * 0.25 / 8)
 
 
-@pytest.mark.full
 def test_a_list_comes_with_the_first_cohort_of_each_later_week() -> None:
     standing = world(steady([BEST, WIDE, KEPT]), 15)
     rule, lists = ShippedFleet(standing), {}
