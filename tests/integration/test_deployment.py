@@ -450,6 +450,12 @@ def test_what_was_sent_to_the_cluster_is_counted(
     )
 
 
+def says_how_it_is(address: str) -> bool:
+    """Return True once a process says whether it reads, or whether the service is blind."""
+    own = read(f"http://{address}:9096/metrics", "")
+    return "\nslicewatch_consumer_state{" in own or "\nslicewatch_blind{" in own
+
+
 def test_the_pod_monitor_finds_every_metric_by_its_credentials(
     namespace: Played, keys: tuple[dict[str, dict[str, str]], Path]
 ) -> None:
@@ -457,8 +463,7 @@ def test_the_pod_monitor_finds_every_metric_by_its_credentials(
     held, ca = keys
     token = held["slicewatch"]["prometheus-token"]
     for name, one in namespace.running.items():
-        own = read(f"http://{one.address}:9096/metrics", "")
-        assert "\nslicewatch_consumer_state{" in own or "\nslicewatch_blind{" in own, name
+        eventually(lambda where=one.address: says_how_it_is(where), f"the state of {name}")  # type: ignore[misc]
         address = f"https://{one.address}:9095"
         if "serve" in name:
             eventually(lambda where=address: shown(where, token, ca) != [], "a TPR")  # type: ignore[misc]
