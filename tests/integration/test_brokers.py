@@ -69,7 +69,7 @@ class TestEveryBroker:
     def test_a_group_member_gets_every_partition(self, broker: Broker, topic_name: str) -> None:
         broker.create_topic(topic_name, 3)
         broker.produce(topic_name, THOUSAND)
-        seen = 0
+        seen, assigned = 0, set()
         member = KafkaConsumer(
             topic_name,
             bootstrap_servers=broker.bootstrap,
@@ -84,7 +84,8 @@ class TestEveryBroker:
             deadline = time.monotonic() + SECONDS
             while seen < len(THOUSAND) and time.monotonic() < deadline:
                 seen += sum(map(len, member.poll(timeout_ms=200).values()))
-            assert len(member.assignment()) == 3
+                assigned |= member.assignment()  # a busy machine may lose it again in the end
+        assert len(assigned) == 3
         assert seen == len(THOUSAND)
 
 

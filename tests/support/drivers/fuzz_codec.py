@@ -141,9 +141,12 @@ def _check_places(read: Read, values: Sequence[Message]) -> None:
 
 
 def _events_in(value: Message) -> int | None:
-    """How many events a message holds; None when it is no JSON, so that nobody can say."""
+    """How many events a message holds; None when it is no JSON, so that nobody can say.
+
+    A tombstone holds none: it is counted by itself.
+    """
     if value is None:
-        return 1
+        return 0
     try:
         content = msgspec.json.decode(value)
     except (ValueError, RecursionError):

@@ -11,6 +11,7 @@ that is left is killed.
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -36,15 +37,27 @@ def run(command: Sequence[str]) -> int:
     process = subprocess.Popen(command)
 
     def interrupt(*_: object) -> None:
-        process.send_signal(signal.SIGINT)
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGINT)
 
     # The terminal sends Ctrl-C to pytest itself, too.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, interrupt)
     signal.signal(signal.SIGHUP, interrupt)
-    code = process.wait()
+    code = process.returncode = _reap_until_the_end_of(process.pid)
     end_descendants()
     return code if code >= 0 else 128 - code
+
+
+def _reap_until_the_end_of(pid: int) -> int:
+    """Return the exit code of a child, and let no orphan stay a zombie until then.
+
+    Tests wait for processes whose parent was killed to be gone.
+    """
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == pid:
+            return os.waitstatus_to_exitcode(status)
 
 
 def end_descendants() -> None:

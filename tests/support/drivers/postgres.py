@@ -160,8 +160,9 @@ class PostgresServer:
         postmaster = psutil.Process(self._process.pid)
         postmaster.suspend()  # it must not fork while its children are counted
         children = postmaster.children(recursive=True)
-        for one in (postmaster, *children):
-            one.kill()
+        for process in (postmaster, *children):
+            with suppress(psutil.NoSuchProcess):  # children end by themselves without it
+                process.kill()
         self._process.wait()
         self._process = None
         _, alive = psutil.wait_procs(children, STOP_SECONDS)
