@@ -13,6 +13,7 @@ from monitor.commands.db.upkeep import (
     migrate,
     new_key,
     prune,
+    repair_clock,
     resume,
 )
 
@@ -23,7 +24,7 @@ __all__ = ["command"]
     "db",
     commands=(
         *(backup, dead_letters, drop_key, exclude, forget, migrate),
-        *(new_key, prune, resume, status),
+        *(new_key, prune, repair_clock, resume, status),
     ),
 )
 def command() -> None:

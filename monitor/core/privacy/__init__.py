@@ -1,3 +1,6 @@
-"""Resolution of shown numbers, and the rules that exported names obey."""
+"""Protection of small groups: bands, pooling, support guards, dominance, order of families."""
 
-__all__ = ["bands", "rules"]
+__all__ = [
+    "bands", "dominance", "exchange", "families", "guards", "linear_audit", "periods",
+    "pooling", "release_blocks", "rules",
+]  # fmt: skip

@@ -9,7 +9,8 @@ import numpy as np
 
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.time import HOUR, Grain, TimeSpan, pane_start
+from monitor.core.privacy.release_blocks import Span
+from monitor.core.time import HOUR, Grain, pane_start
 from monitor.evaluate.clusters import ClusterDays
 from monitor.store.evaluator.stored_detection import CountedCohorts
 
@@ -33,7 +34,7 @@ class Inputs:
 
     cohorts: CountedCohorts
     index: CellIndex
-    excluded: Sequence[TimeSpan] = ()
+    excluded: Sequence[Span] = ()
     clusters: ClusterDays = field(default_factory=ClusterDays)
 
     def excludes(self, hour: int) -> bool:

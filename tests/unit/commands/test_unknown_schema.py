@@ -1,4 +1,7 @@
-"""A database of a newer program: every command ends with one line, and nobody is told to migrate."""
+"""A database of a newer program, or of before the first release: every command ends with one line.
+
+Neither is migrated, and nobody is advised to.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +29,14 @@ NEWER = (
     f"the database has schema 9999, which this program (schema {database.head_revision()}) does"
     " not know: use the newer slicewatch that made it"
 )
-TOLD = {"9999": NEWER}
+UNRELEASED = (
+    "the database has schema {} of the development, which was never released:"
+    " make a new database and replay into it"
+)
+TOLD = {"9999": NEWER, **{schema: UNRELEASED.format(schema) for schema in ("0001", "0011")}}
 COMMANDS = (
     "db status", "db migrate", "db forget x", "db dead-letters", "db drop-key 1", "db prune",
-    "db resume-from t 0 1 --reason r", "db exclude --list", "incident list",
+    "db repair-clock", "db resume-from t 0 1 --reason r", "db exclude --list", "incident list",
     "incident show 1", "probe status",
 )  # fmt: skip
 
