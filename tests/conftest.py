@@ -91,6 +91,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _log_level_of_its_own() -> None:
+    """Forget the log level that commands, run in a file before, have set for the whole process."""
+    logging.getLogger("slicewatch").setLevel(logging.NOTSET)
+
+
 class FileDurations:
     """Adds up the seconds of each file, prints the slowest files, and writes all on request."""
 
