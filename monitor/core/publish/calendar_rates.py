@@ -6,12 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.completeness import SHOWN_MATURE
-from monitor.core.intervals import Z95, Floats
+from monitor.core.intervals import Z95
 from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.tables.bands import Bands, Detail
@@ -23,8 +22,6 @@ from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.settings import Part
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
-
-Bools = npt.NDArray[np.bool_]
 
 _LABELS_OF: Mapping[Metric, tuple[Measure, ...]] = {
     Metric.SELECTION: (),
@@ -235,15 +232,6 @@ class ComparedRates:
             for rate in (self.slices, self.references)
         )
         return slices, references
-
-    def support(self) -> tuple[Floats, Floats]:
-        """Support of both sides at the rate that they have together; see ``support_together``."""
-        sides = [rate.evidence for rate in (self.slices, self.references)]
-        hits = [np.nan_to_num(evidence.value) * evidence.support for evidence in sides]
-        trials = sides[0].support + sides[1].support
-        together = np.divide(hits[0] + hits[1], trials, out=np.zeros_like(trials), where=trials > 0)
-        own, reference = (evidence.support_at(together) for evidence in sides)
-        return own, reference
 
 
 def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:

@@ -12,20 +12,27 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Limits, Metric, State, Verdict
 from monitor.core.intervals import Floats
 from monitor.core.publish.calendar_rates import ComparedRates, GroupRates, UseCaseTables, rows_of
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
 from monitor.core.publish.states import states
-from monitor.core.rates.gaps import both, comparisons, gap, level_verdict, simultaneous_z, verdict
+from monitor.core.rates.gaps import (
+    both,
+    comparisons,
+    gap,
+    level_verdict,
+    simultaneous_z,
+    support_together,
+    verdict,
+)
 from monitor.core.rates.tolerance import Tolerance
+from monitor.core.tables.bands import Bools
 from monitor.core.tables.layout import Row
 from monitor.core.tables.rates import ShownRate as Rates
 from monitor.core.tables.spans import Span
 
-Bools = npt.NDArray[np.bool_]
 _DECIMALS = 1_000
 _NEARLY = 1e-9
 
@@ -153,7 +160,7 @@ class GroupInTables:
         slices, references = compared.slices, compared.references
         alone = slices.shown & (slices.evidence.support >= least - _NEARLY)
         pair = slices.shown & references.shown
-        for support in compared.support():
+        for support in support_together(slices, references):
             pair = pair & (support >= least - _NEARLY)
         return np.where(self._has_reference, pair, alone)
 
@@ -172,12 +179,7 @@ class GroupInTables:
         gaps = gap(*self._compared(spans, metric, together).columns())
         for tolerance, limited in self._tolerances(metric):
             judged = verdict(gaps, tolerance, enough)
-            verdicts = [
-                both(before, now) if applies else before
-                for before, now, applies in zip(
-                    verdicts, judged, (limited & has_reference).tolist(), strict=True
-                )
-            ]
+            verdicts = _judged_where(limited & has_reference, verdicts, judged)
         shown = [
             ShownGap(reference, *interval, *ratio, judged) if applies and known else None
             for interval, ratio, judged, applies, known in zip(
@@ -218,11 +220,16 @@ class GroupInTables:
         columns, _ = ComparedRates(metric, rate, rate).columns()
         for level, limited in self._each_limit(lambda limits: limits.level(metric)):
             judged = level_verdict(columns, level, enough)
-            verdicts = [
-                now if applies else before
-                for before, now, applies in zip(verdicts, judged, limited.tolist(), strict=True)
-            ]
+            verdicts = _judged_where(limited, verdicts, judged)
         return verdicts
+
+
+def _judged_where(
+    limited: Bools, verdicts: Sequence[Verdict | None], judged: Sequence[Verdict | None]
+) -> list[Verdict | None]:
+    """The verdicts, with those on one more limit of the slices that have it."""
+    rows = zip(limited.tolist(), verdicts, judged, strict=True)
+    return [both(before, now) if applies else before for applies, before, now in rows]
 
 
 def shown_rates(rate: Rates, *, exact: bool = False) -> list[ShownRate | None]:

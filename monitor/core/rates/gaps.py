@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,8 @@ import numpy.typing as npt
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, divide, mover, ratio_interval, z_value
-from monitor.core.rates.estimates import Measured, RateColumns
+from monitor.core.rates.effective import Evidence
+from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.tolerance import SLACK, Tolerance
 
 HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR, Metric.PRECISION})
@@ -119,7 +121,15 @@ def references(counts: SliceCounts, reference: str) -> SliceCounts:
     return SliceCounts(counts.slices, counts.strata, np.where(named[:, None, None], 0, row))
 
 
-def support_together(slices: Measured, reference: Measured) -> tuple[Floats, Floats]:
+class WithEvidence(Protocol):
+    """Rates of slices, measured from counts or shown by tables, with what they rest on."""
+
+    @property
+    def evidence(self) -> Evidence:
+        """The points, and the effective trials behind them."""
+
+
+def support_together(slices: WithEvidence, reference: WithEvidence) -> tuple[Floats, Floats]:
     """Support of slices and their references at the rate that both have together, shape (S,).
 
     A minimum of support is judged by these, not by n_eff at each one's own rate: where few are

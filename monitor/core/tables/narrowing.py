@@ -146,7 +146,7 @@ def _given_up(sums: Sums, refuted: Bools) -> Sums:
 
 
 def _to_the_end(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] | Bools:
-    """The narrowed intervals, or which sums were refuted on the way."""
+    """Return the narrowed intervals once nothing changes, or else the mask of refuted sums."""
     low, high = low.copy(), high.copy()
     for _ in range(_ROUNDS):
         new_low, new_high, refuted = _once(low, high, sums)

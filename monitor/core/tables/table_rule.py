@@ -165,7 +165,7 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
 def _largest_tied(
     reader: Reader, drafts: Sequence[Draft], tables: Sequence[Table], cell: int
 ) -> list[tuple[int, int]]:
-    """Table and row to coarsen for a cell: of the rows tied closest to it the largest.
+    """Return the table and the row to coarsen for a cell: the largest of those tied closest to it.
 
     Rows that show their counts come before those that show their size alone. The cell's own row
     is not among the closest: there a band below k stays what it is. None where all are withheld.

@@ -191,7 +191,7 @@ def _end_blocks(connection: sa.Connection, end: int) -> None:
 
 
 def _forget_future(connection: sa.Connection, end: int) -> None:
-    """Cohorts, Snapshots and published days that have not come yet."""
+    """Delete cohorts, Snapshots and published tables of a time that has not come yet."""
     for table in (cohort, route_cohort):
         future = table.c.hour >= pane_of(end, Grain.HOUR)
         consumed = sa.select(sa.func.count()).where(future, table.c.state == "consumed")
