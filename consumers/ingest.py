@@ -287,7 +287,7 @@ class Ingest:
         if state.set_back(now) and stored is not None:
             log.error(
                 "the store has event time far beyond this machine's clock: the shard goes on at the"
-                " clock; see slicewatch db repair-clock",
+                " clock",
                 extra={"shard": str(state.shard), "stood_at": to_datetime(stored).isoformat()},
             )
         self._wall.record(state.shard, beyond=state.clock.beyond)

@@ -55,7 +55,7 @@ class WallClockWatch:
             f"this machine's clock says {to_datetime(now):%Y-%m-%d %H:%M}Z, and {len(beyond)} of"
             f" {len(self._beyond)} partitions ({beyond[0]}, ...) lie far beyond it; nothing since"
             " the last flush was stored. Set the clock and start again; if it is right, the store"
-            " or the producers are not: slicewatch db repair-clock says of the store"
+            " or the producers are not"
         )
 
     def _require_steady(self, now: int) -> None:

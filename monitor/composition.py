@@ -30,7 +30,6 @@ from consumers.probe_signing import ProbePolicy
 from consumers.shard import Codecs
 from monitor.core.counts.cells import atom_text
 from monitor.core.counts.coding import CodingHistory
-from monitor.core.privacy.families import of_contracts
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.side_by_side import version_groups
@@ -488,7 +487,6 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
         dead_letters=settings.retention.dead_letters,
         snapshots=settings.retention.snapshots,
         dedupe_window=settings.dedupe.window,
-        families=[family.name for family in of_contracts(settings.contracts)],
     )
 
 

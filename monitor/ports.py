@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +15,6 @@ from monitor.core.bias_scores import BiasScore
 from monitor.core.counts.cells import Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.counts.labels import Bools, LabelColumns
-from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import MINUTE, to_micros
 
@@ -483,9 +482,8 @@ class Loss:
 class StoredDelta:
     """Delta of one flush of one shard: counts by (5-minute pane, cell).
 
-    ``units`` are those of the same rows, ``sizes`` those of all of them; None where no decision
-    named its unit. ``probes`` are the decisions of declared probe sets, ``repetition`` is what was
-    found of days that have ended.
+    ``sizes`` are those of units; None where no decision named its unit. ``probes`` are the
+    decisions of declared probe sets, ``repetition`` is what was found of days that have ended.
     """
 
     shard: Shard
@@ -493,7 +491,6 @@ class StoredDelta:
     panes: Int64s
     cells: Int64s
     values: Int64s
-    units: UnitCounts | None = None
     probes: Sequence[ProbeDecision] = ()
     sizes: UnitSizes | None = None
     repetition: Sequence[Repetition] = ()
@@ -506,27 +503,3 @@ class PaneCounts:
     grain: int
     pane: int
     counts: Counts
-
-
-@dataclass(frozen=True, slots=True)
-class PaneUnits:
-    """Decisions by unit of panes of one grain: pane, atom id and all buckets of every row.
-
-    ``late`` ones are of decisions that are held back.
-    """
-
-    grain: int
-    panes: Int64s
-    atoms: Int64s
-    counts: Int64s
-    late: bool = False
-
-    def take(self, rows: Bools) -> PaneUnits:
-        """The chosen rows."""
-        return replace(
-            self, panes=self.panes[rows], atoms=self.atoms[rows], counts=self.counts[rows]
-        )
-
-    def no_longer_late(self) -> tuple[PaneUnits, PaneUnits]:
-        """Rows to add once late ones are held back no more: to the counts, and to the late ones."""
-        return replace(self, late=False), replace(self, counts=-self.counts)

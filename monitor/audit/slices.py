@@ -1,8 +1,7 @@
 """Slices of one part of a set: rows coded and counted, then the rates and calibration of slices.
 
-:class:`monitor.core.publish.contract_tables.Builder` makes their rows, as for every number of the
-service: of a synthetic set they are exact, of real people they passed the guards (k, pooling,
-bands, rounding, coded complements).
+Their rows are computed from calendar tables, as every number of the service is: the set is one
+span. Of a synthetic set tables are exact, of real people they show bands and hide small rows.
 """
 
 from __future__ import annotations
@@ -30,15 +29,27 @@ from monitor.core.counts.cells import (
 )
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up, slice_text
-from monitor.core.privacy.pooling import MergeMap, decisions_of, merge_map
 from monitor.core.probes.flips import Observed
-from monitor.core.publish.contract_tables import BlockCounts, Builder
-from monitor.core.publish.rows import MIN_CALIBRATION
+from monitor.core.publish.calendar_contract import ContractInTables
+from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.snapshot import ShownRate, SliceRow
 from monitor.core.rates.estimates import calibration
 from monitor.core.rates.gaps import comparisons
+from monitor.core.tables.closed_span import ClosedSpan
+from monitor.core.tables.row_counts import RowCounter
+from monitor.core.tables.settings import Part, TableSettings
+from monitor.core.tables.spans import Span, SpanKind
 
 _ALL_LABELLED = (1.0,)
+_PARTS = (
+    Part(Route.AUTO_SERVE, 1.0),
+    Part(Route.HUMAN_REVIEW, 1.0),
+    Part(Route.BLOCKED_BY_EVIDENCE),
+)
+_SPAN = Span(SpanKind.DAY, 0)
+
+MIN_CALIBRATION = 10
+"""Labels a calibration cell needs whatever k is: fewer say nothing about a score band."""
 
 
 def audit_coding(coding: Coding) -> Coding:
@@ -46,8 +57,21 @@ def audit_coding(coding: Coding) -> Coding:
     return replace(coding, audit_rates=_ALL_LABELLED)
 
 
-def count(rows: Sequence[Row], coding: Coding) -> BlockCounts:
-    """All rows as the counts of one window: decisions, and the labels of all of them.
+@dataclass(frozen=True, slots=True)
+class SetCounts:
+    """All rows of a set as counts of cells; everything is labelled.
+
+    Attributes:
+        counts: by cell.
+        index: what the cells mean.
+    """
+
+    counts: Counts
+    index: CellIndex
+
+
+def count(rows: Sequence[Row], coding: Coding) -> SetCounts:
+    """All rows as counts of cells.
 
     Args:
         rows: of compared pairs, so that the expected outcome is known.
@@ -71,15 +95,7 @@ def count(rows: Sequence[Row], coding: Coding) -> BlockCounts:
         strata=np.array([stratum for _, _, stratum in cells], np.int64),
         atom_texts={content_id(atom): atom for _, atom, _ in cells},
     )
-    counts = Counts(keys, values)
-    return BlockCounts(
-        has_labels=True,
-        decided=None,
-        labelled_in=None,
-        decisions=counts,
-        labelled=counts,
-        index=index,
-    )
+    return SetCounts(Counts(keys, values), index)
 
 
 def atom_of(row: Row, coding: Coding) -> str:
@@ -147,22 +163,14 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
     a cell several times, so many times k are asked for.
     """
     counts = count(rows, coding)
-    most = _most(rows, coding, ())
-    total = _builder(contract, coding, most)
-    whole = roll_up(counts.labelled, counts.index, ()).total
-    maps = _merge_maps(contract, counts, total.contract.k)
-    return (
-        GroupSlices(GroupBy(()), (total.window(contract.window, counts, ()).total,), whole),
-        *(
-            _group(
-                _builder(contract, coding, _times(rows, coding, group, maps[group.name])),
-                counts,
-                group,
-                maps[group.name],
-            )
-            for group in contract.group_bys
-        ),
-    )
+    total = replace(contract, group_bys=())
+    groups = [
+        _group(_guarded(total, _most(rows, coding, ())), counts, GroupBy(()), coding),
+    ]
+    for group in contract.group_bys:
+        alone = _guarded(replace(contract, group_bys=(group,)), _times(rows, coding, group))
+        groups.append(_group(alone, counts, group, coding))
+    return tuple(groups)
 
 
 def slices_within(
@@ -176,30 +184,23 @@ def slices_within(
         contract: the same.
         coding: the same.
     """
-    group, builder = table.group, Builder(contract, coding)
-    pooled = builder.pooled(group, count(rows, coding), None)
-    slices = int((decisions_of(table.labelled) > 0).sum())
-    shown = builder.group(pooled, compared=comparisons(slices, group.reference)).rows
-    return GroupSlices(group, shown, pooled.rolled.decisions)
+    group = table.group
+    slices = int((table.labelled.values[:, :, Counter.N].sum(axis=1) > 0).sum())
+    compared = comparisons(slices, group.reference)
+    alone = replace(contract, group_bys=(group,) if group.attributes else ())
+    return _group(alone, count(rows, coding), group, coding, compared)
 
 
-def _builder(contract: Contract, coding: Coding, times: int) -> Builder:
-    guarded = contract if contract.synthetic else replace(contract, k=contract.k * times)
-    return Builder(guarded, coding)
+def _guarded(contract: Contract, times: int) -> Contract:
+    return contract if contract.synthetic else replace(contract, k=contract.k * times)
 
 
-def _times(rows: Sequence[Row], coding: Coding, group: GroupBy, pooling: MergeMap) -> int:
+def _times(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
     """Largest number of times that one pair may be in one cell of a group-by.
 
-    A cell of pooled values, or the complement of a slice, may hold all variants of the pair.
+    The complement of a slice may hold all variants of the pair.
     """
-    values = {name: set[str]() for name in group.attributes}
-    for row in rows:
-        for name, value in parse_atom(slice_of(row, group.attributes, coding)).items():
-            values[name].add(value)
-    apart = all(found <= {*pooling.kept[name]} for name, found in values.items())
-    alone = apart and group.reference != COMPLEMENT
-    return _most(rows, coding, group.attributes if alone else ())
+    return _most(rows, coding, () if group.reference == COMPLEMENT else group.attributes)
 
 
 def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
@@ -246,21 +247,25 @@ def declared(table: GroupSlices) -> tuple[SliceRow, ...]:
     return tuple(row for row in table.rows if not unnamed & {*parse_atom(row.slice).values()})
 
 
-def _group(builder: Builder, counts: BlockCounts, group: GroupBy, pooling: MergeMap) -> GroupSlices:
-    pooled = builder.pooled(group, counts, pooling)
-    labelled = pooled.rolled.labelled
-    assert labelled is not None, "an audit has labels"  # noqa: S101
-    return GroupSlices(group, builder.group(pooled).rows, labelled)
-
-
-def _merge_maps(contract: Contract, counts: BlockCounts, k: int) -> dict[str, MergeMap]:
-    """Values that keep their name, by group-by: intersections keep none that marginals pool."""
-    maps: dict[str, MergeMap] = {}
-    for group in sorted(contract.group_bys, key=lambda group: len(group.attributes)):
-        rolled = roll_up(counts.decisions, counts.index, group.attributes)
-        within = [m for m in maps.values() if {*m.kept} <= {*group.attributes}]
-        maps[group.name] = merge_map(rolled, group.attributes, k, within=within)
-    return maps
+def _group(
+    contract: Contract,
+    counts: SetCounts,
+    group: GroupBy,
+    coding: Coding,
+    compared: int | None = None,
+) -> GroupSlices:
+    """The rows of one group-by; the set is one span."""
+    settings = replace(TableSettings.of(contract, coding, bands=True), parts=_PARTS)
+    counted = RowCounter(settings, _ALL_LABELLED).count(counts.counts, counts.index)
+    closed = ClosedSpan(_SPAN, settings, counted)
+    decisions = closed.decision_table()
+    labels = replace(closed, past=decisions).first_edition()
+    tables = UseCaseTables(_PARTS)
+    tables.add((*decisions, *labels))
+    seen = ContractInTables(contract, tables, coding)
+    table = seen.group(seen.basis_of_week(group if group.attributes else None, _SPAN), compared)
+    rolled = roll_up(counts.counts, counts.index, group.attributes)
+    return GroupSlices(group, table.rows, rolled if group.attributes else rolled.total)
 
 
 def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
@@ -279,7 +284,7 @@ def calibration_lines(
     same.
     """
     single = [table for table in groups if len(table.group.attributes) == 1]
-    of = _exact if synthetic else _guarded
+    of = _exact if synthetic else _banded
     return tuple(line for table in single for line in of(table, coding))
 
 
@@ -295,7 +300,7 @@ def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
                 yield CalibrationLine(text, name, n, rate, sufficient=n >= MIN_CALIBRATION)
 
 
-def _guarded(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+def _banded(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
     for row in table.rows:
         shown = {cell.band: cell.rate for cell in row.calibration}
         for name in coding.band_names:

@@ -15,7 +15,6 @@ from consumers.events import missing_fields
 from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
-from monitor.commands.check_guard import guard_lines
 from monitor.commands.check_labels import (
     Assumed,
     grid_lines,
@@ -23,6 +22,7 @@ from monitor.commands.check_labels import (
     traffic_lines,
     traffic_table,
 )
+from monitor.commands.check_spans import span_lines
 from monitor.commands.console import console
 from monitor.commands.options import load_settings, settings_option
 from monitor.commands.replay import EXIT_UNREADABLE
@@ -146,7 +146,7 @@ def _echo_labels(settings: Settings, assumed: Assumed) -> None:
         for line in traffic_lines(settings, assumed):
             click.echo(line)
         console().print(traffic_table(settings, assumed))
-        for line in guard_lines(settings, assumed):
+        for line in span_lines(settings, assumed):
             click.echo(line)
     for line in grid_lines(settings.stream.audit_rates):
         click.echo(line)

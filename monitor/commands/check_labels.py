@@ -23,7 +23,6 @@ from monitor.core.publish.decidable import (
     decidable_ratio,
     first_decided,
 )
-from monitor.core.publish.waiting import Pace
 from monitor.core.time import DAY, WINDOWS
 from monitor.settings import Settings
 
@@ -54,11 +53,10 @@ class Assumed:
     audit: float
     ready: float
 
-    @property
-    def pace(self) -> Pace:
-        """Labels a day and slice; of human_review everything is labelled."""
+    def labels(self, route: str) -> float:
+        """Labels a day and slice of a route; of human_review everything is labelled."""
         served = self.ready * _TPR + (1 - self.ready) * _FPR
-        return Pace.of(self.daily, served, 1 - served, self.audit)
+        return self.daily * (served * self.audit if route == "auto_serve" else 1 - served)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,17 @@ def whole_hours(zone: str) -> bool:
     return not any((at.utcoffset() or timedelta()) % timedelta(hours=1) for at in months)
 
 
+def standard_offset(zone: str) -> int:
+    """Hours that a time zone is ahead of UTC in its standard time.
+
+    Example:
+        >>> [standard_offset(zone) for zone in ("UTC", "America/New_York", "Europe/Berlin")]
+        [0, -5, 1]
+    """
+    months = (datetime(year, month, 1, tzinfo=_zone(zone)) for year, month in _MONTHS[:12])
+    return min((at.utcoffset() or timedelta()) // timedelta(hours=1) for at in months)
+
+
 @dataclass(frozen=True, slots=True)
 class IsoWeek:
     """An ISO week, from Monday to Sunday, of which both begin at midnight in its time zone.

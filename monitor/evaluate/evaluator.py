@@ -16,12 +16,8 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.contract import Contract
-from monitor.core.counts.cells import COUNTERS, Counter, Int64s
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.counts.coding import CodingHistory
-from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.families import of_contracts
-from monitor.core.privacy.release_blocks import Span, blocks_kept
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.encoding import Encoded, encode_after
 from monitor.core.publish.release import ReleasedIncident, released_incidents
@@ -30,26 +26,16 @@ from monitor.core.time import (
     DAY,
     SECOND,
     UTC_ZONE,
+    WEEK,
     Grain,
     IsoWeek,
+    TimeSpan,
     WindowKind,
     pane_of,
     pane_start,
+    standard_offset,
 )
 from monitor.errors import FencedError
-from monitor.evaluate.blocks.closing import (
-    begin_release,
-    close_panes,
-    load_release,
-    sift,
-    sift_first_day,
-)
-from monitor.evaluate.blocks.late_counts import LateCounts, release_late_counts
-from monitor.evaluate.blocks.losses import LostSpans
-from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
-from monitor.evaluate.blocks.units import Gate, UnitRows
-from monitor.evaluate.blocks.week_rests import release_rests, rest_pane
-from monitor.evaluate.blocks.windows import split_panes
 from monitor.evaluate.clusters import ClusterDays
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState, log_detection
@@ -57,17 +43,20 @@ from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.incidents.book import IncidentBook, log_incidents
 from monitor.evaluate.incidents.incidents import Incidents
+from monitor.evaluate.panes import split_panes
 from monitor.evaluate.probes import ProbeSets
 from monitor.evaluate.publish.label_faults import LabelFaults
+from monitor.evaluate.publish.losses import LostSpans
+from monitor.evaluate.publish.published_calendar import PublishedCalendar
 from monitor.evaluate.publish.published_findings import PublishedFindings
-from monitor.evaluate.publish.publisher import Publisher
+from monitor.evaluate.publish.publisher import Published, Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
-from monitor.evaluate.publish.weeks import Weeks, WeekSources, open_weeks
-from monitor.ports import Clock, Loss, PaneCounts, PaneUnits, Shard, StoredDelta
+from monitor.evaluate.publish.weeks import AFTER_HORIZON, Weeks, WeekSources
+from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
+from monitor.ports import Clock, Loss, PaneCounts, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
-from monitor.store.evaluator.release_blocks import ReleaseChange, read_release
 from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
 from monitor.store.evaluator.stored_incidents import Acts, read_acts, read_standing
@@ -102,6 +91,7 @@ class EvaluatorPolicy:
         cluster_size: largest number of decisions that hang together.
         probes: declared probe sets.
         timezone: in which weeks begin.
+        aggregates: microseconds that counts of days are kept.
     """
 
     owner: str
@@ -115,6 +105,7 @@ class EvaluatorPolicy:
     cluster_size: int = 1
     probes: Sequence[DeclaredSet] = ()
     timezone: str = UTC_ZONE
+    aggregates: int = 400 * DAY
 
     @property
     def detection(self) -> DetectionPolicy:
@@ -128,7 +119,9 @@ class EvaluatorPolicy:
         )
 
 
-_Beside = tuple[LostSpans, tuple[Span, ...], tuple[tuple[int, str], ...], tuple[ShownProbeSet, ...]]
+_Beside = tuple[
+    LostSpans, tuple[TimeSpan, ...], tuple[tuple[int, str], ...], tuple[ShownProbeSet, ...]
+]
 """Causes of changed pages though nothing is counted: losses, exclusions, incidents, probes."""
 
 
@@ -139,7 +132,8 @@ class _Memory:
     cursors: dict[Shard, int]
     dictionary: CellDictionary
     cohorts: Cohorts
-    release: ReleaseBlocks
+    calendars: list[Calendar]
+    published: PublishedCalendar
     publisher: Publisher
     detection: DetectionState
     incidents: Incidents
@@ -209,19 +203,19 @@ class Evaluator:
 
     @property
     def coverage(self) -> float | None:
-        """Labelled / all decisions of the longest labelled window; None when nothing is known.
+        """Smallest share of the labels asked for that all decisions have; None if none is shown.
 
-        Probes are in neither: they have no labels.
-
-        Both are taken down to their bands: the exact quotient would give the counts away.
+        Computed from the Snapshot, as anybody could.
         """
-        if self._memory is None:
+        if self._memory is None or self._memory.stored is None:
             return None
-        total = self._memory.publisher.labelled
-        k = max((contract.k for contract, _ in self._policy.contracts), default=1)
-        bands = Precision(k, exact=k == 1).support(total[[Counter.LABELLED, Counter.N]])
-        labelled, decisions = bands.tolist()
-        return labelled / decisions if decisions else None
+        shares = [
+            share
+            for table in self._memory.stored[1].contracts
+            for window in table.windows
+            if (share := window.total.completeness) is not None
+        ]
+        return min(shares, default=None)
 
     @property
     def published(self) -> tuple[int, Snapshot] | None:
@@ -356,14 +350,13 @@ class Evaluator:
         self, epoch: int, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> None:
         """Add the deltas to all counts."""
-        increments, release = self._increments(memory, deltas, watermark)
+        increments = self._increments(memory, deltas, watermark)
         cursors = {delta.shard: delta.seq for delta in deltas}
         cycle = Cycle(
             folded=memory.cursors,
             cursors=cursors,
             increments=increments,
             cells=dict(memory.dictionary.fresh),
-            release=release,
             probes=memory.probes.take(deltas),
             clusters=memory.clusters.take(deltas),
         )
@@ -381,19 +374,17 @@ class Evaluator:
         Also once the detectors have caught up, as they are past more blocks then: else findings of
         the last blocks would be reported with the next ones only.
         """
-        closed = watermark is not None and self._close(epoch, memory, watermark)
+        made = watermark is not None and self._make_tables(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown
         shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
-        if not closed and shown == memory.shown and not (memory.moved and caught_up):
+        if not made and shown == memory.shown and not (memory.moved and caught_up):
             return False
-        index = memory.dictionary.index
-        snapshot = replace(
-            publisher.snapshot(self._store.closed, memory.release, index), probes=probes
-        )
+        calendar = memory.published
+        published = Published(calendar.decisions, calendar.labels, calendar.windows)
+        snapshot = replace(publisher.snapshot(published), probes=probes)
         before, encoded = memory.encoded, encode_after(snapshot, memory.encoded)
         cycle = Cycle(
             folded=memory.cursors,
-            release=memory.release.taken(),
             incidents=memory.incidents.taken(),
             snapshot=snapshot if before is None or encoded.body != before.body else None,
             body=encoded.body,
@@ -403,7 +394,7 @@ class Evaluator:
             memory.incidents.stored(number)
             memory.stored = number, snapshot
         memory.encoded, memory.shown, memory.moved = encoded, shown, False
-        if memory.weeks.due(memory.release):
+        if memory.weeks.due(calendar.decisions, calendar.week_tables):
             self._release_weeks(epoch, memory, snapshot)
         return True
 
@@ -416,139 +407,90 @@ class Evaluator:
                 week, reports_between(store.engine, week.start, week.end, now)
             )
 
+        calendar = memory.published
+        assert calendar.decisions is not None, "called when due"  # noqa: S101
         sources = WeekSources(
-            closed=store.closed,
-            release=memory.release,
-            index=memory.dictionary.index,
+            decisions=calendar.decisions,
+            tables=calendar.weeks,
             snapshot=snapshot,
             incidents=incidents,
             newest=lambda week: store.read(find_revision, week.name),
         )
         revisions = memory.weeks.revisions(sources)
         if revisions:
-            cycle = Cycle(folded=memory.cursors, weeks=revisions)
-            store.commit(epoch, cycle, now)
-        for one in revisions:
-            log.info("a week is released", extra={"week": one.week, "revision": one.number})
+            store.commit(epoch, Cycle(folded=memory.cursors, weeks=revisions), now)
+        memory.weeks.looked(calendar.decisions, calendar.week_tables)
+        for revision in revisions:
+            log.info(
+                "a week is released", extra={"week": revision.week, "revision": revision.number}
+            )
 
-    def _close(self, epoch: int, memory: _Memory, watermark: int) -> bool:
-        """Close panes up to the watermark, stop by stop; returns whether any was."""
-        release, closed = memory.release, False
-        if not begin_release(release, self._store.closed):
-            return False
-        self._release_late(epoch, memory)  # where the work ended between a stop and this
-        while (stop := release.next_stop(watermark)) is not None:
-            if release.waits_for_first_day:
-                self._sift_first_day(epoch, memory, stop)
-            self._close_to(memory, stop, stop=True)
-            self._sift(epoch, memory, stop)
-            self._release_late(epoch, memory)
-            closed = True
-        if not release.waits_for_first_day:
-            closed |= self._close_to(memory, watermark, stop=False)
-        lag = memory.horizon - self._policy.horizon
-        oldest = self._oldest_cohort(watermark - lag)
+    def _make_tables(self, epoch: int, memory: _Memory, watermark: int) -> bool:
+        """Make and store the tables of all spans that have closed; returns whether there were any.
+
+        Everything up to the watermark is folded, so each span has all that was counted in it.
+        """
+        policy, made = self._policy, False
+        labels_to = memory.cohorts.frontier(watermark, memory.horizon, policy.completeness)
+        progress = progress_of(self._store, watermark, labels_to, policy.horizon, policy.aggregates)
+        while progress is not None:
+            sums, index = sums_of(self._store), memory.dictionary.index
+            steps = [calendar.step(sums, index, progress) for calendar in memory.calendars]
+            changes = [change for change in steps if change is not None]
+            if not changes:
+                break
+            cycle = Cycle(folded=memory.cursors, calendar=changes)
+            self._store.commit(epoch, cycle, self._clock.now())
+            memory.published.add(changes, memory.calendars)
+            made = True
+        if made:
+            memory.published.forget(watermark - policy.horizon - AFTER_HORIZON - WEEK)
+        oldest = self._oldest_cohort(watermark - (memory.horizon - policy.horizon))
         memory.cohorts.forget(oldest)
         memory.clusters.forget(oldest)
-        return closed
-
-    def _close_to(self, memory: _Memory, until: int, *, stop: bool) -> bool:
-        frontier, index = self._frontier(memory, until), memory.dictionary.index
-        return close_panes(memory.release, self._store.closed, index, until, frontier, stop=stop)
-
-    def _frontier(self, memory: _Memory, until: int) -> int:
-        return memory.cohorts.frontier(until, memory.horizon, self._policy.completeness)
-
-    def _sift_first_day(self, epoch: int, memory: _Memory, stop: int) -> None:
-        """Commit what is left out of the first day, before anything of it is published."""
-        release, closed, index = memory.release, self._store.closed, memory.dictionary.index
-        found = sift_first_day(release, closed, index, stop, self._frontier(memory, stop))
-        cycle = Cycle(folded=memory.cursors, release=found.added_to(ReleaseChange()))
-        self._store.commit(epoch, cycle, self._clock.now())
-
-    def _sift(self, epoch: int, memory: _Memory, stop: int) -> None:
-        """Commit a stop, and what it leaves out of the hours before the next one."""
-        found = sift(memory.release, self._store.closed, memory.dictionary.index, stop)
-        change = found.added_to(memory.release.taken())
-        cycle = Cycle(folded=memory.cursors, release=change)
-        self._store.commit(epoch, cycle, self._clock.now())
-
-    def _release_late(self, epoch: int, memory: _Memory) -> None:
-        """Once a day: publish late counts where enough of them have come."""
-        if not memory.release.late_due:
-            return
-        held = LateCounts(*self._store.closed.held_back())
-        units = self._store.closed.late_units()
-        late, freed = release_late_counts(
-            memory.release, memory.dictionary.index, held, units, self._published_hours
-        )
-        if late:
-            away = [PaneCounts(pane.grain, pane.pane, -pane.counts) for pane in late]
-            change = ReleaseChange(released=late, held_back=away, units=freed.no_longer_late())
-            cycle = Cycle(folded=memory.cursors, release=change)
-            self._store.commit(epoch, cycle, self._clock.now())
-            memory.publisher.revise()
-        self._release_rests(epoch, memory)
-        memory.release.looked = memory.release.decisions
-
-    def _published_hours(self, first: int, end: int) -> LateCounts:
-        """Closed counts of some hours: what late ones would be added to."""
-        return LateCounts(*self._store.closed.counted(Grain.HOUR, first, end))
-
-    def _release_rests(self, epoch: int, memory: _Memory) -> None:
-        """Once a day: what closed weeks may show of labels that stay held back."""
-        release, closed = memory.release, self._store.closed
-        assert release.decisions is not None, "called at a stop"  # noqa: S101
-        held = LateCounts(*closed.held_back())
-        if not release.hides or not len(held.hours):
-            return
-        weeks = open_weeks(release.decisions, self._policy.horizon, self._policy.timezone)
-        waiting = [week for week in weeks if not len(closed.rest(rest_pane(week)).keys)]
-        rests, away = release_rests(release, memory.dictionary.index, held, waiting)
-        if rests:
-            change = ReleaseChange(released=rests, held_back=away)
-            self._store.commit(
-                epoch, Cycle(folded=memory.cursors, release=change), self._clock.now()
-            )
-            memory.publisher.revise()
+        return made
 
     def _load(self) -> _Memory:
         policy = self._policy
         self._store.read(require_eras, policy.eras)
         dictionary = CellDictionary(self._store.cells)
-        families = of_contracts(contract for contract, _ in policy.contracts)
-        kept = blocks_kept(policy.horizon)
         read = self._store.read
         detection = DetectionState.load(read(read_detection), policy.detection)
         stored = read(newest_snapshot)
         shown = decode(stored[1]) if stored else None
-        found = PublishedFindings.start(detection, shown)
-        requests = RequestFaults.start(detection, shown)
-        labels_of_slices = LabelFaults.start(detection, shown)
         open_incidents, acts = read(read_standing), read(read_acts)
         book = IncidentBook.load(open_incidents, acts, detection.crossings.standing.values())
         incidents = Incidents(detection, policy.eras, book)
-        closed, index = self._store.closed, dictionary.index
+        coding, contracts = policy.eras.newest, [contract for contract, _ in policy.contracts]
         publisher = Publisher(
-            policy.contracts, policy.eras, found, requests, labels_of_slices, incidents
+            policy.contracts,
+            coding,
+            PublishedFindings(detection),
+            RequestFaults(detection),
+            LabelFaults(detection),
+            incidents,
         )
+        offset = standard_offset(policy.timezone)
+        calendars = [Calendar(self._store, one, coding, offset) for one in contracts]
+        watermark = self._store.deltas.watermark()
+        since = _FIRST if watermark is None else watermark - policy.horizon - 8 * WEEK
+        published = PublishedCalendar.load(self._store, contracts, since, since)
+        published.use_parts(calendars)
         memory = _Memory(
             cursors=self._store.deltas.cursors(),
             dictionary=dictionary,
             cohorts=Cohorts(),
-            release=load_release(
-                read(read_release), closed, families, index, kept, live=policy.live
-            ),
+            calendars=calendars,
+            published=published,
             publisher=publisher,
             detection=detection,
             incidents=incidents,
             probes=ProbeSets.load(read(read_probe_sets), policy.probes, live=policy.live),
             clusters=ClusterDays(read(read_cluster_days)),
-            weeks=Weeks(publisher, policy.horizon, policy.timezone),
+            weeks=Weeks(contracts, coding, policy.horizon, policy.timezone),
             encoded=Encoded(stored[1]) if stored else None,
             stored=(stored[0], shown) if stored and shown else None,
         )
-        watermark = self._store.deltas.watermark()
         first = _FIRST if watermark is None else self._oldest_cohort(watermark)
         hours, cells, *labels = self._store.cohorts.labels(first)
         dictionary.learn(cells)
@@ -563,8 +505,8 @@ class Evaluator:
 
     def _increments(
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
-    ) -> tuple[list[PaneCounts], ReleaseChange]:
-        """Increments of deltas: to every grain while it is kept, to cohorts, to closed panes."""
+    ) -> list[PaneCounts]:
+        """Increments of deltas: to every grain while it is kept, and to cohorts."""
         panes = np.concatenate([delta.panes for delta in deltas])
         cells = np.concatenate([delta.cells for delta in deltas])
         values = np.concatenate([delta.values for delta in deltas])
@@ -579,11 +521,7 @@ class Evaluator:
         for grain in _LABEL_GRAINS:
             kept = at >= self._oldest(grain, watermark)
             increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
-        release = self._released(memory, _NewRows(at, cells, values), watermark)
-        units = UnitRows.of(deltas, memory.dictionary.index)
-        if units is not None:
-            release = replace(release, units=self._units(memory, units, watermark))
-        return increments, release
+        return increments
 
     def _oldest(self, grain: Grain, watermark: int | None) -> int:
         """First instant whose panes are kept; a back-fill brings years that only weeks keep."""
@@ -591,73 +529,7 @@ class Evaluator:
             return _FIRST
         return watermark - self._policy.horizon - HOURS_KEPT_AFTER_HORIZON
 
-    def _released(self, memory: _Memory, rows: _NewRows, watermark: int | None) -> ReleaseChange:
-        """Split new counts into those that may be published and those that are held back."""
-        release, dictionary = memory.release, memory.dictionary
-        if watermark is not None:
-            rows = rows.since(watermark - release.kept)
-        gate = Gate(release.decisions, release.labels, release.sifted)
-        index = dictionary.index
-        at = np.searchsorted(index.cells, rows.cells)
-        left_out, unlabelled = (mask[at] for mask in release.kept_out(index))
-        through, held = gate.split(rows.at, rows.values, left_out, unlabelled)
-        if not release.hides and held.any():
-            through, held = rows.values, np.zeros_like(held)
-            release.reopen(int(rows.at.min()))
-            memory.publisher.revise()
-            memory.shown = None
-        hours = pane_of(rows.at, Grain.HOUR)
-        fine = replace(rows, values=through)
-        return ReleaseChange(
-            released=[
-                *_nonzero(hours, rows.cells, through),
-                *self._five_minutes(dictionary, fine),
-            ],
-            held_back=_nonzero(hours, rows.cells, held),
-        )
 
-    def _units(self, memory: _Memory, units: UnitRows, watermark: int | None) -> list[PaneUnits]:
-        """New decisions by unit, those that are held back apart."""
-        release, index = memory.release, memory.dictionary.index
-        if watermark is not None:
-            units = units.take(units.at >= watermark - release.kept)
-        gate = Gate(release.decisions, release.labels, release.sifted)
-        through, held = units.split(gate, index, release.kept_out(index)[0])
-        return [
-            through.panes(Grain.HOUR, index),
-            through.panes(Grain.MINUTES5, index),
-            held.panes(Grain.HOUR, index, late=True),
-        ]
-
-    def _five_minutes(self, dictionary: CellDictionary, rows: _NewRows) -> list[PaneCounts]:
-        """Decisions by atom and route: all that the shortest window needs."""
-        decided = rows.values[:, Counter.N] != 0
-        only_n = np.zeros((int(decided.sum()), COUNTERS), np.int64)
-        only_n[:, Counter.N] = rows.values[decided, Counter.N]
-        coarse = dictionary.coarse(rows.cells[decided])
-        panes = pane_of(rows.at[decided], Grain.MINUTES5)
-        return split_panes(Grain.MINUTES5, panes, coarse, only_n)
-
-
-@dataclass(frozen=True, slots=True)
-class _NewRows:
-    """New counts: start of the 5-minute pane (microseconds), cell and counters of each row."""
-
-    at: Int64s
-    cells: Int64s
-    values: Int64s
-
-    def since(self, first: int) -> _NewRows:
-        """Only panes that begin then or later."""
-        kept = self.at >= first
-        return _NewRows(self.at[kept], self.cells[kept], self.values[kept])
-
-
-def _read_declared(connection: sa.Connection) -> tuple[tuple[Span, ...], Acts]:
+def _read_declared(connection: sa.Connection) -> tuple[tuple[TimeSpan, ...], Acts]:
     """What people have said meanwhile: of bad data, and of incidents."""
     return excluded_spans(connection), read_acts(connection)
-
-
-def _nonzero(hours: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
-    rows = values.any(axis=1)
-    return split_panes(Grain.HOUR, hours[rows], cells[rows], values[rows])

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import date
 
 from monitor.core.contract import State
-from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, TERMS, slice_name
 from monitor.core.publish.limit_words import limits_text, needed_text, own_limits_text
@@ -203,29 +202,14 @@ def _expiry(day: date | None, end: int) -> str:
     return f"{day.isoformat()} (overdue)" if overdue else day.isoformat()
 
 
-LP_AUDITS = {
-    LpAudit.HELD: "LP audit: no count below k can be computed from what was published. By linear"
-    " programs over the exact sums of all release blocks of this week, and of what this report has"
-    " besides, every small count that was asked could be k, or any of k numbers (of half as many"
-    " where intersections cross each other).",
-    LpAudit.NOT_ASKED: "LP audit: not asked of the whole week, since it is too large; nothing was"
-    " found where it was.",
-    LpAudit.BROKEN: "LP audit: BROKEN. A count below k is known too closely from what was"
-    " published. Do not pass this report on; tell your privacy officer.",
-    None: "LP audit: not made; an older version of slicewatch released this week.",
-}
-
-
 def privacy(report: WeeklyReport) -> Section:
     """k, hidden cells, and what hidden means."""
     sentences = [
         "Hidden means that a number would rest on fewer than k decisions or labels, or would give"
         " away another one that does. Which of them is not told, and a hidden cell has no number in"
         " any format of this report.",
-        "All numbers are of whole release blocks, and of labels that no block could take, each of"
-        " which is in one week's report and nowhere else: this report, subtracted from any other"
-        " published number, leaves nothing about fewer than k decisions.",
-        LP_AUDITS[report.release.audit],
+        "All numbers are computed from the published tables of this week, which are the ones that"
+        " the status page shows: each was made once, and never changes.",
     ]
     rows = []
     for contract, window in report.windows():

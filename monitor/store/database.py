@@ -21,7 +21,6 @@ from monitor.store.open_file import FileGoneError, OpenFile
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSIONS = "alembic_version"  # Alembic's own table, of one row
-_UNRELEASED = frozenset(f"{number:04}" for number in range(1, 12))  # schemas of the development
 PAGE_CACHE_KILOBYTES = 32_000
 """Memory of a connection to SQLite at most, which any decisions fill with time.
 
@@ -277,11 +276,6 @@ def _known_revision(connection: sa.Connection) -> str | None:
     found: str | None = None
     if sa.inspect(connection).has_table(_VERSIONS):
         found = connection.exec_driver_sql(f"SELECT version_num FROM {_VERSIONS}").scalar()
-    if found in _UNRELEASED:
-        raise StoreError(
-            f"the database has schema {found} of the development, which was never released:"
-            " make a new database and replay into it"
-        )
     if found is not None and found not in _revisions():
         raise StoreError(
             f"the database has schema {found}, which this program (schema {head_revision()}) does"

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
-from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
 from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
@@ -34,9 +33,8 @@ class Payload:
         values: int64 of shape (rows, COUNTERS).
         keys: duplicate keys of the decisions that were counted.
         arrivals: minute of event time at which each key arrived.
-        units: decisions by row and unit; None where no decision named its unit.
         probes: decisions of declared probe sets; they are counted in the rows too.
-        sizes: decisions by day and unit, without their cells; None likewise.
+        sizes: decisions by day and unit, without their cells; None where no unit was named.
         repetition: what was found of days that have ended.
     """
 
@@ -45,7 +43,6 @@ class Payload:
     values: Int64s
     keys: Int64s
     arrivals: Int64s
-    units: UnitCounts | None = None
     probes: Sequence[ProbeDecision] = ()
     sizes: UnitSizes | None = None
     repetition: Sequence[Repetition] = ()
@@ -57,7 +54,6 @@ class _Encoded(msgspec.Struct, array_like=True):
     counters: list[int]  # those that occur, a column of values each
     values: bytes
     arrivals: bytes
-    units: tuple[bytes, bytes] | None  # places and numbers
     probes: Sequence[ProbeDecision]
     sizes: tuple[bytes, bytes] | None  # keys and numbers
     repetition: Sequence[Repetition]
@@ -70,7 +66,7 @@ class _Packed(msgspec.Struct, array_like=True):
 
 def encode(payload: Payload) -> bytes:
     """Pack a payload."""
-    used, units = np.flatnonzero(payload.values.any(axis=0)), payload.units
+    used = np.flatnonzero(payload.values.any(axis=0))
     sizes = payload.sizes
     encoded = _Encoded(
         payload.panes.tobytes(),
@@ -78,7 +74,6 @@ def encode(payload: Payload) -> bytes:
         used.tolist(),
         payload.values[:, used].tobytes(),
         payload.arrivals.tobytes(),
-        None if units is None else (units.places.tobytes(), units.n.tobytes()),
         payload.probes,
         None if sizes is None else (sizes.keys.tobytes(), sizes.n.tobytes()),
         payload.repetition,
@@ -101,7 +96,6 @@ def decode(data: bytes) -> Payload:
         values,
         _integers(packed.keys),
         _integers(encoded.arrivals),
-        None if encoded.units is None else UnitCounts(*map(_integers, encoded.units)),
         tuple(encoded.probes),
         None if encoded.sizes is None else UnitSizes(*map(_integers, encoded.sizes)),
         tuple(encoded.repetition),
@@ -126,13 +120,12 @@ def decision_payload(
     asked = decisions.request == LabelRequest.KEPT
     values[:, Counter.Q] = np.bincount(row_of[asked], minlength=len(rows))
     panes, positions = np.divmod(rows, max(len(cells), 1))
-    units = sizes = None
+    sizes = None
     if len(decisions.units):
-        units = UnitCounts.of(row_of, decisions.units, decisions.ts)
         sizes = UnitSizes.of(decisions.units, decisions.ts)
     keys, arrivals = decisions.keys, decisions.arrivals
     cell = cells[positions]
-    return Payload(panes, cell, values, keys, arrivals, units, probes, sizes, repetition)
+    return Payload(panes, cell, values, keys, arrivals, probes, sizes, repetition)
 
 
 def summed(body: Payload) -> Payload:
@@ -142,12 +135,9 @@ def summed(body: Payload) -> Payload:
     total = Counts.of(key, body.values)
     alive = total.values.any(axis=1)
     rows = total.keys[alive]
-    units = body.units
-    if units is not None:  # their rows hold decisions, which never cancel out
-        units = units.moved(np.searchsorted(rows, key[units.rows]))
     panes, positions = np.divmod(rows, max(len(cells), 1))
     values = total.values[alive]
-    return replace(body, panes=panes, cells=cells[positions], values=values, units=units)
+    return replace(body, panes=panes, cells=cells[positions], values=values)
 
 
 def write_delta(connection: sa.Connection, flush: ShardFlush, body: Payload) -> None:

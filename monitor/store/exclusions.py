@@ -1,6 +1,6 @@
 """Known-bad and lost data: exclusions as people declared them, and gaps of shards.
 
-An exclusion is a span of event time whose release blocks are left out. Its row is never changed
+An exclusion is a span of event time whose tables are left out. Its row is never changed
 but for being lifted, so what was left out when, by whom and why stays known.
 
 A loss is a gap that a shard was moved over. It is open until the first event after it shows where
@@ -16,12 +16,11 @@ from itertools import groupby
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import content_id
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import HOUR, Grain, pane_of, to_datetime
+from monitor.core.time import HOUR, Grain, TimeSpan, pane_of, to_datetime
 from monitor.errors import StoreError
 from monitor.ports import Loss, Shard, ShardFlush
 from monitor.store.database import writing
-from monitor.store.schema import cell, exclusion, released, resumption, version
+from monitor.store.schema import cell, counts, exclusion, resumption, version
 
 _NAMED_VERSIONS = 10  # as many as an error can name and still be read
 _EXCLUSIONS = sa.select(exclusion).order_by(exclusion.c.id)
@@ -38,12 +37,12 @@ class Declaration:
 
     Attributes:
         span: event time of the decisions.
-        version: only release blocks in which this version tuple decided anything; None: all.
+        version: only hours in which this version tuple decided anything; None: all.
         reason: why.
         owner: who answers for it.
     """
 
-    span: Span
+    span: TimeSpan
     version: str | None
     reason: str
     owner: str
@@ -122,7 +121,7 @@ def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
     return [
         Exclusion(
             row.id,
-            Declaration(Span(row.starts_at, row.ends_at), row.version, row.reason, row.owner),
+            Declaration(TimeSpan(row.starts_at, row.ends_at), row.version, row.reason, row.owner),
             row.excluded_at,
             row.lifted_at,
         )
@@ -130,10 +129,10 @@ def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
     ]
 
 
-def excluded_spans(connection: sa.Connection) -> tuple[Span, ...]:
-    """Event time whose release blocks are to be left out now; spans may overlap.
+def excluded_spans(connection: sa.Connection) -> tuple[TimeSpan, ...]:
+    """Event time whose tables are to be left out now; spans may overlap.
 
-    Of a version these are the hours in which it decided anything, as far as they are released.
+    Of a version these are the hours in which it decided anything.
     """
     return tuple(
         span
@@ -143,25 +142,25 @@ def excluded_spans(connection: sa.Connection) -> tuple[Span, ...]:
     )
 
 
-def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[Span]:
+def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[TimeSpan]:
     if declared.version is None:
         yield declared.span
         return
     start, end = declared.span.start, declared.span.end
     for first, last in _runs(_hours(connection, declared.version, declared.span)):
-        yield Span(max(start, first * HOUR), min(end, (last + 1) * HOUR))
+        yield TimeSpan(max(start, first * HOUR), min(end, (last + 1) * HOUR))
 
 
-def _hours(connection: sa.Connection, text: str, span: Span) -> Sequence[int]:
+def _hours(connection: sa.Connection, text: str, span: TimeSpan) -> Sequence[int]:
     """The hours of a span in which a version decided anything."""
     first, last = pane_of(span.start, Grain.HOUR), pane_of(span.end - 1, Grain.HOUR)
     cells = sa.select(cell.c.id).where(cell.c.version == content_id(text))
-    pane = released.c.pane
+    pane = counts.c.pane
     return (
         connection.execute(
             sa.select(pane)
-            .where(released.c.grain == int(Grain.HOUR), pane.between(first, last))
-            .where(released.c.n != 0, released.c.cell.in_(cells))
+            .where(counts.c.grain == int(Grain.HOUR), pane.between(first, last))
+            .where(counts.c.n != 0, counts.c.cell.in_(cells))
             .distinct()
             .order_by(pane)
         )

@@ -26,13 +26,11 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from monitor.core.counts.cells import Counter
-from monitor.core.privacy.dominance import UNIT_COUNTS
 
 metadata = MetaData()
 
 COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
 _LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # 0 unless given
-UNIT_COLUMNS = tuple(f"bucket_{number}" for number in range(UNIT_COUNTS))
 _RATE = ("value", "lower", "upper", "at_least", "at_most")
 _OWN_LIMITS = ("own_max_gap", "own_min_ratio", "own_min_level", "own_max_level")
 _GAP = ("gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper")
@@ -241,33 +239,6 @@ dead_letter = Table(
 )
 Index("dead_letter_seen_at", dead_letter.c.seen_at)
 
-released = Table(
-    "released",
-    metadata,
-    *_ids("grain", "pane", "cell"),
-    *_counters(),
-    sqlite_with_rowid=False,
-    comment="What every published window is a sum of: counts that came before their pane closed.",
-)
-
-held_back = Table(
-    "held_back",
-    metadata,
-    *_ids("pane", "cell"),
-    *_counters(),
-    sqlite_with_rowid=False,
-    comment="Counts by hour and cell that came too late, or are too few, to be published.",
-)
-
-unit_share = Table(
-    "unit_share",
-    metadata,
-    *_ids("grain", "pane", "atom"),
-    Column("late", Boolean, primary_key=True),
-    *_columns(Integer, *UNIT_COLUMNS),
-    sqlite_with_rowid=False,
-    comment="Decisions by atom and hash bucket of their unit, where sent: released, or held back.",
-)
 
 cluster_day = Table(
     "cluster_day",
@@ -277,31 +248,6 @@ cluster_day = Table(
     comment="By UTC day: decisions that named a unit, the largest unit, repeated decisions.",
 )
 
-release_mark = Table(
-    "release_mark",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("at", BigInteger, nullable=False),
-    comment="Event time up to which panes have been closed, and other instants of the release.",
-)
-
-release_edge = Table(
-    "release_edge",
-    metadata,
-    Column("family", Text, primary_key=True),
-    Column("labels", Boolean, primary_key=True),
-    *_ids("at"),
-    Column("burned", Boolean, nullable=False),
-    comment="Where the release blocks of a family end; a burned block is never published.",
-)
-
-release_map = Table(
-    "release_map",
-    metadata,
-    Column("family", Text, primary_key=True),
-    *_columns(Text, "condition", "body"),
-    comment="Which values of a family keep their name this week, and under which condition.",
-)
 
 cohort = Table(
     "cohort",
@@ -478,7 +424,6 @@ weekly_release = Table(
     *_ids("number"),
     *_columns(BigInteger, "as_of", "stored_at"),
     Column("body", LargeBinary, nullable=False),
-    Column("rests", Text),  # names of the families that have had the rest of the week, as JSON
     comment="Releases of closed ISO weeks; number, of the revision, is gap-free per week.",
 )
 

@@ -35,8 +35,6 @@ from monitor.core.publish.snapshot import (
     Snapshot,
     WindowTable,
 )
-from monitor.core.publish.waiting import group_waits
-from monitor.core.publish.waiting_words import group_wait
 from monitor.core.publish.words import age_text, moment_text
 from monitor.core.time import SECOND, to_datetime
 from monitor.web import headlines
@@ -50,7 +48,6 @@ from monitor.web.contents import (
     PastIncident,
     SliceContent,
     StandingIncident,
-    Wait,
 )
 from monitor.web.links import LinkError, ViewSubject
 
@@ -190,26 +187,7 @@ def contract_content(
         total=line(total_place(table, window), metrics),
         slices=slices,
         versions=tuple(side_by_side(slices, own)),
-        waits=tuple(_waits(snapshot, table, window, view.group_by)),
     )
-
-
-def _waits(
-    snapshot: Snapshot, table: ContractTable, window: WindowTable, group_by: str
-) -> Iterator[Wait]:
-    """What the group-bys of a window wait for, or one of them."""
-    for one in group_waits(snapshot, table, window):
-        if group_by in ("", one.group_by):
-            yield Wait(
-                group_by=one.group_by,
-                labelled=one.labelled,
-                ends_at=None if one.end is None else to_datetime(one.end),
-                needed=one.k,
-                route=one.slowest.route if one.slowest else None,
-                weeks_at_least=one.slowest.weeks if one.slowest else None,
-                ways=one.slowest.ways if one.slowest and not one.slowest.named else (),
-                sentence=group_wait(one),
-            )
 
 
 def _in_group(place: Place, name: str) -> bool:

@@ -22,32 +22,6 @@ from monitor.reports.as_json import SignatureLine
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
-    """What a group-by waits for, by published rows alone.
-
-    Attributes:
-        group_by: attribute names joined by ``+``.
-        labelled: whether these are its labelled rates; else its selection and blocked rates.
-        ends_at: event time to which it is shown; None before anything is.
-        needed: decisions, or labels of each route, that each of its slices needs, or none.
-        route: of which the slowest slice that is shown needs most time; None where that is not
-            known.
-        weeks_at_least: how long it needs: 0, 1, 2, 4 or 8, and less than the next of these.
-        ways: what would make a slice fast enough, where none is.
-        sentence: all of it in words.
-    """
-
-    group_by: str
-    labelled: bool
-    ends_at: datetime | None
-    needed: int
-    route: str | None
-    weeks_at_least: int | None
-    ways: tuple[str, ...]
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class ContractContent:
     """One contract, its slices ranked from the worst to those of which nothing is known.
 
@@ -67,7 +41,6 @@ class ContractContent:
         total: all decisions together.
         slices: the ranked slices of all group-bys.
         versions: those of them that are versions of the router, each beside its reference.
-        waits: group-bys of the window that are older than their data, and what they wait for.
     """
 
     contract: str
@@ -85,7 +58,6 @@ class ContractContent:
     total: SliceLine
     slices: tuple[SliceLine, ...]
     versions: tuple[VersionPair, ...]
-    waits: tuple[Wait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

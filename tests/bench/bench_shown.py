@@ -29,6 +29,7 @@ import numpy as np
 from adversary.worlds import OTHER, START, Ints, World
 from bench_guard import EXAMPLES
 from guarded import Guarded, new_store, settings_for, slices_world
+from monitor.core.privacy.guards import each_labelled, route_labels
 from releasing import Kept, kept_of
 
 from monitor.core.contract import Metric
@@ -36,7 +37,6 @@ from monitor.core.counts.cells import COUNTERS, Route, Stratum
 from monitor.core.counts.cells import Counter as Column
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import each_labelled, route_labels
 from monitor.core.publish.snapshot import GroupTable, Period, Snapshot
 from monitor.core.rates.estimates import measure
 from monitor.core.time import DAY, HOUR

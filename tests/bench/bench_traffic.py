@@ -24,14 +24,14 @@ from daily_gaps import gap_delays, gap_tests
 from fleet_catalogue import BEST, Sizes, changing, standing_gaps, steady
 from fleet_worlds import GAP, HOURS, Audits, Path, World
 from gap_optimum import Arm, gap_limit_days
+from monitor.core.privacy.guards import Opened
+from monitor.core.publish.rows import Policy, Rolled, build_rows
 
 from monitor.core.contract import COMPLEMENT, Metric, State
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import Opened
-from monitor.core.publish.rows import Policy, Rolled, build_rows
 from monitor.detection.pages.streams import BUDGET_DAYS
 
 SEED, SLICES, K = 5, 6, 11

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from monitor.store.evaluator.release_blocks import ClosedPanes
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, content_id
@@ -24,7 +25,6 @@ from monitor.store import deltas
 from monitor.store.codings import write_eras
 from monitor.store.dictionary_rows import write_dictionary
 from monitor.store.evaluator.pane_sums import add_counts
-from monitor.store.evaluator.release_blocks import ClosedPanes
 from monitor.store.evaluator.stored_detection import (
     FROZEN,
     CountedCohorts,

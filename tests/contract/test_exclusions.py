@@ -9,8 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import content_id
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import HOUR, MINUTE, Grain
+from monitor.core.time import HOUR, MINUTE, Grain, TimeSpan
 from monitor.errors import StoreError
 from monitor.store import database as db
 from monitor.store.exclusions import (
@@ -31,10 +30,10 @@ GOOD, BAD = "judge=1,threshold=0.7", "judge=2,threshold=0.7"
 def declare(
     start: int = T0, end: int = T0 + HOUR, text: str | None = None, reason: str = "a test"
 ) -> Declaration:
-    return Declaration(Span(start, end), text, reason, "somebody")
+    return Declaration(TimeSpan(start, end), text, reason, "somebody")
 
 
-def spans(engine: sa.Engine) -> tuple[Span, ...]:
+def spans(engine: sa.Engine) -> tuple[TimeSpan, ...]:
     with db.reading(engine) as connection:
         return excluded_spans(connection)
 
@@ -74,7 +73,7 @@ def test_what_is_declared_is_kept_as_it_was_said(engine: sa.Engine) -> None:
 def test_without_a_version_the_span_is_what_was_declared(engine: sa.Engine) -> None:
     count(engine, GOOD, 0)
     add_exclusion(engine, declare(T0 + MINUTE, T0 + 9 * HOUR + 1), NOW)
-    assert spans(engine) == (Span(T0 + MINUTE, T0 + 9 * HOUR + 1),)
+    assert spans(engine) == (TimeSpan(T0 + MINUTE, T0 + 9 * HOUR + 1),)
 
 
 def test_lifting_takes_it_back_and_keeps_the_row(engine: sa.Engine) -> None:
@@ -104,9 +103,9 @@ def test_of_a_version_the_hours_in_which_it_decided(engine: sa.Engine) -> None:
     count(engine, GOOD, *range(12))
     add_exclusion(engine, declare(T0, T0 + 9 * HOUR, BAD), NOW)
     assert spans(engine) == (
-        Span(T0, T0 + HOUR),
-        Span(T0 + 2 * HOUR, T0 + 5 * HOUR),
-        Span(T0 + 8 * HOUR, T0 + 9 * HOUR),
+        TimeSpan(T0, T0 + HOUR),
+        TimeSpan(T0 + 2 * HOUR, T0 + 5 * HOUR),
+        TimeSpan(T0 + 8 * HOUR, T0 + 9 * HOUR),
     )
 
 
@@ -114,10 +113,10 @@ def test_of_a_version_nothing_beyond_what_was_declared(engine: sa.Engine) -> Non
     count(engine, BAD, *range(6))
     start, end = T0 + HOUR + 20 * MINUTE, T0 + 4 * HOUR + MINUTE
     add_exclusion(engine, declare(start, end, BAD), NOW)
-    assert spans(engine) == (Span(start, end),)
+    assert spans(engine) == (TimeSpan(start, end),)
     lift_exclusion(engine, 1, NOW)
     add_exclusion(engine, declare(T0 + HOUR, T0 + 2 * HOUR, BAD), NOW)
-    assert spans(engine) == (Span(T0 + HOUR, T0 + 2 * HOUR),), "the end is exclusive"
+    assert spans(engine) == (TimeSpan(T0 + HOUR, T0 + 2 * HOUR),), "the end is exclusive"
 
 
 def test_a_version_that_decided_nothing_excludes_nothing(engine: sa.Engine) -> None:
@@ -127,7 +126,7 @@ def test_a_version_that_decided_nothing_excludes_nothing(engine: sa.Engine) -> N
     add_exclusion(engine, declare(T0, T0 + 3 * HOUR, BAD), NOW)
     assert spans(engine) == ()
     count(engine, BAD, 1)
-    assert spans(engine) == (Span(T0 + HOUR, T0 + 2 * HOUR),), "what is released later counts"
+    assert spans(engine) == (TimeSpan(T0 + HOUR, T0 + 2 * HOUR),), "what is released later counts"
 
 
 def test_an_unknown_version_is_refused_by_naming_the_known(engine: sa.Engine) -> None:

@@ -22,7 +22,7 @@ from published_lesson import BOTH, T0, full, hidden, lesson
 
 import monitor
 from monitor.core.contract import GroupBy, Metric, OwnLimits
-from monitor.core.publish.contract_tables import own_limits
+from monitor.core.publish.calendar_contract import own_limits
 from monitor.core.publish.snapshot import (
     LimitKind,
     OwnLimit,

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from monitor.core.privacy.release_blocks import blocks_kept
 from published_lesson import BOTH, T0, lesson
 
-from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.publish.snapshot import encode
 from monitor.core.time import DAY, HOUR, MINUTE, WEEK, Grain, IsoWeek, pane_of, to_micros
 from monitor.ports import BEGINNING, Shard, Tallies

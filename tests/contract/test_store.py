@@ -18,6 +18,7 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredMap
 from stored import sum_counts
 
 from monitor.core.counts.cells import Counter, Route, Stratum
@@ -42,7 +43,6 @@ from monitor.store.codings import fence_all
 from monitor.store.erasure import forget
 from monitor.store.evaluator import published_values
 from monitor.store.evaluator.records import RecordStore
-from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredMap
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, FrozenCohort
 from monitor.store.ingest import ingest_store as ingest

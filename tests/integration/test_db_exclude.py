@@ -19,9 +19,8 @@ from pipeline import DECISIONS, SETTINGS, Pipeline, messages
 
 from monitor.cli import cli
 from monitor.core.contract import Metric
-from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.snapshot import Snapshot, decode, encode
-from monitor.core.time import HOUR, to_micros
+from monitor.core.time import HOUR, TimeSpan, to_micros
 from monitor.errors import SlicewatchError
 from monitor.store import database as db
 from monitor.store.evaluator.published_tables import write_published
@@ -67,7 +66,7 @@ def versions(pipeline: Pipeline) -> list[str]:
         return list(connection.execute(sa.text("SELECT text FROM version")).scalars())
 
 
-def spans(pipeline: Pipeline) -> tuple[Span, ...]:
+def spans(pipeline: Pipeline) -> tuple[TimeSpan, ...]:
     with db.reading(pipeline.engine) as connection:
         return excluded_spans(connection)
 
@@ -91,7 +90,7 @@ def test_what_is_declared_is_left_out_from_now_on(pipeline: Pipeline) -> None:
     assert "slicewatch db exclude --lift 1 lifts it" in said
     assert "within one cycle (10s)" in said
     first = to_micros(START.replace(hour=8, minute=0))
-    assert spans(pipeline) == (Span(first, first + 4 * HOUR),)
+    assert spans(pipeline) == (TimeSpan(first, first + 4 * HOUR),)
 
 
 def test_it_is_listed_and_taken_back(pipeline: Pipeline) -> None:

@@ -16,7 +16,7 @@ from adversary.worlds import DAY, HOUR, MINUTE, START, Shape, World, make_world
 from releasing import MARGIN, Releasing, instants, prompt
 
 from monitor.core.contract import Metric
-from monitor.core.privacy.release_blocks import Span
+from monitor.core.time import TimeSpan
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.finding_log import FindingTimes, RateChange
 from monitor.detection.advisory.river_detectors import ChangeDirection
@@ -228,7 +228,7 @@ def test_every_cell_has_the_version_that_it_was_counted_under(tmp_path: Path) ->
 def test_excluded_hours_move_nothing(tmp_path: Path) -> None:
     """Declared before their turn: the breach lies in them alone."""
     with site(tmp_path / "store") as one:
-        bad = Declaration(Span(BREACH, BREACH + 10 * DAY), None, "a test", "somebody")
+        bad = Declaration(TimeSpan(BREACH, BREACH + 10 * DAY), None, "a test", "somebody")
         add_exclusion(one.engine, bad, START)
         for now in MOMENTS:
             one.until(now)

@@ -18,9 +18,9 @@ from releasing import MARGIN, Releasing, instants, prompt
 
 from alerts.exposition.renderer import Renderer
 from monitor.core.counts.cells import Route
-from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import ContractTable, RequestsAtFault, decode
+from monitor.core.time import TimeSpan
 from monitor.errors import StoreError
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.exclusions import Declaration, add_exclusion
@@ -213,7 +213,7 @@ def test_what_is_loaded_in_bulk_is_checked_too(alone: Releasing, tmp_path: Path)
 def test_excluded_hours_are_not_at_fault(tmp_path: Path) -> None:
     """Declared before their turn: the fault lies in them alone."""
     with site(tmp_path / "store") as one:
-        bad = Declaration(Span(BROKEN, BROKEN + 10 * DAY), None, "a test", "somebody")
+        bad = Declaration(TimeSpan(BROKEN, BROKEN + 10 * DAY), None, "a test", "somebody")
         add_exclusion(one.engine, bad, START)
         for now in instants(WORLD, 7 * HOUR, END):
             one.until(now)

@@ -31,12 +31,11 @@ from published_lesson import BOTH, lesson
 from sqlalchemy import Engine, select
 
 from monitor.core.contract import Metric
-from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.act_input import ActInput, Closing
 from monitor.core.publish.annotations import IncidentKind, Outcome
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import decode
-from monitor.core.time import DAY
+from monitor.core.time import DAY, TimeSpan
 from monitor.errors import StoreError
 from monitor.ports import Shard
 from monitor.store.database import create_engine, reading, writing
@@ -156,7 +155,7 @@ def operate(engine: Engine) -> None:
         one = connection.execute(select(pending.c.id).limit(1)).scalar_one()
     assert forget(engine, one)["pending"] == 1
     assert read_status(engine, "", DECISIONS, 0, 0).tables[0].rows == records.pending_rows()
-    bad = Declaration(Span(slowest - DAY, slowest), None, "a test", "somebody")
+    bad = Declaration(TimeSpan(slowest - DAY, slowest), None, "a test", "somebody")
     assert add_exclusion(engine, bad, 0).id == 1
     with reading(engine) as connection:
         assert excluded_spans(connection) == (bad.span,)

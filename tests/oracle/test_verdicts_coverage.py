@@ -15,6 +15,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
+from monitor.core.privacy.guards import each_labelled, route_labels
+from monitor.core.publish.suppression import ShownColumns, show, show_gaps
 from scipy.stats import binom
 from slice_tables import simulate
 
@@ -23,8 +25,6 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats
 from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import each_labelled, route_labels
-from monitor.core.publish.suppression import ShownColumns, show, show_gaps
 from monitor.core.rates.estimates import Measured, measure
 from monitor.core.rates.gaps import (
     GapColumns,

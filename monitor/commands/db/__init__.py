@@ -13,7 +13,6 @@ from monitor.commands.db.upkeep import (
     migrate,
     new_key,
     prune,
-    repair_clock,
     resume,
 )
 
@@ -24,7 +23,7 @@ __all__ = ["command"]
     "db",
     commands=(
         *(backup, dead_letters, drop_key, exclude, forget, migrate),
-        *(new_key, prune, repair_clock, resume, status),
+        *(new_key, prune, resume, status),
     ),
 )
 def command() -> None:

@@ -21,8 +21,7 @@ from monitor.commands.options import (
     settings_option,
 )
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import to_datetime
+from monitor.core.time import TimeSpan, to_datetime
 from monitor.errors import SlicewatchError
 from monitor.settings.kinds import duration_text
 from monitor.store import database
@@ -94,7 +93,7 @@ def _declaration(
         version = plain_line("--version", version, LONGEST_VERSION)
     why = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
     who = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
-    return Declaration(Span(first, last), version, why, who)
+    return Declaration(TimeSpan(first, last), version, why, who)
 
 
 def _given(option: str, text: str | None) -> str:

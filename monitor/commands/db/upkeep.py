@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,7 +14,6 @@ from rich.table import Table
 from consumers.dead_letters import REASONS
 from monitor import composition
 from monitor.clock import SystemClock
-from monitor.commands.console import moment
 from monitor.commands.open_store import opened
 from monitor.commands.options import (
     LONGEST_TOPIC,
@@ -35,9 +32,8 @@ from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.id_keys import drop_key as drop
 from monitor.store.shard_rows import ShardTime, resume_from
-from monitor.store.upkeep import clock_repair, retention
+from monitor.store.upkeep import retention
 from monitor.store.upkeep.backup import back_up
-from monitor.store.upkeep.clock_repair import Poisoned, PoisonedShard
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import portions
 
@@ -103,8 +99,8 @@ def prune(path: Path, *, confirm: bool) -> None:
     """Show what is past its retention, and delete it with --confirm.
 
     The service does this every ten minutes by itself, but refuses to delete most of what is stored
-    at once, because a clock may be wrong. See slicewatch db repair-clock before you confirm; only
-    a backup brings back what was deleted.
+    at once, because a clock may be wrong. Check the clocks of your machines before you confirm;
+    only a backup brings back what was deleted.
 
     Example: slicewatch db prune
     """
@@ -235,65 +231,3 @@ def _why(reason: str) -> str:
             "--reason is missing; slicewatch db resume-from --help has an example"
         )
     return plain_line("--reason", reason, LONGEST_NOTE)
-
-
-@click.command("repair-clock")
-@settings_option
-@click.option("--confirm", is_flag=True, help="Correct what is found; otherwise only list it.")
-def repair_clock(path: Path, *, confirm: bool) -> None:
-    """Find and correct event time in the database that is beyond the present.
-
-    In older versions, events dated far in the future could advance the clock of a partition, so
-    that all later events were refused as too old. With --confirm the clocks go back to the newest
-    hour in which anything was counted; no count changes. Check this machine's own clock first: it
-    defines the present. The service may run meanwhile.
-
-    Exit code 0 when nothing is wrong or everything was corrected, 1 when something was found.
-
-    Example: slicewatch db repair-clock --confirm
-    """
-    now = SystemClock().now()
-    with opened(path) as (settings, engine):
-        ahead = settings.stream.max_ahead
-        if confirm:
-            found = clock_repair.repair(engine, now, settings.stream.lateness, ahead)
-        else:
-            found = clock_repair.find(engine, now, ahead)
-    for line in _lines(found):
-        click.echo(line)
-    if not found:
-        click.echo(f"nothing lies beyond the present ({moment(now)})")
-    elif confirm:
-        click.echo(f"corrected: event time continues from {moment(found.back_to)}")
-    else:
-        click.echo(
-            f"By this machine's clock it is {moment(now)}. If that is right, correct the database:"
-            " slicewatch db repair-clock --confirm"
-        )
-        sys.exit(EXIT_FOUND)
-
-
-def _lines(found: Poisoned) -> Iterator[str]:
-    for one in found.shards:
-        yield f"{one.shard}: event time is at {moment(one.stood)}"
-    if found.marks:
-        yield f"the evaluator has closed panes of the future ({', '.join(found.marks)})"
-    if found.cohorts:
-        yield f"{found.cohorts:,} hours of the future were consumed by the sequential tests"
-    if found.snapshots:
-        yield f"{found.snapshots:,} published Snapshots are dated in the future"
-    for one in found.shards:
-        if one.first is not None:
-            yield _again(one, found.back_to)
-
-
-def _again(one: PoisonedShard, back_to: int) -> str:
-    """Instructions to read refused events again: only a person knows if later ones were counted."""
-    shard = one.shard
-    clock = f"{to_datetime(back_to):%Y-%m-%dT%H:%M:%SZ}"
-    return (
-        f"{shard}: {one.refused:,} events were refused as too old, the first at offset {one.first}."
-        " If nothing after it was counted, read them again: slicewatch db resume-from"
-        f" {shard.topic} {shard.partition} {one.first} --clock {clock}"
-        ' --force --reason "refused after a wrong clock"'
-    )

@@ -1,6 +1,3 @@
-"""Protection of small groups: bands, pooling, support guards, dominance, order of families."""
+"""Resolution of shown numbers, and the rules that exported names obey."""
 
-__all__ = [
-    "bands", "dominance", "exchange", "families", "guards", "linear_audit", "periods",
-    "pooling", "release_blocks", "rules",
-]  # fmt: skip
+__all__ = ["bands", "rules"]

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Metric
+from monitor.core.counts.cells import MISSING, OTHER, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables, MetricRows, shown_rates
 from monitor.core.publish.snapshot import (
     CalibrationCell,
+    ContractTable,
     GroupTable,
+    LimitKind,
+    OwnLimit,
     SliceRow,
     Spread,
+    WindowTable,
 )
 from monitor.core.rates.gaps import spread
 from monitor.core.tables.layout import Row
@@ -92,7 +98,9 @@ class ContractInTables:
         made = {metric: seen.over(spans, metric) for metric, spans in basis.spans}
         calibration = self._calibration(seen, dict(basis.spans).get(Metric.READY, ()))
         rows = [
-            _row(place, text, made, calibration[place]) for place, text in enumerate(seen.slices)
+            row
+            for place, text in enumerate(seen.slices)
+            if (row := _row(place, text, made, calibration[place])).rates or _is_declared(text)
         ]
         primary = self.contract.primary_metric
         labelled = made.get(primary if primary.labelled else Metric.TPR)
@@ -102,6 +110,28 @@ class ContractInTables:
             spreads=tuple(_spreads(made)) if basis.group is not None else (),
             decisions=made[Metric.SELECTION].period,
             labelled=None if labelled is None else labelled.period,
+        )
+
+    def table(self, windows: Sequence[WindowTable]) -> ContractTable:
+        """The whole contract."""
+        contract, limits = self.contract, self.contract.limits
+        return ContractTable(
+            contract=contract.name,
+            version=contract.version,
+            owner=contract.owner,
+            synthetic=contract.synthetic,
+            k=contract.k,
+            window=contract.window,
+            max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
+            min_levels=_numbers({metric: limits.min_level(metric) for metric in Metric}),
+            max_levels=_numbers({metric: limits.max_level(metric) for metric in Metric}),
+            min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
+            windows=tuple(windows),
+            review_due=contract.review_due,
+            primary=contract.primary_metric,
+            max_age=contract.max_age,
+            min_ratios=_numbers({metric: limits.min_ratio(metric) for metric in Metric}),
+            own_limits=tuple(own_limits(contract)),
         )
 
     def _calibration(
@@ -120,6 +150,11 @@ class ContractInTables:
         ]
         starts = range(0, len(cells), len(names))
         return [tuple(cells[start : start + len(names)]) for start in starts]
+
+
+def _is_declared(slice_name: str) -> bool:
+    """Return True for a slice whose values are all declared: it has a row even if it is hidden."""
+    return not {OTHER, MISSING} & {*parse_atom(slice_name).values()}
 
 
 def _without(spans: tuple[Span, ...], left_out: Sequence[TimeSpan]) -> tuple[Span, ...]:
@@ -156,3 +191,22 @@ def _spreads(made: Mapping[Metric, MetricRows]) -> Iterator[Spread]:
         if ends is not None:
             worst, best, distance = ends
             yield Spread(metric, rows.slices[worst], rows.slices[best], round(distance, 3))
+
+
+def own_limits(contract: Contract) -> Iterator[OwnLimit]:
+    """The limits of group-bys and slices as they are published, in the order of the contract."""
+    for own in contract.own_limits:
+        limits = own.alone(contract.limits)
+        for metric in Metric:
+            for kind, limit in (
+                (LimitKind.MAX_GAP, limits.max_gap(metric)),
+                (LimitKind.MIN_RATIO, limits.min_ratio(metric)),
+                (LimitKind.MIN_LEVEL, limits.min_level(metric)),
+                (LimitKind.MAX_LEVEL, limits.max_level(metric)),
+            ):
+                if limit is not None:
+                    yield OwnLimit(own.group_by, own.slice, metric, kind, float(limit))
+
+
+def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
+    return {metric: float(limit) for metric, limit in limits.items() if limit is not None}

@@ -173,14 +173,15 @@ class GroupInTables:
         has_reference = self._has_reference
         if self.group is None or not has_reference.any():
             return verdicts, [None] * len(self.slices)
-        reference = self.group.reference
-        together = comparisons(len(self.slices), reference)
-        together = together if self.compared is None else self.compared
+        reference, together = self.group.reference, self.compared
+        if together is None:
+            shown = self._compared(spans, metric).slices.shown
+            together = comparisons(int(shown.sum()), reference)
         gaps = gap(*self._compared(spans, metric, together).columns())
         for tolerance, limited in self._tolerances(metric):
             judged = verdict(gaps, tolerance, enough)
             verdicts = _judged_where(limited & has_reference, verdicts, judged)
-        shown = [
+        gaps_shown = [
             ShownGap(reference, *interval, *ratio, judged) if applies and known else None
             for interval, ratio, judged, applies, known in zip(
                 zip(*_listed(gaps.value, gaps.lower, gaps.upper, exact=exact), strict=True),
@@ -194,7 +195,7 @@ class GroupInTables:
                 strict=True,
             )
         ]
-        return verdicts, shown
+        return verdicts, gaps_shown
 
     def _tolerances(self, metric: Metric) -> Iterator[tuple[Tolerance, Bools]]:
         """Limits on the gap of a metric, and on its ratio, and which slices have them."""

@@ -2,29 +2,31 @@
 
 A verdict needs an interval on one side of the limit, and how wide it is depends on how many
 labels there are. Rows are built from expected counts at growing traffic, just as windows are
-(:func:`monitor.core.publish.rows.build_rows`), and searched for the first that gets its verdict.
+(:mod:`monitor.core.publish.calendar_rows`), and searched for the first that gets its verdict.
 Counts as expected are the middle of what can happen, so half of the windows get it at that traffic;
 at twice as much 80 to 97 % did (simulated for audits of 5 and 20 %, ready rates of .1 and .5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
 import numpy as np
 
-from monitor.core.contract import COMPLEMENT, Contract, Metric, Verdict
-from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
-from monitor.core.counts.coding import Coding
-from monitor.core.counts.rollup import SliceCounts
+from monitor.core.contract import COMPLEMENT, Contract, GroupBy, Metric, Verdict
+from monitor.core.counts.cells import Int64s, Route
 from monitor.core.intervals import Floats
-from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import Opened
-from monitor.core.publish.rows import Policy, Rolled, build_rows
+from monitor.core.publish.calendar_rates import UseCaseTables
+from monitor.core.publish.calendar_rows import GroupInTables
 from monitor.core.rates.gaps import comparisons
+from monitor.core.tables.bands import row_rule
+from monitor.core.tables.layout import Layout, Row
+from monitor.core.tables.reader import Frame, Measure, Table
+from monitor.core.tables.settings import Part
+from monitor.core.tables.spans import Span, SpanKind
 
 BEYOND = Fraction(1, 10)
 """A ``fail`` is asked for at a gap this much above the limit, a ``pass`` at none."""
@@ -36,6 +38,7 @@ _SURE = 2.0  # so much more than in the middle
 # Up to MOST_DAILY; bands of support are as wide as these steps.
 _TRAFFIC: Floats = 10 * np.float64(1.2) ** np.arange(51) / _SURE
 _BLOCKED = 0.05
+_SPAN = Span(SpanKind.DAY, 0)
 _WORST_LIMIT = Fraction(1, 2)
 _ALONE = (Metric.SELECTION, Metric.PRECISION)
 """Metrics that a gap is looked for in alone: one in TPR and FPR at once may leave none in these."""
@@ -152,17 +155,6 @@ def _with_limits(design: Design, **limits: Fraction | None) -> Design:
     return replace(design, contract=replace(design.contract, limits=changed))
 
 
-@dataclass(frozen=True, slots=True)
-class _Arms(Rolled):
-    """Rows that are each compared with a row of their own, in place of a complement."""
-
-    others: SliceCounts
-
-    def rest(self, counts: SliceCounts) -> SliceCounts:
-        """Row i: what row i is compared with."""
-        return self.others
-
-
 @cache
 def _verdicts(
     design: Design, gap: float, alone: Metric | None = None
@@ -171,24 +163,43 @@ def _verdicts(
 
     In TPR, FPR and the blocked rate at once or, with ``alone``, in that metric.
     """
-    contract = design.contract
-    policy = Policy(
-        contract.limits,
-        Coding((), score_bands=(), audit_rates=tuple(dict.fromkeys((1.0, design.audit)))),
-        Precision(contract.k, contract.synthetic and contract.k == 1),
-    )
+    contract, volume = design.contract, _TRAFFIC * design.days
     others = design.slices - 1 if design.reference == COMPLEMENT else 1
-    volume: Floats = _TRAFFIC * design.days
-    slices = _counts(design, volume, gap, alone)
-    rest = _counts(design, volume * max(others, 1), 0.0)
-    arms = _Arms(slices, slices, rest, listed=contract.metrics)
-    shown = np.ones(len(volume), bool)
-    compared = comparisons(design.slices, design.reference)
-    rows = build_rows(policy, arms, Opened(shown, shown), COMPLEMENT, compared=compared).rows
-    return {
-        metric: [row.gaps[metric].verdict if metric in row.gaps else None for row in rows]
-        for metric in Metric
-    }
+    counts = [
+        np.concatenate([slices, rest])
+        for slices, rest in zip(
+            _counts(design, volume, gap, alone),
+            _counts(design, volume * max(others, 1), 0.0),
+            strict=True,
+        )
+    ]
+    seen = replace(
+        GroupInTables.of(contract, GroupBy(("traffic",)), _tables(design, counts)),
+        compared=comparisons(design.slices, design.reference),
+    )
+    verdicts = {}
+    for metric in Metric:
+        shown = seen.over([_SPAN], metric).gaps
+        verdicts[metric] = [None if item is None else item.verdict for item in shown]
+    return verdicts
+
+
+def _tables(design: Design, counts: Sequence[Int64s]) -> UseCaseTables:
+    """Tables of all volumes of traffic as slices, and of what each is compared with."""
+    names = [f"traffic={place:02d}" for place in range(len(_TRAFFIC))]
+    rows = [*map(Row, names), *(Row(name, complement=True) for name in names)]
+    parts = (
+        Part(Route.AUTO_SERVE, design.audit),
+        Part(Route.HUMAN_REVIEW, 1.0),
+        Part(Route.BLOCKED_BY_EVIDENCE),
+    )
+    tables = UseCaseTables(parts)
+    measures = (Measure.DECISIONS, Measure.READY, Measure.NOT_READY)
+    for measure, table in zip(measures, counts, strict=True):
+        columns = tuple(part.name for part in parts)[: table.shape[1]]
+        frame = Frame(_SPAN, Layout(tuple(rows), ()), columns)
+        tables.add([Table(frame, measure, row_rule(table, design.contract.k))])
+    return tables
 
 
 def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
@@ -198,25 +209,28 @@ def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
     return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
 
 
-def _counts(design: Design, volume: Floats, gap: float, alone: Metric | None = None) -> SliceCounts:
-    """Expected counts of slices of these sizes; every gap is in the direction of harm."""
+def _counts(
+    design: Design, volume: Floats, gap: float, alone: Metric | None = None
+) -> tuple[Int64s, Int64s, Int64s]:
+    """Expected decisions, ready labels and not ready ones of slices of these sizes, by part.
+
+    Every gap is in the direction of harm.
+    """
     limited = design.contract.limits.max_blocked_gap is not None
     blocked = min(_BLOCKED + (0.0 if alone else gap), 1.0) if limited else 0.0
     tpr, fpr = _served(design, gap, alone)
     ready = volume * (1 - blocked) * design.ready
     other = volume * (1 - blocked) * (1 - design.ready)
-    sampled = int(design.audit < 1)
-    cells = {
-        Stratum(Route.AUTO_SERVE, 0, sampled).code: _cell(ready * tpr, other * fpr, design.audit),
-        Stratum(Route.HUMAN_REVIEW, 0, 0).code: _cell(ready * (1 - tpr), other * (1 - fpr), 1.0),
-        Stratum(Route.BLOCKED_BY_EVIDENCE, 0, 0, evidence_passed=False).code: _cell(
-            np.zeros(len(volume)), volume * blocked, 0.0
-        ),
-    }
-    strata = sorted(cells)
-    names = tuple(f"traffic={place:02d}" for place in range(len(volume)))
-    values = np.stack([cells[code] for code in strata], axis=1)
-    return SliceCounts(names, np.array(strata, np.int64), values)
+    routed = [(ready * tpr, other * fpr), (ready * (1 - tpr), other * (1 - fpr))]
+    decisions = np.column_stack([*(np.round(a + b) for a, b in routed), volume * blocked])
+    labels = [np.column_stack([part[kind] for part in routed]) for kind in (0, 1)]
+    audited = np.array([design.audit, 1.0])
+    labelled_ready, labelled_other = (np.round(audited * label) for label in labels)
+    return (
+        decisions.astype(np.int64),
+        labelled_ready.astype(np.int64),
+        labelled_other.astype(np.int64),
+    )
 
 
 def _served(design: Design, gap: float, alone: Metric | None) -> tuple[float, float]:
@@ -228,16 +242,6 @@ def _served(design: Design, gap: float, alone: Metric | None) -> tuple[float, fl
         moved = gap * design.selection
         return design.tpr - moved / design.ready, design.fpr + moved / (1 - design.ready)
     return max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
-
-
-def _cell(ready: Floats, other: Floats, audit: float) -> Int64s:
-    """Counters of one stratum, one row for each size."""
-    cell = np.zeros((len(ready), COUNTERS), np.int64)
-    cell[:, Counter.N] = np.round(ready + other)
-    labelled = np.round(audit * (ready + other))
-    cell[:, Counter.Q] = cell[:, Counter.LABELLED] = labelled
-    cell[:, Counter.READY] = np.minimum(np.round(audit * ready), labelled)
-    return cell
 
 
 def by_audit(design: Design, rates: Iterable[float]) -> Iterable[tuple[float, Design]]:

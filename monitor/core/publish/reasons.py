@@ -18,8 +18,6 @@ from monitor.core.publish.snapshot import (
     SliceRow,
     WindowTable,
 )
-from monitor.core.publish.waiting import shown_wait
-from monitor.core.publish.waiting_words import pooled_below, slice_wait
 from monitor.core.publish.words import moment_text
 from monitor.core.time import WINDOWS
 
@@ -67,13 +65,12 @@ def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
             return since, "Weeks that begin then or later have it."
         whole = moment_text(listed + kind.length)
         return since, f"Windows that begin then or later have it: from about {whole} on."
-    why, until = _hidden(place, metric)
-    return why, f"{until} {known}" if (known := _by_its_pace(place, metric)) else until
+    return _hidden(place, metric)
 
 
 def _hidden(place: Place, metric: Metric) -> tuple[str, str]:
     if place.period(metric) is None:
-        return _nothing_yet(place.contract.k, metric)
+        return _nothing_yet(metric)
     audits = " more audits," if metric.labelled else ""
     return (
         f"Hidden for privacy: too few decisions or labels (under {place.contract.k}), or showing it"
@@ -83,26 +80,12 @@ def _hidden(place: Place, metric: Metric) -> tuple[str, str]:
     )
 
 
-def _by_its_pace(place: Place, metric: Metric) -> str:
-    """What published rows say about how long it takes; empty where they do not."""
-    if not isinstance(place.table, GroupTable):
-        return ""
-    if Metric.SELECTION not in place.row.rates:
-        return pooled_below(crossed="+" in place.table.group_by)
-    wait = shown_wait(place.contract, place.table, place.row) if metric.labelled else None
-    return "" if wait is None else slice_wait(wait)
-
-
-def _nothing_yet(k: int, metric: Metric) -> tuple[str, str]:
+def _nothing_yet(metric: Metric) -> tuple[str, str]:
     if not metric.labelled:
-        return (
-            "No hour of this table is complete in decisions yet.",
-            "It is shown after its first whole UTC day.",
-        )
+        return "No hour is complete in decisions yet.", "It is shown after its first whole hour."
     return (
-        "No labels of this table are shown yet: it waits as a whole for its slowest slice.",
-        f"It is shown once each slice has no labels or at least {k} of each route; more audits, or"
-        " pooling rare values in the settings, help. How long that takes says: slicewatch check.",
+        "No hour is complete in labels yet.",
+        "It is shown after twice the time that labels usually take.",
     )
 
 

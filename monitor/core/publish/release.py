@@ -1,12 +1,7 @@
 """The Release: what is published of one closed ISO week, for reports and the people who sign them.
 
-Beside the Snapshot it is the only value that may leave the service, and its tables are made by the
-same code. Each table of a week is of the release blocks that **end** in that week, all of them and
-whole: the first may begin before Monday, and what the last one leaves open belongs to the next
-week. Blocks are made so that every union of whole ones is safe beside every other that was
-published, and so is every difference of two unions (``docs/privacy.md``). That is all that makes a
-Release safe: nothing of parts of blocks may ever be added to it, and of what is held back only the
-rest of a week, which is in nothing else (``monitor/evaluate/blocks/week_rests.py``).
+Beside the Snapshot it is the only value that may leave the service. Its numbers are computed from
+the published tables of the week, as the Snapshot's are from those of its spans.
 
 States are by the bounds of the week alone; what the sequential tests found is among the incidents,
 as the Snapshots showed them. An absent number is withheld, as in a Snapshot.
@@ -21,7 +16,6 @@ from dataclasses import dataclass
 import msgspec
 
 from monitor.core.contract import Metric
-from monitor.core.privacy.linear_audit import LpAudit
 from monitor.core.publish.annotations import Annotation, IncidentKind, Outcome, Severity
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.incidents import Stand
@@ -102,8 +96,6 @@ class Release:
         contracts: one table each, whose only window is named like the week.
         incidents: open in the week, by id.
         findings: advisory ones that last came in the week, sorted.
-        audit: whether a small count can be computed from what was published; None where that was
-            not asked.
     """
 
     week: str
@@ -112,7 +104,6 @@ class Release:
     contracts: tuple[ContractTable, ...]
     incidents: tuple[ReleasedIncident, ...] = ()
     findings: tuple[ReleasedFinding, ...] = ()
-    audit: LpAudit | None = None
 
     @property
     def data_lost(self) -> bool:
@@ -134,15 +125,12 @@ class Revision:
         number: 1 for the first Release of the week; gap-free.
         as_of: event time (microseconds) up to which decisions were complete when it was made.
         body: the encoded Release.
-        rests: names of the families whose tables had the rest of the week, in this revision or an
-            earlier one: kept to decide who may have it, and never shown. None where not kept.
     """
 
     week: str
     number: int
     as_of: int
     body: bytes
-    rests: frozenset[str] | None = None
 
     @property
     def release(self) -> Release:

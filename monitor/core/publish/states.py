@@ -45,12 +45,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import starmap
 
+import numpy as np
+import numpy.typing as npt
+
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.counts.cells import OTHER, parse_atom
-from monitor.core.privacy.guards import Bools
-from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import ContractTable, LimitKind, Noted, SliceRow, WindowTable
+
+Bools = npt.NDArray[np.bool_]
 
 VERDICT_OF: Mapping[State, Verdict | None] = {
     State.SUPPRESSED: Verdict.INSUFFICIENT_SUPPORT,
@@ -166,11 +169,11 @@ def _judged(verdicts: list[Verdict]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class SliceEvidence:
-    """Finding about a slice and metric, as of the end of a release block.
+    """Finding about a slice and metric, as of the end of a day.
 
     Attributes:
         evidence: progress of its streams towards a page; CROSSED while a crossing is unresolved.
-        since: the end of the release block that first shows the crossing (microseconds); None
+        since: the end of the day of the crossing (microseconds); None
             where none is unresolved by which the slice is worse off.
         others_behind: a crossing is unresolved by which others are worse off than the slice.
         limit: the one that was crossed; None where none is unresolved.
@@ -184,7 +187,7 @@ class SliceEvidence:
 
 @dataclass(frozen=True, slots=True)
 class GroupFindings:
-    """Findings about a group-by, as of the ends of release blocks.
+    """Findings about a group-by, as of the ends of days.
 
     Attributes:
         tests: what the sequential tests found, by slice and metric.
@@ -195,13 +198,12 @@ class GroupFindings:
     noted: Mapping[str, tuple[Noted, ...]] = field(default_factory=dict)
 
 
-def with_findings(row: SliceRow, findings: GroupFindings, pooling: MergeMap) -> SliceRow:
+def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
     """The row with what is found of its slice, where it is that slice and is shown.
 
-    Streams are of declared slices, rows of pooled ones: a row in which others are pooled is another
-    set than the stream of that name.
+    A row of undeclared values is no slice that is tested.
     """
-    if pooling.name(row.slice) != row.slice or OTHER in parse_atom(row.slice).values():
+    if OTHER in parse_atom(row.slice).values():
         return row
     found = {
         metric: findings.tests[row.slice, metric]

@@ -9,8 +9,7 @@ import numpy as np
 
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import HOUR, Grain, pane_start
+from monitor.core.time import HOUR, Grain, TimeSpan, pane_start
 from monitor.evaluate.clusters import ClusterDays
 from monitor.store.evaluator.stored_detection import CountedCohorts
 
@@ -34,7 +33,7 @@ class Inputs:
 
     cohorts: CountedCohorts
     index: CellIndex
-    excluded: Sequence[Span] = ()
+    excluded: Sequence[TimeSpan] = ()
     clusters: ClusterDays = field(default_factory=ClusterDays)
 
     def excludes(self, hour: int) -> bool:

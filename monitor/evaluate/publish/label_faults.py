@@ -1,28 +1,26 @@
-"""Published faults in the labels of slices: as of the end of a release block of all decisions.
+"""Published faults in the labels of slices: as of the end of a day.
 
-Blocks of a group-by wait for the labels that are missing, those of the total do not. A slice is
-named where its decisions are shown; the faults of all others in its group-by are one.
+A slice is named where its decisions are shown; the faults of all others in its group-by are one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
-from monitor.core.contract import Metric, State
+from monitor.core.contract import Contract, Metric, State
 from monitor.core.counts.cells import Route
 from monitor.core.publish.annotations import Fault
-from monitor.core.publish.snapshot import WITHHELD, ContractTable, LabelsAtFault, Snapshot
+from monitor.core.publish.snapshot import WITHHELD, ContractTable, LabelsAtFault
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.advisory.slice_labels import SliceLabels
-from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.blocks.published_blocks import PublishedBlocks
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
+from monitor.evaluate.publish.report_days import ReportDays
 
 _Place = tuple[str, str, Route, Fault]  # group-by, slice as shown, route and fault
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class LabelFaults:
     """Reads the checks of the labels of slices for whoever makes tables.
 
@@ -31,58 +29,38 @@ class LabelFaults:
     """
 
     detection: DetectionState
-    _reported: dict[str, Mapping[_Place, int]] = field(default_factory=dict)
 
-    @classmethod
-    def start(cls, detection: DetectionState, before: Snapshot | None) -> LabelFaults:
-        """After the last Snapshot: the times it reported stay as they are."""
-        made = cls(detection)
-        for table in before.contracts if before else ():
-            made._log(table.contract, table.labels_at_fault)
-        return made
-
-    def of(self, table: ContractTable, total: FamilyState) -> tuple[LabelsAtFault, ...]:
+    def of(self, table: ContractTable, contract: Contract) -> tuple[LabelsAtFault, ...]:
         """The faults of a contract that last.
 
         Args:
             table: of the contract.
-            total: the family of all its decisions.
+            contract: the same.
         """
-        (labels,) = (w.labels for w in self.detection.advice.watches if w.name == table.contract)
-        shown, found = _shown(table), dict[_Place, LabelsAtFault]()
-        for group, watch in labels.items():
-            blocks = PublishedBlocks.of(total, watch.until, labels=False)
-            for one in self._lasting(table.contract, group, watch, blocks, shown):
-                place = _place(one)
-                known = found.get(place, one)
-                found[place] = replace(known, since=min(known.since, one.since))
-        faults = tuple(found[place] for place in sorted(found))
-        self._log(table.contract, faults)
-        return faults
+        watches = {watched.name: watched.labels for watched in self.detection.advice.watches}
+        shown, days = _shown(table), ReportDays.of(contract)
+        faults = dict[_Place, LabelsAtFault]()
+        for group, watch in watches[table.contract].items():
+            for fault in _lasting(group, watch, days, shown):
+                place = _place(fault)
+                before = faults.get(place, fault)
+                faults[place] = replace(before, since=min(before.since, fault.since))
+        return tuple(faults[place] for place in sorted(faults))
 
-    def _lasting(
-        self,
-        contract: str,
-        group: str,
-        watch: SliceLabels,
-        blocks: PublishedBlocks | None,
-        shown: Collection[tuple[str, str]],
-    ) -> Iterator[LabelsAtFault]:
-        """The faults of a group-by as of the newest block."""
-        if blocks is None:
-            return
-        reported = self._reported.get(contract, {})
-        for fault, status in watch.lasting(pane_of(blocks.end, Grain.HOUR)).items():
-            named = (group, fault.slice) in shown
-            text = fault.slice if named else WITHHELD
-            told = reported.get((group, text, fault.route, fault.fault))
-            first = blocks.latest(pane_start(status.since, Grain.HOUR), told)
-            since = blocks.ends[0] if first is None else first
-            share = round(status.share, 1) if named else None
-            yield LabelsAtFault(group, text, fault.route, fault.fault, since, share)
 
-    def _log(self, contract: str, faults: Sequence[LabelsAtFault]) -> None:
-        self._reported[contract] = {_place(one): one.since for one in faults}
+def _lasting(
+    group: str, watch: SliceLabels, days: ReportDays, shown: Collection[tuple[str, str]]
+) -> Iterator[LabelsAtFault]:
+    """The faults of a group-by as of the newest day."""
+    end = days.newest_end(watch.until)
+    if end is None:
+        return
+    for fault, status in watch.lasting(pane_of(end, Grain.HOUR)).items():
+        named = (group, fault.slice) in shown
+        text = fault.slice if named else WITHHELD
+        since = days.end_after(pane_start(status.since, Grain.HOUR))
+        share = round(status.share, 1) if named else None
+        yield LabelsAtFault(group, text, fault.route, fault.fault, since, share)
 
 
 def _place(one: LabelsAtFault) -> _Place:

@@ -1,25 +1,20 @@
-"""From released blocks to the Releases of closed weeks; looked at once a day of event time.
+"""From the published tables of closed weeks to their Releases.
 
-A week is first released in the first cycle after its last hour is closed to decisions: then every
-block that ends in it is known. Labels come later. While they may, the week is looked at once a day,
-and is released anew (a new revision) where the bytes have changed.
+A week is first released once its table of decisions is published, anew with its labels, and once
+more with their final edition: whenever the bytes have changed. Incidents and findings of the week
+are looked at once a day of event time.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar, cast
 
-from monitor.core.contract import Contract, GroupBy
-from monitor.core.counts.cells import merge
-from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.families import SliceFamily
-from monitor.core.privacy.linear_audit import LpAudit
-from monitor.core.publish.contract_tables import BlockCounts, Builder
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.counts.coding import Coding
+from monitor.core.publish.calendar_contract import ContractInTables, TableBasis
+from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.release import (
-    AFTER_HORIZON,
     Release,
     ReleasedIncident,
     Revision,
@@ -29,18 +24,13 @@ from monitor.core.publish.release import (
     released_findings,
 )
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, WindowTable
-from monitor.core.time import UTC_ZONE, WEEK, Grain, IsoWeek, WindowKind, pane_of
-from monitor.evaluate.blocks.family_state import FamilyState
-from monitor.evaluate.blocks.release_blocks import ReleaseBlocks
-from monitor.evaluate.blocks.week_rests import WeekRest, rest_pane
+from monitor.core.tables.reader import Table
+from monitor.core.tables.spans import Span, SpanKind
+from monitor.core.time import UTC_ZONE, WEEK, Grain, IsoWeek, pane_of
 from monitor.evaluate.label_needs import with_label_needs
-from monitor.evaluate.publish.publisher import Publisher, TableInputs
-from monitor.evaluate.publish.week_audit import WeekAudits
-from monitor.store.evaluator.release_blocks import ClosedPanes
 
-log = logging.getLogger("slicewatch.evaluate")
-
-_Table = TypeVar("_Table", GroupTable, WindowTable)
+AFTER_HORIZON = 2 * WEEK
+"""How long after the horizon of its labels a week is looked at: from then on its Release stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,149 +38,134 @@ class WeekSources:
     """Everything that Releases are made of.
 
     Attributes:
-        closed: counts of closed panes.
-        release: the blocks.
-        index: what all cells mean.
+        decisions: end of the newest hour with a table of decisions (microseconds).
+        tables: published tables of weeks, by the name of the contract.
         snapshot: the newest one.
         incidents: those that were open in a week, as the Snapshots showed them.
         newest: the newest revision of a week; None before the first.
     """
 
-    closed: ClosedPanes
-    release: ReleaseBlocks
-    index: CellIndex
+    decisions: int
+    tables: Mapping[str, UseCaseTables]
     snapshot: Snapshot
     incidents: Callable[[IsoWeek], tuple[ReleasedIncident, ...]]
     newest: Callable[[IsoWeek], Revision | None]
 
-    def rest(self, week: IsoWeek) -> WeekRest:
-        """What was held back of a week, and is in its Release besides the blocks."""
-        counts = self.closed.rest(rest_pane(week))
-        if not len(counts.keys):
-            return WeekRest()
-        before = shown_before(self.newest(week))
-        return WeekRest.of(self.release, self.index, counts, week, before)
-
-
-def shown_before(stored: Revision | None) -> frozenset[str]:
-    """Names of the families whose tables of a week had its rest before."""
-    if stored is None:
-        return frozenset()
-    if stored.rests is not None:
-        return stored.rests
-    return frozenset(  # stored before that was kept: any of them
-        f"{table.contract}/{group.group_by}"
-        for table in stored.release.contracts
-        for window in table.windows
-        for group in window.groups
-    )
-
 
 @dataclass(slots=True)
 class Weeks:
-    """Makes Releases; keeps the tables of the weeks that may still change.
+    """Makes Releases.
 
     Attributes:
-        publisher: of the Snapshots, whose sums and settings are used.
+        contracts: of all use cases.
+        coding: of now.
         horizon: microseconds that a label is waited for.
         timezone: in which weeks begin.
     """
 
-    publisher: Publisher
+    contracts: Sequence[Contract]
+    coding: Coding
     horizon: int
     timezone: str = UTC_ZONE
-    _looked: tuple[int, IsoWeek] | None = None
-    _audits: WeekAudits = field(default_factory=WeekAudits)
-    _tables: dict[tuple[str, str, str], tuple[TableInputs, GroupTable | WindowTable]] = field(
-        default_factory=dict
-    )
+    _looked: tuple[int, int] | None = None
+    _made: dict[tuple[str, str, str], tuple[list[Table], GroupTable]] = field(default_factory=dict)
 
-    def due(self, release: ReleaseBlocks) -> bool:
-        """Return True once a day of event time, when a week is over, and at first."""
-        return release.decisions is not None and self._now(release.decisions) != self._looked
+    def due(self, decisions: int | None, week_tables: int) -> bool:
+        """Return True once a day of event time, and when tables of a week were published.
 
-    def _now(self, at: int) -> tuple[int, IsoWeek]:
-        return pane_of(at, Grain.DAY), IsoWeek.of(at, self.timezone)
+        Args:
+            decisions: end of the newest hour with a table of decisions; None before any.
+            week_tables: number of published tables of weeks.
+        """
+        return (
+            decisions is not None and (pane_of(decisions, Grain.DAY), week_tables) != self._looked
+        )
+
+    def looked(self, decisions: int, week_tables: int) -> None:
+        """Note that the weeks were looked at; the arguments of :meth:`due`."""
+        self._looked = pane_of(decisions, Grain.DAY), week_tables
 
     def revisions(self, sources: WeekSources) -> list[Revision]:
         """Releases whose bytes have changed since they were last stored, the oldest week first."""
-        release = sources.release
-        assert release.decisions is not None, "called when due"  # noqa: S101
-        weeks = list(open_weeks(release.decisions, self.horizon, self.timezone))
+        weeks = open_weeks(sources.decisions, self.horizon, self.timezone)
         names = {week.name for week in weeks}
-        self._tables = {key: made for key, made in self._tables.items() if key[0] in names}
-        self._audits.forget_but(names)
-        found = [self._revision(week, sources, release.decisions) for week in weeks]
-        self._looked = self._now(release.decisions)
-        return [one for one in found if one is not None]
+        self._made = {place: kept for place, kept in self._made.items() if place[0] in names}
+        revisions = [self._revision(week, sources) for week in weeks]
+        return [revision for revision in revisions if revision is not None]
 
-    def _revision(self, week: IsoWeek, sources: WeekSources, as_of: int) -> Revision | None:
+    def _revision(self, week: IsoWeek, sources: WeekSources) -> Revision | None:
         stored = sources.newest(week)
-        before = stored.release if stored else None
-        made = self.release(week, sources, before)
-        if made is None:
+        release = self.release(week, sources, stored.release if stored else None)
+        if release is None:
             return None
-        same = replace(made, audit=before.audit if before else None)
-        if stored is not None and encode(same) == stored.body:
+        body = encode(release)
+        if stored is not None and body == stored.body:
             return None
-        rest = sources.rest(week)
-        made = replace(made, audit=self._audit(week, sources, rest))
-        number = stored.number + 1 if stored else 1
-        shown = shown_before(stored) | rest.families
-        return Revision(week.name, number, as_of, encode(made), shown)
-
-    def _audit(self, week: IsoWeek, sources: WeekSources, rest: WeekRest) -> LpAudit:
-        found = self._audits.of(sources.release, sources.closed, sources.index, rest, week)
-        if found is LpAudit.BROKEN:
-            log.error("a small count of a week is known too closely", extra={"week": week.name})
-        return found
+        return Revision(week.name, stored.number + 1 if stored else 1, sources.decisions, body)
 
     def release(
         self, week: IsoWeek, sources: WeekSources, before: Release | None
     ) -> Release | None:
-        """The Release of a week; None where nothing of it was ever released.
+        """The Release of a week; None where nothing of it is published.
 
         Args:
             week: which; closed.
             sources: what it is made of.
             before: the revision before.
         """
-        rest = sources.rest(week)
-        made = [self._contract(week, sources, rest, one) for one, _ in self.publisher.contracts]
+        made = [self._contract(week, sources, contract) for contract in self.contracts]
         tables = kept_tables(before, made)
         if not has_decisions(tables):
             return None
-        known = before.findings if before else ()
-        findings = released_findings(week, sources.snapshot, known)
+        findings = released_findings(week, sources.snapshot, before.findings if before else ())
         incidents = sources.incidents(week)
         return Release(week.name, week.start, week.end, tables, incidents, findings)
 
-    def _contract(
-        self, week: IsoWeek, sources: WeekSources, rest: WeekRest, contract: Contract
-    ) -> ContractTable:
-        eras = self.publisher.eras
-        builder = Builder(contract, eras.newest, eras.listed_since, of_week=True)
-        maker = _WeekMaker(self, week, sources, rest, builder)
-        groups = [maker.group(group) for group in contract.group_bys]
-        table = builder.table([maker.window(groups)])
-        return replace(table, window=week.name, max_age=None)
+    def _contract(self, week: IsoWeek, sources: WeekSources, contract: Contract) -> ContractTable:
+        seen = ContractInTables(contract, sources.tables[contract.name], self.coding)
+        span = _span_of(week, seen.tables)
+        total = self._group(week, seen, span, None)
+        groups = [self._group(week, seen, span, group) for group in contract.group_bys]
+        (row,) = total.rows
+        window = WindowTable(
+            week.name, row, tuple(groups), decisions=total.decisions, labelled=total.labelled
+        )
+        return replace(seen.table([window]), window=week.name, max_age=None)
 
-    def kept(
-        self, key: tuple[str, str, str], inputs: TableInputs, make: Callable[[], _Table]
-    ) -> _Table:
-        """The table that was made of the same blocks, or a new one."""
-        known = self._tables.get(key)
-        if known is None or known[0] != inputs:
-            known = inputs, make()
-            self._tables[key] = known
-        return cast(_Table, known[1])
+    def _group(
+        self, week: IsoWeek, seen: ContractInTables, span: Span | None, group: GroupBy | None
+    ) -> GroupTable:
+        """The table of a group-by, kept while the tables it is made of are the same."""
+        if span is None:
+            return seen.group(TableBasis(group, ("",) if group is None else (), _no_spans(seen)))
+        tables = [published[span] for published in seen.tables.tables.values() if span in published]
+        place = week.name, seen.contract.name, "" if group is None else group.name
+        kept = self._made.get(place)
+        if kept is None or [*map(id, kept[0])] != [*map(id, tables)]:
+            table = seen.group(seen.basis_of_week(group, span))
+            if group is not None:
+                table = with_label_needs(seen.contract, group, table)
+            kept = self._made[place] = tables, table
+        return kept[1]
 
 
-def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> Iterator[IsoWeek]:
+def _no_spans(seen: ContractInTables) -> tuple[tuple[Metric, tuple[Span, ...]], ...]:
+    return tuple((metric, ()) for metric in seen.contract.metrics)
+
+
+def _span_of(week: IsoWeek, tables: UseCaseTables) -> Span | None:
+    """The span of the week's tables; None where none is published."""
+    spans = {span for published in tables.tables.values() for span in published}
+    return next(
+        (span for span in spans if span.kind is SpanKind.WEEK and span.name == week.name), None
+    )
+
+
+def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> list[IsoWeek]:
     """Weeks that are over and may still be released anew, the oldest first.
 
     Args:
-        decisions: event time up to which panes are closed to decisions.
+        decisions: event time up to which tables of decisions are published.
         horizon: microseconds that a label is waited for.
         zone: name of the time zone in which weeks begin.
 
@@ -199,54 +174,8 @@ def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> Iterator[I
         >>> [week.name for week in open_weeks(now, WEEK)]
         ['2026-W45', '2026-W46', '2026-W47']
     """
-    week = IsoWeek.of(decisions - horizon - AFTER_HORIZON, zone)
+    weeks, week = [], IsoWeek.of(decisions - horizon - AFTER_HORIZON, zone)
     while week.end <= decisions:
-        yield week
+        weeks.append(week)
         week = week.after
-
-
-@dataclass(frozen=True, slots=True)
-class _WeekMaker:
-    """Makes the tables of one contract and week, or takes those that are still right."""
-
-    weeks: Weeks
-    week: IsoWeek
-    sources: WeekSources
-    rest: WeekRest
-    builder: Builder
-
-    def group(self, group: GroupBy) -> GroupTable:
-        state, inputs = self._inputs(group.attributes)
-
-        def make() -> GroupTable:
-            counts = self._counts(inputs)
-            pooled = self.builder.pooled(group, counts, state.pooling, state.label_pooling)
-            table = self.builder.group(pooled, state.left_out_share)
-            return with_label_needs(self.builder.contract, group, table)
-
-        return self.weeks.kept(self._key(group.name), inputs, make)
-
-    def window(self, groups: list[GroupTable]) -> WindowTable:
-        _, inputs = self._inputs(())
-
-        def make() -> WindowTable:
-            return self.builder.window(self.week.name, self._counts(inputs), ())
-
-        return replace(self.weeks.kept(self._key(""), inputs, make), groups=tuple(groups))
-
-    def _key(self, group_by: str) -> tuple[str, str, str]:
-        return self.week.name, self.builder.contract.name, group_by
-
-    def _inputs(self, attributes: tuple[str, ...]) -> tuple[FamilyState, TableInputs]:
-        family = SliceFamily(self.builder.contract.name, attributes).name
-        state = self.sources.release.families[family]
-        inputs = self.weeks.publisher.ending_in(state, self.week.start, self.week.end)
-        return state, replace(inputs, rest=self.rest.fits(family, inputs.labelled))
-
-    def _counts(self, inputs: TableInputs) -> BlockCounts:
-        kind = WindowKind(self.week.name, WEEK, Grain.HOUR)
-        closed, index = self.sources.closed, self.sources.index
-        counts = self.weeks.publisher.counts(closed, index, kind, inputs)
-        if not inputs.rest:
-            return counts
-        return replace(counts, labelled=merge([counts.labelled, self.rest.counts]))
+    return weeks

@@ -19,7 +19,7 @@ from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.closed_span import ClosedSpan
 from monitor.core.tables.reader import Table
 from monitor.core.tables.row_counts import RowCounter
-from monitor.core.tables.settings import TableSettings, parts_of_routes
+from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.time import Grain
 from monitor.evaluate.tables.due import Eras, Progress, Turn, due
@@ -101,6 +101,16 @@ class Calendar:
         self._made = store.read(read_made, contract.name)
         self._looked: set[Span] = set()
         self._counters: dict[str, RowCounter] = {}
+
+    @property
+    def use_case(self) -> str:
+        """Name of the use case."""
+        return self._use_case
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Columns that any table has had."""
+        return parts_of_routes({part for era in self._eras for part in era.settings.parts})
 
     def step(
         self, sums: Sums, index: CellIndex, progress: Progress, most: int = SPANS_AT_ONCE

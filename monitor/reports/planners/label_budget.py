@@ -32,10 +32,10 @@ from monitor.core.publish.snapshot import ContractTable, ShownRate
 from monitor.core.rates.effective import Trials, served_share
 from monitor.reports.planners.published_rates import (
     Named,
-    as_shown,
     point,
     precision_of,
     reviewed_weekly,
+    widths_of,
 )
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -155,9 +155,8 @@ def _widths(
     audited = np.tile(shares, len(corners))
     support = served_share(_trials(max(reviewed, 0.0), rates, hits, others, audited)).support
     precision = precision_of(place.contract)
-    made = as_shown(metric, rates, support, precision).rates()
-    hidden = precision.support(support) < precision.smallest
-    widths = np.where(hidden, 1.0, precision.up(made.upper) - precision.down(made.lower))
+    hidden = support < precision.smallest
+    widths = np.where(hidden, 1.0, widths_of(rates, support))
     return np.asarray(widths.reshape(len(corners), -1).max(axis=0))
 
 

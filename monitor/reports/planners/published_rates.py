@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.contract import Metric
-from monitor.core.intervals import Z95, Floats
+from monitor.core.intervals import Z95, Floats, wilson
 from monitor.core.privacy.bands import Precision
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, ShownRate
-from monitor.core.publish.suppression import ShownColumns
 from monitor.core.time import WEEK
 
 
@@ -52,35 +50,18 @@ def point(rate: ShownRate | None) -> float | None:
     return next((x for x in told if x is not None), None)
 
 
-def as_shown(metric: Metric, rates: Floats, support: Floats, precision: Precision) -> ShownColumns:
-    """Rates with their effective supports, rounded and banded as they would be shown."""
-    values = np.broadcast_to(rates, support.shape).astype(np.float64)
-    bands, trials, step = precision.resolution(support)
-    none = np.full(support.shape, np.nan)
-    shown = np.ones(support.shape, bool)
-    rounded = precision.rounded(values, step)
-    return ShownColumns(metric, shown, rounded, none, none, bands, trials, step)
+def widths_of(rates: Floats, support: Floats) -> Floats:
+    """Widths of the 95 % intervals of rates with these effective supports."""
+    lower, upper = wilson(np.broadcast_to(rates, support.shape), support)
+    return np.asarray(upper - lower)
 
 
-def interval_at(rate: ShownRate, precision: Precision, z: float = Z95) -> tuple[float, float]:
-    """Bounds of a shown rate at a normal quantile, computed from what is shown."""
-
-    def one(x: float | None) -> Floats:
-        return np.array([np.nan if x is None else x])
-
-    support: npt.NDArray[np.int64] = np.array([rate.support])
-    columns = ShownColumns(
-        Metric.READY,
-        np.ones(1, bool),
-        one(rate.value),
-        one(rate.at_least),
-        one(rate.at_most),
-        support,
-        support.astype(np.float64),
-        precision.step(support),
-    )
-    made = columns.rates(z)
-    return float(made.lower[0]), float(made.upper[0])
+def interval_at(rate: ShownRate, z: float = Z95) -> tuple[float, float]:
+    """Bounds of a shown rate at a normal quantile; a rate without a point has its own bounds."""
+    if rate.value is None:
+        return rate.lower or 0.0, 1.0 if rate.upper is None else rate.upper
+    lower, upper = wilson(rate.value, rate.support, z)
+    return float(lower), float(upper)
 
 
 def weeks_in(period: Period | None) -> float:

@@ -112,20 +112,20 @@ def _complete(place: Place, ready: ShownRate) -> Floats | None:
 
 
 def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Floats]:
-    cells, precision = place.row.calibration, precision_of(place.contract)
+    cells = place.row.calibration
     number = len(cells)
     known = _present(place, present)
     z = simultaneous_z(sum(one.rate is not None for one in cells) + 1 + len(known))
     one, zero = np.eye(number), np.zeros(number)
     everything = np.ones(number)
-    yield from _within(everything, zero, *interval_at(ready, precision, z))
+    yield from _within(everything, zero, *interval_at(ready, z))
     for at, cell in enumerate(cells):
         if cell.rate is not None:
-            yield from _within(one[at], zero, *interval_at(cell.rate, precision, z))
+            yield from _within(one[at], zero, *interval_at(cell.rate, z))
             least = _least_share(place, cell.rate)
             yield np.concatenate([least - one[at], least - one[at]])
     for metric, rate, above in known:
-        low, high = interval_at(rate, precision, z)
+        low, high = interval_at(rate, z)
         part = [low - above, above - high]
         blank = np.zeros(number)
         for side in part:

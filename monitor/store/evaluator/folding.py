@@ -111,7 +111,6 @@ def _read_deltas(
             body.panes,
             body.cells,
             body.values,
-            body.units,
             body.probes,
             body.sizes,
             body.repetition,

@@ -1,7 +1,4 @@
-"""Sums by grain, pane and cell, and by unit: rows are added up, never set.
-
-Units are those of closed panes and of what is held back, for blocks only.
-"""
+"""Sums by grain, pane and cell: rows are added up, never set."""
 
 from __future__ import annotations
 
@@ -12,19 +9,14 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s
-from monitor.ports import PaneCounts, PaneUnits
+from monitor.ports import PaneCounts
 from monitor.store import bulk
-from monitor.store.schema import COUNTER_COLUMNS, UNIT_COLUMNS, counts, unit_share
+from monitor.store.schema import COUNTER_COLUMNS, counts
 
-_COUNTS_AT_ONCE, _UNITS_AT_ONCE = 5_000, 1_000  # rows of one statement
+_COUNTS_AT_ONCE = 5_000  # rows of one statement
 _KEYS = ("grain", "pane", "cell")
 SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
 """All counters of a group of rows; PostgreSQL adds whole numbers up to decimals."""
-UNIT_NAMES = ", ".join(UNIT_COLUMNS)
-UNIT_SUMS = ", ".join(f"SUM({name})" for name in UNIT_COLUMNS)
-_ADDED = ", ".join(f"{name} = unit_share.{name} + excluded.{name}" for name in UNIT_COLUMNS)
-_EMPTY = " AND ".join(f"{name} = 0" for name in UNIT_COLUMNS)
-ADDING_UNITS = f"(grain, pane, atom, late) DO UPDATE SET {_ADDED}"
 
 
 def adding_to(table: sa.Table, counters: Sequence[str] = COUNTER_COLUMNS) -> str:
@@ -84,20 +76,3 @@ def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
     keys, values = keys[order], values[order]
     first = np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))
     return keys[first], np.add.reduceat(values, np.flatnonzero(first))
-
-
-def add_units(connection: sa.Connection, units: Iterable[PaneUnits]) -> None:
-    """Add up; no pane and atom comes twice in one table."""
-    for table in units:
-        for start in range(0, len(table.panes), _UNITS_AT_ONCE):
-            rows = slice(start, start + _UNITS_AT_ONCE)
-            columns = {
-                "late": [table.late] * len(table.panes[rows]),
-                "grain": [table.grain] * len(table.panes[rows]),
-                "pane": table.panes[rows].tolist(),
-                "atom": table.atoms[rows].tolist(),
-                **dict(zip(UNIT_COLUMNS, table.counts[rows].T.tolist(), strict=True)),
-            }
-            bulk.insert(connection, unit_share, columns, ADDING_UNITS)
-        if table.late:
-            connection.execute(bulk.parsed(f"DELETE FROM unit_share WHERE late AND {_EMPTY}"))

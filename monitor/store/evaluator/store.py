@@ -27,7 +27,6 @@ from monitor.store.evaluator.lease import Lease, require_epoch
 from monitor.store.evaluator.pane_sums import add_counts
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, write_probe_sets
 from monitor.store.evaluator.published_tables import Publication, write_published
-from monitor.store.evaluator.release_blocks import ClosedPanes, ReleaseChange, write_release
 from monitor.store.evaluator.stored_detection import (
     CountedCohorts,
     DetectionChange,
@@ -48,7 +47,6 @@ class Cycle:
         folded: last folded delta of each shard before, which the store must agree to.
         cursors: last folded delta of each shard that moved.
         increments: counts to add, by grain and pane.
-        release: changes to what may be published.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
         detection: what the detectors consumed, and the state it moved them to.
         incidents: which were opened, changed or resolved.
@@ -63,7 +61,6 @@ class Cycle:
     folded: Mapping[Shard, int] = field(default_factory=dict)
     cursors: Mapping[Shard, int] = field(default_factory=dict)
     increments: Sequence[PaneCounts] = ()
-    release: ReleaseChange = field(default_factory=ReleaseChange)
     cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     detection: DetectionChange = field(default_factory=DetectionChange)
     incidents: IncidentChange = field(default_factory=IncidentChange)
@@ -85,7 +82,6 @@ class EvaluatorStore:
         deltas: what is to be folded.
         cells: what cell ids mean.
         cohorts: counts of hours that detectors consume.
-        closed: closed panes, and what is held back from them.
     """
 
     def __init__(self, engine: sa.Engine, decisions_topic: str) -> None:
@@ -95,7 +91,6 @@ class EvaluatorStore:
         self.deltas = Deltas(engine, decisions_topic)
         self.cells = StoredCells(engine)
         self.cohorts = CountedCohorts(engine)
-        self.closed = ClosedPanes(engine)
         self._published: tuple[int, int, Publication | None] = (0, 0, None)
 
     def read(
@@ -123,7 +118,6 @@ class EvaluatorStore:
             require_folded(connection, cycle.folded)
             write_cells(connection, cycle.cells)
             add_counts(connection, cycle.increments)
-            write_release(connection, cycle.release)
             move_cursors(connection, cycle.cursors)
             write_detection(connection, cycle.detection, stored_at)
             write_incidents(connection, cycle.incidents)

@@ -6,7 +6,6 @@ whoever signs, and both are deleted together.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
@@ -30,7 +29,7 @@ from monitor.store.schema import release_signature, weekly_release
 _ALL = 1 << 31
 WEEKS_BEFORE = 51
 """With the week itself, a year."""
-_COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body", "rests"))
+_COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body"))
 _NEWEST_STORED = (
     sa.select(weekly_release.c.week, sa.func.min(weekly_release.c.stored_at))
     .group_by(weekly_release.c.week)
@@ -57,8 +56,7 @@ def find_revision(
 
 
 def _revision(row: sa.Row[Any]) -> Revision:
-    rests = None if row.rests is None else frozenset(json.loads(row.rests))
-    return Revision(row.week, row.number, row.as_of, bytes(row.body), rests)
+    return Revision(row.week, row.number, row.as_of, bytes(row.body))
 
 
 def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Revision]:
@@ -141,8 +139,7 @@ def write_revisions(
 ) -> None:
     """Store new revisions; ``stored_at`` is the wall clock."""
     for one in revisions:
-        rests = None if one.rests is None else json.dumps(sorted(one.rests))
-        values = {**asdict(one), "rests": rests, "stored_at": stored_at}
+        values = {**asdict(one), "stored_at": stored_at}
         connection.execute(sa.insert(weekly_release).values(values))
 
 

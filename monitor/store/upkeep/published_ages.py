@@ -15,18 +15,14 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     Period,
-    Snapshot,
     WindowTable,
     decode,
 )
-from monitor.core.publish.waiting import is_behind
 from monitor.core.time import to_datetime
 from monitor.store.evaluator.records import RecordStore
 
-FIRST_DECISIONS = "its first whole UTC day with enough decisions"
-FIRST_LABELS = "its first complete labels"
-DECISIONS = "more decisions in one or more slices (fewer than k since then)"
-LABELS = "more labels in one or more slices (fewer than k since then)"
+FIRST_DECISIONS = "its first whole hour"
+FIRST_LABELS = "the labels of its first whole hour"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +53,14 @@ def published_ages(engine: sa.Engine) -> Iterator[PublishedReport]:
     for contract in snapshot.contracts:
         for window in contract.windows:
             if window.window == contract.window:
-                yield _report(snapshot, contract, window)
-                yield from (_report(snapshot, contract, group) for group in window.groups)
+                yield _report(contract, window)
+                yield from (_report(contract, group) for group in window.groups)
 
 
-def _report(
-    snapshot: Snapshot, contract: ContractTable, table: WindowTable | GroupTable
-) -> PublishedReport:
+def _report(contract: ContractTable, table: WindowTable | GroupTable) -> PublishedReport:
     waits = (
-        _waits(table.decisions, snapshot.watermark, FIRST_DECISIONS, DECISIONS),
-        _waits(table.labelled, snapshot.frontier, FIRST_LABELS, LABELS),
+        FIRST_DECISIONS if table.decisions is None else "",
+        FIRST_LABELS if table.labelled is None else "",
     )
     return PublishedReport(
         contract.contract,
@@ -75,13 +69,6 @@ def _report(
         _end(table.labelled),
         tuple(filter(None, waits)),
     )
-
-
-def _waits(period: Period | None, known: int | None, first: str, more: str) -> str:
-    """Data that a period waits for; ``known`` is how far its data have come."""
-    if period is None:
-        return first
-    return more if is_behind(period, known) else ""
 
 
 def _end(period: Period | None) -> datetime | None:

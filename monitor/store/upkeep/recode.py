@@ -22,9 +22,8 @@ from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed,
 from monitor.store.database import writing
 from monitor.store.dictionary_rows import write_dictionary
 from monitor.store.evaluator.calendar_tables import forget_calendar
-from monitor.store.evaluator.pane_sums import ADDING_UNITS, SUMS, UNIT_NAMES, UNIT_SUMS, adding_to
+from monitor.store.evaluator.pane_sums import SUMS, adding_to
 from monitor.store.evaluator.published_values import Forgotten, forget_published
-from monitor.store.evaluator.release_blocks import forget_release
 from monitor.store.evaluator.stored_detection import forget_detection
 from monitor.store.evaluator.stored_incidents import forget_incidents
 from monitor.store.schema import (
@@ -34,8 +33,6 @@ from monitor.store.schema import (
     cohort,
     counts,
     delta,
-    held_back,
-    released,
     route_cohort,
 )
 
@@ -62,7 +59,6 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         write_eras(connection, _within(stored, coding))
         recoded, atoms = _recode_cells(connection, stored.newest.within(coding))
         _recode_counts(connection, recoded)
-        _recode_units(connection, atoms)
         _recode_pending(connection, recoded)
         _recode_deltas(connection, recoded)
         for table in (cohort, route_cohort):
@@ -72,7 +68,6 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         forget_detection(connection, Forgotten(listed))
         forget_incidents(connection, Forgotten(listed))
         forget_calendar(connection, listed)
-        forget_release(connection, {name for name, value in listed if value is None})
     return gone
 
 
@@ -123,7 +118,7 @@ def _atom_within(text: str, kept: Coding) -> str:
 
 
 def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
-    for table in (counts, released, held_back):
+    for table in (counts,):
         name, keys = table.name, [c.name for c in table.primary_key if c.name != "cell"]
         panes = ", ".join(keys)
         _for_each(
@@ -134,19 +129,6 @@ def _recode_counts(connection: sa.Connection, recoded: Recoded) -> None:
             f" ON CONFLICT {adding_to(table)}",
         )
         _for_each(connection, recoded, f"DELETE FROM {name} WHERE cell IN (SELECT id FROM w)")
-
-
-def _recode_units(connection: sa.Connection, atoms: Recoded) -> None:
-    _for_each(
-        connection,
-        atoms,
-        f"INSERT INTO unit_share (late, grain, pane, atom, {UNIT_NAMES})"
-        f" SELECT late, grain, pane, w.atom, {UNIT_SUMS}"
-        " FROM unit_share JOIN w ON w.id = unit_share.atom WHERE true"
-        " GROUP BY late, grain, pane, w.atom"
-        f" ON CONFLICT {ADDING_UNITS}",
-    )
-    _for_each(connection, atoms, "DELETE FROM unit_share WHERE atom IN (SELECT id FROM w)")
 
 
 def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:

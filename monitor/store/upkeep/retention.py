@@ -7,7 +7,6 @@ from functools import cache
 
 import sqlalchemy as sa
 
-from monitor.core.privacy.release_blocks import blocks_kept
 from monitor.core.publish.release import AFTER_HORIZON
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.store import bias_score_rows
@@ -23,21 +22,16 @@ from monitor.store.schema import (
     crossing,
     dead_letter,
     double_label,
-    held_back,
     incident,
     incident_act,
     incident_crossing,
     incident_stream,
     label_state,
     pending,
-    release_edge,
-    released,
     route_cohort,
-    unit_share,
 )
 from monitor.store.upkeep.retention_guard import (
     HOURS_KEPT_AFTER_HORIZON,
-    MINUTES5_KEPT,
     RetentionPolicy,
     first_of,
     of_grain,
@@ -82,7 +76,6 @@ def apply(
         expire_waiting(engine, past)
         expire_own_key(engine, policy.horizon)
         _drop_counts(engine, policy, slowest)
-        _drop_closed(engine, policy, slowest)
         _drop_detection(engine, policy, slowest)
         published_tables.delete_before(engine, slowest - policy.snapshots)
         weekly_releases.delete_before(engine, slowest - policy.snapshots)
@@ -120,37 +113,6 @@ def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
         (Grain.WEEK, policy.aggregates),
     ):
         _drop_panes(engine, counts, grain, slowest - kept)
-
-
-def _drop_closed(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete closed panes that no window can reach, and no open block holds."""
-    with reading(engine) as connection:
-        newest = sa.select(sa.func.max(release_edge.c.at).label("at")).where(
-            sa.not_(release_edge.c.labels)
-        )
-        if policy.families is not None:
-            newest = newest.where(release_edge.c.family.in_(policy.families))
-        edges = newest.group_by(release_edge.c.family).subquery()
-        opened = connection.execute(sa.select(sa.func.min(edges.c.at))).scalar()
-    oldest = slowest - blocks_kept(policy.horizon)
-    fine = slowest - MINUTES5_KEPT
-    for table in (released, unit_share):
-        _drop_panes(engine, table, Grain.HOUR, oldest)
-    _drop_panes(engine, released, Grain.WEEK, oldest)
-    # A block that is open begins at an hour, or in the hour of its first 5-minute panes. Before
-    # the first block all that was read waits to be closed, however much it is.
-    fine = oldest if opened is None else max(oldest, min(fine, opened - HOUR))
-    for table in (released, unit_share):
-        _drop_panes(engine, table, Grain.MINUTES5, fine)
-    _drop_before(engine, held_back.c.pane, pane_of(oldest, Grain.HOUR), 1)
-    _drop_edges(engine, oldest)
-
-
-def _drop_edges(engine: sa.Engine, oldest: int) -> None:
-    """Delete edges of blocks whose counts are gone; the newest stays, where the next begins."""
-    edge, later = release_edge.c, release_edge.alias().c
-    same = (later.family == edge.family, later.labels == edge.labels)
-    _drop(engine, release_edge, edge.at < oldest, sa.exists().where(*same, later.at > edge.at))
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:

@@ -6,7 +6,7 @@ time at once: so a run that would leave little is refused until a person confirm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -19,7 +19,6 @@ from monitor.errors import RetentionRefusedError
 from monitor.store.database import reading
 from monitor.store.schema import counts, pending, snapshot
 
-MINUTES5_KEPT = 26 * HOUR
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 MOST_SHARE = 0.5
 """A run may delete this share of what is kept. Every ten minutes it is far below one per cent."""
@@ -36,18 +35,13 @@ _SNAPSHOT_HOURS = (
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """Retention periods (microseconds).
-
-    Attributes:
-        families: those whose open blocks are kept in panes of 5 minutes; None is all.
-    """
+    """Retention periods (microseconds)."""
 
     horizon: int
     aggregates: int
     dead_letters: int
     snapshots: int
     dedupe_window: int
-    families: Collection[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +91,8 @@ def require_moderate(
     if refused:
         raise RetentionRefusedError(
             f"retention would delete {refused[0]}, more than {MOST_SHARE:.0%} of what is kept, and"
-            " has deleted nothing. If a clock is wrong: slicewatch db repair-clock. If this is"
-            " right: slicewatch db prune --confirm"
+            " has deleted nothing. Check the clocks of your machines. If this is right:"
+            " slicewatch db prune --confirm"
         )
 
 

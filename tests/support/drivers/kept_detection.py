@@ -14,8 +14,7 @@ from fleet_cells import MONDAY
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, TimeSpan
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.detect.detection_inputs import Inputs
@@ -49,7 +48,7 @@ class KeptDetection:
     closed: list[FrozenCohort] = field(default_factory=list)
     asked: list[tuple[int, int]] = field(default_factory=list)
     hollow: frozenset[int] = frozenset()
-    excluded: Sequence[Span] = ()
+    excluded: Sequence[TimeSpan] = ()
     labels_take: int = 0
     first: int = MONDAY
 

@@ -12,18 +12,25 @@ import numpy as np
 from monitor.core.contract import Contract, GroupBy, Limits, PrimaryMetric
 from monitor.core.counts.cells import (
     COUNTERS,
+    MISSING,
+    OTHER,
     Counter,
     Counts,
     Route,
     Stratum,
     atom_text,
     content_id,
+    parse_atom,
 )
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.core.counts.rollup import CellIndex, SliceCounts, roll_up
-from monitor.core.privacy.pooling import MergeMap, merge_map
-from monitor.core.publish.contract_tables import BlockCounts, Builder, Dates
-from monitor.core.publish.snapshot import ContractTable, Period
+from monitor.core.publish.calendar_contract import ContractInTables
+from monitor.core.publish.calendar_rates import UseCaseTables
+from monitor.core.publish.snapshot import ContractTable, WindowTable
+from monitor.core.tables.closed_span import ClosedSpan
+from monitor.core.tables.row_counts import RowCounter
+from monitor.core.tables.settings import TableSettings, parts_of_routes
+from monitor.core.tables.spans import ANCHOR, Span, SpanKind
 from monitor.core.time import WINDOWS, WindowKind
 
 # No declared values: the rows of a table are those that were seen.
@@ -114,67 +121,89 @@ def slices(cells: Iterable[Cell], *attributes: str) -> SliceCounts:
 
 @dataclass(frozen=True)
 class WindowCounts:
-    """What was counted in one window, the same blocks for every group-by."""
+    """What was counted in one window, the same spans for every group-by."""
 
     kind: WindowKind
     start: int
-    end: int
-    labelled_start: int | None
-    labelled_end: int | None
     decisions: Counts
     labelled: Counts
     index: CellIndex
-    data_lost: bool = False
 
     @property
-    def blocks(self) -> BlockCounts:
-        labelled = None
-        if self.kind.labelled and self.labelled_start is not None and self.labelled_end is not None:
-            labelled = Period(self.labelled_start, self.labelled_end, self.data_lost)
-        return BlockCounts(
-            has_labels=self.kind.labelled,
-            decided=Period(self.start, self.end, self.data_lost),
-            labelled_in=labelled,
-            decisions=self.decisions,
-            labelled=self.labelled,
-            index=self.index,
-        )
+    def span(self) -> Span:
+        """One span that the window is made of alone."""
+        return Span.of(self.start, _SPAN_OF[self.kind.name])
 
 
-def window(cells: Iterable[Cell], name: str = "7d") -> WindowCounts:
+_SPAN_OF = {
+    "1h": SpanKind.HOUR,
+    "24h": SpanKind.DAY,
+    "7d": SpanKind.WEEK,
+    "28d": SpanKind.FOUR_WEEKS,
+}
+
+
+def window(cells: Iterable[Cell], name: str = "7d", start: int = ANCHOR) -> WindowCounts:
     """Everything in one window, labels and decisions over the same time."""
     counts, index = table(cells)
-    kind = WINDOWS[name]
-    return WindowCounts(kind, 0, kind.length, 0, kind.length, counts, counts, index)
+    return WindowCounts(WINDOWS[name], start, counts, counts, index)
 
 
 def build_contract(
-    settings: Contract,
-    coding: Coding,
-    windows: Sequence[WindowCounts],
-    listed_since: Dates | None = None,
+    settings: Contract, coding: Coding, windows: Sequence[WindowCounts]
 ) -> ContractTable:
-    """The contract's table with merge maps from the longest window, as if all were one block."""
-    builder = Builder(settings, coding, listed_since or {})
-    longest = max(windows, key=lambda w: w.kind.length, default=None)
-    maps: dict[str, MergeMap] = {}
-    for group in settings.group_bys if longest is not None else ():
-        assert longest is not None
-        inside = builder.scoped(longest.blocks)
-        rolled = roll_up(inside.decisions, longest.index, group.attributes)
-        maps[group.name] = merge_map(rolled, group.attributes, settings.k)
-    tables = [
-        builder.window(
-            w.kind.name,
-            w.blocks,
-            [
-                builder.group(builder.pooled(group, w.blocks, maps[group.name]))
-                for group in settings.group_bys
-            ],
+    """The contract's table, from published tables of one span a window."""
+    made = []
+    for counted in windows:
+        seen = in_tables(settings, coding, counted)
+        total = seen.group(seen.basis(None, counted.kind))
+        groups = [seen.group(seen.basis(group, counted.kind)) for group in settings.group_bys]
+        (row,) = total.rows
+        made.append(
+            WindowTable(
+                counted.kind.name,
+                row,
+                tuple(groups),
+                decisions=total.decisions,
+                labelled=total.labelled,
+            )
         )
-        for w in windows
+    return ContractInTables(settings, UseCaseTables(), coding).table(made)
+
+
+def in_tables(contract: Contract, coding: Coding, counted: WindowCounts) -> ContractInTables:
+    """The contract seen through the tables of one window alone."""
+    coding = _with_values(coding, counted.index)
+    wanted = TableSettings.of(contract, coding, bands=True)
+    counter = RowCounter(wanted, coding.audit_rates)
+    parts = parts_of_routes(counter.parts_in_use(counted.decisions, counted.index))
+    made = replace(wanted, parts=parts)
+    rows = RowCounter(made, coding.audit_rates).count(counted.decisions, counted.index)
+    closed = ClosedSpan(counted.span, made, rows)
+    decisions = closed.decision_table()
+    tables = UseCaseTables(parts)
+    tables.add(decisions)
+    if counted.kind.labelled:
+        tables.add(replace(closed, past=decisions).first_edition())
+    return ContractInTables(contract, tables, coding)
+
+
+def _with_values(coding: Coding, index: CellIndex) -> Coding:
+    """The coding with the values that were seen, where none are declared."""
+    seen: dict[str, set[str]] = {}
+    for text in index.atom_texts.values():
+        for name, value in parse_atom(text).items():
+            seen.setdefault(name, set()).add(value)
+    known = {attribute.name: attribute for attribute in coding.attributes}
+    attributes = [
+        replace(
+            known.get(name, Attribute(name, ())), values=tuple(sorted(values - {OTHER, MISSING}))
+        )
+        if name not in known or not known[name].values
+        else known[name]
+        for name, values in sorted(seen.items())
     ]
-    return builder.table(tables)
+    return replace(coding, attributes=tuple(attributes))
 
 
 def contract(

@@ -8,31 +8,75 @@ from fractions import Fraction
 
 import numpy as np
 
-from monitor.core.contract import Limits, Metric
+from monitor.core.contract import Contract, GroupBy, Limits, Metric, PrimaryMetric
+from monitor.core.counts.cells import Counter, Route, decode_strata, parse_atom
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import Opened
+from monitor.core.publish.calendar_contract import ContractInTables
+from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.release import Release, Revision, encode
-from monitor.core.publish.rows import Policy, Rolled, build_rows
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, SliceRow, WindowTable
+from monitor.core.tables.bands import row_rule
+from monitor.core.tables.layout import Layout, Row
+from monitor.core.tables.reader import Frame, Measure, Table
+from monitor.core.tables.settings import Part
+from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.time import IsoWeek
 from monitor.reports import ReportFacts, WeeklyReport
 
 WEEK = IsoWeek.named("2026-W23")
 TENTH = Fraction("0.10")
+_SPAN = Span(SpanKind.WEEK, 0)
 LIMITS = Limits(TENTH, TENTH, None, None, None, 50, 30)
 
 
 def rows_of(
-    counts: SliceCounts, coding: Coding, *, k: int = 11, exact: bool = False, reference: str = ""
+    counts: SliceCounts,
+    coding: Coding,
+    *,
+    k: int = 11,
+    exact: bool = False,
+    reference: str = "",
+    limits: Limits | None = None,
 ) -> tuple[SliceRow, ...]:
-    """The rows of a group-by, all of whose slices the guards let through."""
-    policy = Policy(LIMITS, coding, Precision(1 if exact else k, exact))
-    everything = np.ones(len(counts.slices), bool)
-    opened = Opened(everything, everything)
-    rows = build_rows(policy, Rolled(counts, counts), opened, reference or None).rows
-    return rows
+    """The rows of a group-by ``w``, from tables that show these counts."""
+    k = 1 if exact else k
+    rows = tuple(Row(text) for text in counts.slices)
+    rests = tuple(Row(text, complement=True) for text in counts.slices)
+    both = np.concatenate([counts.values, counts.complements.values])
+    strata = decode_strata(counts.strata)
+    places = list(zip(strata.route.tolist(), strata.rate.tolist(), strict=True))
+    parts = tuple(
+        Part(Route(route))
+        if route == Route.BLOCKED_BY_EVIDENCE
+        else Part(Route(route), coding.audit_rates[rate])
+        for route, rate in sorted(set(places))
+    )
+    column_of = np.array([sorted(set(places)).index(place) for place in places])
+    ready = both[:, :, Counter.READY]
+    measures = {
+        Measure.DECISIONS: both[:, :, Counter.N],
+        Measure.READY: ready,
+        Measure.NOT_READY: both[:, :, Counter.LABELLED] - ready,
+    }
+    tables = UseCaseTables(parts)
+    for measure, numbers in measures.items():
+        by_part = np.zeros((len(both), len(parts)), np.int64)
+        np.add.at(by_part.T, column_of, numbers.T)
+        chosen = [
+            p for p, part in enumerate(parts) if measure is Measure.DECISIONS or part.audit_rate
+        ]
+        names = tuple(parts[p].name for p in chosen)
+        frame = Frame(_SPAN, Layout((*rows, *rests), ()), names)
+        tables.add([Table(frame, measure, row_rule(by_part[:, chosen], k))])
+    (attributes,) = {tuple(parse_atom(text)) for text in counts.slices}
+    group = GroupBy(attributes, reference or "complement")
+    names = ("lesson", "1", "tests")
+    contract = Contract(
+        *names, PrimaryMetric.TPR, limits or LIMITS, "7d", (group,), synthetic=exact, k=k
+    )
+    seen = ContractInTables(contract, tables, coding)
+    return seen.group(seen.basis_of_week(group, _SPAN)).rows
 
 
 def released(

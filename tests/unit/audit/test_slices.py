@@ -14,6 +14,7 @@ from monitor.audit.audit_report import CalibrationLine, SliceLine
 from monitor.audit.audit_run import contract_of
 from monitor.audit.inputs import Pair, Row
 from monitor.audit.slices import (
+    MIN_CALIBRATION,
     GroupSlices,
     audit_coding,
     calibration_lines,
@@ -24,7 +25,6 @@ from monitor.audit.slices import (
 )
 from monitor.core.contract import USUAL_METRICS, Metric
 from monitor.core.privacy.bands import STEPS, edges
-from monitor.core.publish.rows import MIN_CALIBRATION
 from monitor.core.publish.snapshot import ShownRate
 from monitor.settings import Settings
 from monitor.settings.sections import GroupBySettings

@@ -1,7 +1,4 @@
-"""A database of a newer program, or of before the first release: every command ends with one line.
-
-Neither is migrated, and nobody is advised to.
-"""
+"""A database of a newer program: every command ends with one line, and nobody is told to migrate."""
 
 from __future__ import annotations
 
@@ -29,14 +26,10 @@ NEWER = (
     f"the database has schema 9999, which this program (schema {database.head_revision()}) does"
     " not know: use the newer slicewatch that made it"
 )
-UNRELEASED = (
-    "the database has schema {} of the development, which was never released:"
-    " make a new database and replay into it"
-)
-TOLD = {"9999": NEWER, **{schema: UNRELEASED.format(schema) for schema in ("0001", "0011")}}
+TOLD = {"9999": NEWER}
 COMMANDS = (
     "db status", "db migrate", "db forget x", "db dead-letters", "db drop-key 1", "db prune",
-    "db repair-clock", "db resume-from t 0 1 --reason r", "db exclude --list", "incident list",
+    "db resume-from t 0 1 --reason r", "db exclude --list", "incident list",
     "incident show 1", "probe status",
 )  # fmt: skip
 

@@ -19,12 +19,12 @@ from monitor.audit.audit_report import REPAIRED_SENTENCE, Requirement
 from monitor.audit.record_files import ALL_NAMES, RESULT_NAMES, ResultFields
 from monitor.audit.render import as_json
 from monitor.audit.set_files import typed_row
+from monitor.audit.slices import MIN_CALIBRATION
 from monitor.cli import cli
 from monitor.commands.audit import PIPED_WIDTH
 from monitor.commands.audit import command as audit
 from monitor.commands.probe.send import run as probe_run
 from monitor.core.probes.flips import FlipCause, FlipDirection, FlipStage
-from monitor.core.publish.rows import MIN_CALIBRATION
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "deploy" / "docs" / "audit.md").read_text()

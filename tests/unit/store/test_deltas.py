@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from monitor.core.counts.cells import COUNTERS, Route
 from monitor.core.counts.clusters import Repetition, UnitSizes
-from monitor.core.privacy.dominance import UnitCounts
 from monitor.core.probes.flips import Observed
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import DAY
@@ -91,20 +90,15 @@ def probes(draw: st.DrawFn) -> ProbeDecision:
     return ProbeDecision("a" * 64, draw(texts), draw(texts), at, seen, ready)
 
 
-UNITS = UnitCounts(np.array([3, 70], np.int64), np.array([1, 2], np.int64))
-
-
-@given(st.lists(probes(), max_size=4), st.booleans())
-def test_probes_come_out_as_they_went_in(found: list[ProbeDecision], units: bool) -> None:
+@given(st.lists(probes(), max_size=4))
+def test_probes_come_out_as_they_went_in(found: list[ProbeDecision]) -> None:
     """Summing leaves them as they are; what does not occur takes no room."""
-    before = replace(payload(1, 4, 2), probes=tuple(found), units=UNITS if units else None)
+    before = replace(payload(1, 4, 2), probes=tuple(found))
     data = encode(before)
     assert decode(data).probes == tuple(found) == decode(encode(summed(before))).probes
-    assert (decode(data).units is not None) == units
     packed = msgspec.msgpack.decode(data, type=tuple[bytes, bytes])
     columns = msgspec.msgpack.decode(zlib.decompress(packed[0]))
-    assert columns[5] == ([UNITS.places.tobytes(), UNITS.n.tobytes()] if units else None)
-    assert len(columns[6]) == len(found)
+    assert len(columns[5]) == len(found)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cubes import CODING, Cell, auto, blocked, contract, review, slices, window
+from monitor.core.privacy.pooling import MergeMap
+from monitor.core.publish.contract_tables import Builder
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
 from monitor.core.contract import GroupBy
 from monitor.core.intervals import Z95
 from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.pooling import MergeMap
 from monitor.core.publish.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
-from monitor.core.publish.contract_tables import Builder
 from monitor.core.publish.snapshot import ShownAgreement
 from monitor.core.publish.states import GroupFindings
 

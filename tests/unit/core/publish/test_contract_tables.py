@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 from time import process_time
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,8 +26,6 @@ from cubes import (
 
 from monitor.core.contract import USUAL_METRICS, GroupBy, Metric, State, Verdict
 from monitor.core.counts.cells import Counts
-from monitor.core.counts.coding import Attribute
-from monitor.core.publish.contract_tables import Builder, Dates
 from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
@@ -111,25 +109,6 @@ class TestLesson:
             assert row.completeness == 1
         assert conversational.states[M.TPR] is State.INCONCLUSIVE
         assert formal.states[M.TPR] is State.NO_LIMIT  # its gap is the other row's
-
-    def test_nothing_appears_under_the_defaults(self) -> None:
-        shown = lesson(k=11, synthetic=False, limits=LIMITS)
-        (group,) = shown.windows[0].groups
-        assert [row.slice for row in group.rows] == ["language_variety=__other__"]
-        assert_hidden(group.rows)
-        assert group.spreads == ()
-
-    def test_declared_values_keep_a_hidden_row_when_pooled_away(self) -> None:
-        attribute = Attribute("language_variety", ("formal", "conversational"))
-        table = build_contract(
-            contract(VARIETY),
-            replace(CODING, attributes=(attribute,)),
-            [window(lesson_cells())],
-        )
-        (group,) = table.windows[0].groups
-        names = ("__other__", "conversational", "formal")
-        assert [row.slice for row in group.rows] == [f"language_variety={n}" for n in names]
-        assert_hidden(group.rows)
 
     def test_synthetic_alone_does_not_unguard(self) -> None:
         (group,) = lesson(k=11, limits=LIMITS).windows[0].groups
@@ -227,15 +206,6 @@ class TestStates:
         assert self.state(rows, "chat") is State.INSUFFICIENT_SUPPORT  # its complement has 500
         assert self.state(rows, "chat", M.FPR) is not State.INSUFFICIENT_SUPPORT
 
-    def test_hidden_or_pooled_reference_withholds_the_gaps(self) -> None:
-        named = GroupBy(("channel",), "channel=fax")
-        rows = self.build(big(CHAT) + big(EMAIL) + [auto(FAX, 5, 5, 5)], group=named)
-        assert all(row.gaps == {} for row in rows.values())
-        # Fax alone would be 5: the smallest of the others goes with it (chat, by name).
-        assert list(rows) == ["channel=__other__", "channel=email"]
-        assert self.state(rows, "email") is State.INSUFFICIENT_SUPPORT
-        assert rows["channel=email"].rates[M.TPR].value == 0.8
-
     def test_maturing(self) -> None:
         late = [replace(cell, requested=2 * cell.labelled) for cell in big(EMAIL)]
         rows = self.build(big(CHAT) + late)
@@ -247,24 +217,6 @@ class TestStates:
         assert self.state(rows, "chat", M.BLOCKED) is not State.MATURING
         assert rows["channel=chat"].completeness == 1
         assert rows["channel=email"].completeness == 0.5
-
-    @pytest.mark.parametrize(
-        ("requested", "missing", "shown"),
-        [
-            (10_000, 263, 0.97),  # of bands it would be .8 or 1
-            (500, 13, 0.95),  # in steps of .05, as a rate of so many
-            (500, 10, 1.0),  # less than k are missing: how many is not told
-            (40, 12, 0.7),
-            (70, 6, 0.79),  # too few to be told apart: 54 of 68, by bands
-        ],
-    )
-    def test_completeness_is_as_precise_as_a_rate(
-        self, requested: int, missing: int, shown: float
-    ) -> None:
-        came = requested - missing
-        served = auto(EMAIL, requested, came, came // 2)
-        rows = self.build([*big(CHAT), replace(served, requested=requested)])
-        assert rows["channel=email"].completeness == shown
 
     def test_the_total_has_no_state_of_its_own_but_hidden(self) -> None:
         table = build_contract(contract(CHANNEL), CODING, [window(big(CHAT))])
@@ -286,41 +238,11 @@ class TestWindows:
             assert row.calibration == ()
             assert row.completeness is None
 
-    def test_merge_map_comes_from_the_longest_window(self) -> None:
-        short = big(CHAT) + big(EMAIL) + [auto(FAX, 50)]
-        long = [*short, auto(FAX, 100), auto({"channel": "post"}, 3), auto({"channel": "sms"}, 30)]
-        settings = contract(CHANNEL)
-        table = build_contract(settings, CODING, [window(short, "24h"), window(long, "28d")])
-        names = ["channel=__other__", "channel=chat", "channel=email", "channel=fax"]
-        for at in (0, 1):
-            assert list(only_group(table, at)) == names
-        assert only_group(table, 1)["channel=__other__"].rates[M.SELECTION].support == 32
-        hidden = only_group(table, 0)["channel=__other__"]
-        assert_hidden((hidden,))
-
-    def test_an_unseen_value_joins_the_other(self) -> None:
-        new = big(CHAT) + big(EMAIL) + [auto({"channel": "sms"}, 50)]
-        old = big(CHAT) + big(EMAIL)
-        table = build_contract(contract(CHANNEL), CODING, [window(new, "24h"), window(old, "28d")])
-        rows = only_group(table, 0)
-        assert rows["channel=__other__"].rates[M.SELECTION].support == 43
-
     def test_where_keeps_the_atoms_of_the_use_case(self) -> None:
         cells = [*big({"channel": "chat", "case": "a"}), *big({"channel": "chat", "case": "b"})]
         shown = build_contract(contract(CHANNEL, where=(("case", "a"),)), CODING, [window(cells)])
         alone = build_contract(contract(CHANNEL), CODING, [window(big(CHAT))])
         assert shown.windows == alone.windows
-
-    def test_a_use_case_is_cut_once_out_of_counts_that_several_tables_share(self) -> None:
-        cells = [auto({"case": case, **CHAT}, 30) for case in "ab"]
-        settings = contract(CHANNEL, where=(("case", "a"),))
-        builder, first = Builder(settings, CODING), window(cells).blocks
-        cut = builder.scoped(first)
-        assert builder.scoped(replace(first, has_labels=False)).decisions is cut.decisions
-        for other in (window(cells).blocks, window([auto({"case": "a", **EMAIL}, 7)]).blocks):
-            found, alone = (one.scoped(other) for one in (builder, Builder(settings, CODING)))
-            np.testing.assert_array_equal(found.decisions.keys, alone.decisions.keys)
-            np.testing.assert_array_equal(found.decisions.values, alone.decisions.values)
 
     def test_probes_are_no_traffic(self) -> None:
         probes = [auto(CHAT, 500, 500, 500, probe=True), review(FAX, 500, 500, 1, probe=True)]
@@ -357,51 +279,6 @@ class TestWindows:
         assert table.min_supports[M.TPR] == 50
 
 
-class TestIntersections:
-    BOTH = GroupBy(("channel", "region"))
-
-    def cells(self, email_s: int) -> list[Cell]:
-        rows = ("chat", "n", 200), ("chat", "s", 100), ("email", "n", 100), ("email", "s", email_s)
-        return [auto({"channel": c, "region": r}, n) for c, r, n in rows]
-
-    def test_small_cell_hides_the_intersection_but_not_the_marginals(self) -> None:
-        old = self.cells(email_s=100)
-        settings = contract(self.BOTH, CHANNEL, GroupBy(("region",)))
-        # In the long window the small cell is large, so it keeps its name.
-        windows = [window(self.cells(email_s=4), "24h"), window(old, "28d")]
-        groups = build_contract(settings, CODING, windows).windows[0].groups
-        assert [group.group_by for group in groups] == ["channel+region", "channel", "region"]
-        assert_hidden(groups[0].rows)
-        assert {row.slice for row in groups[0].rows if "__other__" not in row.slice} == {
-            f"channel={c},region={r}" for c in ("chat", "email") for r in "ns"
-        }
-        for group in groups[1:]:
-            assert shown_slices(group) == [
-                row.slice for row in group.rows if "__other__" not in row.slice
-            ]
-
-    def test_a_cell_that_is_always_small_is_pooled_with_its_neighbours(self) -> None:
-        settings = contract(self.BOTH, CHANNEL, GroupBy(("region",)))
-        groups = build_contract(settings, CODING, [window(self.cells(email_s=4))]).windows[0].groups
-        # Chat and email are named first, by their order; then no region can be: (email, s) has 4.
-        assert [shown_slices(group) for group in groups] == [
-            ["channel=chat,region=__other__", "channel=email,region=__other__"],
-            ["channel=chat", "channel=email"],
-            ["region=n", "region=s"],
-        ]
-
-    def test_hidden_marginal_hides_the_intersection(self) -> None:
-        old = [auto({"channel": c, "region": r}, 100) for c in ("chat", "email") for r in "ns"]
-        # In the short window email is rare: its marginal is hidden, and so is all that has it.
-        new = [auto({"channel": "chat", "region": r}, 100) for r in "ns"]
-        new += [auto({"channel": "email", "region": "n"}, 3)]
-        settings = contract(self.BOTH, CHANNEL)
-        table = build_contract(settings, CODING, [window(new, "24h"), window(old, "28d")])
-        for group in table.windows[0].groups:
-            assert_hidden(group.rows)
-        assert all(shown_slices(group) for group in table.windows[1].groups)
-
-
 def shown_slices(group: GroupTable) -> list[str]:
     return [row.slice for row in group.rows if row.rates]
 
@@ -410,16 +287,6 @@ class TestLabels:
     def rows(self, cells: list[Cell]) -> dict[str, SliceRow]:
         return only_group(build_contract(contract(CHANNEL), CODING, [window(cells)]))
 
-    def test_few_labels_in_one_route_of_one_slice_hide_all_labelled_rates(self) -> None:
-        few = [auto(EMAIL, 400, 10, 8, rate=2), review(EMAIL, 200, 200, 100)]
-        rows = self.rows(big(CHAT) + few)
-        for row in rows.values():
-            assert not {M.TPR, M.FPR, M.READY} & set(row.rates)
-            assert row.states[M.TPR] is State.SUPPRESSED
-            assert row.completeness is None
-            assert row.calibration == ()
-        assert rows["channel=email"].rates[M.SELECTION].value == 0.65
-
     def test_no_label_in_a_route_hides_that_slice_alone(self) -> None:
         none = [auto(EMAIL, 400), review(EMAIL, 200, 200, 100)]
         rows = self.rows(big(CHAT) + big(FAX) + none)
@@ -427,15 +294,6 @@ class TestLabels:
         assert rows["channel=email"].states[M.SELECTION] is not State.SUPPRESSED
         assert rows["channel=chat"].rates[M.TPR].value == 0.8
         assert rows["channel=email"].as_labelled == {}
-
-    def test_as_labelled_stands_beside_the_estimate(self) -> None:
-        sampled = [auto(EMAIL, 1600, 80, 76, rate=2), review(EMAIL, 400, 400, 100)]
-        row = self.rows(big(CHAT) + sampled)["channel=email"]
-        assert row.rates[M.TPR].value == 0.94  # 1520 / 1620
-        assert row.as_labelled[M.TPR] == 0.43  # 76 / 176
-        # Four labelled served and not ready: coded, so the plain rate is withheld as well.
-        assert row.rates[M.FPR].value is None
-        assert M.FPR not in row.as_labelled
 
     def test_calibration_needs_ten_labels(self) -> None:
         cells = big(CHAT) + big(EMAIL) + [auto(CHAT, 200, 200, 180, band=2)]
@@ -446,14 +304,6 @@ class TestLabels:
         assert best is not None
         assert best.value == 0.9
         assert by_band["no score"] is None
-
-    def test_calibration_band_with_a_few_labels_is_hidden_in_every_slice(self) -> None:
-        top = [auto(CHAT, 200, 200, 180, band=2), auto(EMAIL, 5, 5, 4, band=2)]
-        rows = self.rows(big(CHAT) + big(EMAIL) + top)
-        for name in ("chat", "email"):
-            by_band = {c.band: c.rate for c in rows[f"channel={name}"].calibration}
-            assert by_band["0.90 and above"] is None
-            assert by_band["below 0.70"] is not None
 
 
 class TestEncoding:
@@ -493,72 +343,3 @@ def test_thousand_slices_in_four_windows_are_quick() -> None:
     table = build_contract(contract(CHANNEL), CODING, windows)
     assert process_time() - start < 3  # about half a second on a quiet machine
     assert len(shown_slices(table.windows[3].groups[0])) == 1000
-
-
-class TestListedLater:
-    """What came to be listed at 50, in windows that begin at 0 and at 50."""
-
-    SINCE: ClassVar[Dates] = {("channel", "fax"): 50}
-    CELLS: ClassVar = big(CHAT) + big(EMAIL) + big(FAX) + big({"channel": "__other__"})
-
-    def tables(self, cells: list[Cell], group: GroupBy, since: Dates) -> tuple[GroupTable, ...]:
-        coding = replace(
-            CODING,
-            attributes=(
-                Attribute("channel", ("chat", "email", "fax")),
-                Attribute("language_variety", ("formal",)),
-            ),
-        )
-        windows = [
-            replace(window(cells, name), start=at, labelled_start=at)
-            for name, at in (("24h", 0), ("7d", 50))
-        ]
-        table = build_contract(contract(group), coding, windows, since)
-        return tuple(w.groups[0] for w in table.windows)
-
-    def test_a_value_is_counted_as_other_until_then(self) -> None:
-        before, after = self.tables(self.CELLS, CHANNEL, self.SINCE)
-        as_coded = [
-            replace(cell, atom={"channel": "__other__"}) if cell.atom == FAX else cell
-            for cell in self.CELLS
-        ]
-        pooled, _ = self.tables(as_coded, CHANNEL, {})
-        assert before == replace(pooled, no_data_before={"channel=fax": 50})
-        assert after == self.tables(self.CELLS, CHANNEL, {})[1]
-
-    def test_it_is_seen_in_no_number_of_the_other_rows(self) -> None:
-        """Moving decisions between the late value and other changes nothing that is shown."""
-        moved = [
-            replace(cell, atom={"channel": "__other__"}) if cell.atom == FAX else cell
-            for cell in self.CELLS[: len(self.CELLS) - 1]
-        ] + self.CELLS[-1:]
-        assert (
-            self.tables(moved, CHANNEL, self.SINCE)[0]
-            == self.tables(self.CELLS, CHANNEL, self.SINCE)[0]
-        )
-
-    def test_a_group_by_of_a_late_attribute_is_hidden_as_a_whole(self) -> None:
-        since: Dates = {("channel", v): 50 for v in (None, "chat", "email", "fax")}
-        before, after = self.tables(self.CELLS, CHANNEL, since)
-        assert_hidden(before.rows)
-        assert before.spreads == ()
-        assert before.no_data_before == {row.slice: 50 for row in before.rows}
-        assert after == self.tables(self.CELLS, CHANNEL, {})[1]
-
-    def test_the_labels_of_a_window_may_begin_before_its_decisions(self) -> None:
-        late = replace(window(self.CELLS, "24h"), start=50, labelled_start=49)
-        table = build_contract(contract(CHANNEL), CODING, [late], self.SINCE)
-        assert "channel=fax" not in {row.slice for row in table.windows[0].groups[0].rows}
-
-    def test_an_atom_without_the_attribute_is_missing_it(self) -> None:
-        cells = big({"language_variety": "formal"}) + big({"channel": "chat"})
-        rows = {row.slice: row for row in self.tables(cells, CHANNEL, {})[0].rows}
-        assert rows["channel=__missing__"].rates[M.SELECTION].support
-        assert rows["channel=chat"].rates[M.SELECTION].support
-
-    def test_snapshots_stored_before_have_no_dates(self) -> None:
-        table = build_contract(contract(CHANNEL), CODING, [window(self.CELLS)])
-        old = msgspec.to_builtins(Snapshot(1, 1, (table,)))
-        for one in old["contracts"][0]["windows"]:
-            del one["no_data_before"], one["groups"][0]["no_data_before"]
-        assert decode(msgspec.json.encode(old)) == Snapshot(1, 1, (table,))

@@ -9,13 +9,12 @@ from functools import partial
 import numpy as np
 import pytest
 from cubes import LIMITS, contract
+from released_rows import rows_of
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Metric, Verdict
 from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import Opened
 from monitor.core.publish.decidable import (
     BEYOND,
     MOST_DAILY,
@@ -30,7 +29,6 @@ from monitor.core.publish.decidable import (
     first_decided,
     with_limit,
 )
-from monitor.core.publish.rows import Policy, Rolled, build_rows
 
 CONTRACT = contract(GroupBy(("channel",)), limits=replace(LIMITS, max_blocked_gap=None), k=11)
 DESIGN = Design(CONTRACT, slices=4, reference=COMPLEMENT, audit=0.1, days=7)
@@ -40,7 +38,7 @@ def shares(design: Design, metric: Metric, daily: float, gap: float, times: int)
     """Shares of pass and of fail over windows drawn at random: four real slices, no shortcut."""
     rng = np.random.default_rng([round(daily), round(100 * gap), int(metric is Metric.TPR)])
     coding = Coding((), (), (1.0, design.audit))
-    policy = Policy(CONTRACT.limits, coding, Precision(CONTRACT.k))
+    limits = CONTRACT.limits
     strata = [Stratum(Route.AUTO_SERVE, 0, 1).code, Stratum(Route.HUMAN_REVIEW, 0, 0).code]
     order = np.argsort(strata)
     names = tuple(f"channel={name}" for name in "abcd")
@@ -48,8 +46,7 @@ def shares(design: Design, metric: Metric, daily: float, gap: float, times: int)
     for _ in range(times):
         values = np.stack([draw(rng, design, daily, gap if i == 0 else 0.0) for i in range(4)])
         counts = SliceCounts(names, np.array(strata)[order], values[:, order])
-        opened = Opened(np.ones(4, bool), np.ones(4, bool))
-        rows = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT).rows
+        rows = rows_of(counts, coding, reference=COMPLEMENT, limits=limits)
         verdicts.append(rows[0].gaps[metric].verdict)
     return [verdicts.count(one) / times for one in (Verdict.PASS, Verdict.FAIL)]
 
@@ -181,9 +178,9 @@ def test_ratios_need_no_labels_and_are_judged_apart_from_gaps() -> None:
 
 def test_a_ratio_pass_is_what_the_published_rows_say() -> None:
     """At the traffic found the very rows pass at equal rates, at a quarter of it they do not."""
-    limited = replace(CONTRACT.limits, min_selection_ratio=Fraction(4, 5))
-    policy = Policy(limited, Coding((), (), (1.0, 0.1)), Precision(CONTRACT.k))
-    least = decidable_ratio(replace(DESIGN, contract=replace(CONTRACT, limits=limited))).passes
+    limits = replace(CONTRACT.limits, min_selection_ratio=Fraction(4, 5))
+    coding = Coding((), (), (1.0, 0.1))
+    least = decidable_ratio(replace(DESIGN, contract=replace(CONTRACT, limits=limits))).passes
     assert least is not None
     for daily, wanted in ((least, Verdict.PASS), (least / 4, Verdict.INCONCLUSIVE)):
         rng = np.random.default_rng(3)
@@ -192,8 +189,7 @@ def test_a_ratio_pass_is_what_the_published_rows_say() -> None:
         strata = [Stratum(Route.AUTO_SERVE, 0, 1).code, Stratum(Route.HUMAN_REVIEW, 0, 0).code]
         order = np.argsort(strata)
         counts = SliceCounts(names, np.array(strata)[order], values[:, order])
-        opened = Opened(np.ones(4, bool), np.ones(4, bool))
-        rows = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT).rows
+        rows = rows_of(counts, coding, reference=COMPLEMENT, limits=limits)
         assert rows[0].gaps[Metric.SELECTION].verdict is wanted
 
 

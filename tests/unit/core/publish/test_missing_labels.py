@@ -8,19 +8,16 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from cubes import LIMITS
 from example_counts import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from released_rows import rows_of
 
 from monitor.core.contract import Metric, State
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.privacy.bands import Precision
-from monitor.core.privacy.guards import Opened
 from monitor.core.publish.missing_labels import WorstCase, lacking, worst_cases
-from monitor.core.publish.rows import Policy, Rolled, build_rows
 from monitor.core.publish.snapshot import ShownRate, SliceRow
 
 CODING = Coding((), (0.5,), (1.0, 0.5))
@@ -38,9 +35,7 @@ def row_of(strata: list[Counted]) -> SliceRow:
         values[0, column, Counter.READY] = ready
     order = np.argsort(STRATA)
     counts = SliceCounts(("channel=chat",), np.array(STRATA)[order], values[:, order])
-    opened = Opened(np.ones(1, bool), np.ones(1, bool))
-    policy = Policy(LIMITS, CODING, Precision(1, exact=True))
-    (row,) = build_rows(policy, Rolled(counts, counts), opened).rows
+    (row,) = rows_of(counts, CODING, exact=True)
     return row
 
 

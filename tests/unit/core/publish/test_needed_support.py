@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 from cubes import CODING, LIMITS, auto, contract, review, slices
+from monitor.core.publish.suppression import ShownColumns, as_decided, show, show_gaps
 
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.intervals import Z95
 from monitor.core.privacy.bands import Precision, edges
 from monitor.core.publish.needed_support import RATES, displayable
-from monitor.core.publish.suppression import ShownColumns, as_decided, show, show_gaps
 from monitor.core.rates.estimates import Measured, measure
 from monitor.core.rates.gaps import GapColumns, gap, simultaneous_z, verdicts_together
 from monitor.core.rates.tolerance import Tolerance

@@ -13,9 +13,8 @@ from fleet_cells import AUDITS, MONDAY, Cells, Traffic, coding, contract
 
 from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_strata
-from monitor.core.privacy.release_blocks import Span
 from monitor.core.publish.annotations import Fault
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, TimeSpan
 from monitor.detection.advisory.advisors import Advisors
 from monitor.detection.advisory.label_requests import RequestFault, RequestTest, RequestWatch
 from monitor.detection.advisory.river_advisory import FindingCount
@@ -74,7 +73,7 @@ class Counted:
     make: Callable[[int], Counts] = halved
     first: int | None = MONDAY
     contracts: Sequence[Contract] = (WATCHED,)
-    excluded: Sequence[Span] = ()
+    excluded: Sequence[TimeSpan] = ()
     parts: dict[str, bytes] = field(default_factory=dict)
     reads: list[tuple[int, int]] = field(default_factory=list)
 
@@ -205,7 +204,7 @@ def test_an_empty_store_waits_for_its_first_whole_hour() -> None:
 
 def test_hours_that_are_known_to_be_bad_move_nothing_and_have_their_turn() -> None:
     one, calm = Counted(), Counted(sampled)
-    one.excluded = (Span((MONDAY + BROKEN) * HOUR + 1, (MONDAY + 99) * HOUR),)
+    one.excluded = (TimeSpan((MONDAY + BROKEN) * HOUR + 1, (MONDAY + 99) * HOUR),)
     one.run(3 * 24)
     calm.run(BROKEN)
     assert one.watch.consumed == MONDAY + 3 * 24 - 1

@@ -19,8 +19,7 @@ from kept_detection import KeptDetection
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import HOUR
+from monitor.core.time import HOUR, TimeSpan
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy
 from monitor.store.evaluator.stored_detection import FrozenCohort
 
@@ -59,7 +58,7 @@ class Odd(KeptDetection):
 
 def lived(ends: Iterable[int]) -> dict[str, Any]:
     """All that is kept of the hours, of which those up to each end are known at each start."""
-    bad = Span((FIRST + 37) * HOUR, (FIRST + 39) * HOUR)
+    bad = TimeSpan((FIRST + 37) * HOUR, (FIRST + 39) * HOUR)
     policy = DetectionPolicy(CONTRACTS, CODING, Fraction(1), True, 2)
     one = Odd(policy, first=FIRST, hollow=frozenset({FIRST + 60}), excluded=(bad,))
     listed = [x.listed for end in ends for x in one.run(end) if x.listed is not None]

@@ -16,8 +16,7 @@ from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.cells import Counter, Counts
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import CellIndex
-from monitor.core.privacy.release_blocks import Span
-from monitor.core.time import DAY, HOUR
+from monitor.core.time import DAY, HOUR, TimeSpan
 from monitor.detection import arrays
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.page_tests import HourCohort, PageTests
@@ -275,7 +274,7 @@ def test_a_limit_that_changed_closes_its_crossing_and_leaves_the_others() -> Non
 
 def test_hours_without_labels_and_bad_ones_move_nothing_and_have_their_turn() -> None:
     bad = range(BROKEN * 24, MENDED * 24)
-    span = Span((MONDAY + bad[0]) * HOUR + 1, (MONDAY + bad[-1]) * HOUR + 1)
+    span = TimeSpan((MONDAY + bad[0]) * HOUR + 1, (MONDAY + bad[-1]) * HOUR + 1)
     for one, state in (
         (kept(excluded=(span,)), CohortState.EXCLUDED),
         (kept(hollow=frozenset(MONDAY + hour for hour in bad)), CohortState.INCOMPLETE),
@@ -293,7 +292,7 @@ def test_what_is_known_to_be_bad_ends_no_page() -> None:
     one.run((MENDED + 1) * 24)
     standing = set(one.state.standing)
     assert standing
-    one.excluded = (Span((MONDAY + MENDED * 24) * HOUR, (MONDAY + 99 * 24) * HOUR),)
+    one.excluded = (TimeSpan((MONDAY + MENDED * 24) * HOUR, (MONDAY + 99 * 24) * HOUR),)
     one.run((MENDED + 8) * 24)
     assert set(one.state.standing) == standing
 

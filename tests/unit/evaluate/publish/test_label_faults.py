@@ -1,4 +1,4 @@
-"""Published faults of the labels of slices: as of the end of a block, named where shown."""
+"""Published faults of the labels of slices: as of the end of a day, named where shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from cubes import contract
 from monitor.core.contract import GroupBy, Metric, State
 from monitor.core.counts.cells import Route
 from monitor.core.counts.coding import Attribute, Coding
-from monitor.core.privacy.families import of_contracts
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.snapshot import (
     WITHHELD,
@@ -19,14 +18,12 @@ from monitor.core.publish.snapshot import (
     GroupTable,
     LabelsAtFault,
     SliceRow,
-    Snapshot,
     WindowTable,
 )
 from monitor.core.publish.states import with_missing_labels
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.slice_labels import Episode, SliceFault
 from monitor.detection.pages.declared import DetectorSettings
-from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.store.evaluator.stored_detection import StoredDetection
@@ -63,11 +60,6 @@ def found(
     return made
 
 
-def total(*edges: int) -> FamilyState:
-    (one,) = (f for f in of_contracts([CONTRACT]) if not f.attributes)
-    return FamilyState(one, edges=[at(h) for h in edges], label_edges=[at(0)])
-
-
 def table(**states: State) -> ContractTable:
     rows = tuple(
         SliceRow(f"channel={value}", {Metric.SELECTION: state, Metric.TPR: state})
@@ -80,52 +72,43 @@ def table(**states: State) -> ContractTable:
 
 
 SHOWN = table(chat=GREEN, email=GREEN, fax=State.SUPPRESSED)
-BLOCKS = total(0, 2, 6, 10)
 
 
-def shown(made: DetectionState, before: Snapshot | None = None) -> tuple[LabelsAtFault, ...]:
-    return LabelFaults.start(made, before).of(SHOWN, BLOCKS)
+def shown(made: DetectionState) -> tuple[LabelsAtFault, ...]:
+    return LabelFaults(made).of(SHOWN, CONTRACT)
 
 
-def fault(slice_: str, since: int, share: float | None, kind: Fault = MISSING) -> LabelsAtFault:
-    return LabelsAtFault("channel", slice_, AUTO, kind, at(since), share)
+def fault(slice_: str, days: int, share: float | None, kind: Fault = MISSING) -> LabelsAtFault:
+    return LabelsAtFault("channel", slice_, AUTO, kind, at(24 * days), share)
 
 
 @pytest.mark.parametrize(
     ("consumed", "expected"),
     [
         (None, ()),
-        (3, ()),
-        (5, ()),
-        (6, (fault("channel=chat", 6, 0.6),)),
-        (10, (fault("channel=chat", 6, 0.6),)),
+        (23, ()),
+        (24, (fault("channel=chat", 1, 0.6),)),
+        (40, (fault("channel=chat", 1, 0.6),)),
     ],
 )
-def test_a_fault_is_shown_with_the_block_that_has_its_hour(
+def test_a_fault_is_shown_with_the_day_that_has_its_hour(
     consumed: int | None, expected: tuple[LabelsAtFault, ...]
 ) -> None:
     assert shown(found(consumed, ("chat", MISSING, [3, 5], None))) == expected
 
 
-def test_a_fault_that_has_ended_is_shown_until_the_block_that_knows_it() -> None:
-    for ended, expected in ((6, 0), (8, 0), (10, 0), (11, 1)):
-        assert len(shown(found(12, ("chat", MISSING, [3], ended)))) == expected, ended
+def test_a_fault_that_has_ended_is_shown_until_the_day_that_knows_it() -> None:
+    for ended, expected in ((6, 0), (20, 0), (24, 0), (25, 1)):
+        assert len(shown(found(26, ("chat", MISSING, [3], ended)))) == expected, ended
 
 
 def test_slices_that_are_hidden_are_withheld_and_one_whatever_they_are() -> None:
-    made = found(10, ("fax", MISSING, [5], None), ("__other__", MISSING, [1], None))
-    assert shown(made) == (fault(WITHHELD, 2, None),)
-
-
-def test_since_when_outlives_the_block_that_first_showed_it() -> None:
-    made = found(10, ("chat", MISSING, [3, 9], None))
-    said = Snapshot(None, None, (replace(SHOWN, labels_at_fault=(fault("channel=chat", 5, 0.5),)),))
-    (one,) = shown(made, said)
-    assert one.since == at(5)
+    made = found(48, ("fax", MISSING, [30], None), ("__other__", MISSING, [1], None))
+    assert shown(made) == (fault(WITHHELD, 1, None),)
 
 
 def test_kinds_of_faults_are_apart() -> None:
-    made = found(10, ("chat", MISSING, [3], None), ("chat", FEW, [3], None))
+    made = found(24, ("chat", MISSING, [3], None), ("chat", FEW, [3], None))
     assert [one.fault for one in shown(made)] == [MISSING, FEW]
 
 

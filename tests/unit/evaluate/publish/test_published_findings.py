@@ -1,4 +1,4 @@
-"""What may be published of the detectors: as of the end of a block that they are past."""
+"""What may be published of the detectors: as of the end of a day that they are past."""
 
 from __future__ import annotations
 
@@ -12,17 +12,8 @@ from cubes import contract
 
 from monitor.core.contract import GroupBy, Metric
 from monitor.core.counts.coding import Attribute, Coding
-from monitor.core.privacy.families import SliceFamily, of_contracts
 from monitor.core.publish.annotations import Annotation
-from monitor.core.publish.contract_tables import Builder
-from monitor.core.publish.snapshot import (
-    GroupTable,
-    LimitKind,
-    Noted,
-    SliceRow,
-    Snapshot,
-    WindowTable,
-)
+from monitor.core.publish.snapshot import LimitKind, Noted
 from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.detection.advisory.finding_log import (
@@ -40,7 +31,6 @@ from monitor.detection.advisory.label_delays import Timing
 from monitor.detection.advisory.river_detectors import ChangeDirection, Detector
 from monitor.detection.pages.declared import DetectorSettings
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
-from monitor.evaluate.blocks.family_state import FamilyState
 from monitor.evaluate.detect.cohorts_in_order import DetectionPolicy, DetectionState
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.store.evaluator.stored_detection import Crossing, StoredDetection
@@ -88,20 +78,12 @@ def cross(made: DetectionState, metric: Metric, hours: int, resolved: int | None
         made.crossings.ended.append(one)
 
 
-def family(labels: list[int], decisions: list[int], burned: tuple[int, ...] = ()) -> FamilyState:
-    (one,) = (f for f in of_contracts([CONTRACT]) if f.attributes)
-    assert isinstance(one, SliceFamily)
-    state = FamilyState(one, edges=[at(h) for h in decisions], label_edges=[at(h) for h in labels])
-    state.label_abandoned = {at(h) for h in burned}
-    return state
-
-
 def crossed_since(since: int) -> SliceEvidence:
     return SliceEvidence(CROSSED, since, limit=LimitKind.MAX_GAP)
 
 
-def found(made: DetectionState, state: FamilyState, metric: Metric = TPR) -> SliceEvidence | None:
-    return PublishedFindings.start(made, None).of(CONTRACT, GROUP, state).tests.get((CHAT, metric))
+def found(made: DetectionState, metric: Metric = TPR) -> SliceEvidence | None:
+    return PublishedFindings(made).of(CONTRACT, GROUP).tests.get((CHAT, metric))
 
 
 def note(made: DetectionState, hours: int, *subjects: AnySubject) -> None:
@@ -118,52 +100,45 @@ def note(made: DetectionState, hours: int, *subjects: AnySubject) -> None:
     made.advice.ledger.note(Cohort(at(hours) - HOUR, **parts))
 
 
-def noted(made: DetectionState, state: FamilyState) -> tuple[Noted, ...]:
-    return PublishedFindings.start(made, None).of(CONTRACT, GROUP, state).noted.get(CHAT, ())
-
-
-BLOCKS = family([0, 6, 18], [0, 1, 2, 5, 20])
+def noted(made: DetectionState) -> tuple[Noted, ...]:
+    return PublishedFindings(made).of(CONTRACT, GROUP).noted.get(CHAT, ())
 
 
 @pytest.mark.parametrize(
-    ("consumed", "expected"), [(None, None), (5, None), (6, 1), (17, 1), (18, 2), (30, 2)]
+    ("consumed", "expected"), [(None, None), (23, 0), (24, 1), (47, 1), (48, 2), (60, 2)]
 )
-def test_evidence_is_that_of_the_newest_block_that_the_tests_are_past(
+def test_evidence_is_that_of_the_newest_day_that_the_tests_are_past(
     consumed: int | None, expected: int | None
 ) -> None:
-    steps = {"h3": 1, "h7": 3, "h9": 2, "h19": 3}
+    steps = {"h3": 1, "h25": 3, "h30": 2, "h49": 3}
     past = {name: n for name, n in steps.items() if int(name[1:]) <= (consumed or 0)}
-    seen = found(detection(consumed, **past), BLOCKS)
+    seen = found(detection(consumed, **past))
     assert seen == (None if expected is None else SliceEvidence(expected))
 
 
-def test_before_the_first_block_nothing_is_told() -> None:
-    assert (
-        PublishedFindings.start(detection(9), None).of(CONTRACT, GROUP, family([0], [0]))
-        == GroupFindings()
-    )
+def test_before_anything_had_its_turn_nothing_is_told() -> None:
+    assert PublishedFindings(detection(None)).of(CONTRACT, GROUP) == GroupFindings()
 
 
-def test_a_burned_block_is_no_end() -> None:
-    made = detection(30, h3=1, h9=3)
-    assert found(made, family([0, 6, 12, 18], [0], burned=(12, 18))) == SliceEvidence(1)
-    assert found(made, family([0, 6, 12, 18], [0], burned=(6, 12))) == SliceEvidence(3)
+def test_a_crossing_is_shown_from_the_end_of_its_day_on() -> None:
+    for consumed, expected in ((24, SliceEvidence(1)), (48, crossed_since(at(48)))):
+        made = detection(consumed, h3=1)
+        cross(made, TPR, 30)
+        assert found(made) == expected
 
 
-def test_a_crossing_is_shown_from_the_end_of_its_block_on() -> None:
-    made = detection(30, h3=1)
-    cross(made, TPR, 8)
-    assert found(made, family([0, 6], [0])) == SliceEvidence(1)
-    assert found(made, BLOCKS) == crossed_since(at(18))
-    assert found(made, family([0, 6, 18, 24], [0])) == crossed_since(at(18))
+def test_exact_contracts_tell_by_the_hour() -> None:
+    made = detection(5, h3=1)
+    exact = replace(CONTRACT, k=1, synthetic=True)
+    assert PublishedFindings(made).of(exact, GROUP).tests[CHAT, TPR] == SliceEvidence(1)
 
 
-def test_what_does_not_rest_on_labels_goes_by_blocks_of_decisions() -> None:
-    made = detection(9)
-    cross(made, BLOCKED, 4)
-    assert found(made, BLOCKS, BLOCKED) == crossed_since(at(5))
-    assert found(made, BLOCKS) == SliceEvidence(0)
-    assert found(made, family([0, 6], [0, 1, 2]), BLOCKED) == SliceEvidence(0)
+def test_what_does_not_rest_on_labels_goes_by_the_hours_of_decisions() -> None:
+    made = detection(24)
+    made.routes.consumed = pane_of(START, Grain.HOUR) + 47
+    cross(made, BLOCKED, 30)
+    assert found(made, BLOCKED) == crossed_since(at(48))
+    assert found(made) == SliceEvidence(0)
 
 
 def test_a_crossing_by_which_all_others_are_worse_off_is_no_breach_of_the_slice() -> None:
@@ -172,7 +147,7 @@ def test_a_crossing_by_which_all_others_are_worse_off_is_no_breach_of_the_slice(
     (one,) = made.crossings.standing.values()
     key = stream(TPR, Direction.REFERENCE_WORSE).key
     made.crossings.standing = {key: replace(one, stream=key)}
-    assert found(made, BLOCKS) == SliceEvidence(CROSSED, others_behind=True)
+    assert found(made) == SliceEvidence(CROSSED, others_behind=True)
 
 
 def test_a_crossing_by_which_a_named_reference_is_worse_off_is_its_breach() -> None:
@@ -184,17 +159,17 @@ def test_a_crossing_by_which_a_named_reference_is_worse_off_is_its_breach() -> N
     ahead = replace(stream(TPR, Direction.REFERENCE_WORSE), reference=email)
     hour = pane_of(at(4), Grain.HOUR) - 1
     made.crossings.standing = {ahead.key: Crossing(1, ahead.key, hour, True, at(4), at(4))}
-    tests = PublishedFindings.start(made, None).of(contract(group), group, BLOCKS).tests
-    assert tests[email, TPR] == SliceEvidence(CROSSED, at(6), limit=LimitKind.MAX_GAP)
+    tests = PublishedFindings(made).of(contract(group), group).tests
+    assert tests[email, TPR] == SliceEvidence(CROSSED, at(24), limit=LimitKind.MAX_GAP)
     assert tests[CHAT, TPR] == SliceEvidence(CROSSED, others_behind=True)
 
 
 def test_a_resolved_crossing_was_there_until_then() -> None:
-    """The day it ends on is known only with the next hour, so the block that ends there has it."""
-    made = detection(60)
-    cross(made, TPR, 4, resolved=24)
-    assert found(made, family([0, 6, 24], [0])) == crossed_since(at(6))
-    assert found(made, family([0, 6, 24, 30], [0])) == SliceEvidence(0)
+    """The day it ends on is known only with the next hour, so the day that ends there has it."""
+    for consumed, expected in ((24, crossed_since(at(24))), (48, SliceEvidence(0))):
+        made = detection(consumed)
+        cross(made, TPR, 4, resolved=24)
+        assert found(made) == expected
 
 
 @pytest.mark.parametrize("change", [{"live": False}, {"stream": ""}, {"stream": "x"}])
@@ -206,20 +181,7 @@ def test_what_never_paged_or_is_not_declared_any_more_is_no_breach(
     (one,) = made.crossings.standing.values()
     changed = replace(one, **change)  # type: ignore[arg-type]
     made.crossings.standing = {changed.stream: changed}
-    assert found(made, BLOCKS) == SliceEvidence(0)
-
-
-def test_since_when_it_is_shown_stays_as_it_was_said() -> None:
-    """Blocks are made anew every week, and forgotten after two months."""
-    made = detection(60)
-    cross(made, TPR, 4)
-    reader = PublishedFindings.start(made, None)
-    row = SliceRow(CHAT, {}, breach_since={TPR: at(6)})
-    reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
-    later = family([12, 24, 48], [12])
-    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == crossed_since(at(6))
-    reader.told(CONTRACT.name, GroupTable(GROUP.name, (SliceRow(CHAT, {}),)))
-    assert reader.of(CONTRACT, GROUP, later).tests[CHAT, TPR] == crossed_since(at(24))
+    assert found(made) == SliceEvidence(0)
 
 
 # What advises.
@@ -264,44 +226,22 @@ def test_every_kind_is_noted_and_what_is_alike_to_a_reader_is_one(
 ) -> None:
     made = detection(30)
     note(made, 8, *subjects)
-    assert noted(made, BLOCKS) == tuple(Noted(*one, at(18)) for one in expected)
+    assert noted(made) == tuple(Noted(*one, at(24)) for one in expected)
 
 
 @pytest.mark.parametrize(
-    ("consumed", "expected"),
-    [(5, None), (6, (1, 6)), (17, (1, 6)), (18, (3, 18)), (21, (3, 18)), (40, (3, 18))],
+    ("consumed", "expected"), [(23, None), (24, (1, 24)), (47, (1, 24)), (48, (3, 48)), (60, (3, 48))]
 )
-def test_what_is_noted_moves_with_the_ends_of_blocks_alone(
+def test_what_is_noted_moves_with_the_ends_of_days_alone(
     consumed: int, expected: tuple[int, int] | None
 ) -> None:
-    """Hour by hour more is found; of the block that is open nothing is told."""
+    """Hour by hour more is found; of the day that goes on nothing is told."""
     made = detection(consumed)
-    for hours in (6, 7, 18, 19, 20, 25):
+    for hours in (6, 25, 48, 49, 50, 55):
         if hours <= consumed:
             note(made, hours, FALL)
     told = () if expected is None else (Noted(Annotation.ADWIN, TPR, expected[0], at(expected[1])),)
-    assert noted(made, BLOCKS) == told
-
-
-def test_what_does_not_rest_on_labels_is_noted_by_blocks_of_decisions() -> None:
-    made = detection(9)
-    note(made, 4, ListedGap(*WHERE, BLOCKED), ListedGap(*WHERE, TPR), RELEASE)
-    assert noted(made, BLOCKS) == (
-        Noted(Annotation.GAP, BLOCKED, 1, at(5)),
-        Noted(Annotation.GAP, TPR, 1, at(6)),
-        Noted(Annotation.VERSION_CHANGE, None, 1, at(6)),
-    )
-    assert noted(made, family([0, 9], [0, 3])) == (
-        Noted(Annotation.GAP, TPR, 1, at(9)),
-        Noted(Annotation.VERSION_CHANGE, None, 1, at(9)),
-    )
-
-
-def test_what_was_found_in_a_burned_block_is_told_with_the_next() -> None:
-    made = detection(30)
-    note(made, 8, FALL)
-    (one,) = noted(made, family([0, 6, 12, 18], [0], burned=(12,)))
-    assert one.latest == at(18)
+    assert noted(made) == told
 
 
 def test_of_another_slice_or_group_by_nothing_is_noted() -> None:
@@ -310,66 +250,15 @@ def test_of_another_slice_or_group_by_nothing_is_noted() -> None:
     note(made, 3, VersionChange(contract, group, "channel=email"))
     note(made, 4, VersionChange(contract, "channel+region", CHAT))
     note(made, 5, VersionChange("another", group, CHAT))
-    findings = PublishedFindings.start(made, None).of(CONTRACT, GROUP, BLOCKS)
-    email = Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
+    findings = PublishedFindings(made).of(CONTRACT, GROUP)
+    email = Noted(Annotation.VERSION_CHANGE, None, 1, at(24))
     assert findings.noted == {"channel=email": (email,)}
-
-
-def tell(reader: PublishedFindings, *many: Noted) -> None:
-    row = SliceRow(CHAT, {}, noted=many)
-    reader.told(CONTRACT.name, GroupTable(GROUP.name, (row,)))
-
-
-def test_the_block_that_first_showed_it_stays_as_it_was_said() -> None:
-    """Until it is found again: blocks are made anew every week, and forgotten after two months."""
-    made = detection(60)
-    note(made, 4, RELEASE)
-    reader, first = (
-        PublishedFindings.start(made, None),
-        Noted(Annotation.VERSION_CHANGE, None, 1, at(6)),
-    )
-    tell(reader, first)
-    wider, later = family([0, 24, 48], [0]), family([12, 24, 48], [12])
-    for state in (wider, later):
-        assert reader.of(CONTRACT, GROUP, state).noted[CHAT] == (first,)
-    note(made, 26, RELEASE)
-    again = Noted(Annotation.VERSION_CHANGE, None, 2, at(48))
-    assert reader.of(CONTRACT, GROUP, later).noted[CHAT] == (again,)
-
-
-def test_what_is_older_than_all_blocks_and_was_not_said_is_left_out() -> None:
-    made = detection(60)
-    note(made, 4, RELEASE)
-    note(made, 12, FALL)
-    later = family([12, 24, 48], [12])
-    assert noted(made, later) == ()
-    assert noted(made, family([11, 24, 48], [12])) == (Noted(Annotation.ADWIN, TPR, 1, at(24)),)
-    note(made, 13, RELEASE)
-    assert noted(made, later) == (Noted(Annotation.VERSION_CHANGE, None, 2, at(24)),)
-
-
-def test_what_was_said_of_a_newer_finding_is_not_said_of_an_older_one() -> None:
-    """Blocks that are made anew may end earlier than those before."""
-    made = detection(60)
-    note(made, 4, RELEASE)
-    note(made, 20, RELEASE)
-    reader = PublishedFindings.start(made, None)
-    tell(reader, Noted(Annotation.VERSION_CHANGE, None, 2, at(24)))
-    before = Noted(Annotation.VERSION_CHANGE, None, 1, at(6))
-    assert reader.of(CONTRACT, GROUP, BLOCKS).noted[CHAT] == (before,)
 
 
 def test_after_a_restart_the_same_is_said() -> None:
     made = detection(60)
     note(made, 4, RELEASE)
     note(made, 5, FALL)
-    one = PublishedFindings.start(made, None).of(CONTRACT, GROUP, BLOCKS)
-    row = SliceRow(CHAT, {}, noted=one.noted[CHAT])
-    group = GroupTable(GROUP.name, (row,))
-    window = WindowTable(CONTRACT.window, SliceRow("", {}), (group,))
-    before = Snapshot(at(60), at(60), (Builder(CONTRACT, CODING).table([window]),))
+    before = noted(made)
     made.advice.ledger = FindingTimes.from_bytes(made.advice.ledger.to_bytes())
-    assert (
-        PublishedFindings.start(made, before).of(CONTRACT, GROUP, family([0, 24], [0])).noted
-        == one.noted
-    )
+    assert noted(made) == before

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.evaluate.blocks.losses import LostSpan, LostSpans
+from monitor.evaluate.publish.losses import LostSpan, LostSpans
 from monitor.ports import Loss
 
 LATENESS, HORIZON = 2, 9

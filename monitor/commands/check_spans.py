@@ -1,0 +1,46 @@
+"""From which span on slices of an assumed size are shown, for ``slicewatch check``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from monitor.commands.check_labels import Assumed
+from monitor.core.tables.spans import SpanKind
+from monitor.core.time import DAY
+from monitor.settings import Settings
+
+_NAMES = {
+    SpanKind.HOUR: "hour",
+    SpanKind.DAY: "day",
+    SpanKind.WEEK: "week",
+    SpanKind.FOUR_WEEKS: "four weeks",
+}
+
+
+def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
+    """The first span that shows a slice, for decisions and for labels of each contract."""
+    for contract in settings.contracts:
+        k, head = (
+            contract.k,
+            f"contract {contract.name}: a slice of {assumed.daily} decisions a day",
+        )
+        if k == 1:
+            continue
+        decisions = _first(assumed.daily, 2 * k - 1)
+        labels = _first(min(map(assumed.labels, ("auto_serve", "human_review"))), k)
+        yield (
+            f"ok: {head} shows its selection rate by the {_NAMES[decisions]}"
+            if decisions
+            else f"warning: {head} is not shown: it has fewer than {2 * k - 1} in four weeks"
+        )
+        yield (
+            f"ok: {head} shows its labelled rates by the {_NAMES[labels]}"
+            if labels
+            else f"warning: {head} has no labelled rates: a route has fewer than {k} labels in four"
+            " weeks; audit more, or compare larger slices"
+        )
+
+
+def _first(daily: float, needed: int) -> SpanKind | None:
+    """The first kind of span in which so many come; None where not even the longest does."""
+    return next((kind for kind in SpanKind if daily * kind / DAY >= needed), None)

@@ -1,0 +1,115 @@
+"""The published calendar tables that Snapshots and Releases are made of, kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sqlalchemy as sa
+
+from monitor.core.contract import Contract
+from monitor.core.publish.calendar_rates import UseCaseTables
+from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.spans import Edition, Span, SpanKind
+from monitor.core.time import DAY, HOUR, WEEK
+from monitor.evaluate.tables.calendar import Calendar
+from monitor.store.evaluator.calendar_tables import CalendarChange, read_tables
+from monitor.store.evaluator.store import EvaluatorStore
+
+_WINDOWS_KEEP: Mapping[SpanKind, int] = {
+    SpanKind.HOUR: 25 * HOUR,
+    SpanKind.DAY: 29 * DAY,
+    SpanKind.WEEK: 5 * WEEK,
+    SpanKind.FOUR_WEEKS: 8 * WEEK,
+}
+"""How long before the newest labels the tables end that some window may be made of."""
+
+
+@dataclass(slots=True)
+class PublishedCalendar:
+    """Published tables of all use cases; equal to what the store holds after every commit.
+
+    Attributes:
+        windows: first editions that windows are made of, by the name of the contract.
+        weeks: tables of weeks that may still be released anew, final editions where there are any.
+        decisions: end of the newest hour with a table of decisions (microseconds); None before any.
+        labels: end of the newest hour with label tables; None before any.
+    """
+
+    windows: dict[str, UseCaseTables] = field(default_factory=dict)
+    weeks: dict[str, UseCaseTables] = field(default_factory=dict)
+    decisions: int | None = None
+    labels: int | None = None
+
+    @classmethod
+    def load(
+        cls, store: EvaluatorStore, contracts: Iterable[Contract], since: int, weeks_since: int
+    ) -> PublishedCalendar:
+        """The tables that are stored.
+
+        Args:
+            store: of the evaluator.
+            contracts: of all use cases.
+            since: instant from which on tables of windows are read (microseconds).
+            weeks_since: instant from which on those of weeks are.
+        """
+        made = cls()
+        for contract in contracts:
+            made.windows[contract.name] = UseCaseTables()
+            made.weeks[contract.name] = UseCaseTables()
+            made._add(contract.name, store.read(read_tables, contract.name, since))
+            weeks = store.read(_read_weeks, contract.name, weeks_since)
+            made.weeks[contract.name].add(_final_last(weeks))
+        return made
+
+    def add(self, changes: Iterable[CalendarChange], calendars: Sequence[Calendar]) -> None:
+        """Take up tables that were stored."""
+        for change in changes:
+            self._add(change.use_case, [table for table, _ in change.tables])
+        self.use_parts(calendars)
+
+    def use_parts(self, calendars: Sequence[Calendar]) -> None:
+        """Let tables be read in the columns that their use case has now."""
+        for calendar in calendars:
+            for tables in (self.windows, self.weeks):
+                tables[calendar.use_case].use_parts(calendar.parts)
+
+    def forget(self, weeks_before: int) -> None:
+        """Drop tables that no window and no week is made of any more."""
+        newest = self.labels if self.labels is not None else self.decisions
+        if newest is None:
+            return
+        windows = {kind: newest - kept for kind, kept in _WINDOWS_KEEP.items()}
+        for tables in self.windows.values():
+            tables.forget(windows)
+        for tables in self.weeks.values():
+            tables.forget(dict.fromkeys(SpanKind, weeks_before))
+
+    @property
+    def week_tables(self) -> int:
+        """Number of tables of weeks that have been published and are still here."""
+        tables = (published for case in self.weeks.values() for published in case.tables.values())
+        return sum(len(published) for published in tables)
+
+    def _add(self, use_case: str, tables: Sequence[Table]) -> None:
+        first = [table for table in tables if table.edition is Edition.FIRST]
+        self.windows[use_case].add(first)
+        weeks = [table for table in tables if table.span.kind is SpanKind.WEEK]
+        self.weeks[use_case].add(_final_last(weeks))
+        for table in first:
+            if table.span.kind is SpanKind.HOUR:
+                self._move(table.measure, table.span)
+
+    def _move(self, measure: Measure, span: Span) -> None:
+        if measure is Measure.DECISIONS:
+            self.decisions = max(span.end, self.decisions or span.end)
+        else:
+            self.labels = max(span.end, self.labels or span.end)
+
+
+def _read_weeks(connection: sa.Connection, use_case: str, since: int) -> list[Table]:
+    return read_tables(connection, use_case, since, kinds=(SpanKind.WEEK,))
+
+
+def _final_last(tables: Iterable[Table]) -> list[Table]:
+    return sorted(tables, key=lambda table: table.edition is Edition.FINAL)
