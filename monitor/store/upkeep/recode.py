@@ -57,7 +57,7 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
         refuse_fixed(stored.newest, coding)
         fence_all(connection)
         write_eras(connection, _within(stored, coding))
-        recoded, atoms = _recode_cells(connection, stored.newest.within(coding))
+        recoded = _recode_cells(connection, stored.newest.within(coding))
         _recode_counts(connection, recoded)
         _recode_pending(connection, recoded)
         _recode_deltas(connection, recoded)
@@ -81,12 +81,8 @@ def _within(eras: CodingHistory, coding: Coding) -> CodingHistory:
     return CodingHistory(tuple(kept))
 
 
-def _recode_cells(connection: sa.Connection, kept: Coding) -> tuple[Recoded, Recoded]:
-    """Write the atoms and cells of what is still listed, and delete the others.
-
-    Returns:
-        The cells that go, and the atoms.
-    """
+def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
+    """Write the atoms and cells of what is still listed, delete the rest, and return what moved."""
     texts = {
         row.id: new
         for row in connection.execute(sa.select(atom)).all()
@@ -103,7 +99,7 @@ def _recode_cells(connection: sa.Connection, kept: Coding) -> tuple[Recoded, Rec
     write_dictionary(connection, Dictionary(atoms, {}, cells))
     bulk.delete(connection, cell, {"id": sorted(recoded)})
     bulk.delete(connection, atom, {"id": sorted(texts)})
-    return recoded, {old: content_id(text) for old, text in texts.items()}
+    return recoded
 
 
 def _atom_within(text: str, kept: Coding) -> str:

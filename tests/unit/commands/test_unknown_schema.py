@@ -1,4 +1,4 @@
-"""A database of a newer program: every command ends with one line, and nobody is told to migrate."""
+"""A database of a newer program: every command ends with one line, without a word of migrating."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 from monitor.core.privacy.release_blocks import blocks_kept
-from monitor.evaluate.blocks import merge_maps as release
 from monitor.evaluate.blocks.family_state import LABEL_STRIDE
 
 import monitor
@@ -20,6 +19,7 @@ from monitor.core.contract import State
 from monitor.core.privacy import periods
 from monitor.core.privacy.bands import STEPS, Precision, edges
 from monitor.core.time import DAY, HOUR, WINDOWS
+from monitor.evaluate.blocks import merge_maps as release
 from monitor.settings.sections import AttributeSettings, Privacy, Retention, StreamSettings, UseCase
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 

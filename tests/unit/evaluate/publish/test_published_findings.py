@@ -230,7 +230,8 @@ def test_every_kind_is_noted_and_what_is_alike_to_a_reader_is_one(
 
 
 @pytest.mark.parametrize(
-    ("consumed", "expected"), [(23, None), (24, (1, 24)), (47, (1, 24)), (48, (3, 48)), (60, (3, 48))]
+    ("consumed", "expected"),
+    [(23, None), (24, (1, 24)), (47, (1, 24)), (48, (3, 48)), (60, (3, 48))],
 )
 def test_what_is_noted_moves_with_the_ends_of_days_alone(
     consumed: int, expected: tuple[int, int] | None
