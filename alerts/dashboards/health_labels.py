@@ -254,18 +254,6 @@ def copies() -> tuple[Panel, ...]:
         ),
         Panel(
             16,
-            "left_out",
-            "Decisions that are in no table",
-            "At most this share of the decisions of a group-by: their values are too rare even"
-            f" together. {NONE_IS_GOOD}",
-            queries=(Query(newest(catalogue.LEFT_OUT, ["group_by"], "contract"), "{{group_by}}"),),
-            unit=Unit.SHARE,
-            width=8,
-            height=6,
-            lowest=0,
-        ),
-        Panel(
-            17,
             "spread",
             "Worst to best slice",
             "By metric and group-by, in the contract's window: described, never tested. Of many"

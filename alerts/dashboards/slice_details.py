@@ -57,27 +57,6 @@ CALIBRATION = Panel(
     ),
 )
 
-VERSIONS = Panel(
-    12,
-    "versions",
-    "Other versions than the reference",
-    "1 while the versions that answer this slice are surely others than its reference's: then a gap"
-    " may be that of a release. Releases are marked in all graphs.",
-    PanelKind.STATES,
-    (Query(newest(catalogue.VERSIONS_DIFFER, ("slice",), *_CELL[:3]), "{{slice}}"),),
-    width=8,
-    height=6,
-    mappings=(
-        {
-            "type": "value",
-            "options": {
-                "0": {"text": "the same, or not known", "color": "transparent", "index": 0},
-                "1": {"text": "other versions", "color": "orange", "index": 1},
-            },
-        },
-    ),
-)
-
 FOUND = Panel(
     13,
     "found",

@@ -34,7 +34,6 @@ from alerts.dashboards.slice_details import (
     POWER,
     SIBLINGS,
     STAGES,
-    VERSIONS,
 )
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family
@@ -300,7 +299,7 @@ SLICE = Dashboard(
         PanelRow("Now", (_STATE, _EVIDENCE, _UNTIL, _WAITS)),
         PanelRow("Rate and gap", (_RATE, _GAP)),
         PanelRow("What they rest on", (_SUPPORT, _COMPLETENESS, _STATES)),
-        PanelRow("Why", (VERSIONS, STAGES, FOUND)),
+        PanelRow("Why", (STAGES, FOUND)),
         PanelRow("More", (SIBLINGS, CALIBRATION, POWER)),
         PanelRow(
             "By day, as far back as published", (rate_by_day(16), gap_by_day(17)), folded=True

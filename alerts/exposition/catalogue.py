@@ -143,7 +143,6 @@ WINDOW_START = _family("window_start_timestamp_seconds", Rule.PERIOD, WINDOW_KIN
 WINDOW_END = _family("window_end_timestamp_seconds", Rule.PERIOD, WINDOW_KIND)
 DATA_LOST = _family("window_data_lost", Rule.WHOLE_STREAM, WINDOW)
 EXCLUDED = _family("window_excluded", Rule.DECLARED, WINDOW)
-LEFT_OUT = _family("group_left_out_ratio", Rule.CODED, ("contract", "group_by"))
 VERDICT = _family("slice_verdict", Rule.STATE, (*SLICE, "reference", "verdict"))
 STATE = _family("slice_state", Rule.STATE, (*SLICE, "state"))
 BREACH_SINCE = _family("slice_breach_since_timestamp_seconds", Rule.PERIOD, SLICE)
@@ -153,7 +152,6 @@ LABEL_NEED = _family("slice_label_need_seconds", Rule.CLASS, SLICE, tier=2)
 FINDINGS = _family("slice_findings", Rule.COUNTED, FINDING, tier=3)
 FOUND_AT = _family("slice_finding_timestamp_seconds", Rule.PERIOD, FINDING, tier=3)
 STAGE = _family("slice_stage_info", Rule.STATE, (*SLICE, "stage", "share"), tier=3)
-VERSIONS_DIFFER = _family("slice_versions_differ", Rule.STATE, CELL, tier=3)
 AGREEMENT = _interval("slice_reviewer_agreement", CELL, tier=3)
 AGREEMENT_AT_LEAST = _family("slice_reviewer_agreement_at_least_ratio", Rule.CODED, CELL, tier=3)
 REQUEST_FAULTS = _family("label_request_faults", Rule.COUNTED, REQUESTS)
@@ -212,10 +210,10 @@ PAGE: tuple[Family, ...] = (
     *(CONTRACT_INFO, MAX_GAP, MIN_RATIO, MIN_LEVEL, MAX_LEVEL, MIN_SUPPORT, OWN_LIMIT),
     *(REVIEW_DUE, MAX_AGE),
     *(WATERMARK, FRONTIER, WINDOW_START, WINDOW_END, DATA_LOST, EXCLUDED),
-    *(LEFT_OUT, STATE, VERDICT, BREACH_SINCE, EVIDENCE),
+    *(STATE, VERDICT, BREACH_SINCE, EVIDENCE),
     *(*RATE.families, AT_LEAST, AT_MOST, SUPPORT, COMPLETENESS),
     *(*GAP.families, *RELATIVE.families, AS_LABELLED, SPREAD, DETECTABLE, LABEL_NEED),
-    *(FINDINGS, FOUND_AT, STAGE, VERSIONS_DIFFER),
+    *(FINDINGS, FOUND_AT, STAGE),
     *(*AGREEMENT.families, AGREEMENT_AT_LEAST, REQUEST_FAULTS, REQUEST_FAULT_AT),
     *(LABELS_SINCE, LABELS_SHARE),
     *(PAGING, TICKET, INCIDENT_INFO, INHERITED, INCIDENT_SINCE, *INCIDENT_FIRST.families),

@@ -101,9 +101,9 @@ _LONGEST_VERSION = 40
 
 
 def _versions(incident: ShownIncident) -> str:
-    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; else why none."""
+    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; empty without."""
     if incident.versions_changed_at is None and not incident.versions_changed:
-        return {None: "not shown", False: "not sent", True: ""}[incident.versions_sent]
+        return ""
     return ", ".join(
         f"{one.component} {_version(one.before)} -> {_version(one.after)}"
         for one in incident.versions_changed

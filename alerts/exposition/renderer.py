@@ -207,7 +207,6 @@ class _About(Samples):
         self.put(catalogue.EXCLUDED, window.excluded, contract, name)
         for group in window.groups:
             self._add_periods((contract, group.group_by, name), group)
-            self.put(catalogue.LEFT_OUT, group.left_out, contract, group.group_by)
             for spread in group.spreads:
                 labels = (contract, spread.metric.value, group.group_by, name)
                 self.put(catalogue.SPREAD, spread.difference, *labels)

@@ -65,7 +65,6 @@ def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     for metric, shown in sorted(row.stages.items()):
         stage = (shown.stage.value, shown.share.value if shown.share else "")
         samples.put(catalogue.STAGE, 1, contract, metric.value, *where, *stage)
-    samples.put(catalogue.VERSIONS_DIFFER, row.versions_differ, *place.cell)
     if (agreement := row.agreement) is not None:
         samples.put(catalogue.AGREEMENT.value, agreement.kappa, *place.cell)
         samples.put(catalogue.AGREEMENT.lower, agreement.lower, *place.cell)

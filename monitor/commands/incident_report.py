@@ -65,7 +65,7 @@ def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "shown first", _value_text(one.first, one.behind)
     yield "shown last", _value_text(one.latest, one.behind)
     yield "stage", stage_text(one.stage) if one.stage else ""
-    yield "versions changed", _optional(one.versions_changed_at) or _no_versions(one)
+    yield "versions changed", _optional(one.versions_changed_at)
     for change in one.versions_changed:
         yield f"  {change.component}", f"{change.before or NONE} -> {change.after or NONE}"
     yield "settings changed", _optional(one.settings_changed_at)
@@ -123,13 +123,6 @@ def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
 
 def _number(bound: float | None, sign: str) -> str:
     return NONE if bound is None else f"{bound:{sign}.2f}"
-
-
-def _no_versions(one: IncidentReport) -> str:
-    """Reason why no change of versions is told, where that is known."""
-    if one.versions_changed_at is not None or one.versions_sent is not False:
-        return ""
-    return "unknown: the router sends no versions"
 
 
 def _optional(at: datetime | None) -> str:

@@ -135,7 +135,6 @@ def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]
         yield DATA_LOST
     if window.excluded:
         yield EXCLUDED
-    yield from (f"no data before {moment(at)}: {what}" for what, at in _late(window))
     yield from map(_at_fault, table.labels_at_fault)
     yield from (line for group in window.groups for line in _missing(group.rows))
 
@@ -162,16 +161,6 @@ def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
                 f"{row.slice} lacks labels (completeness {row.completeness:.2f});"
                 f" whatever they would say: {', '.join(ranges)}"
             )
-
-
-def _late(window: WindowTable) -> Iterator[tuple[str, int]]:
-    """Slices hidden because they were not listed when the window began, and since when they are."""
-    if window.no_data_before is not None:
-        yield "the whole use case", window.no_data_before
-    for group in window.groups:
-        for at in sorted(set(group.no_data_before.values())):
-            late = sorted(text for text, since in group.no_data_before.items() if since == at)
-            yield "; ".join(late), at
 
 
 def span(period: Period | None, now: int) -> str:

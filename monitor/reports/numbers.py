@@ -177,13 +177,8 @@ def _by_group(
             found = _worst_first([p for p in places(contract, window) if p.table is group])
             listed = table(columns, (row for place in found for row in rows(place)))
             name = f"{contract.contract}: {group.group_by}"
-            notes = _periods(report, group)
-            if group.left_out is not None:
-                notes += (
-                    f"At most {percent(group.left_out)} of decisions are too rare for any row.",
-                )
             chart = draw(name, found) if draw and found else None
-            made += titled(listed, name, notes, chart or None)
+            made += titled(listed, name, _periods(report, group), chart or None)
     return made
 
 

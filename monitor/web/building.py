@@ -320,9 +320,6 @@ def _slice_notes(table: ContractTable, place: Place) -> Iterator[str]:
         ("Rates that rest on labels", place.table.labelled),
     ):
         yield f"{what}: {_span(period)}."
-    left_out = place.table.left_out if isinstance(place.table, GroupTable) else None
-    if left_out is not None:
-        yield f"At most {100 * left_out:.1f} % of decisions are in no row: their values are rare."
 
 
 def _span(period: Period | None) -> str:

@@ -83,10 +83,6 @@ _METRICS = (
         "slice_stage_info",
     ),
     *_metrics(
-        Rule.STATE, "by the bounds of a difference of shares, where both slices are shown",
-        "slice_versions_differ",
-    ),
-    *_metrics(
         Rule.RELEASED_RATE, "of the bands of pairs, two decimals; hidden below k",
         "slice_reviewer_agreement_ratio",
     ),
@@ -154,10 +150,6 @@ _METRICS = (
     *_metrics(
         Rule.CODED, "none missed, or none was hit, is shown as 1 to k - 1 are",
         "slice_rate_at_least_ratio slice_rate_at_most_ratio",
-    ),
-    *_metrics(
-        Rule.CODED, "in steps that hide k, never 0; made anew with the weekly merge map",
-        "group_left_out_ratio",
     ),
     *_metrics(
         Rule.BAND, "the support of a shown rate",
@@ -328,10 +320,6 @@ _SNAPSHOT = (
         Surface.SNAPSHOT, Rule.CODED, "in place of the value",
         "ShownRate.at_least ShownRate.at_most",
     ),
-    *rows_for(
-        Surface.SNAPSHOT, Rule.CODED, "in steps that hide k, never 0; made with the weekly map",
-        "GroupTable.left_out",
-    ),
     *rows_for(Surface.SNAPSHOT, Rule.BAND, "exact in test conditions only", "ShownRate.support"),
     *rows_for(
         Surface.SNAPSHOT, Rule.ROUNDED_SHARE, "the minimum over route and audit rate",
@@ -402,8 +390,7 @@ _SNAPSHOT = (
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE, "as of the end of a block",
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
-        "ShownStage.stage ShownStage.share SliceRow.versions_differ SliceRow.versions_sent",
-        "ShownIncident.versions_sent",
+        "ShownStage.stage ShownStage.share",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE,
@@ -449,7 +436,7 @@ _SNAPSHOT = (
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.DECLARED, "by the settings or by a command",
-        "Period.excluded GroupTable.no_data_before WindowTable.no_data_before",
+        "Period.excluded",
         "ContractTable.contract ContractTable.version ContractTable.owner ContractTable.synthetic",
         "ContractTable.k ContractTable.window ContractTable.max_gaps ContractTable.min_levels",
         "ContractTable.max_levels ContractTable.min_ratios ContractTable.min_supports",
@@ -655,7 +642,7 @@ _INCIDENTS = (
         "IncidentReport.group_by IncidentReport.slice IncidentReport.share",
         "IncidentReport.inherited IncidentReport.first IncidentReport.latest IncidentReport.stage",
         "IncidentReport.sampling IncidentReport.behind IncidentReport.limit ShownStage.stage",
-        "ShownStage.share IncidentReport.versions_sent",
+        "ShownStage.share",
         "IncidentReport.versions_changed ComponentChange.component ComponentChange.before",
         "ComponentChange.after",
     ),

@@ -178,6 +178,11 @@ def _row(
         states={metric: rows.states[place] for metric, rows in made.items()},
         rates=rates,
         gaps={metric: shown for metric, rows in made.items() if (shown := rows.gaps[place])},
+        as_labelled={
+            metric: naive
+            for metric, rows in made.items()
+            if (naive := rows.as_labelled[place]) is not None
+        },
         calibration=calibration if Metric.READY in rates else (),
         completeness=next((share for share in completeness if share is not None), None),
     )

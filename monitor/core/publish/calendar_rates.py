@@ -236,7 +236,10 @@ class ComparedRates:
 
 def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:
     """The rates of some rows, in the order given."""
-    evidence = Evidence(*(column[..., places] for column in rate.evidence))
+    evidence, sampled = (
+        Evidence(*(column[..., places] for column in columns))
+        for columns in (rate.evidence, rate.sampled)
+    )
     return ShownRate(
         rate.value[places],
         rate.lower[places],
@@ -244,4 +247,5 @@ def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:
         rate.support[places],
         rate.shown[places],
         evidence,
+        sampled,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +31,7 @@ from monitor.core.rates.tolerance import Tolerance
 from monitor.core.tables.bands import Bools
 from monitor.core.tables.layout import Row
 from monitor.core.tables.rates import ShownRate as Rates
+from monitor.core.tables.rates import rate_as_labelled
 from monitor.core.tables.spans import Span
 
 _DECIMALS = 1_000
@@ -45,6 +46,7 @@ class MetricRows:
         slices: their texts.
         period: what the rates are of; None before any span has closed.
         rates: shown ones; None is hidden.
+        as_labelled: the naive rates of labelled rows alone; None where a rate has no point.
         gaps: shown ones; None where slice or reference is hidden, and of the reference.
         states: of each.
         completeness: share of the labels asked for that have come at most; None where it is not
@@ -54,6 +56,7 @@ class MetricRows:
     slices: tuple[str, ...]
     period: Period | None
     rates: list[ShownRate | None]
+    as_labelled: list[float | None]
     gaps: list[ShownGap | None]
     states: list[State]
     completeness: list[float | None]
@@ -91,7 +94,9 @@ class GroupInTables:
         nothing: list[None] = [None] * len(self.slices)
         if not spans:
             hidden = [State.SUPPRESSED] * len(self.slices)
-            return MetricRows(self.slices, None, [*nothing], [*nothing], hidden, [*nothing])
+            return MetricRows(
+                self.slices, None, [*nothing], [*nothing], [*nothing], hidden, [*nothing]
+            )
         compared = self._compared(spans, metric)
         enough = self._enough(compared, metric)
         mature, completeness = self._mature(spans, metric)
@@ -104,10 +109,25 @@ class GroupInTables:
             self.slices,
             Period(spans[0].start, spans[-1].end),
             shown_rates(compared.slices, exact=self.contract.k == 1),
+            self._as_labelled(spans, metric, compared.slices),
             gaps,
             states(compared.slices.shown, enough, mature, gap_verdicts, levels),
             completeness,
         )
+
+    def _as_labelled(
+        self, spans: Sequence[Span], metric: Metric, shown: Rates
+    ) -> list[float | None]:
+        if not metric.labelled:
+            return [None] * len(self.slices)
+        naive = rate_as_labelled(self.rates.labelled_counts(spans), metric)[: len(self.slices)]
+        values, _, _ = _listed(
+            np.where(np.isnan(shown.value), np.nan, naive),
+            shown.lower,
+            shown.upper,
+            exact=self.contract.k == 1,
+        )
+        return values
 
     @property
     def _reference_place(self) -> int | None:
@@ -158,9 +178,10 @@ class GroupInTables:
         """
         least = self.contract.limits.min_support(metric)
         slices, references = compared.slices, compared.references
-        alone = slices.shown & (slices.evidence.support >= least - _NEARLY)
+        alone = slices.shown & (slices.support >= least - _NEARLY)
         pair = slices.shown & references.shown
-        for support in support_together(slices, references):
+        sampled = (replace(rate, evidence=rate.sampled) for rate in (slices, references))
+        for support in support_together(*sampled):
             pair = pair & (support >= least - _NEARLY)
         return np.where(self._has_reference, pair, alone)
 

@@ -86,7 +86,6 @@ class IncidentReport:
         stage: of the router at which the slice and its reference diverge.
         versions_changed_at: when other versions began to answer the slice.
         versions_changed: which they were before and after; empty where that is not known.
-        versions_sent: whether the slice's decisions name versions; None where that is not known.
         settings_changed_at: when settings changed.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now.
@@ -117,7 +116,6 @@ class IncidentReport:
     stage: ShownStage | None
     versions_changed_at: datetime | None
     versions_changed: tuple[ComponentChange, ...]
-    versions_sent: bool | None
     settings_changed_at: datetime | None
     sampling: str
     resolvable_at: datetime | None
@@ -161,7 +159,6 @@ def report(
         stage=page.stage,
         versions_changed_at=_time(page.versions_changed_at),
         versions_changed=page.versions_changed,
-        versions_sent=page.versions_sent,
         settings_changed_at=_time(page.settings_changed_at),
         sampling=page.sampling,
         resolvable_at=_time(page.resolvable_at),

@@ -19,7 +19,6 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.publish.words import moment_text
-from monitor.core.time import WINDOWS
 
 _WEEKS = {
     0: "less than a week of labels at their present rate",
@@ -57,14 +56,6 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
 
 
 def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
-    listed = _listed_from(place)
-    if listed is not None:
-        since = f"Its values are in the settings since {moment_text(listed)}, within this window."
-        kind = WINDOWS.get(place.window.window)
-        if kind is None:
-            return since, "Weeks that begin then or later have it."
-        whole = moment_text(listed + kind.length)
-        return since, f"Windows that begin then or later have it: from about {whole} on."
     return _hidden(place, metric)
 
 
@@ -73,10 +64,9 @@ def _hidden(place: Place, metric: Metric) -> tuple[str, str]:
         return _nothing_yet(metric)
     audits = " more audits," if metric.labelled else ""
     return (
-        f"Hidden for privacy: too few decisions or labels (under {place.contract.k}), or showing it"
-        " would give away another hidden slice. Which of these it is, is not told.",
-        f"Shown again once there are enough, no date is known; a longer window,{audits} or pooling"
-        " it with a similar value in the settings, helps.",
+        f"Hidden to protect privacy: fewer than {place.contract.k} decisions or labels, or it would"
+        " give away a slice that has fewer.",
+        f"A longer window,{audits} or one value for several similar ones in the settings helps.",
     )
 
 
@@ -87,14 +77,6 @@ def _nothing_yet(metric: Metric) -> tuple[str, str]:
         "No hour is complete in labels yet.",
         "It is shown after twice the time that labels usually take.",
     )
-
-
-def _listed_from(place: Place) -> int | None:
-    if place.window.no_data_before is not None:
-        return place.window.no_data_before
-    if isinstance(place.table, GroupTable):
-        return place.table.no_data_before.get(place.row.slice)
-    return None
 
 
 def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:

@@ -197,10 +197,6 @@ class SliceRow:
         noted: its advisory findings, sorted. Of the contract's window alone.
         stages: where it and its reference diverge, for selection and TPR. Of the contract's
             window alone, and only where that rate is shown of both.
-        versions_differ: whether the versions that answer it differ significantly from its
-            reference's; None where that is not known. Of the contract's window alone.
-        versions_sent: whether at least k of its decisions name a version; None where its decisions
-            are not shown. Of the contract's window alone.
         agreement: of its reviewers; None where too few decisions have two labels. Of the
             contract's window alone, and of closed weeks.
         versions_changed: which versions changed at the last ``version_change`` that is noted,
@@ -222,10 +218,8 @@ class SliceRow:
     label_needs: Mapping[Metric, int] = field(default_factory=dict)
     noted: tuple[Noted, ...] = ()
     stages: Mapping[Metric, ShownStage] = field(default_factory=dict)
-    versions_differ: bool | None = None
     agreement: ShownAgreement | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
-    versions_sent: bool | None = None
     breach_limits: Mapping[Metric, LimitKind] = field(default_factory=dict)
 
 
@@ -265,23 +259,16 @@ class GroupTable:
         group_by: attribute names joined by ``+``.
         rows: sorted by slice.
         spreads: worst to best, by metric.
-        no_data_before: slices that are hidden because their attribute or value was not listed
-            throughout the window, and the instant (microseconds) from which it is: windows
-            that begin then or later have them.
         decisions: what selection and blocked rates are about; None before the first block.
         labelled: what labelled rates are about; None before the first block, and in windows
             without labels.
-        left_out: at most this share of decisions is in no table, because their values are too
-            rare even together; None where nothing is left out.
     """
 
     group_by: str
     rows: tuple[SliceRow, ...]
     spreads: tuple[Spread, ...] = ()
-    no_data_before: Mapping[str, int] = field(default_factory=dict)
     decisions: Period | None = None
     labelled: Period | None = None
-    left_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +282,6 @@ class WindowTable:
         window: name of the window.
         total: all decisions of the use case.
         groups: the group-bys, in the order of the contract.
-        no_data_before: the instant from which the attribute values that define the use case
-            are listed, where that is within the window: then all of it is hidden.
         decisions: the period of the total's selection and blocked rates.
         labelled: the period of its labelled rates.
     """
@@ -304,7 +289,6 @@ class WindowTable:
     window: str
     total: SliceRow
     groups: tuple[GroupTable, ...]
-    no_data_before: int | None = None
     decisions: Period | None = None
     labelled: Period | None = None
 
@@ -418,8 +402,6 @@ class ShownIncident:
             it crossed; None without.
         versions_changed: which they were before and after, sorted by component; empty where that is
             not known yet, or not any more.
-        versions_sent: whether its decisions name versions: without, no change of them can be seen;
-            None where that is not known.
         settings_changed_at: the same of settings.
         sampling: how its labels were sampled, in words.
         resolvable_at: the earliest moment at which it can be resolved if it were repaired now, at
@@ -451,7 +433,6 @@ class ShownIncident:
     behind: Behind | None = None
     limit: ShownLimit | None = None
     versions_changed: tuple[ComponentChange, ...] = ()
-    versions_sent: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

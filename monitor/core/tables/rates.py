@@ -56,9 +56,13 @@ class ShownRate:
         lower: lower bound of the interval; NaN where the rate is not shown. A bound alone where
             there is no point: "at least".
         upper: upper bound, or "at most".
-        support: effective number of trials; 0 without a point.
+        support: effective number of trials at the middles of all bands, which a minimum of support
+            asks for; 0 where the rate is not shown. The width of bands is in the interval alone: a
+            slice that is never served would lose its support by it.
         shown: rows that show the rate, as a point or as a bound.
-        evidence: what the middles of all bands say, where there is a point and where there is none.
+        evidence: what the middles of all bands say, where there is a point and where there is none,
+            worth less for the width of the bands.
+        sampled: the same without this loss.
     """
 
     value: Floats
@@ -67,6 +71,7 @@ class ShownRate:
     support: Floats
     shown: Bools
     evidence: Evidence
+    sampled: Evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,21 @@ def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> Sho
     labels = {Metric.TPR: counts.ready, Metric.FPR: counts.not_ready}.get(metric, counts.decisions)
     shown = joined.shown & (labels.low > 0).any(axis=0)
     return _shown(_share_of(counts, metric), joined, _two_sided(counts, metric), shown, z)
+
+
+def rate_as_labelled(counts: LabelledCounts, metric: Metric) -> Floats:
+    """Return the naive rate of labelled rows alone, shape (rows,); NaN without any.
+
+    It is what a table of labels says to somebody who forgets that they are a biased sample.
+    """
+    ready, not_ready = counts.ready.middle, counts.not_ready.middle
+    if metric in _SHARES_READY:
+        strata = counts.served if metric is Metric.PRECISION else np.ones_like(counts.served)
+        hits, misses = ready[strata].sum(axis=0), not_ready[strata].sum(axis=0)
+    else:
+        labels = not_ready if metric is Metric.FPR else ready
+        hits, misses = labels[counts.served].sum(axis=0), labels[~counts.served].sum(axis=0)
+    return divide(hits, hits + misses)
 
 
 def _joined(counts: LabelledCounts) -> Counted:
@@ -184,9 +204,10 @@ def _shown(share: Share, counts: Counted, point: Bools, shown: Bools, z: float) 
         value,
         np.where(shown, np.where(point, lower, ends[0]), np.nan),
         np.where(shown, np.where(point, upper, ends[1]), np.nan),
-        np.where(point, with_error.support, 0),
+        np.where(shown, np.nan_to_num(middle.support), 0),
         shown,
         with_error.unless(~shown),
+        middle.unless(~shown),
     )
 
 

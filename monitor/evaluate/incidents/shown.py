@@ -41,7 +41,6 @@ _STAGE_OF = {Metric.TPR: Metric.TPR}  # of the others that of selection, which a
 class _Versions(TypedDict, total=False):
     """Fields of a shown incident about its versions."""
 
-    versions_sent: bool | None
     versions_changed_at: int
     versions_changed: tuple[ComponentChange, ...]
 
@@ -196,12 +195,11 @@ class ShownIncidents:
         """
         row, at = place.row, incident.versions_changed_at
         if at is None:
-            return {"versions_sent": row.versions_sent}
+            return {}
         noted = [one for one in row.noted if one.annotation is Annotation.VERSION_CHANGE]
         if not noted or self.beside.changed_at(place.group_by, row.slice) != at:
             return {}
         return {
-            "versions_sent": row.versions_sent,
             "versions_changed_at": noted[0].latest,
             "versions_changed": row.versions_changed,
         }

@@ -134,9 +134,6 @@ def _of_group(group: GroupTable, gone: Forgotten) -> GroupTable:
         group,
         rows=tuple(_of_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
         spreads=tuple(s for s in group.spreads if not gone.slice(s.worst) | gone.slice(s.best)),
-        no_data_before={
-            text: at for text, at in group.no_data_before.items() if not gone.slice(text)
-        },
     )
 
 

@@ -103,7 +103,7 @@ def test_of_a_hidden_slice_there_is_nothing() -> None:
     shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
     hidden = incident(Metric.TPR, None, group_by="", slice=WITHHELD, behind=None, limit=None)
 
-    assert IncidentFacts.of(shown, hidden) == IncidentFacts(versions="not shown")
+    assert IncidentFacts.of(shown, hidden) == IncidentFacts()
 
 
 @pytest.mark.parametrize("reference", [COMPLEMENT, "city=york"])
@@ -223,15 +223,6 @@ def test_a_gap_is_told_by_the_limit_that_it_broke(limit: float, says: WindowSays
     broken = incident(metric, limit=ShownLimit(LimitKind.MAX_GAP, limit))
     facts = IncidentFacts.of(limited, broken)
     assert (facts.relative, facts.window_says) == (None, says)
-
-
-@pytest.mark.parametrize(("sent", "told"), [(None, "not shown"), (False, "not sent"), (True, "")])
-def test_that_no_version_changed_is_said_only_where_they_are_sent(
-    sent: bool | None, told: str
-) -> None:
-    assert (
-        IncidentFacts.of(table(), incident(Metric.TPR, None, versions_sent=sent)).versions == told
-    )
 
 
 def test_versions_are_words_of_bounded_length_and_need_no_number() -> None:

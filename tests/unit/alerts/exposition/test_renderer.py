@@ -96,7 +96,6 @@ def full_row(name: str) -> SliceRow:
             Metric.SELECTION: ShownStage(Stage.SCORE, Share.ABOUT_HALF),
             Metric.TPR: ShownStage(Stage.NONE),
         },
-        False,
         ShownAgreement(None, 0.62, 0.5, 1.0) if name else ShownAgreement(0.7, None, 0.6, 0.8),
     )
 
@@ -140,7 +139,6 @@ def window(name: str, *rows: SliceRow, total: SliceRow | None = None) -> WindowT
         spreads,
         decisions=Period(AT, AT + 3),
         labelled=Period(AT, AT + 4, data_lost=True),
-        left_out=0.05,
     )
     return WindowTable(
         name,
@@ -294,7 +292,6 @@ def test_what_stands_beside_the_numbers_is_told(page: Page) -> None:
     for metric, stage, share in stages:
         labels = {**CHAT, "metric": metric, "stage": stage, "share": share}
         assert value(found, "slicewatch_slice_stage_info", **labels) == 1
-    assert value(found, "slicewatch_slice_versions_differ", **CHAT) == 0
     assert value(found, "slicewatch_slice_reviewer_agreement_ratio", **CHAT) is None
     assert value(found, "slicewatch_slice_reviewer_agreement_at_least_ratio", **CHAT) == 0.62
     assert value(found, "slicewatch_slice_reviewer_agreement_upper_ratio", **CHAT) == 1
@@ -425,7 +422,7 @@ def test_hidden_slices_show_their_state_and_nothing_else() -> None:
     }
     periods = {"slicewatch_window_start_timestamp_seconds"}
     periods |= {"slicewatch_window_end_timestamp_seconds"}
-    assert names == {"slicewatch_slice_state", "slicewatch_group_left_out_ratio"} | periods
+    assert names == {"slicewatch_slice_state"} | periods
     assert all(
         v == (dict(labels)["state"] == "suppressed")
         for (name, labels), v in found.items()

@@ -187,7 +187,7 @@ def test_small_slices_are_hidden_whatever_the_metric() -> None:
 
 def test_too_little_support_is_no_verdict() -> None:
     few = dict(EVEN, email=Replies(25, 15, 30, 40))
-    rows = rows_of(window_of(few, limits=replace(LIMITS, min_positives=60, min_negatives=60)))
+    rows = rows_of(window_of(few, limits=replace(LIMITS, min_positives=60, min_negatives=90)))
     assert rows["email"].states[M.TPR] is State.INSUFFICIENT_SUPPORT
     assert rows["email"].gaps[M.TPR].verdict is Verdict.INSUFFICIENT_SUPPORT
     assert rows["email"].states[M.FPR] is State.INSUFFICIENT_SUPPORT

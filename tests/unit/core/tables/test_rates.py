@@ -63,7 +63,7 @@ def test_a_count_below_k_makes_a_bound(ready: tuple[int, int], truth: float) -> 
     found = rate((400, 400), ready, (100, 90))
     assert found.shown[0]
     assert np.isnan(found.value[0])
-    assert found.support[0] == 0
+    assert 40 < found.support[0] < 300
     assert found.lower[0] <= truth <= found.upper[0]
     assert 0 < found.upper[0] - found.lower[0] < 0.4
     assert {0.0, 1.0} & {found.lower[0], found.upper[0]}

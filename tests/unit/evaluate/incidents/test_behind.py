@@ -74,11 +74,11 @@ POLICY = (ComponentChange("policy", "p1", "p2"),)
 @pytest.mark.parametrize(
     ("changed_at", "noted", "last", "expected"),
     [
-        (None, False, None, (None, (), True)),  # none changed
-        (None, True, CHANGED, (None, (), True)),  # only after it
-        (CHANGED, True, CHANGED, (REPORTED, POLICY, True)),
-        (CHANGED, False, CHANGED, (None, (), None)),  # not published yet: not that none changed
-        (CHANGED, True, CHANGED + 1, (None, (), None)),  # the row tells of a later one
+        (None, False, None, (None, ())),  # none changed
+        (None, True, CHANGED, (None, ())),  # only after it
+        (CHANGED, True, CHANGED, (REPORTED, POLICY)),
+        (CHANGED, False, CHANGED, (None, ())),  # not published yet: not that none changed
+        (CHANGED, True, CHANGED + 1, (None, ())),  # the row tells of a later one
     ],
 )
 def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
@@ -86,9 +86,7 @@ def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
 ) -> None:
     of_fpr = contract(GroupBy(("channel",)))
     note = (Noted(Annotation.VERSION_CHANGE, None, 1, REPORTED),) if noted else ()
-    row = SliceRow(
-        CHAT, {Metric.FPR: State.BREACH}, noted=note, versions_changed=POLICY, versions_sent=True
-    )
+    row = SliceRow(CHAT, {Metric.FPR: State.BREACH}, noted=note, versions_changed=POLICY)
     window = WindowTable("7d", SliceRow("", {}), (GroupTable("channel", (row,)),))
     table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
     pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: last))
@@ -97,7 +95,7 @@ def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
         versions_changed_at=changed_at,
     )
     (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
-    told = shown.versions_changed_at, shown.versions_changed, shown.versions_sent
+    told = shown.versions_changed_at, shown.versions_changed
     assert told == expected
 
 
