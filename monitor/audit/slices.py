@@ -46,7 +46,7 @@ _PARTS = (
     Part(Route.HUMAN_REVIEW, 1.0),
     Part(Route.BLOCKED_BY_EVIDENCE),
 )
-_SPAN = Span(SpanKind.DAY, 0)
+_SPAN = Span(SpanKind.WEEK, 0)
 
 MIN_CALIBRATION = 10
 """Labels a calibration cell needs whatever k is: fewer say nothing about a score band."""

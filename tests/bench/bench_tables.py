@@ -188,7 +188,7 @@ def _told(looks: Sequence[Looked], rows: Sequence[Bools]) -> str:
     def many(column: Sequence[Bools]) -> int:
         return sum(int((c & r).sum()) for c, r in zip(column, rows, strict=True))
 
-    points = many([one.rate.support > 0 for one in looks])
+    points = many([~np.isnan(one.rate.value) for one in looks])
     shown = many([one.rate.shown for one in looks])
     errors = np.concatenate([one.error[r] for one, r in zip(looks, rows, strict=True)])
     errors = errors[~np.isnan(errors)]

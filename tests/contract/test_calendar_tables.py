@@ -54,7 +54,7 @@ def commit(world: CalendarStore, *changes: CalendarChange) -> None:
 def of_hour(world: CalendarStore, counts: tuple[int, int, int]) -> tuple[Table, str]:
     """A made-up decision table of one hour."""
     (era,) = read_all(world)
-    rows = np.tile(np.array(counts), (len(era.layout.rows), 1))
+    rows = np.tile(np.array(counts), (len(era.layout_of(SpanKind.HOUR).rows), 1))
     frame = era.frame(HOUR_SPAN)
     return Table(frame, Measure.DECISIONS, row_rule(rows, 11)), era.digest
 

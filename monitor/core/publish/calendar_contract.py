@@ -141,6 +141,7 @@ class ContractInTables:
         names = self.coding.band_names
         rows = tuple(Row(text, band=band) for text in seen.slices for band in range(len(names)))
         bands = seen.rates.beside(rows)
+        spans = self.tables.spans_by_score(spans, Metric.READY) if spans else ()
         if not spans or not bands.has_any(spans):
             return [()] * len(seen.slices)
         exact = self.contract.k == 1

@@ -90,6 +90,27 @@ class UseCaseTables:
         newest = tables[max(tables, key=lambda span: (span.end, -span.kind))]
         return newest.layout.slices_of(tuple(sorted(attributes)))
 
+    def spans_by_score(self, spans: Sequence[Span], metric: Metric) -> tuple[Span, ...]:
+        """The newest week of a window that is as long as one, else the spans of the window.
+
+        Weeks and longer spans have rows of score bands; days and hours have none.
+
+        Args:
+            spans: of the window; at least one.
+            metric: whose tables a week must have.
+        """
+        first, last = spans[0], spans[-1]
+        if first.kind >= SpanKind.WEEK or last.end - first.start < int(SpanKind.WEEK):
+            return tuple(spans)
+        weeks = [
+            span
+            for span in self.tables.get(Measure.DECISIONS, {})
+            if span.kind is SpanKind.WEEK
+            and first.start < span.end <= last.end
+            and all(span in self.tables.get(measure, {}) for measure in _LABELS_OF[metric])
+        ]
+        return (max(weeks),) if weeks else tuple(spans)
+
     def parts_of(self, measure: Measure) -> tuple[Part, ...]:
         """The columns of a measure: labels have those that labels are requested for."""
         if measure is Measure.DECISIONS:

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from monitor.core.counts.cells import Counter, Counts, Int64s, Route, decode_strata
 from monitor.core.counts.rollup import CellIndex
+from monitor.core.tables.layout import Layout
 from monitor.core.tables.settings import Part, TableSettings
+from monitor.core.tables.spans import SpanKind
 
 _COUNTED = [Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED]
 _ALL_BANDS = -1
@@ -54,7 +56,7 @@ class RowCounter:
     def __init__(self, settings: TableSettings, audit_rates: Sequence[float]) -> None:
         self._settings = settings
         self._rates = audit_rates
-        self._members: dict[str, npt.NDArray[np.float64]] = {}
+        self._members: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
         self._texts: dict[int, str | None] = {}
 
     def parts_in_use(self, counts: Counts, index: CellIndex) -> frozenset[Part]:
@@ -67,8 +69,8 @@ class RowCounter:
             totals[part] = totals.get(part, 0) + number
         return frozenset(part for part, number in totals.items() if number >= self._settings.k)
 
-    def count(self, counts: Counts, index: CellIndex) -> Int64s:
-        """Counts of all rows, shape (4, rows, parts): see :class:`Column`."""
+    def count(self, counts: Counts, index: CellIndex, kind: SpanKind = SpanKind.WEEK) -> Int64s:
+        """Counts of all rows of a span, shape (4, rows, parts): see :class:`Column`."""
         settings = self._settings
         texts, codes, by_stratum = self._by_atom(counts, index)
         shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
@@ -79,7 +81,7 @@ class RowCounter:
         # Labels may be folded a moment before their decisions, or corrections before labels.
         decisions, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
         columns = (decisions, ready, (labelled - ready).clip(0), revised)
-        return self._in_rows(np.stack(columns), texts)
+        return self._in_rows(np.stack(columns), texts, settings.layout_of(kind))
 
     def _by_atom(self, counts: Counts, index: CellIndex) -> tuple[list[str], Int64s, Int64s]:
         """Atoms of the use case, strata of production, and counts: (strata, atoms, 4)."""
@@ -96,10 +98,10 @@ class RowCounter:
         np.add.at(table, (code_of, slots[atom_of][inside]), counts.values[inside][:, _COUNTED])
         return texts, codes, table
 
-    def _in_rows(self, table: Int64s, texts: Sequence[str]) -> Int64s:
+    def _in_rows(self, table: Int64s, texts: Sequence[str], layout: Layout) -> Int64s:
         """Counts of rows, from those of bands, parts and atoms; floats are exact up to 2^53."""
-        rows = self._settings.layout.rows
-        columns = [self._column(text) for text in texts]
+        rows = layout.rows
+        columns = [self._column(text, layout) for text in texts]
         members = np.stack(columns) if columns else np.zeros((0, len(rows)))
         counted = np.zeros((len(table), table.shape[2], len(rows)), np.int64)
         of_band = np.array([_ALL_BANDS if row.band is None else row.band for row in rows])
@@ -108,10 +110,11 @@ class RowCounter:
             counted[:, :, of_band == band] = atoms.astype(np.float64) @ members[:, of_band == band]
         return counted.swapaxes(1, 2)
 
-    def _column(self, text: str) -> npt.NDArray[np.float64]:
-        if text not in self._members:
-            self._members[text] = self._settings.layout.members([text])[:, 0].astype(np.float64)
-        return self._members[text]
+    def _column(self, text: str, layout: Layout) -> npt.NDArray[np.float64]:
+        key = text, len(layout.rows)
+        if key not in self._members:
+            self._members[key] = layout.members([text])[:, 0].astype(np.float64)
+        return self._members[key]
 
     def _part(self, code: int) -> Part:
         """The part that a stratum is, whether the settings have it or not."""

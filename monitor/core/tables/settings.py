@@ -22,7 +22,7 @@ from monitor.core.counts.coding import Coding, Listed
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.tables.layout import GroupBy, Layout
 from monitor.core.tables.reader import Frame
-from monitor.core.tables.spans import Span
+from monitor.core.tables.spans import Span, SpanKind
 
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
@@ -76,7 +76,7 @@ class TableSettings:
         k: smallest cell that may be shown; 0 makes no tables (an attribute was erased).
         offset: hours that the zone, in which days begin, is ahead of UTC.
         complements: whether each slice has a row for everything but it.
-        bands: score bands that each slice has a row for; 0 for none.
+        bands: score bands that each slice has a row for in weeks and longer; 0 for none.
         parts: columns, at least one of every route.
     """
 
@@ -102,10 +102,14 @@ class TableSettings:
         where, number = tuple(sorted(contract.where)), coding.bands if bands else 0
         return cls(values, group_bys, where, contract.k, offset, complements, number)
 
-    @cached_property
-    def layout(self) -> Layout:
-        """The rows."""
-        return _layout(self.values, self.group_bys, self.complements, self.bands)
+    def layout_of(self, kind: SpanKind) -> Layout:
+        """The rows of spans of a kind.
+
+        Weeks and longer have rows of score bands. A day has too few decisions for them: they would
+        stay hidden, and hide slices beside them.
+        """
+        bands = self.bands if kind >= SpanKind.WEEK else 0
+        return _layout(self.values, self.group_bys, self.complements, bands)
 
     @property
     def reviewed(self) -> list[int]:
@@ -115,7 +119,7 @@ class TableSettings:
     def frame(self, span: Span, *, labels: bool = False) -> Frame:
         """The frame of a span's decision table, or of its label tables."""
         names = (part.name for part in self.parts if part.audit_rate is not None or not labels)
-        return Frame(span, self.layout, tuple(names))
+        return Frame(span, self.layout_of(span.kind), tuple(names))
 
     def placed(self, atom: str) -> str | None:
         """The text of an atom in these values; None where it is not of the use case."""

@@ -20,6 +20,7 @@ from monitor.core.publish.states import (
 from monitor.core.time import TimeSpan, WindowKind
 from monitor.evaluate.incidents.incidents import Incidents
 from monitor.evaluate.label_needs import with_label_needs
+from monitor.evaluate.publish.calendar_stages import with_stages
 from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.losses import LostSpans
 from monitor.evaluate.publish.published_findings import PublishedFindings
@@ -127,6 +128,7 @@ class Publisher:
             if group is not None and findings is not None:
                 rows = tuple(with_findings(row, findings) for row in table.rows)
                 table = with_label_needs(contract, group, replace(table, rows=rows))
+                table = with_stages(table, seen, basis)
             if kept is not None:
                 table = with_known_rows(table, kept[1])
             kept = self._kept[place] = inputs, table

@@ -95,7 +95,7 @@ class Calendar:
         self._store = store
         self._since = since
         self._use_case = contract.name
-        self._wanted = TableSettings.of(contract, coding, offset)
+        self._wanted = TableSettings.of(contract, coding, offset, bands=True)
         self._rates = coding.audit_rates
         self._eras = store.read(read_eras, contract.name)
         self._made = store.read(read_made, contract.name)
@@ -172,7 +172,7 @@ class Calendar:
 
     def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
         settings = self._known_eras.at(span.start)
-        rows = self._counter(settings).count(*counted)
+        rows = self._counter(settings).count(*counted, span.kind)
         closed = ClosedSpan(span, settings, rows, self._past(stage, span, batch))
         if stage is Stage.DECISIONS:
             tables = closed.decision_table()

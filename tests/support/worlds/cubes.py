@@ -178,7 +178,9 @@ def in_tables(contract: Contract, coding: Coding, counted: WindowCounts) -> Cont
     counter = RowCounter(wanted, coding.audit_rates)
     parts = parts_of_routes(counter.parts_in_use(counted.decisions, counted.index))
     made = replace(wanted, parts=parts)
-    rows = RowCounter(made, coding.audit_rates).count(counted.decisions, counted.index)
+    rows = RowCounter(made, coding.audit_rates).count(
+        counted.decisions, counted.index, counted.span.kind
+    )
     closed = ClosedSpan(counted.span, made, rows)
     decisions = closed.decision_table()
     tables = UseCaseTables(parts)

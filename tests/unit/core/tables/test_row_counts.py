@@ -27,6 +27,7 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.layout import Row
 from monitor.core.tables.row_counts import Column, RowCounter, changed_labels
+from monitor.core.tables.spans import SpanKind
 from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
 
 RATES = CODING.audit_rates
@@ -106,7 +107,7 @@ def test_rows_and_parts_count_what_single_decisions_add_up_to(
     rows = RowCounter(settings, RATES).count(*counted(every))
     place = {part.route: i for i, part in enumerate(PARTS)}
 
-    for number, row in enumerate(settings.layout.rows):
+    for number, row in enumerate(settings.layout_of(SpanKind.WEEK).rows):
         here = [decision for decision in inside if belongs(decision, row)]
         for column, chosen in (
             (rows[Column.DECISIONS], here),

@@ -18,16 +18,16 @@ SETTINGS = replace(TableSettings.of(CONTRACT, CODING), parts=(AUTO, REVIEW, BLOC
 
 
 def test_rows_are_all_values_of_all_group_bys() -> None:
-    rows = [str(row) for row in SETTINGS.layout.rows]
+    rows = [str(row) for row in SETTINGS.layout_of(SpanKind.DAY).rows]
     assert rows[:3] == ["", "city=__missing__", "city=__other__"] or len(rows) == 9
     assert {"city=oslo", "city=rome", "tier=a", "tier=__missing__"} <= set(rows)
 
 
 def test_complements_have_rows_where_something_is_compared_with_them() -> None:
     with_rest = replace(CONTRACT, group_bys=(GroupBy(("city",)),))
-    rows = {str(row) for row in TableSettings.of(with_rest, CODING).layout.rows}
+    rows = {str(row) for row in TableSettings.of(with_rest, CODING).layout_of(SpanKind.DAY).rows}
     assert "all but city=oslo" in rows
-    assert not any(str(row).startswith("all but") for row in SETTINGS.layout.rows)
+    assert not any(str(row).startswith("all but") for row in SETTINGS.layout_of(SpanKind.DAY).rows)
 
 
 def test_settings_are_read_as_they_were_written() -> None:
