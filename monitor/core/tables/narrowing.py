@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ ANY = 2**40
 _ROUNDS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sums:
     """Many sums of cells; cells are places in an array of all counts.
 
@@ -105,17 +106,36 @@ class Sums:
             self.doubtful[kept],
         )
 
-    def beside(self, cells: Bools) -> Bools:
-        """Mark, beside the marked cells, all cells that share a sum with one of them."""
-        touched = cells[self.wholes] | np.logical_or.reduceat(cells[self.parts], self._starts)
-        marks = cells.copy()
-        marks[self.wholes[touched]] = True
-        marks[self.parts[np.repeat(touched, self.lengths)]] = True
-        return marks
+    def beside(self, cells: Int64s) -> Int64s:
+        """Return the given cells and all that share a sum with one of them, each once, sorted."""
+        sums = _gathered(*self._sums_of_cell, cells)
+        starts = np.append(self._starts, len(self.parts))
+        return np.unique(
+            np.concatenate([cells, self.wholes[sums], _gathered(starts, self.parts, sums)])
+        )
+
+    @cached_property
+    def _sums_of_cell(self) -> tuple[Int64s, Int64s]:
+        """Where the sums of each cell begin in a list of all, and this list, by cell."""
+        numbers = np.arange(len(self.wholes))
+        members = np.concatenate([self.wholes, self.parts])
+        owners = np.concatenate([numbers, np.repeat(numbers, self.lengths)])
+        order = np.argsort(members, kind="stable")
+        starts = np.searchsorted(members[order], np.arange(members.max(initial=-1) + 2))
+        return starts, owners[order]
 
     @property
     def _starts(self) -> Int64s:
         return np.cumsum(self.lengths) - self.lengths
+
+
+def _gathered(starts: Int64s, items: Int64s, groups: Int64s) -> Int64s:
+    """Items of some groups, each group's from its start to the next one's; none beyond the last."""
+    groups = groups[groups < len(starts) - 1]
+    begins, lengths = starts[groups], starts[groups + 1] - starts[groups]
+    offsets = np.cumsum(lengths) - lengths
+    places = np.arange(lengths.sum()) + np.repeat(begins - offsets, lengths)
+    return np.asarray(items[places])
 
 
 def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from monitor.core.counts.cells import Int64s
-from monitor.core.tables.bands import Bands, Bools
+from monitor.core.tables.bands import Bands
 from monitor.core.tables.layout import Layout
 from monitor.core.tables.narrowing import ANY, Sums, narrowed
 from monitor.core.tables.spans import Edition, Span
@@ -76,7 +77,7 @@ class Table:
         return self.span, self.measure, self.edition
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reader:
     """What can be known of the tables of one span and of those that they are tied to.
 
@@ -123,24 +124,34 @@ class Reader:
         Each ring is a list of new tables, by number, and rows. The first has the cell's own row,
         or none if an earlier table has it; the last is followed by nothing that is tied.
         """
-        marks = np.zeros(sum(rows * columns for rows, columns in self.shapes), bool)
-        marks[cell] = True
-        seen = self._new_rows(marks)
+        cells = np.array([cell])
+        seen = self._new_rows(cells)
         yield sorted(seen)
         while True:
-            wider = self.sums.beside(marks)
-            if np.array_equal(wider, marks):
+            wider = self.sums.beside(cells)
+            if len(wider) == len(cells):
                 return
             rows = self._new_rows(wider)
             yield sorted(rows - seen)
-            marks, seen = wider, rows
+            cells, seen = wider, rows
 
-    def _new_rows(self, marks: Bools) -> set[tuple[int, int]]:
-        """Return new tables by number, and rows, in which a cell is marked."""
-        new_tables = enumerate(self.by_table(marks)[len(self.past) :])
+    def _new_rows(self, cells: Int64s) -> set[tuple[int, int]]:
+        """Return new tables by number, and rows, that the cells are in."""
+        tables = np.searchsorted(self._bases, cells, side="right") - 1
+        columns = np.array([columns for _, columns in self.shapes])
+        rows = (cells - self._bases[tables]) // columns[tables]
+        numbers = tables - len(self.past)
         return {
-            (n, row) for n, cells in new_tables for row in np.flatnonzero(cells.any(1)).tolist()
+            (number, row)
+            for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)
+            if number >= 0
         }
+
+    @cached_property
+    def _bases(self) -> Int64s:
+        """The first cell of each table."""
+        sizes = [rows * columns for rows, columns in self.shapes]
+        return np.cumsum([0, *sizes[:-1]])
 
 
 class _Ties:

@@ -131,7 +131,8 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     reader, before = Reader.of(past, tables), cache(lambda: Reader.of(past, ()).intervals(()))
     while True:
         narrow = _too_narrow(reader, tables, before, k)
-        coarser = {row for cell in narrow for row in _largest_tied(reader, drafts, tables, cell)}
+        order = [_order(draft, table) for draft, table in zip(drafts, tables, strict=True)]
+        coarser = {row for cell in narrow for row in _largest_tied(reader, order, cell)}
         if not coarser:
             return tables
         for number, row in coarser:
@@ -162,24 +163,39 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
     return cells
 
 
+def _order(draft: Draft, table: Table) -> list[tuple[int, int] | None]:
+    """For each row what decides which is coarsened first; None where a row cannot be.
+
+    Rows that show their counts come before those that show their size alone, then the larger ones.
+    """
+    rows = zip(
+        table.bands.detail.tolist(),
+        table.bands.high[:, 0].tolist(),
+        draft.fixed.tolist(),
+        strict=True,
+    )
+    return [
+        None if fixed or detail == Detail.HIDDEN else (detail, size) for detail, size, fixed in rows
+    ]
+
+
 def _largest_tied(
-    reader: Reader, drafts: Sequence[Draft], tables: Sequence[Table], cell: int
+    reader: Reader, order: Sequence[Sequence[tuple[int, int] | None]], cell: int
 ) -> list[tuple[int, int]]:
     """Return the table and the row to coarsen for a cell: the largest of those tied closest to it.
 
-    Rows that show their counts come before those that show their size alone. The cell's own row
-    is not among the closest: there a band below k stays what it is. None where all are withheld.
+    The cell's own row is not among the closest: there a band below k stays what it is. None where
+    all are withheld.
     """
     rings = reader.rings(cell)
     own = next(rings)
     for ring in chain([next(rings, [])], [own], rings):
         rows = [
-            (int(detail), int(tables[number].bands.high[row, 0]), -number, -row)
+            (place, -number, -row)
             for number, row in ring
-            if (detail := tables[number].bands.detail[row]) != Detail.HIDDEN
-            and not drafts[number].fixed[row]
+            if (place := order[number][row]) is not None
         ]
         if rows:
-            _, _, number, row = max(rows)
+            _, number, row = max(rows)
             return [(-number, -row)]
     return []
