@@ -51,12 +51,14 @@ from monitor.evaluate.publish.published_calendar import PublishedCalendar
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Published, Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
+from monitor.evaluate.publish.version_changes import VersionChanges
 from monitor.evaluate.publish.weeks import AFTER_HORIZON, Weeks, WeekSources
 from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
 from monitor.ports import Clock, Loss, PaneCounts, Shard, StoredDelta
 from monitor.store.codings import require_eras
 from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
+from monitor.store.evaluator.span_sums import hour_sums
 from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
 from monitor.store.evaluator.stored_incidents import Acts, read_acts, read_standing
@@ -469,6 +471,11 @@ class Evaluator:
             RequestFaults(detection),
             LabelFaults(detection),
             incidents,
+            VersionChanges(
+                lambda start, end: read(hour_sums, start, end),
+                lambda: dictionary.index,
+                detection.advice.changed_at,
+            ),
         )
         offset = standard_offset(policy.timezone)
         calendars = [Calendar(self._store, one, coding, offset) for one in contracts]

@@ -25,6 +25,7 @@ from monitor.evaluate.publish.label_faults import LabelFaults
 from monitor.evaluate.publish.losses import LostSpans
 from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.request_faults import RequestFaults
+from monitor.evaluate.publish.version_changes import VersionChanges
 
 Contracts = Sequence[tuple[Contract, Sequence[WindowKind]]]
 _Place = tuple[str, str, str]  # contract, group-by (empty for the total) and window
@@ -66,6 +67,7 @@ class Publisher:
         requests: findings of the checks of label requests.
         labels: findings of the checks of the labels of slices.
         incidents: the open ones.
+        versions: names the versions that changed.
         lost: spans of events that were lost before they could be read.
         excluded: event time whose data are known to be bad.
     """
@@ -76,6 +78,7 @@ class Publisher:
     requests: RequestFaults
     labels: LabelFaults
     incidents: Incidents
+    versions: VersionChanges
     lost: LostSpans = field(default_factory=LostSpans)
     excluded: tuple[TimeSpan, ...] = ()
     _kept: dict[_Place, tuple[_Inputs, GroupTable]] = field(default_factory=dict)
@@ -129,6 +132,7 @@ class Publisher:
                 rows = tuple(with_findings(row, findings) for row in table.rows)
                 table = with_label_needs(contract, group, replace(table, rows=rows))
                 table = with_stages(table, seen, basis)
+                table = self.versions.named(table, contract, group, self.coding)
             if kept is not None:
                 table = with_known_rows(table, kept[1])
             kept = self._kept[place] = inputs, table

@@ -28,6 +28,11 @@ def span_sums(connection: sa.Connection, span: Span) -> Counts:
     return merge(_sums(connection, *panes) for panes in panes_of(span))
 
 
+def hour_sums(connection: sa.Connection, start: int, end: int) -> Counts:
+    """Counts of all hours from one instant to another; the columns of :func:`span_sums`."""
+    return _sums(connection, Grain.HOUR, pane_of(start, Grain.HOUR), pane_of(end, Grain.HOUR))
+
+
 def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
     """Grain, first pane and end of the panes that make up a span.
 

@@ -115,8 +115,8 @@ def test_a_band_that_is_withheld_hides_the_stages_of_its_slice() -> None:
     seen = in_tables(contract(group), CODING, counted)
     (table,) = seen.tables.tables[Measure.DECISIONS].values()
     place = table.layout.place[Row("channel=chat", band=2)]
-    low, high, detail = (column.copy() for column in (
-        table.bands.low, table.bands.high, table.bands.detail))  # fmt: skip
+    low, high = table.bands.low.copy(), table.bands.high.copy()
+    detail = table.bands.detail.copy()
     low[place], high[place], detail[place] = 0, 10, Detail.HIDDEN
     seen.tables.add([replace(table, bands=replace(table.bands, low=low, high=high, detail=detail))])
     basis = seen.basis(group, counted.kind)

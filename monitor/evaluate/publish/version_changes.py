@@ -1,0 +1,97 @@
+"""The versions of the router that changed in a slice, by name.
+
+That they changed is an advisory finding, published once a day. Which ones did is read from all
+counts around it, and only names are told: of versions that have at least k decisions of the slice
+on their side of the change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.counts.cells import OTHER, Counter, Counts, decode_strata, parse_atom
+from monitor.core.counts.coding import Coding
+from monitor.core.counts.rollup import CellIndex
+from monitor.core.publish.annotations import Annotation
+from monitor.core.publish.snapshot import ComponentChange, GroupTable, SliceRow
+from monitor.core.time import DAY
+from monitor.detection.advisory.versions import changed_components
+
+CountsBetween = Callable[[int, int], Counts]
+"""Counts of all whole hours from one instant to another (microseconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanges:
+    """Names the versions that changed.
+
+    Attributes:
+        counts: of hours; by cell.
+        index: gives the meaning of all cells.
+        changed_at: the hour in which other versions last began to answer a slice of a contract and
+            group-by; None where none did.
+    """
+
+    counts: CountsBetween
+    index: Callable[[], CellIndex]
+    changed_at: Callable[[str, str, str], int | None]
+
+    def named(
+        self, table: GroupTable, contract: Contract, group: GroupBy, coding: Coding
+    ) -> GroupTable:
+        """The table with the versions that changed, in the rows that show their decisions.
+
+        Rows of a group-by by a version have none: their slices are versions.
+        """
+        by_version = {attribute.name for attribute in coding.attributes if attribute.version_of}
+        if by_version & {*group.attributes}:
+            return table
+        rows = (
+            replace(row, versions_changed=self._changed(row, contract, group, noted_at))
+            if (noted_at := _noted_at(row)) is not None
+            else row
+            for row in table.rows
+        )
+        return replace(table, rows=tuple(rows))
+
+    def _changed(
+        self, row: SliceRow, contract: Contract, group: GroupBy, until: int
+    ) -> tuple[ComponentChange, ...]:
+        """What changed between the day before the finding and the rest of the finding's day."""
+        at = self.changed_at(contract.name, group.name, row.slice)
+        if at is None or at >= until:
+            return ()  # a later change, which is not published yet
+        pairs = {**parse_atom(row.slice), **dict(contract.where)}.items()
+        before, after = (
+            self._by_version(self.counts(*span), pairs) for span in ((at - DAY, at), (at, until))
+        )
+        return changed_components(before, after, contract.k)
+
+    def _by_version(self, counts: Counts, pairs: Iterable[tuple[str, str]]) -> Mapping[str, int]:
+        """Production decisions with these attribute values, by text of their versions."""
+        index, wanted = self.index(), set(pairs)
+        places = np.searchsorted(index.cells, counts.keys)
+        atoms = [
+            atom for atom, text in index.atom_texts.items() if wanted <= parse_atom(text).items()
+        ]
+        inside = np.isin(index.atoms[places], atoms) & ~decode_strata(index.strata[places]).probe
+        if index.versions is None:
+            return {}
+        decided = Tally[str]()
+        numbers = counts.values[inside, Counter.N].tolist()
+        for version, n in zip(index.versions[places[inside]].tolist(), numbers, strict=True):
+            decided[index.version_texts.get(version, OTHER)] += n
+        return decided
+
+
+def _noted_at(row: SliceRow) -> int | None:
+    """The end of the day of a version change that a shown row notes; None without."""
+    if Metric.SELECTION not in row.rates or OTHER in parse_atom(row.slice).values():
+        return None
+    changes = (note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE)
+    return next((note.latest for note in changes), None)
