@@ -9,22 +9,21 @@ reviewer's own share of ``ready``:
 rates that rest on these reviews.
 
 Example:
-    >>> found = shown_agreement(Pairs(both=120, neither=60, apart=20), Precision(11))
-    >>> found.at_least, found.kappa, found.lower, found.upper
-    (None, 0.83, 0.65, 0.96)
+    >>> low, high = np.array([110, 55, 11]), np.array([120, 65, 21])
+    >>> shown = shown_agreement(low, high, 11)
+    >>> shown.at_least, shown.kappa, shown.lower, shown.upper
+    (None, 0.82, 0.65, 0.95)
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.counts.cells import Counter
-from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import reviewed
+from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Z95, Floats, divide
-from monitor.core.privacy.bands import Precision
 from monitor.core.publish.snapshot import ShownAgreement
 
 
@@ -46,14 +45,6 @@ class Pairs:
     def table(self) -> Floats:
         """As first x second reviewer, the disagreements in equal halves."""
         return np.array([[self.both, self.apart / 2], [self.apart / 2, self.neither]])
-
-
-def pairs_of(counts: SliceCounts) -> list[Pairs]:
-    """The pairs of every slice, over what labelled rates are about."""
-    columns = (Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART)
-    totals = counts.values[:, reviewed(counts)].sum(axis=1)[:, columns]
-    # Of two deltas the one that takes back may be counted first.
-    return [Pairs(*row) for row in np.maximum(totals, 0).tolist()]
 
 
 def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
@@ -88,34 +79,34 @@ def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
     return kappa, error
 
 
-def shown_agreement(pairs: Pairs, precision: Precision) -> ShownAgreement | None:
-    """Kappa with its 95 % interval as it may be shown; None where it is hidden.
+def shown_agreement(low: Int64s, high: Int64s, k: int) -> ShownAgreement | None:
+    """Kappa with its 95 % interval, computed from the bands of the pairs; None where it is hidden.
 
     Hidden where fewer than k pairs have a reviewer who said ready, or one who said not ready (0 is
-    treated like 1 to k - 1). Everything is computed from the bands of the counts: kappa from their
-    middles, and each bound from the ends that move it outward. With x = apart / 2, kappa =
-    1 - x / (both + x) - x / (neither + x) rises with the pairs that agree and falls with the
-    others, so the bounds hold for any counts of these bands, and ``at_least`` is true.
+    treated like 1 to k - 1). Kappa is of the middles of the bands, and each bound of the ends that
+    move it outward. With x = apart / 2, kappa = 1 - x / (both + x) - x / (neither + x) rises with
+    the pairs that agree and falls with the others, so the bounds hold for any counts of these
+    bands, and ``at_least`` is true.
+
+    Args:
+        low: smallest numbers of pairs: both ready, both not ready, apart.
+        high: largest ones.
+        k: smallest cell that may be shown; 1 shows exact numbers.
     """
-    k = precision.k
-    if min(pairs.both, pairs.neither) + pairs.apart < k:
+    if min(low[0], low[1]) + low[2] < k:
         return None
-    counts = np.array([pairs.both, pairs.neither, pairs.apart])
-    coded = pairs.apart < k and not precision.exact
-    least = precision.support(counts)
-    most = precision.most(least)
     kappa, worst, best = (
         _interval(Pairs(*table))
-        for table in ((least + most) / 2, (*least[:2], most[2]), (*most[:2], least[2]))
+        for table in ((low + high) / 2, (*low[:2], high[2]), (*high[:2], low[2]))
     )
     if np.isnan(worst[0]):
         return None
-    lower = max(float(precision.down(worst[1])), -1.0)
-    if coded:
-        return ShownAgreement(None, float(precision.down(worst[0])), lower, 1.0)
-    return ShownAgreement(
-        float(precision.nearest(kappa[0])), None, lower, min(float(precision.up(best[2])), 1.0)
-    )
+    scale = 100 if k > 1 else 1e12
+    lower = max(math.floor(worst[1] * scale) / scale, -1.0)
+    if high[2] < k and k > 1:
+        return ShownAgreement(None, math.floor(worst[0] * scale) / scale, lower, 1.0)
+    upper = min(math.ceil(best[2] * scale) / scale, 1.0)
+    return ShownAgreement(round(kappa[0] * scale) / scale, None, lower, upper)
 
 
 def _interval(pairs: Pairs) -> tuple[float, float, float]:

@@ -11,6 +11,7 @@ import numpy as np
 from monitor.core.contract import USUAL_METRICS, Contract, GroupBy, Metric
 from monitor.core.counts.cells import MISSING, OTHER, parse_atom
 from monitor.core.counts.coding import Coding
+from monitor.core.publish.agreement import shown_agreement
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.calendar_rows import GroupInTables, MetricRows, shown_rates
 from monitor.core.publish.snapshot import (
@@ -19,12 +20,15 @@ from monitor.core.publish.snapshot import (
     GroupTable,
     LimitKind,
     OwnLimit,
+    ShownAgreement,
     SliceRow,
     Spread,
     WindowTable,
 )
 from monitor.core.rates.gaps import spread
+from monitor.core.tables.bands import Detail
 from monitor.core.tables.layout import Row
+from monitor.core.tables.reader import Measure
 from monitor.core.tables.spans import Span
 from monitor.core.time import TimeSpan, WindowKind
 
@@ -37,11 +41,14 @@ class TableBasis:
         group: which group-by; None for the total.
         slices: its rows.
         spans: of each metric that the table has, oldest first; empty before any has closed.
+        pairs: the span whose decisions with two labels say how far reviewers agree; None where it
+            has none, or the table does not tell it.
     """
 
     group: GroupBy | None
     slices: tuple[str, ...]
     spans: tuple[tuple[Metric, tuple[Span, ...]], ...]
+    pairs: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,7 @@ class ContractInTables:
             group,
             seen.slices,
             tuple((metric, _without(chosen, left_out)) for metric, chosen in spans),
+            self.tables.newest_pairs(kind.name) if kind.name == self.contract.window else None,
         )
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
@@ -84,7 +92,8 @@ class ContractInTables:
             (metric, (week,) if seen.rates.has(week, metric) else ())
             for metric in self.contract.metrics
         )
-        return TableBasis(group, seen.slices, tuple(spans))
+        has_pairs = week in self.tables.tables.get(Measure.PAIRS, {})
+        return TableBasis(group, seen.slices, tuple(spans), week if has_pairs else None)
 
     def group(self, basis: TableBasis, compared: int | None = None) -> GroupTable:
         """The table of one group-by.
@@ -97,8 +106,9 @@ class ContractInTables:
         seen = replace(seen, compared=compared)
         made = {metric: seen.over(spans, metric) for metric, spans in basis.spans}
         calibration = self._calibration(seen, dict(basis.spans).get(Metric.READY, ()))
+        agreement = self._agreement(seen, basis.pairs)
         rows = [
-            row
+            replace(row, agreement=agreement[place] if row.rates else None)
             for place, text in enumerate(seen.slices)
             if (row := _row(place, text, made, calibration[place])).rates or _is_declared(text)
         ]
@@ -111,6 +121,17 @@ class ContractInTables:
             decisions=made[Metric.SELECTION].period,
             labelled=None if labelled is None else labelled.period,
         )
+
+    def _agreement(self, seen: GroupInTables, span: Span | None) -> list[ShownAgreement | None]:
+        """Agreement of the reviewers of every slice."""
+        if span is None:
+            return [None] * len(seen.slices)
+        rows = tuple(Row(text) for text in seen.slices)
+        bands = self.tables.bands(Measure.PAIRS, rows)[span]
+        return [
+            shown_agreement(low[1:], high[1:], self.contract.k) if detail == Detail.COUNTS else None
+            for low, high, detail in zip(bands.low, bands.high, bands.detail, strict=True)
+        ]
 
     def table(self, windows: Sequence[WindowTable]) -> ContractTable:
         """The whole contract."""

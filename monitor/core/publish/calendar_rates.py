@@ -19,7 +19,7 @@ from monitor.core.tables.counted import Counted
 from monitor.core.tables.layout import Row
 from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
 from monitor.core.tables.reader import Measure, Table
-from monitor.core.tables.settings import Part
+from monitor.core.tables.settings import PAIR_PARTS, Part
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
 
@@ -77,10 +77,20 @@ class UseCaseTables:
         """
         tables = self.tables.get(measure, {})
         bands = self._bands.setdefault((measure, rows), {})
-        names = [part.name for part in self.parts_of(measure)]
+        names = PAIR_PARTS if measure is Measure.PAIRS else self._names_of(measure)
         for span in tables.keys() - bands.keys():
             bands[span] = _aligned(tables[span], rows, names)
         return bands
+
+    def _names_of(self, measure: Measure) -> tuple[str, ...]:
+        return tuple(part.name for part in self.parts_of(measure))
+
+    def newest_pairs(self, window: str) -> Span | None:
+        """The newest week, or four weeks for a window of 28 days, with pairs; None without any."""
+        spans = self.tables.get(Measure.PAIRS, {})
+        kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
+        closed = ([span for span in spans if span.kind is kind] for kind in kinds)
+        return next((max(of_kind) for of_kind in closed if of_kind), None)
 
     def slices(self, attributes: Sequence[str]) -> tuple[str, ...]:
         """Texts of the slices of a group-by that the newest table of decisions lists, sorted."""

@@ -43,6 +43,16 @@ class ClosedSpan:
         past = [table for table in self.past if table.edition is Edition.FIRST]
         return self._label_tables(past, None)
 
+    def pairs_table(self, pairs: Int64s) -> tuple[Table, ...]:
+        """The table of decisions with two labels, bound to earlier ones of them alone.
+
+        Args:
+            pairs: as :meth:`RowCounter.count_pairs` gives them.
+        """
+        past = [table for table in self.past if table.measure is Measure.PAIRS]
+        draft = Draft(self.settings.frame(self.span, Measure.PAIRS), Measure.PAIRS, pairs)
+        return publish([draft], past, self.settings.k)
+
     def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
         """The label tables once the horizon has passed.
 
@@ -50,7 +60,7 @@ class ClosedSpan:
             counts_before: :attr:`label_counts` when the first edition was made.
         """
         changed = changed_labels(counts_before, self.label_counts)
-        own = [table for table in self.past if table.span == self.span]
+        own = [table for table in _without_pairs(self.past) if table.span == self.span]
         first = [table for table in own if table.measure is not Measure.DECISIONS]
         return self._label_tables(self.past, FirstEdition(first, changed))
 
@@ -62,5 +72,9 @@ class ClosedSpan:
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:
         settings = self.settings
         ready, not_ready, _ = self.label_counts
-        labels = LabelCounts(ready, not_ready)
-        return label_tables(settings.frame(self.span, labels=True), labels, past, settings.k, first)
+        frame, tied = settings.frame(self.span, Measure.READY), _without_pairs(past)
+        return label_tables(frame, LabelCounts(ready, not_ready), tied, settings.k, first)
+
+
+def _without_pairs(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if table.measure is not Measure.PAIRS]

@@ -19,11 +19,17 @@ from monitor.core.tables.spans import Edition, Span
 
 
 class Measure(enum.StrEnum):
-    """What the rows of a table count."""
+    """What the rows of a table count.
+
+    PAIRS are decisions that two reviewers labelled. Their tables are tied to one another alone: a
+    band of pairs begins where the bands of the labels end, so it takes one value from a label count
+    at most.
+    """
 
     DECISIONS = "decisions"
     READY = "ready"
     NOT_READY = "not_ready"
+    PAIRS = "pairs"
 
 
 Key = tuple[Span, Measure, Edition]

@@ -15,6 +15,7 @@ from monitor.core.tables.settings import Part, TableSettings
 from monitor.core.tables.spans import SpanKind
 
 _COUNTED = [Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED]
+_PAIRS = [Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART]
 _ALL_BANDS = -1
 
 
@@ -83,8 +84,23 @@ class RowCounter:
         columns = (decisions, ready, (labelled - ready).clip(0), revised)
         return self._in_rows(np.stack(columns), texts, settings.layout_of(kind))
 
-    def _by_atom(self, counts: Counts, index: CellIndex) -> tuple[list[str], Int64s, Int64s]:
-        """Atoms of the use case, strata of production, and counts: (strata, atoms, 4)."""
+    def count_pairs(self, counts: Counts, index: CellIndex) -> Int64s:
+        """Decisions with two labels, of all rows that have no score band: shape (rows, 3).
+
+        They are both ready, both not ready, or apart; of the reviewed parts alone.
+        """
+        layout = self._settings.layout_of(SpanKind.DAY)
+        texts, codes, by_stratum = self._by_atom(counts, index, _PAIRS)
+        reviewed = [self._part(code).audit_rate is not None for code in codes.tolist()]
+        # Of two increments the one that takes back may be counted first.
+        pairs = by_stratum[np.array(reviewed, bool)].sum(axis=0).clip(0)
+        members = np.array([self._column(text, layout) for text in texts])
+        return np.asarray(members.reshape(len(texts), len(layout.rows)).T @ pairs, np.int64)
+
+    def _by_atom(
+        self, counts: Counts, index: CellIndex, columns: Sequence[Counter] = _COUNTED
+    ) -> tuple[list[str], Int64s, Int64s]:
+        """Atoms of the use case, strata of production, and counts: (strata, atoms, columns)."""
         places = np.searchsorted(index.cells, counts.keys)
         atoms, atom_of = np.unique(index.atoms[places], return_inverse=True)
         for atom in set(atoms.tolist()) - self._texts.keys():
@@ -94,8 +110,8 @@ class RowCounter:
         slots = np.array([-1 if text is None else texts.index(text) for text in sent], np.int64)
         inside = (slots[atom_of] >= 0) & ~decode_strata(index.strata[places]).probe
         codes, code_of = np.unique(index.strata[places][inside], return_inverse=True)
-        table = np.zeros((len(codes), len(texts), len(_COUNTED)), np.int64)
-        np.add.at(table, (code_of, slots[atom_of][inside]), counts.values[inside][:, _COUNTED])
+        table = np.zeros((len(codes), len(texts), len(columns)), np.int64)
+        np.add.at(table, (code_of, slots[atom_of][inside]), counts.values[inside][:, columns])
         return texts, codes, table
 
     def _in_rows(self, table: Int64s, texts: Sequence[str], layout: Layout) -> Int64s:

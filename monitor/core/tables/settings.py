@@ -21,11 +21,14 @@ from monitor.core.counts.cells import MISSING, OTHER, Route, atom_text, parse_at
 from monitor.core.counts.coding import Coding, Listed
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.tables.layout import GroupBy, Layout
-from monitor.core.tables.reader import Frame
+from monitor.core.tables.reader import Frame, Measure
 from monitor.core.tables.spans import Span, SpanKind
 
 Pairs = tuple[tuple[str, str], ...]
 Values = tuple[tuple[str, tuple[str, ...]], ...]
+
+PAIR_PARTS = ("both ready", "both not ready", "apart")
+"""Columns of a table of decisions that two reviewers labelled."""
 
 
 class Part(NamedTuple):
@@ -116,9 +119,12 @@ class TableSettings:
         """Places of the parts that labels are requested for."""
         return [place for place, part in enumerate(self.parts) if part.audit_rate is not None]
 
-    def frame(self, span: Span, *, labels: bool = False) -> Frame:
-        """The frame of a span's decision table, or of its label tables."""
-        names = (part.name for part in self.parts if part.audit_rate is not None or not labels)
+    def frame(self, span: Span, measure: Measure = Measure.DECISIONS) -> Frame:
+        """The frame of a span's table of a measure; pairs have no rows of score bands."""
+        if measure is Measure.PAIRS:
+            return Frame(span, self.layout_of(SpanKind.DAY), PAIR_PARTS)
+        every = measure is Measure.DECISIONS
+        names = (part.name for part in self.parts if every or part.audit_rate is not None)
         return Frame(span, self.layout_of(span.kind), tuple(names))
 
     def placed(self, atom: str) -> str | None:

@@ -180,6 +180,7 @@ class Calendar:
         elif stage is Stage.FIRST:
             tables = closed.first_edition()
             if span.kind >= SpanKind.WEEK:
+                tables += closed.pairs_table(self._counter(settings).count_pairs(*counted))
                 batch.labels.append((span, closed.label_counts, settings.digest))
         else:
             tables = closed.final_edition(self._counts_before(closed, batch))

@@ -17,14 +17,17 @@ from monitor.core.time import DAY, Grain, pane_of, pane_start
 from monitor.store import bulk
 from monitor.store.schema import COUNTER_COLUMNS
 
-_READ = (Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED)
+_READ = (
+    *(Counter.N, Counter.LABELLED, Counter.READY, Counter.REVISED),
+    *(Counter.PAIRS_READY, Counter.PAIRS_NOT_READY, Counter.PAIRS_APART),
+)
 _NAMES = [COUNTER_COLUMNS[counter] for counter in _READ]
 _SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in _NAMES)
 _WITHIN = "FROM counts WHERE grain = :grain AND pane >= :first AND pane < :end"
 
 
 def span_sums(connection: sa.Connection, span: Span) -> Counts:
-    """Counts of a span by cell; only decisions, labels and revisions are not 0."""
+    """Counts of a span by cell; only decisions, labels, revisions and pairs are not 0."""
     return merge(_sums(connection, *panes) for panes in panes_of(span))
 
 

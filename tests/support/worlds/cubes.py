@@ -187,6 +187,11 @@ def in_tables(contract: Contract, coding: Coding, counted: WindowCounts) -> Cont
     tables.add(decisions)
     if counted.kind.labelled:
         tables.add(replace(closed, past=decisions).first_edition())
+        if counted.span.kind >= SpanKind.WEEK:
+            pairs = RowCounter(made, coding.audit_rates).count_pairs(
+                counted.labelled, counted.index
+            )
+            tables.add(closed.pairs_table(pairs))
     return ContractInTables(contract, tables, coding)
 
 

@@ -6,19 +6,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cubes import CODING, Cell, auto, blocked, contract, review, slices, window
-from monitor.core.privacy.pooling import MergeMap
-from monitor.core.publish.contract_tables import Builder
+from cubes import CODING, Cell, auto, blocked, contract, in_tables, review, window
+from cubes import table as count
 from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
 
 from monitor.core.contract import GroupBy
+from monitor.core.counts.coding import Attribute
 from monitor.core.intervals import Z95
-from monitor.core.privacy.bands import Precision
-from monitor.core.publish.agreement import Pairs, cohens_kappa, pairs_of, shown_agreement
+from monitor.core.publish.agreement import Pairs, cohens_kappa, shown_agreement
 from monitor.core.publish.snapshot import ShownAgreement
-from monitor.core.publish.states import GroupFindings
+from monitor.core.tables.bands import row_rule
+from monitor.core.tables.row_counts import RowCounter
+from monitor.core.tables.settings import TableSettings
+from monitor.core.tables.spans import SpanKind
+from monitor.core.time import WINDOWS
 
-EXACT = Precision(1, exact=True)
+
+def shown_of(both: int, neither: int, apart: int, k: int = 11) -> ShownAgreement | None:
+    bands = row_rule(np.array([[both, neither, apart]]), k)
+    return shown_agreement(bands.low[0, 1:], bands.high[0, 1:], k)
 
 
 def test_a_table_by_hand() -> None:
@@ -31,8 +37,8 @@ def test_a_table_by_hand() -> None:
 def test_point_and_error_against_statsmodels(classes: int) -> None:
     tables = np.random.default_rng(classes).integers(0, 40, (50, classes, classes)).astype(float)
     kappas, errors = cohens_kappa(tables)
-    for table, kappa, error in zip(tables, kappas, errors, strict=True):
-        other = statsmodels_kappa(table)
+    for pairs, kappa, error in zip(tables, kappas, errors, strict=True):
+        other = statsmodels_kappa(pairs)
         assert kappa == pytest.approx(other.kappa)
         assert error == pytest.approx(math.sqrt(other.var_kappa))
 
@@ -67,47 +73,40 @@ def test_edges() -> None:
 
 
 def test_exact_contracts_show_the_plain_numbers() -> None:
-    pairs = Pairs(both=120, neither=60, apart=20)
-    kappa, error = (float(x) for x in cohens_kappa(pairs.table))
-    shown = shown_agreement(pairs, EXACT)
+    kappa, error = (float(x) for x in cohens_kappa(Pairs(both=120, neither=60, apart=20).table))
+    shown = shown_of(120, 60, 20, k=1)
     assert shown is not None
-    assert (shown.kappa, shown.at_least) == (kappa, None)
-    assert (shown.lower, shown.upper) == pytest.approx((kappa - Z95 * error, kappa + Z95 * error))
-    assert shown_agreement(Pairs(5, 0, 0), EXACT) is None
+    assert shown.at_least is None
+    assert (shown.kappa, shown.lower, shown.upper) == pytest.approx(
+        (kappa, kappa - Z95 * error, kappa + Z95 * error)
+    )
+    assert shown_of(5, 0, 0, k=1) is None
 
 
-@pytest.mark.parametrize(
-    "pairs",
-    [Pairs(5, 3, 2), Pairs(100, 0, 0), Pairs(100, 4, 6), Pairs(4, 100, 6), Pairs(0, 0, 0)],
-)
-def test_hidden_below_k(pairs: Pairs) -> None:
-    assert shown_agreement(pairs, Precision(11)) is None
+@pytest.mark.parametrize("pairs", [(5, 3, 2), (100, 0, 0), (100, 4, 6), (4, 100, 6), (0, 0, 0)])
+def test_hidden_below_k(pairs: tuple[int, int, int]) -> None:
+    assert shown_of(*pairs) is None
 
 
 def test_few_disagreements_look_alike() -> None:
     """Neither their number nor that there are none can be read."""
-    shown = {shown_agreement(Pairs(100, 40, apart), Precision(11)) for apart in range(11)}
-    (agreement,) = shown
+    (agreement,) = {shown_of(100, 40, apart) for apart in range(11)}
     assert agreement is not None
     assert agreement.kappa is None
     assert agreement.upper == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_code_is_true_and_equal_bands_look_alike(seed: int) -> None:
-    rng, precision = np.random.default_rng(seed), Precision(11)
-    by_bands: dict[tuple[int, ...], ShownAgreement | None] = {}
+def test_a_code_is_true_and_bounds_hold_the_exact_kappa(seed: int) -> None:
+    rng = np.random.default_rng(seed)
     for both, neither, apart in rng.integers(0, 120, (500, 3)).tolist():
-        pairs = Pairs(both, neither, apart // 6)
-        shown = shown_agreement(pairs, precision)
+        shown = shown_of(both, neither, apart // 6)
         if shown is None:
             continue
+        exact = cohens_kappa(Pairs(both, neither, apart // 6).table)[0]
+        assert -1 <= shown.lower <= exact <= shown.upper <= 1
         if shown.at_least is not None:
-            assert shown.lower <= shown.at_least <= cohens_kappa(pairs.table)[0]
-        bands = tuple(precision.support([both, neither, apart // 6]).tolist())
-        assert by_bands.setdefault(bands, shown) == shown
-        assert shown.lower == round(shown.lower, 2)
-        assert -1 <= shown.lower <= shown.upper <= 1
+            assert shown.lower <= shown.at_least <= exact
 
 
 def with_pairs(cell: Cell, both: int, neither: int, apart: int) -> Cell:
@@ -119,21 +118,22 @@ def test_pairs_are_of_what_labelled_rates_are_about() -> None:
     cells = [
         with_pairs(auto(chat, 9), 1, 2, 3),
         with_pairs(review(chat, 9), 10, 20, 30),
-        with_pairs(review(email, 9), 5, 0, 0),
+        with_pairs(review(email, 9), 5, -1, 0),  # taken back before it was counted
         with_pairs(auto(chat, 9, probe=True), 100, 100, 100),
         with_pairs(auto(chat, 9, evidence_passed=False), 100, 100, 100),
         with_pairs(blocked(email, 9), 100, 100, 100),
     ]
-    assert pairs_of(slices(cells, "channel")) == [Pairs(11, 22, 33), Pairs(5, 0, 0)]
-
-
-def test_what_is_taken_back_before_it_was_counted_is_no_pair() -> None:
-    cell = with_pairs(review({"channel": "chat"}, 9), -1, 0, 4)
-    assert pairs_of(slices([cell], "channel")) == [Pairs(0, 0, 4)]
+    coding = replace(CODING, attributes=(Attribute("channel", ("chat", "email")),))
+    settings = TableSettings.of(contract(GroupBy(("channel",), "channel=chat")), coding)
+    pairs = RowCounter(settings, coding.audit_rates).count_pairs(*count(cells))
+    rows = dict(zip(map(str, settings.layout_of(SpanKind.DAY).rows), pairs.tolist(), strict=True))
+    assert rows["channel=chat"] == [11, 22, 33]
+    assert rows["channel=email"] == [5, 0, 0]
+    assert rows[""] == [16, 22, 33]
 
 
 def agreements(
-    chat: tuple[int, int, int], *, n: int = 400, window_name: str = "7d", decides: bool = True
+    chat: tuple[int, int, int], *, n: int = 400, shown_in: str = "7d"
 ) -> Mapping[str, ShownAgreement | None]:
     """By slice, the total's too; email has 80 pairs, and n decisions on each route, as chat has."""
     cells = [
@@ -142,38 +142,31 @@ def agreements(
         for make in (auto, review)
     ]
     cells[0], cells[2] = with_pairs(cells[0], *chat), with_pairs(cells[2], 40, 20, 20)
-    group = GroupBy(("channel",))
-    builder, counts = Builder(contract(group), CODING), window(cells, window_name).blocks
-    kept = MergeMap({"channel": ("chat", "email")})
-    table = builder.group(
-        builder.pooled(group, counts, kept), None, GroupFindings() if decides else None
-    )
-    total = builder.window(window_name, counts, ()).total
-    return {row.slice: row.agreement for row in (total, *table.rows)}
+    group, counted = GroupBy(("channel",)), window(cells)
+    seen = in_tables(contract(group), CODING, counted)
+    tables = [seen.group(seen.basis(by, WINDOWS[shown_in])) for by in (None, group)]
+    return {row.slice: row.agreement for made in tables for row in made.rows}
 
 
 def test_rows_say_what_their_own_pairs_say() -> None:
-    precision = Precision(11)
     assert agreements((100, 60, 40)) == {
-        "": shown_agreement(Pairs(140, 80, 60), precision),
-        "channel=chat": shown_agreement(Pairs(100, 60, 40), precision),
-        "channel=email": shown_agreement(Pairs(40, 20, 20), precision),
+        "": shown_of(140, 80, 60),
+        "channel=chat": shown_of(100, 60, 40),
+        "channel=email": shown_of(40, 20, 20),
     }
 
 
 def test_a_slice_without_pairs_hides_no_other() -> None:
-    found = agreements((0, 0, 0))
-    assert found["channel=chat"] is None
-    assert found["channel=email"] is not None
+    shown = agreements((0, 0, 0))
+    assert shown["channel=chat"] is None
+    assert shown["channel=email"] is not None
 
 
 def test_a_hidden_row_says_nothing_of_its_reviewers() -> None:
-    """In a group-by with a slice of 4 labels no row has labelled rates."""
-    found = dict(agreements((100, 60, 40), n=4))
-    assert found.pop("") is not None
-    assert set(found.values()) == {None}
+    shown = agreements((100, 60, 40), n=4)
+    assert shown["channel=chat"] is None
+    assert shown["channel=email"] is not None
 
 
 def test_other_windows_than_the_contract_s_say_nothing() -> None:
-    found = agreements((100, 60, 40), window_name="28d", decides=False)
-    assert set(found.values()) == {None}
+    assert set(agreements((100, 60, 40), shown_in="28d").values()) == {None}

@@ -27,8 +27,8 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.rollup import CellIndex
 from monitor.core.tables.layout import Row
 from monitor.core.tables.row_counts import Column, RowCounter, changed_labels
-from monitor.core.tables.spans import SpanKind
 from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
+from monitor.core.tables.spans import SpanKind
 
 RATES = CODING.audit_rates
 PARTS = parts_of_routes({Part(Route.AUTO_SERVE, 0.05), Part(Route.HUMAN_REVIEW, 1.0)})

@@ -8,6 +8,7 @@ from calendars import CODING, CONTRACT
 
 from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import Route
+from monitor.core.tables.reader import Measure
 from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
 from monitor.core.tables.spans import ANCHOR, Span, SpanKind
 
@@ -47,7 +48,7 @@ def test_an_atom_has_the_values_that_were_listed_when_the_span_began() -> None:
 def test_label_tables_have_the_reviewed_parts_named_alike() -> None:
     span = Span.of(ANCHOR, SpanKind.DAY)
     assert SETTINGS.frame(span).parts == ("auto_serve@0.05", "human_review@1", BLOCKED.name)
-    assert SETTINGS.frame(span, labels=True).parts == ("auto_serve@0.05", "human_review@1")
+    assert SETTINGS.frame(span, Measure.READY).parts == ("auto_serve@0.05", "human_review@1")
 
 
 def test_settings_know_whether_they_name_something() -> None:
