@@ -419,8 +419,8 @@ def _fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
 
 
 def _rounded(value: float | None) -> Fraction | None:
-    """A value shown to two decimals, as an exact fraction; None stays None."""
-    return None if value is None else Fraction(f"{value:.2f}")
+    """A value shown to three decimals, as an exact fraction; None stays None."""
+    return None if value is None else Fraction(f"{value:.3f}")
 
 
 def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:
