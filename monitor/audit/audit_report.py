@@ -105,7 +105,7 @@ class SliceLine:
         group_by: attributes joined by ``+``.
         slice: slice text; ``""`` is all.
         rates: selection, TPR, FPR, blocked and ready.
-        supports: trials behind TPR and FPR; a band's lower edge unless synthetic.
+        supports: trials behind TPR and FPR; an effective number unless synthetic.
         needed: support that the contract asks for.
         tpr_with_blocked: P(auto_serve | ready) where ready replies that the evidence gate stopped
             count as not served; of a synthetic set alone, None without ready items.

@@ -54,7 +54,7 @@ from monitor.audit.what_if import what_if
 from monitor.core.contract import COMPLEMENT, Contract
 from monitor.core.counts.cells import OTHER, parse_atom
 from monitor.core.counts.coding import Attribute, Coding
-from monitor.core.privacy.bands import Precision
+from monitor.core.tables.bands import at_least
 from monitor.core.time import SECOND
 from monitor.errors import AuditError
 from monitor.settings import Settings
@@ -190,7 +190,7 @@ class _AuditRun:
             checks += led_by_primary(other, self.contract)
         return Part(
             name=HELD_OUT if held_out else REGRESSION,
-            pairs=int(Precision(self.contract.k, synthetic).support(len(own))),
+            pairs=at_least(len(own), self.contract.k),
             flips=shown_flips(compared) if synthetic else (),
             flips_withheld=not synthetic,
             counts=counts,

@@ -30,13 +30,13 @@ from monitor.core.contract import (
     exceeds,
 )
 from monitor.core.counts.coding import Coding
-from monitor.core.privacy.bands import Precision
 from monitor.core.probes.flips import in_rates
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.gap_words import worse_off
 from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, level_verdict, verdict
 from monitor.core.rates.tolerance import Tolerance
+from monitor.core.tables.bands import at_least
 
 _GAPS = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
 
@@ -163,7 +163,6 @@ def support_checks(
         rows: what the slices are made of.
         coding: the same that they were made with.
     """
-    precision = Precision(contract.k, contract.synthetic)
     checks: list[SupportCheck] = []
     for table in groups[1:]:
         people = {} if contract.synthetic else _people(rows, table.group.attributes, coding)
@@ -171,7 +170,7 @@ def support_checks(
             support = row.rates[metric].support if metric in row.rates else 0
             if not contract.synthetic:
                 pairs = len(people.get((row.slice, metric), ()))
-                support = min(support, int(precision.support(pairs)))
+                support = min(support, at_least(pairs, contract.k))
             needed = contract.limits.min_support(metric)
             checks.append(SupportCheck(metric, row.slice, support, needed, support >= needed))
     return tuple(checks)
@@ -419,8 +418,8 @@ def _fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
 
 
 def _rounded(value: float | None) -> Fraction | None:
-    """A value shown to two decimals, as an exact fraction; None stays None."""
-    return None if value is None else Fraction(f"{value:.2f}")
+    """A value shown to three decimals, as an exact fraction; None stays None."""
+    return None if value is None else Fraction(f"{value:.3f}")
 
 
 def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:

@@ -181,7 +181,11 @@ class GroupRates:
         common = set(decisions).intersection(*labels)
         if not labels:
             return chosen_spans(window, decisions)
-        return chosen_spans(window, {span: _both([t[span] for t in labels]) for span in common})
+        stands_for = np.array(
+            [_decisions_per_label(p) for p in self.tables.parts_of(Measure.READY)]
+        )
+        sizes = {span: _sizes([t[span] for t in labels], stands_for) for span in common}
+        return chosen_spans(window, sizes)
 
     def rate(self, spans: Sequence[Span], metric: Metric, z: float = Z95) -> ShownRate:
         """The rate of every row over some spans together.
@@ -226,13 +230,21 @@ class GroupRates:
         return Counted.total([Counted.of(bands[span]) for span in spans])
 
 
-def _both(bands: Sequence[Bands]) -> Bands:
-    """Bands of two label tables together: a row shows what both show."""
-    return Bands(
-        np.sum([table.low for table in bands], axis=0),
-        np.sum([table.high for table in bands], axis=0),
-        np.min([table.detail for table in bands], axis=0),
+def _decisions_per_label(part: Part) -> int:
+    return round(1 / part.audit_rate) if part.audit_rate else 1
+
+
+def _sizes(bands: Sequence[Bands], stands_for: Int64s) -> Bands:
+    """Sizes of rows in the label tables together: a row shows what all of them show.
+
+    A label counts as often as the decisions that it stands for: at audits of 5 % a band of few
+    labels, from 0 to 10, is one of 200 decisions, however many reviews there are beside it.
+    """
+    low, high = (
+        np.sum([ends[:, 1:] @ stands_for for ends in both], axis=0)[:, None]
+        for both in ([table.low for table in bands], [table.high for table in bands])
     )
+    return Bands(low, high, np.min([table.detail for table in bands], axis=0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,17 @@ def row_rule(
     return Bands(low, high, detail)
 
 
+def at_least(number: int, k: int) -> int:
+    """Return the lower edge of the band that holds a number of the grid that counts are shown in.
+
+    Example:
+        >>> at_least(10, 11), at_least(54, 11), at_least(54, 1)
+        (0, 44, 54)
+    """
+    lower = edges(k, Coarseness.FINE)
+    return number if k == 1 else int(lower[lower.searchsorted(number, side="right") - 1])
+
+
 def _details(counts: Int64s, k: int, steps: Steps) -> Steps:
     size = counts.sum(axis=1)
     alone = (counts < k).all(axis=1) | (steps == Coarseness.SIZE_ALONE)

@@ -1,7 +1,8 @@
 """Counts as far as tables show them, and the sums of several spans.
 
 A count may be any number of its band; so its mean is the band's middle, and its variance that of a
-uniform number. Sums add means, variances and both ends.
+uniform number. Sums add means, variances and both ends. But of counts below k they add standard
+deviations: one that is near 0 in a span is near 0 in the next, so their errors do not cancel out.
 
 Example:
     >>> from monitor.core.tables.bands import row_rule
@@ -10,7 +11,7 @@ Example:
     >>> week.low.tolist(), week.high.tolist(), week.shown.tolist()
     ([[385], [0]], [[455], [70]], [True])
     >>> np.sqrt(week.variance).round(1).tolist()
-    [[7.6], [7.6]]
+    [[7.6], [20.2]]
 """
 
 from __future__ import annotations
@@ -50,10 +51,13 @@ class Counted:
     @classmethod
     def total(cls, spans: Sequence[Counted]) -> Counted:
         """The counts of several spans together; at least one, all of the same rows."""
+        low = np.array([span.low for span in spans])
+        variance = np.array([span.variance for span in spans])
+        alike = np.where(low == 0, np.sqrt(variance), 0).sum(axis=0)
         return cls(
-            np.sum([span.low for span in spans], axis=0),
+            low.sum(axis=0),
             np.sum([span.high for span in spans], axis=0),
-            np.sum([span.variance for span in spans], axis=0),
+            np.where(low == 0, 0, variance).sum(axis=0) + alike**2,
             np.all([span.shown for span in spans], axis=0),
         )
 

@@ -26,6 +26,8 @@ from typing import Any
 from unittest.mock import patch
 
 import psutil
+from monitor.evaluate.blocks import closing, merge_maps
+from monitor.evaluate.blocks import release_blocks as release
 from soak_samples import Sample, growing, header, row
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
@@ -35,8 +37,6 @@ from monitor.demo import traffic, world
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
 from monitor.demo.world import STEP, Synthetic, Truth, World
 from monitor.evaluate import evaluator
-from monitor.evaluate.blocks import closing, merge_maps
-from monitor.evaluate.blocks import release_blocks as release
 from monitor.evaluate.publish import publisher
 from monitor.ports import Shard
 from monitor.service import Service

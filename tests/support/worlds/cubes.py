@@ -153,22 +153,19 @@ def build_contract(
     settings: Contract, coding: Coding, windows: Sequence[WindowCounts]
 ) -> ContractTable:
     """The contract's table, from published tables of one span a window."""
-    made = []
-    for counted in windows:
-        seen = in_tables(settings, coding, counted)
-        total = seen.group(seen.basis(None, counted.kind))
-        groups = [seen.group(seen.basis(group, counted.kind)) for group in settings.group_bys]
-        (row,) = total.rows
-        made.append(
-            WindowTable(
-                counted.kind.name,
-                row,
-                tuple(groups),
-                decisions=total.decisions,
-                labelled=total.labelled,
-            )
-        )
+    seen = [in_tables(settings, coding, counted) for counted in windows]
+    made = [window_table(*each) for each in zip(seen, (w.kind for w in windows), strict=True)]
     return ContractInTables(settings, UseCaseTables(), coding).table(made)
+
+
+def window_table(seen: ContractInTables, kind: WindowKind) -> WindowTable:
+    """The newest tables of one window."""
+    total = seen.group(seen.basis(None, kind))
+    groups = [seen.group(seen.basis(group, kind)) for group in seen.contract.group_bys]
+    (row,) = total.rows
+    return WindowTable(
+        kind.name, row, tuple(groups), decisions=total.decisions, labelled=total.labelled
+    )
 
 
 def in_tables(contract: Contract, coding: Coding, counted: WindowCounts) -> ContractInTables:

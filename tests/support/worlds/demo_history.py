@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 import numpy as np
-from cubes import WindowCounts, build_contract
+from cubes import window_table
 
 from monitor.core.counts.cells import (
     COUNTERS,
@@ -19,8 +22,15 @@ from monitor.core.counts.cells import (
 from monitor.core.counts.completeness import by_stratum, mature
 from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.counts.rollup import CellIndex, roll_up
+from monitor.core.publish.calendar_contract import ContractInTables
+from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.snapshot import Snapshot
-from monitor.core.time import HOUR, WINDOWS
+from monitor.core.tables.closed_span import ClosedSpan
+from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.row_counts import RowCounter
+from monitor.core.tables.settings import Part, TableSettings, parts_of_routes
+from monitor.core.tables.spans import Span, SpanKind, closed_spans
+from monitor.core.time import DAY, HOUR, WINDOWS
 from monitor.demo.demo_run import demo_settings
 from monitor.demo.world import ATTRIBUTES, AUDIT_RATE, Decisions, Labels, Synthetic
 
@@ -28,6 +38,8 @@ SETTINGS = demo_settings("127.0.0.1:9092", "sqlite:///demo.db", 0)
 CODING = SETTINGS.coding
 (CONTRACT,) = SETTINGS.contracts
 MANY = 400_000  # decisions; more than any test makes
+PARTS = (Part(Route.AUTO_SERVE, AUDIT_RATE), Part(Route.HUMAN_REVIEW, 1.0))
+TABLES = replace(TableSettings.of(CONTRACT, CODING), parts=parts_of_routes(PARTS))
 UNSAID = -1
 SHAPE = (*(len(values) for values in ATTRIBUTES.values()), len(Route), CODING.bands)
 
@@ -42,6 +54,8 @@ class History:
         self._ids: dict[int, int] = {}
         self._cells = np.zeros(MANY, np.int64)
         self._said = np.full(MANY, UNSAID)
+        self._rows = RowCounter(TABLES, CODING.audit_rates)
+        self._tables = UseCaseTables(TABLES.parts)
 
     def live_until(self, until: int) -> None:
         while self.synthetic.now < until:
@@ -52,21 +66,27 @@ class History:
 
     def snapshot(self) -> Snapshot:
         """What the service would publish now."""
-        kind = WINDOWS[CONTRACT.window]
-        watermark, frontier = self.synthetic.now // HOUR, self._frontier()
-        hours = kind.length // HOUR
-        counts = WindowCounts(
-            kind,
-            (watermark - hours) * HOUR,
-            watermark * HOUR,
-            (frontier - hours) * HOUR,
-            frontier * HOUR,
-            self._sum(watermark - hours, watermark),
-            self._sum(frontier - hours, frontier),
-            self._index(),
-        )
-        table = build_contract(CONTRACT, CODING, [counts])
-        return Snapshot(watermark * HOUR, frontier * HOUR, (table,))
+        watermark, frontier = self.synthetic.now // HOUR * HOUR, self._frontier() * HOUR
+        for kind in (SpanKind.HOUR, SpanKind.DAY):
+            self._close(closed_spans(kind, frontier - DAY, watermark), Measure.DECISIONS)
+            self._close(closed_spans(kind, frontier - DAY, frontier), Measure.READY)
+        seen = ContractInTables(CONTRACT, self._tables, CODING)
+        table = seen.table([window_table(seen, WINDOWS[CONTRACT.window])])
+        return Snapshot(watermark, frontier, (table,))
+
+    def _close(self, spans: Iterable[Span], measure: Measure) -> None:
+        """Make the tables of these spans, each once."""
+        for span in spans:
+            if span not in self._tables.tables.get(measure, {}):
+                counts = self._sum(span.start // HOUR, span.end // HOUR)
+                rows = self._rows.count(counts, self._index())
+                closed = ClosedSpan(span, TABLES, rows, self._within(span))
+                decisions = measure is Measure.DECISIONS
+                self._tables.add(closed.decision_table() if decisions else closed.first_edition())
+
+    def _within(self, span: Span) -> list[Table]:
+        tables = [table for made in self._tables.tables.values() for table in made.values()]
+        return [table for table in tables if span.holds(table.span)]
 
     def _decide(self, decisions: Decisions) -> None:
         band = np.searchsorted(CODING.score_bands, decisions.score, side="right")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -370,13 +371,13 @@ class TestSupports:
         found = {(s.slice, s.metric): s.support for s in supports(ten_pairs(), one)}
         assert found[f"{VARIETY}=dialect", Metric.TPR] == 0
 
-    def test_of_real_people_it_is_the_lower_edge_of_a_band(self) -> None:
+    def test_of_real_people_it_is_no_more_than_there_is(self) -> None:
         one = real_settings(groups=VARIETY_ALONE)
         found = supports(reviewed_pairs(300), one, synthetic=False)
         ready = sum(pair.rows[0].item.expected_ready is True for pair in reviewed_pairs(300))
         for support in found:
             trials = ready if support.metric is Metric.TPR else 300 - ready
-            assert 0.75 * trials < support.support <= trials
+            assert trials / 3 < support.support <= trials
             assert support.met
 
     def test_of_real_people_pairs_are_counted(self) -> None:
@@ -394,10 +395,10 @@ class TestSupports:
         pairs = [several(i) for i in range(120)]
         shown = {t.slice: t for t in tables(pairs, one, synthetic=False)[1].rows}[FORMAL]
         found = {s.metric: s for s in supports(pairs, one, synthetic=False) if s.slice == FORMAL}
-        # 120 ready variants are 60 requests, which are in the band that begins at 54.
+        # 120 ready variants are 60 requests, which are in the band that begins at 55.
         assert shown.rates[Metric.TPR].support >= 60
-        assert (found[Metric.TPR].support, found[Metric.TPR].met) == (54, False)
-        assert (found[Metric.FPR].support, found[Metric.FPR].met) == (54, True)
+        assert (found[Metric.TPR].support, found[Metric.TPR].met) == (55, False)
+        assert (found[Metric.FPR].support, found[Metric.FPR].met) == (55, True)
 
     def test_of_real_people_what_the_gate_stopped_is_no_support(self) -> None:
         one = real_settings(groups=VARIETY_ALONE)
@@ -470,11 +471,11 @@ class TestRealPeople:
         for check in checks(reviewed_pairs(500, worse=worse), one, synthetic=False):
             assert check.lower is not None
             assert check.upper is not None
-            assert (round(check.lower, 2), round(check.upper, 2)) == (check.lower, check.upper)
+            assert (round(check.lower, 3), round(check.upper, 3)) == (check.lower, check.upper)
             if check.value is None:  # a coded rate
                 assert check.point is Point.NONE
             else:
-                assert check.value == round(check.value, 2)
+                assert check.value == round(check.value, 3)
                 assert check.point is (Point.FAIL if check.value > 0.10 else Point.PASS)
                 assert check.value >= 0
                 assert check.lower <= check.value <= check.upper
@@ -547,8 +548,9 @@ class TestRatios:
         ]
         found = {c.name: c for c in checks(pairs, one, synthetic=False)}
         gap, ratio = found["selection_gap"], found["selection_ratio"]
-        assert (gap.value, gap.verdict, gap.point) == (0.16, Verdict.PASS, Point.PASS)
-        assert (ratio.value, ratio.verdict, ratio.point) == (0.6, Verdict.FAIL, Point.FAIL)
+        near = partial(pytest.approx, abs=0.005)  # as wide as bands of 3,000 are
+        assert (gap.value, gap.verdict, gap.point) == (near(0.16), Verdict.PASS, Point.PASS)
+        assert (ratio.value, ratio.verdict, ratio.point) == (near(0.6), Verdict.FAIL, Point.FAIL)
         assert ratio.upper is not None
         assert ratio.upper < 0.8
 

@@ -34,14 +34,13 @@ def contract(**more: Any) -> Contract:
 class TestCount:
     def test_everything_is_labelled_by_what_is_expected(self) -> None:
         counts = count(rows(), CODING)
-        totals = counts.labelled.values.sum(axis=0)
+        totals = counts.counts.values.sum(axis=0)
         assert [totals[c] for c in (Counter.N, Counter.Q, Counter.LABELLED)] == [20, 20, 20]
         assert totals[Counter.READY] == 12
-        assert counts.decisions is counts.labelled
 
     def test_slices_add_up(self) -> None:
         counts = count(rows(), CODING)
-        rolled = roll_up(counts.labelled, counts.index, (VARIETY,))
+        rolled = roll_up(counts.counts, counts.index, (VARIETY,))
         assert rolled.slices == (f"{VARIETY}=conversational", f"{VARIETY}=formal")
         # (N, labelled, ready) x (auto_serve, human_review) x slices
         assert post_strata(rolled, CODING).totals.tolist() == [
@@ -69,7 +68,7 @@ class TestCount:
         assert CODING.audit_rates == (1.0,)
 
     def test_no_rows(self) -> None:
-        assert len(count([], CODING).decisions.keys) == 0
+        assert len(count([], CODING).counts.keys) == 0
 
 
 class TestAtom:

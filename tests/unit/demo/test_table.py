@@ -13,7 +13,7 @@ from rich.console import Console
 from monitor.core.contract import Metric
 from monitor.core.publish.annotations import Behind, IncidentKind, Severity, Share, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownIncident, ShownStage
-from monitor.core.time import DAY, MINUTE
+from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.demo.demo_run import demo_settings
 from monitor.demo.table import LiveScreen, PlainScreen, Screen, render, screen_for, svg
 from monitor.demo.traffic import Produced
@@ -35,10 +35,10 @@ URL = "http://127.0.0.1:12345"
 
 @pytest.fixture(scope="module")
 def view() -> DemoView:
-    """Two days after the regression."""
+    """Sixty hours after the regression."""
     history = History(seed=1)
     began = history.synthetic.world.regression_at
-    history.live_until(began + 2 * DAY)
+    history.live_until(began + 60 * HOUR)
     snapshot = history.snapshot()
     slices = slice_views(snapshot, history.synthetic.truth)
     watch = FirstShown()
@@ -108,7 +108,7 @@ def test_a_hidden_slice_shows_its_state_and_no_number(view: DemoView) -> None:
 
 def test_it_says_when_the_regression_began_and_was_noticed(view: DemoView) -> None:
     text = printed(view)
-    assert "conversational: TPR fell 20 s ago (2026-01-09T12:00Z), suspected after 31 s" in text
+    assert "conversational: TPR fell 25 s ago (2026-01-09T12:00Z), suspected after 31 s" in text
     early = replace(view, simulated=view.regression_at - DAY, watch=FirstShown())
     assert "conversational: TPR falls in 10 s" in printed(early)
 
@@ -188,7 +188,7 @@ def test_the_document_holds_what_is_published_and_the_truth(view: DemoView) -> N
     assert found["regression"] == {
         "slice": REGRESSED_SLICE,
         "began": "2026-01-09T12:00:00+00:00",
-        "suspected_at": "2026-01-11T12:00:00+00:00",
+        "suspected_at": "2026-01-12T00:00:00+00:00",
         "paged_at": None,
     }
     assert found["conserved"] is True

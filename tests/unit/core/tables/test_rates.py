@@ -149,6 +149,12 @@ def test_sums_of_spans_are_more_exact_than_their_widest_ends() -> None:
     assert not hidden.shown[0]
 
 
+def test_errors_of_counts_below_k_do_not_cancel_out() -> None:
+    """35 is what the middles of seven zeros add up to: 1.7 standard deviations off, not 4.6."""
+    week = Counted.total([shown((500, 0))] * 7)
+    assert week.middle[1, 0] / np.sqrt(week.variance[1, 0]) == pytest.approx(np.sqrt(3))
+
+
 def test_rows_of_other_tables_are_found_or_hidden() -> None:
     table = Counted.of(row_rule(np.array([[50, 60], [70, 80]]), K))
     assert table.rows(np.array([1, -1])).shown.tolist() == [True, False]
