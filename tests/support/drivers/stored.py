@@ -6,6 +6,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import COUNTERS, Counts
+from monitor.core.tables.layout import TOTAL
 from monitor.core.tables.reader import Measure
 from monitor.core.tables.spans import SpanKind
 from monitor.core.time import HOUR, Grain
@@ -46,5 +47,5 @@ def check_tables(engine: sa.Engine, first_hour: int) -> None:
                 connection, use_case, first_hour * HOUR, kinds=[SpanKind.HOUR]
             ):
                 if table.measure is Measure.DECISIONS:
-                    published = int(table.bands.low[0, 1:].sum())
+                    published = int(table.bands.low[table.layout.place[TOTAL], 1:].sum())
                     assert published <= counted.get(table.span.start, 0), table.span
