@@ -94,7 +94,7 @@ def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusi
 
 
 def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
-    """Take a declaration back: its blocks are in the windows again; the row stays.
+    """Take a declaration back: its tables are in the windows again; the row stays.
 
     Raises:
         StoreError: there is no such exclusion, or it was lifted before.
@@ -132,7 +132,8 @@ def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
 def excluded_spans(connection: sa.Connection) -> tuple[TimeSpan, ...]:
     """Event time whose tables are to be left out now; spans may overlap.
 
-    Of a version these are the hours in which it decided anything.
+    For a version these are the hours in which it decided anything; where only the counts of days
+    are kept, those days.
     """
     return tuple(
         span
@@ -151,18 +152,29 @@ def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[TimeSpa
         yield TimeSpan(max(start, first * HOUR), min(end, (last + 1) * HOUR))
 
 
-def _hours(connection: sa.Connection, text: str, span: TimeSpan) -> Sequence[int]:
-    """The hours of a span in which a version decided anything."""
+def _hours(connection: sa.Connection, text: str, span: TimeSpan) -> list[int]:
+    """Return the hours of a span in which a version decided anything.
+
+    Counts of hours go long before the windows are past them: of a day none of whose hours is kept,
+    all hours are returned.
+    """
+    hours = set(_panes(connection, text, span, Grain.HOUR))
+    days = set(_panes(connection, text, span, Grain.DAY)) - {hour // 24 for hour in hours}
+    hours.update(hour for day in days for hour in range(24 * day, 24 * day + 24))
     first, last = pane_of(span.start, Grain.HOUR), pane_of(span.end - 1, Grain.HOUR)
+    return sorted(hour for hour in hours if first <= hour <= last)
+
+
+def _panes(connection: sa.Connection, text: str, span: TimeSpan, grain: Grain) -> Sequence[int]:
+    """Panes of a span that count decisions of a version."""
+    first, last = pane_of(span.start, grain), pane_of(span.end - 1, grain)
     cells = sa.select(cell.c.id).where(cell.c.version == content_id(text))
-    pane = counts.c.pane
     return (
         connection.execute(
-            sa.select(pane)
-            .where(counts.c.grain == int(Grain.HOUR), pane.between(first, last))
+            sa.select(counts.c.pane)
+            .where(counts.c.grain == int(grain), counts.c.pane.between(first, last))
             .where(counts.c.n != 0, counts.c.cell.in_(cells))
             .distinct()
-            .order_by(pane)
         )
         .scalars()
         .all()

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from monitor.store.evaluator.release_blocks import ClosedPanes
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, content_id
@@ -35,7 +34,7 @@ from monitor.store.evaluator.stored_detection import (
     read_detection,
     write_detection,
 )
-from monitor.store.schema import cohort, crossing, detector, released, route_cohort
+from monitor.store.schema import cohort, crossing, detector, route_cohort
 from monitor.store.upkeep import recode, retention
 from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import RetentionPolicy
@@ -140,19 +139,6 @@ def test_a_cohort_is_frozen_from_the_counts_of_its_hour(engine: sa.Engine) -> No
     with db.writing(engine) as connection:
         add_counts(connection, panes)
     assert list(map(plain, cohorts(engine))) == [plain(found)], "later labels change nothing"
-
-
-def test_what_is_0_in_every_row_of_a_cycle_stays_as_it_is(engine: sa.Engine) -> None:
-    every = random_counts(HOUR0)
-    few, none = (Counts(every.keys, np.zeros_like(every.values)) for _ in range(2))
-    few.values[:, Counter.N] = 3
-    with db.writing(engine) as connection:
-        for counts in (none, few, every, few, none):
-            add_counts(connection, [PaneCounts(int(Grain.HOUR), HOUR0, counts)], released)
-    for hours in (1, 2):  # one pane has nothing to be added up
-        found = ClosedPanes(engine).sums(Grain.HOUR, HOUR0, HOUR0 + hours)
-        assert found.keys.tolist() == every.keys.tolist()
-        assert (found.values == every.values + 2 * few.values).all()
 
 
 def test_requests_are_read_hour_by_hour_with_their_decisions(engine: sa.Engine) -> None:

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.core.counts.cells import content_id
-from monitor.core.time import HOUR, MINUTE, Grain, TimeSpan
+from monitor.core.time import DAY, HOUR, MINUTE, Grain, TimeSpan
 from monitor.errors import StoreError
 from monitor.store import database as db
 from monitor.store.exclusions import (
@@ -20,7 +20,7 @@ from monitor.store.exclusions import (
     lift_exclusion,
     read_exclusions,
 )
-from monitor.store.schema import COUNTER_COLUMNS, cell, released, version
+from monitor.store.schema import COUNTER_COLUMNS, cell, counts, version
 
 T0 = 480_000 * HOUR
 NOW = T0 + 30 * HOUR
@@ -46,7 +46,7 @@ def on_record(engine: sa.Engine) -> list[Exclusion]:
 def count(
     engine: sa.Engine, text: str, *hours: int, n: int = 5, q: int = 0, grain: int = Grain.HOUR
 ) -> None:
-    """Released counts of a version in these hours after T0, in two cells."""
+    """Counts of a version in these hours after T0, in two cells."""
     with db.writing(engine) as connection:
         known = connection.execute(sa.select(version.c.text)).scalars().all()
         if text not in known:
@@ -59,7 +59,7 @@ def count(
             for hour in hours:
                 values = dict.fromkeys(COUNTER_COLUMNS, 0) | {"n": n, "q": q}
                 where = {"grain": int(grain), "pane": T0 // grain + hour, "cell": key}
-                connection.execute(sa.insert(released).values(where | values))
+                connection.execute(sa.insert(counts).values(where | values))
 
 
 def test_what_is_declared_is_kept_as_it_was_said(engine: sa.Engine) -> None:
@@ -126,7 +126,19 @@ def test_a_version_that_decided_nothing_excludes_nothing(engine: sa.Engine) -> N
     add_exclusion(engine, declare(T0, T0 + 3 * HOUR, BAD), NOW)
     assert spans(engine) == ()
     count(engine, BAD, 1)
-    assert spans(engine) == (TimeSpan(T0 + HOUR, T0 + 2 * HOUR),), "what is released later counts"
+    assert spans(engine) == (TimeSpan(T0 + HOUR, T0 + 2 * HOUR),), "what is counted later counts"
+
+
+def test_where_no_hour_of_a_day_is_kept_a_version_excludes_the_day(engine: sa.Engine) -> None:
+    """Or windows of four weeks would have the bad data again once retention is past its hours."""
+    count(engine, BAD, 0, 1, 2, 4, grain=Grain.DAY)
+    count(engine, GOOD, 3, grain=Grain.DAY)
+    count(engine, BAD, 2 * 24 + 5)
+    add_exclusion(engine, declare(T0 + 20 * HOUR, T0 + 4 * DAY, BAD), NOW)
+    assert spans(engine) == (
+        TimeSpan(T0 + 20 * HOUR, T0 + 2 * DAY),
+        TimeSpan(T0 + 2 * DAY + 5 * HOUR, T0 + 2 * DAY + 6 * HOUR),
+    )
 
 
 def test_an_unknown_version_is_refused_by_naming_the_known(engine: sa.Engine) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from monitor.core.privacy.release_blocks import blocks_kept
 from published_lesson import BOTH, T0, lesson
 
 from monitor.core.publish.snapshot import encode
@@ -65,7 +64,6 @@ def weeks(name: Any) -> int:
     return IsoWeek.named(name).start
 
 
-BLOCKS = blocks_kept(HORIZON)
 PUBLISHED = Clock("day", 396 * DAY, days)
 CLOCKS = {
     "pending": Clock("hour", HORIZON + HOUR, hours),
@@ -76,14 +74,12 @@ CLOCKS = {
     "dead_letter": Clock("seen_at", 7 * DAY),
     "label_arrival": Clock("hour", 35 * DAY + HOUR, hours),
     "decision_arrival": Clock("hour", 35 * DAY + HOUR, hours),
-    "held_back": Clock("pane", BLOCKS + HOUR, hours),
     "cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
     "route_cohort": Clock("hour", HORIZON + 8 * DAY + HOUR, hours),
     "cluster_day": Clock("day", HORIZON + 9 * DAY, lambda day: int(day) * DAY),
     "crossing": Clock("resolved_at", 395 * DAY),
     "incident": Clock("resolved_at", 395 * DAY),
     "incident_act": Clock("at", 395 * DAY),
-    "release_edge": Clock("at", BLOCKS + HOUR),
     "snapshot": Clock("stored_at", 395 * DAY),
     "weekly_release": Clock("week", 396 * DAY + WEEK, weeks),
     "release_signature": Clock("week", 396 * DAY + WEEK, weeks),
@@ -99,21 +95,16 @@ CLOCKS = {
     ),
 }
 PANES = {
-    ("counts", Grain.MINUTES5): 0,
-    ("counts", Grain.HOUR): HORIZON + 8 * DAY,
-    ("counts", Grain.DAY): 395 * DAY,
-    ("counts", Grain.WEEK): 395 * DAY,
-    ("released", Grain.MINUTES5): BLOCKS,
-    ("released", Grain.HOUR): BLOCKS,
-    ("unit_share", Grain.MINUTES5): BLOCKS,
-    ("unit_share", Grain.HOUR): BLOCKS,
+    Grain.HOUR: HORIZON + 8 * DAY,
+    Grain.DAY: 395 * DAY,
+    Grain.WEEK: 395 * DAY,
 }
-"""By table and grain; a 5-minute pane is kept for a day, or while an open block holds it."""
+"""How long counts are kept, by grain."""
 OF_NO_EVENT = {
-    *("ownership", "lease", "fold_cursor", "release_mark"),  # where things stand: always of now
+    *("ownership", "lease", "fold_cursor"),  # where things stand: always of now
     *("atom", "version", "cell"),  # names from the allow-lists and of the router's versions
     "calendar_layout",  # settings of tables
-    *("release_map", "coding", "contract"),  # settings, and what is made of the last 28 days
+    *("coding", "contract"),  # settings
     *("exclusion", "resumption"),  # what people declared
     *("incident_crossing", "incident_stream"),  # which rows belong together: they go with them
     "detector",  # where the detectors stand; their evidence is of sums
@@ -171,10 +162,8 @@ def fill(engine: sa.Engine) -> None:
             insert(connection, "delta", **at(LABELS), seq=number + 1, arrived=None)
             letter = {"msg_offset": number, "seen_at": moment}
             insert(connection, "dead_letter", **at(DECISIONS), **letter)
-            for table, grain in PANES:
-                if table in metadata.tables and (table, grain) != ("counts", Grain.MINUTES5):
-                    insert(connection, table, grain=int(grain), pane=pane_of(moment, grain))
-            insert(connection, "held_back", pane=hour)
+            for grain in PANES:
+                insert(connection, "counts", grain=int(grain), pane=pane_of(moment, grain))
             insert(connection, "cohort", hour=hour)
             insert(connection, "route_cohort", hour=hour)
             week = {"week": IsoWeek.of(moment).name, "number": 1}
@@ -190,17 +179,13 @@ def fill(engine: sa.Engine) -> None:
             insert(connection, "incident_act", **link, number=1, at=moment)
             insert(connection, "incident_crossing", **link, crossing=number + 1)
             insert(connection, "incident_stream", **link, stream=str(number))
-            for family in ("total", "channel"):
-                for labels in (True, False):
-                    edge = {"family": family, "labels": labels, "at": moment - moment % HOUR}
-                    insert(connection, "release_edge", **edge)
             body = encode(lesson(*BOTH, at=moment))
             insert(connection, "snapshot", id=number + 1, stored_at=moment, body=body)
             write_published(connection, lesson(*BOTH, at=moment))
         insert(connection, "id_key", id=STORE_KEY, effective_from=BEGINNING)
         insert(connection, "id_key", id="mine", effective_from=T0 + DAY)
         insert(connection, "meta", name="id_key", value="00" * 32)
-        for table in ("exclusion", "contract", "coding", "release_map", "resumption"):
+        for table in ("exclusion", "contract", "coding", "resumption"):
             insert(connection, table)
         insert(connection, "detector")
 
@@ -218,8 +203,8 @@ def oldest(engine: sa.Engine, table: str) -> int | None:
 
 
 def test_every_table_has_a_horizon_or_is_of_no_event() -> None:
-    timed = {*CLOCKS, *(table for table, _ in PANES)}
-    assert set(metadata.tables) <= timed | OF_NO_EVENT
+    timed = {*CLOCKS, "counts"}
+    assert set(metadata.tables) == timed | OF_NO_EVENT
     assert not timed & OF_NO_EVENT
 
 
@@ -235,12 +220,9 @@ def test_nothing_older_than_its_horizon_is_found_anywhere(engine: sa.Engine) -> 
         first = oldest(engine, table)
         assert first is not None, f"{table}: what is young stays"
         assert first >= NOW - clock.kept, table
-    for (table, grain), kept in PANES.items():
-        if table not in metadata.tables:
-            continue
-        panes = [row["pane"] for row in rows(engine, table) if row["grain"] == grain]
-        assert all(pane >= pane_of(NOW - kept, grain) for pane in panes), (table, grain)
-        assert len(panes) == (kept != 0), (table, grain)
+    for grain, kept in PANES.items():
+        (pane,) = (row["pane"] for row in rows(engine, "counts") if row["grain"] == grain)
+        assert pane >= pane_of(NOW - kept, grain), grain
 
 
 def test_a_label_that_waited_beyond_the_horizon_is_unmatched(engine: sa.Engine) -> None:
@@ -269,12 +251,37 @@ def test_the_ids_of_a_silent_partition_go_with_the_others(engine: sa.Engine) -> 
     assert left == {(part, YOUNG // MINUTE) for part in (0, 1)}
 
 
-def test_the_newest_edge_of_a_family_stays_whatever_its_age(engine: sa.Engine) -> None:
+def test_tables_are_kept_as_long_as_windows_and_weekly_reports_need_them(
+    engine: sa.Engine,
+) -> None:
+    """Labels may be a horizon late, and a window of four weeks ends with the newest of them."""
+    ends = {
+        HOUR: NOW - HORIZON - 35 * DAY,
+        DAY: NOW - HORIZON - 35 * DAY,
+        WEEK: NOW - 395 * DAY,
+        4 * WEEK: NOW - 395 * DAY,
+    }
     with db.writing(engine) as connection:
-        for moment in (T0, T0 + HOUR):
-            insert(connection, "release_edge", family="slow", labels=False, at=moment)
+        for kind, end in ends.items():
+            for at in (end - kind - 1, end - kind, NOW - kind):
+                insert(connection, "calendar_table", kind=kind, starts_at=at)
     retention.apply(engine, POLICY, NOW, NOW)
-    assert [row["at"] for row in rows(engine, "release_edge")] == [T0 + HOUR]
+    kept = sorted((row["kind"], row["starts_at"]) for row in rows(engine, "calendar_table"))
+    assert kept == [(kind, at - kind) for kind, end in ends.items() for at in (end, NOW)]
+
+
+def test_the_newest_table_of_each_kind_stays_whatever_its_age(engine: sa.Engine) -> None:
+    """After it the next is made: no span may be published twice."""
+    keys = [(name, kind) for name in ("a", "b") for kind in (HOUR, DAY, WEEK, 4 * WEEK)]
+    with db.writing(engine) as connection:
+        for name, kind in keys:
+            for at in (T0, T0 + kind):
+                insert(connection, "calendar_table", use_case=name, kind=kind, starts_at=at)
+    retention.apply(engine, POLICY, NOW, NOW)
+    kept = [
+        (row["use_case"], row["kind"], row["starts_at"]) for row in rows(engine, "calendar_table")
+    ]
+    assert sorted(kept) == [(name, kind, T0 + kind) for name, kind in keys]
 
 
 def test_the_store_s_own_key_is_destroyed_with_what_it_hashed(engine: sa.Engine) -> None:

@@ -18,13 +18,13 @@ import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from monitor.store.evaluator.release_blocks import ReleaseChange, StoredEdge, StoredMap
 from stored import sum_counts
 
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.publish.snapshot import Snapshot, decode, encode
+from monitor.core.tables.settings import TableSettings
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import FencedError, StoreError
 from monitor.ports import (
@@ -42,6 +42,7 @@ from monitor.store import database as db
 from monitor.store.codings import fence_all
 from monitor.store.erasure import forget
 from monitor.store.evaluator import published_values
+from monitor.store.evaluator.calendar_tables import CalendarChange, Era
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import Cycle, EvaluatorStore
 from monitor.store.evaluator.stored_detection import Crossing, DetectionChange, FrozenCohort
@@ -58,6 +59,7 @@ L0, L1 = Shard("labels", 0), Shard("labels", 1)
 T0 = 500_000 * HOUR
 SHARD = {"topic": "decisions", "part": 0}
 CELL = 77
+SETTINGS = TableSettings((), (), (), 1)
 STRATUM = Stratum(Route.HUMAN_REVIEW, 0, 0).code
 SNAPSHOT = Snapshot(T0, T0, ())
 DICTIONARY = Dictionary({1: "channel=chat"}, {2: "v"}, {CELL: (1, 2, STRATUM)})
@@ -170,21 +172,14 @@ def cycle_of(deltas: list[Any]) -> Cycle:
 
 def complete(cycle: Cycle) -> Cycle:
     """Something to write in every table that a cycle writes."""
-    release = ReleaseChange(
-        marks={"decisions": T0},
-        anew={"replies/"},
-        edges=[StoredEdge("replies/", False, T0)],
-        maps={"replies/": StoredMap("[]", "{}")},
-        released=cycle.increments,
-        held_back=cycle.increments,
-    )
+    calendar = CalendarChange("replies", eras=[Era(T0, SETTINGS)])
     detection = DetectionChange(
         parts={"a": b"state"},
         cohorts=[FrozenCohort(T0 // HOUR, CohortState.CONSUMED, True)],
         opened=[Crossing(1, "a stream", T0 // HOUR, True, T0, T0)],
     )
     return replace(
-        cycle, snapshot=SNAPSHOT, cells={5: (1, 2, 3)}, release=release, detection=detection
+        cycle, snapshot=SNAPSHOT, cells={5: (1, 2, 3)}, calendar=[calendar], detection=detection
     )
 
 
@@ -660,7 +655,7 @@ def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> 
     assert evaluator.lease.acquire("b", 60_000_000) == (epoch or 0) + 1
 
 
-@pytest.mark.parametrize("name", ["write_cells", "add_counts", "write_release", "move_cursors",
+@pytest.mark.parametrize("name", ["write_cells", "add_counts", "write_calendar", "move_cursors",
                                   "_store_snapshot", "write_published"])  # fmt: skip
 def test_a_crash_of_a_cycle_leaves_no_trace(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,
@@ -767,71 +762,33 @@ def test_retention_deletes_what_is_past_its_horizon_and_nothing_else(engine: sa.
         "pending": ("hour", Grain.HOUR, 3 * DAY),
         "label_state": ("hour", Grain.HOUR, 3 * DAY),
         "double_label": ("hour", Grain.HOUR, 3 * DAY),
-        "held_back": ("pane", Grain.HOUR, 63 * DAY),
     }
     counted = {Grain.HOUR: 11 * DAY, Grain.DAY: 60 * DAY, Grain.WEEK: 60 * DAY}
-    closed = {Grain.MINUTES5: 26 * HOUR, Grain.HOUR: 63 * DAY}
-    grains = {"counts": counted, "released": closed}
     with db.writing(engine) as connection:
         for table, (column, grain, kept) in ages.items():
             edge = pane_of(now - kept, grain)
             for at in (edge - 1, edge, edge + 1):
                 _insert(connection, table, {column: at, "id": at, "cell": at})
-        for table, by_grain in grains.items():
-            for grain, kept in by_grain.items():
-                edge = pane_of(now - kept, grain)
-                for at in (edge - 1, edge, edge + 1):
-                    row = {"grain": int(grain), "pane": at, "cell": 1}
-                    _insert(connection, table, row)
+        for grain, kept in counted.items():
+            edge = pane_of(now - kept, grain)
+            for at in (edge - 1, edge, edge + 1):
+                _insert(connection, "counts", {"grain": int(grain), "pane": at, "cell": 1})
         for age in (7 * DAY + 1, 7 * DAY, 0):
             _insert(connection, "dead_letter", {"msg_offset": age, "seen_at": now - age})
-        _insert(connection, "release_edge", {"family": "a/", "at": now})
     kept_always = {t: rows(engine, t) for t in ("ownership", "atom", "cell", "waiting_label")}
     for run in range(2):
         retention.apply(engine, POLICY, now, now)
-        for table in ages if run else ("pending", "held_back"):
+        for table in ages if run else ("pending",):
             edge = pane_of(now - ages[table][2], Grain.HOUR)
             assert sorted(row[0] for row in rows(engine, table)) == [edge, edge + 1]
-        for table, by_grain in grains.items():
-            left = sorted((row[0], row[1]) for row in rows(engine, table))
-            assert left == sorted(
-                (int(grain), pane_of(now - kept, grain) + i)
-                for grain, kept in by_grain.items()
-                for i in (0, 1)
-            )
+        left = sorted((row[0], row[1]) for row in rows(engine, "counts"))
+        assert left == sorted(
+            (int(grain), pane_of(now - kept, grain) + i)
+            for grain, kept in counted.items()
+            for i in (0, 1)
+        )
         assert sorted(row[2] for row in rows(engine, "dead_letter")) == [0, 7 * DAY]
         assert {t: rows(engine, t) for t in kept_always} == kept_always
-
-
-def test_before_the_first_block_all_five_minute_panes_wait_to_be_closed(
-    engine: sa.Engine,
-) -> None:
-    """A back-fill may be read faster than it is released."""
-    now = 20_000 * DAY
-    panes = [pane_of(now - age * DAY, Grain.MINUTES5) for age in (20, 3, 0)]
-    with db.writing(engine) as connection:
-        for pane in panes:
-            row = {"grain": int(Grain.MINUTES5), "pane": pane, "cell": 1}
-            _insert(connection, "released", row)
-    retention.apply(engine, POLICY, now, now)
-    assert [row[1] for row in rows(engine, "released")] == panes
-
-
-def test_five_minute_panes_of_open_blocks_are_kept(engine: sa.Engine) -> None:
-    """A restart counts them again: a block that is open for days may begin between two hours."""
-    now = 20_000 * DAY
-    opened = now - 5 * DAY + 40 * MINUTE
-    with db.writing(engine) as connection:
-        for family, at in (("a/", now - 6 * DAY), ("a/", now - HOUR), ("a/b", opened)):
-            _insert(connection, "release_edge", {"family": family, "at": at})
-        labels = {"family": "a/b", "labels": True, "at": now - 9 * DAY}
-        _insert(connection, "release_edge", labels)
-        for at in (opened - HOUR - 1, opened - HOUR, opened, now):
-            pane = {"grain": int(Grain.MINUTES5), "pane": pane_of(at, Grain.MINUTES5), "cell": 1}
-            _insert(connection, "released", pane)
-    retention.apply(engine, POLICY, now, now)
-    left = [row[1] for row in rows(engine, "released")]
-    assert left == [pane_of(at, Grain.MINUTES5) for at in (opened - HOUR, opened, now)]
 
 
 @pytest.mark.parametrize("database_kind", ["postgresql"], indirect=True)  # SQLite: one writer
@@ -872,12 +829,9 @@ def test_a_long_outage_is_cleaned_up_after_in_short_transactions(
             for table in ("label_state", "double_label"):
                 _insert(connection, table, {"hour": first + 10 + at, "id": at})
             _insert(connection, "dead_letter", {"msg_offset": at, "seen_at": at * HOUR})
-            for minutes in range(12):
-                pane = {"grain": int(Grain.MINUTES5), "pane": (first + at) * 12 + minutes}
-                _insert(connection, "released", {**pane, "cell": 1})
-            hour = {"grain": int(Grain.HOUR), "pane": first + at, "cell": 1}
-            for table in ("counts", "released", "held_back"):
-                _insert(connection, table, hour)
+            for cell in range(12):
+                pane = {"grain": int(Grain.HOUR), "pane": first + at, "cell": cell}
+                _insert(connection, "counts", pane)
             _insert(connection, "delta", {**SHARD, "seq": at, "arrived": None, "payload": b""})
         _insert(connection, "ownership", SHARD)
         _insert(connection, "fold_cursor", {**SHARD, "seq": 9})
@@ -895,7 +849,7 @@ def test_a_long_outage_is_cleaned_up_after_in_short_transactions(
     sa.event.listen(engine, "commit", lambda _: commits.append(len(sizes)))
     retention.apply(engine, POLICY, now, now)
     assert +deleted == {"pending": 5, "label_state": 5, "double_label": 5, "dead_letter": 5,
-                        "delta": 5, "counts": 5, "released": 65, "held_back": 5}  # fmt: skip
+                        "delta": 5, "counts": 60}  # fmt: skip
     assert max(sizes) == 12
     assert set(range(1, len(sizes) + 1)) <= set(commits), "each in a transaction of its own"
 

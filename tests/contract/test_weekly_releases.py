@@ -251,13 +251,3 @@ def test_the_weeks_before_are_read_by_their_newest_revisions(
         ]
         assert weekly_releases.weeks_before(connection, first, 51) == []
     assert second.name not in {one.week for one in found}
-
-
-@pytest.mark.parametrize("rests", [None, frozenset[str](), frozenset({"lesson/", "lesson/a"})])
-def test_which_tables_have_had_the_rest_is_kept(
-    store: EvaluatorStore, rests: frozenset[str] | None
-) -> None:
-    commit(store, replace(revision(1), rests=rests))
-    found = store.read(find_revision, WEEK.name)
-    assert found is not None
-    assert found.rests == rests

@@ -196,7 +196,7 @@ def _away() -> bool:
     raise StoreError("away")
 
 
-@pytest.mark.parametrize("slow", ["_load", "_close"])
+@pytest.mark.parametrize("slow", ["_load", "_make_tables"])
 def test_replicas_that_take_longer_than_the_lease_do_not_keep_each_other_out(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, slow: str
 ) -> None:

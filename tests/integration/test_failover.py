@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from adversary.service import StillClock
 from adversary.worlds import HOUR, SECOND, Shape, make_world
-from releasing import MARGIN, Kept, Releasing, instants
+from releasing import MARGIN, Releasing, instants
 
 from monitor.evaluate.evaluator import Evaluator
 from monitor.store.evaluator import lease as fencing
@@ -53,11 +53,15 @@ def replica(one: Releasing, owner: str) -> Evaluator:
     return Evaluator(evaluator.store, replace(evaluator.policy, owner=owner), StillClock())
 
 
-Found = tuple[list[bytes], Kept, dict[str, list[tuple[object, ...]]]]
+Rows = list[tuple[object, ...]]
+Found = tuple[list[bytes], Rows, dict[str, Rows]]
 
 
 def found_in(one: Releasing) -> Found:
-    return one.snapshots(), one.kept(), one.detection()
+    query = "SELECT * FROM calendar_table ORDER BY kind, starts_at, measure, edition"
+    with one.engine.connect() as connection:
+        tables = [tuple(row) for row in connection.exec_driver_sql(query)]
+    return one.snapshots(), tables, one.detection()
 
 
 def alone(folder: Path) -> Found:
@@ -65,6 +69,7 @@ def alone(folder: Path) -> Found:
         for now in MOMENTS:
             one.until(now)
         found = found_in(one)
+    assert len(found[1]) > 2 * 24, "hours of decisions and of labels"
     assert len(found[2]["cohort"]) > 24, "nothing was consumed"
     return found
 
@@ -87,7 +92,7 @@ def test_whoever_holds_the_lease_goes_on_where_the_other_was(
     assert found == alone(tmp_path / "one")
 
 
-@pytest.mark.parametrize("moment", ["_close", "_release_late", "_fold", "_detect"])
+@pytest.mark.parametrize("moment", ["_make_tables", "_fold", "_detect"])
 def test_a_takeover_in_the_middle_of_a_cycle(
     moment: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

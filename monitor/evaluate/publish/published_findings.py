@@ -16,7 +16,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import Noted
 from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence
-from monitor.core.time import Grain, pane_of, pane_start
+from monitor.core.time import Grain, pane_of
 from monitor.detection.advisory.finding_log import (
     AnySubject,
     Drift,
@@ -64,7 +64,7 @@ def noted(
     """
     annotations: defaultdict[str, list[Noted]] = defaultdict(list)
     for (slice_name, annotation, metric), tally in _tallies(timelines, end).items():
-        latest = days.end_after(pane_start(tally.last, Grain.HOUR))
+        latest = days.end_after(tally.last)
         annotations[slice_name].append(Noted(annotation, metric, tally.count, latest))
     return {name: tuple(sorted(many, key=_order)) for name, many in annotations.items()}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from monitor.core.contract import Contract, Metric, State
 from monitor.core.publish.snapshot import ContractTable, RequestsAtFault
-from monitor.core.time import Grain, pane_of, pane_start
+from monitor.core.time import Grain, pane_of
 from monitor.evaluate.detect.cohorts_in_order import DetectionState
 from monitor.evaluate.publish.report_days import ReportDays
 
@@ -40,7 +40,7 @@ class RequestFaults:
                 rates[rate],
                 fault,
                 tally.count,
-                days.end_after(pane_start(tally.last, Grain.HOUR)),
+                days.end_after(tally.last),
             )
             for (route, rate, fault), tally in watch.before(pane_of(end, Grain.HOUR)).items()
         ]

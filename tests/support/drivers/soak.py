@@ -3,8 +3,8 @@
 Run it by ``make soak``. It drives the service's own parts by hand and in one thread: the ingest
 loop, the evaluator's cycle with its retention, and scrapes over HTTP. Event time and the wall
 clock are simulated. The demo's traffic flows at its own pace; only the terms are a fraction of
-the real ones, in the code that keeps them too: windows of 3 and 6 hours stand for 24 h and 7 d, and
-nothing is kept for longer than 9 hours. So a day shows what a month shows otherwise.
+the real ones, in the code that keeps them too: but for the tables of a day and a week, nothing is
+kept for longer than 9 hours. So a day shows what a month shows otherwise.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -26,21 +27,21 @@ from typing import Any
 from unittest.mock import patch
 
 import psutil
-from monitor.evaluate.blocks import closing, merge_maps
-from monitor.evaluate.blocks import release_blocks as release
 from soak_samples import Sample, growing, header, row
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.core.privacy import release_blocks as blocks
-from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, Grain, WindowKind, to_micros
+from monitor.core.tables.spans import SpanKind
+from monitor.core.time import DAY, HOUR, MINUTE, WINDOWS, to_micros
 from monitor.demo import traffic, world
 from monitor.demo.traffic import DECISION_PARTITIONS, LABEL_PARTITIONS, Traffic
 from monitor.demo.world import STEP, Synthetic, Truth, World
 from monitor.evaluate import evaluator
-from monitor.evaluate.publish import publisher
+from monitor.evaluate.publish import published_calendar
+from monitor.evaluate.tables import calendar
 from monitor.ports import Shard
 from monitor.service import Service
 from monitor.settings import Settings, load
+from monitor.store.evaluator import calendar_tables
 from monitor.store.ingest import join
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention
@@ -61,9 +62,7 @@ KEPT = 3 * HOUR + 6 * HOUR
 QUIET = 30.0
 """Seconds without a message: longer than a caught-up shard waits before it takes the time over."""
 _SHORT_WINDOWS = {
-    "1h": WINDOWS["1h"],
-    "24h": WindowKind("24h", 3 * HOUR, Grain.HOUR),
-    "7d": WindowKind("7d", 6 * HOUR, Grain.HOUR),
+    name: replace(window, length=min(window.length, 6 * HOUR)) for name, window in WINDOWS.items()
 }
 
 
@@ -71,15 +70,9 @@ _SHORT_WINDOWS = {
 def short_terms(events_per_message: int) -> Iterator[None]:
     """Terms that are no settings, and the reviewers' delays, made as short as the settings."""
     changes: Sequence[tuple[Any, str, object]] = (
-        (retention, "MINUTES5_KEPT", 2 * HOUR),
-        (release, "FINE", HOUR),
-        (release, "DAY", HOUR),
-        (merge_maps, "DAY", HOUR),
-        (closing, "DAY", HOUR),
-        (closing, "MAP_SPAN", 4 * HOUR),
-        (publisher, "DAY", HOUR),
-        (blocks, "_WINDOWS_KEPT", 6 * HOUR),
-        (blocks, "_LEAST_KEPT", 9 * HOUR),
+        (published_calendar, "_WINDOWS_KEEP", dict.fromkeys(SpanKind, 6 * HOUR)),
+        (calendar_tables, "FINE_KEPT_AFTER_HORIZON", 6 * HOUR),
+        (calendar, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (retention, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (evaluator, "HOURS_KEPT_AFTER_HORIZON", 6 * HOUR),
         (join, "WAIT", HOUR),
@@ -93,7 +86,7 @@ def short_terms(events_per_message: int) -> Iterator[None]:
     with ExitStack() as stack:
         for module, name, value in changes:
             stack.enter_context(patch.object(module, name, value))
-        stack.enter_context(patch.dict(WINDOWS, _SHORT_WINDOWS, clear=True))
+        stack.enter_context(patch.dict(WINDOWS, _SHORT_WINDOWS))
         yield
 
 
@@ -275,7 +268,7 @@ def _story(soak: Soak) -> str:
     made, hours = soak.traffic.produced, (soak.clock.micros - soak.begins) // HOUR
     return (
         f"{made.decisions:,} decisions, {made.labels:,} labels and {soak.turns:,} flushes and"
-        f" cycles; horizon and window passed {hours * HOUR / (3 * HOUR):.1f} times, the longest"
+        f" cycles; horizon passed {hours * HOUR / (3 * HOUR):.1f} times, the longest"
         f" term {hours * HOUR / KEPT:.1f} times"
     )
 

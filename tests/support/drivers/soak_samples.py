@@ -63,7 +63,7 @@ def _rows_of(table: str) -> Callable[[Sample], int]:
 
 _TABLES = (
     *("pending", "label_state", "double_label", "waiting_label"),
-    *("delta", "counts", "snapshot", "dead_letter"),
+    *("delta", "counts", "calendar_table", "snapshot", "dead_letter"),
 )
 _COLUMNS = ("hour", "MB", "fds", "db kB", "free kB", "wal kB", "page kB", "keys", "cells", *_TABLES)
 

@@ -84,7 +84,7 @@ def released(
 ) -> Release:
     """A Release with one group-by ``w`` of these rows."""
     period = Period(WEEK.start, WEEK.end)
-    group = GroupTable("w", tuple(rows), (), {}, period, period)
+    group = GroupTable("w", tuple(rows), (), period, period)
     whole = replace(total, slice="", gaps={})
     window = WindowTable(WEEK.name, whole, (group,), None, period, period)
     gaps = {Metric.TPR: 0.1, Metric.FPR: 0.1}
