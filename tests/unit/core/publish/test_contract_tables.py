@@ -161,7 +161,7 @@ class TestStates:
         assert rows["channel=chat"].gaps[M.FPR].verdict is Verdict.PASS
 
     def test_support_below_the_minimum(self) -> None:
-        strict = replace(LIMITS, min_positives=501)
+        strict = replace(LIMITS, min_positives=520)
         rows = self.build(big(CHAT, scale=5) + big(EMAIL), limits=strict)
         assert self.state(rows, "email") is State.INSUFFICIENT_SUPPORT
         assert self.state(rows, "chat") is State.INSUFFICIENT_SUPPORT  # its complement has 500
