@@ -47,14 +47,14 @@ def hidden(name: str) -> SliceRow:
 def lesson(*rows: SliceRow, at: int = T0) -> Snapshot:
     """One contract with one window: its total, and one group-by of these slices."""
     decided = Period(at - 7 * DAY, at, data_lost=True)
-    group = GroupTable("channel", rows, (), {}, decided, Period(at - 9 * DAY, at, excluded=True))
+    group = GroupTable("channel", rows, (), decided, Period(at - 9 * DAY, at, excluded=True))
     table = ContractTable(
         *("lesson", "3", "triage team", True, 11, "7d"),
         {Metric.TPR: 0.1, Metric.FPR: 0.2},
         {Metric.TPR: 0.6},
         {Metric.FPR: 0.3},
         {Metric.TPR: 50, Metric.FPR: 30},
-        (WindowTable("7d", replace(full(""), gaps={}), (group,), None, decided, None),),
+        (WindowTable("7d", replace(full(""), gaps={}), (group,), decided, None),),
     )
     return Snapshot(at, at - HOUR, (table,))
 
