@@ -106,9 +106,9 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
 ) -> tuple[Floats, Floats]:
     """Interval of t1 / t2 for two independent rates, recovered from their own intervals.
 
-    Where a point is NaN but its bounds are known, the ratio lies between l1 / u2 and u1 / l2. Unknown
-    bounds give NaN; the upper bound alone is NaN where t2 or l2 is 0 (the ratio has no upper bound
-    then; what is over 0 has a lower one).
+    Where a point is NaN but its bounds are known, the ratio lies between l1 / u2 and u1 / l2.
+    Unknown bounds give NaN; the upper bound alone is NaN where t2 or l2 is 0 (the ratio has no
+    upper bound then; what is over 0 has a lower one).
 
     Source: Donner and Zou (2012), Statistical Methods in Medical Research 21 (MOVER-R).
     """
