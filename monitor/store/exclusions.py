@@ -94,7 +94,7 @@ def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusi
 
 
 def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
-    """Take a declaration back: its blocks are in the windows again; the row stays.
+    """Take a declaration back: its tables are in the windows again; the row stays.
 
     Raises:
         StoreError: there is no such exclusion, or it was lifted before.

@@ -167,7 +167,7 @@ class Finding:
         what: in plain words.
         metric: of which rate; None of none.
         count: how often since monitoring began.
-        latest: end of the release block that first showed the last of them.
+        latest: end of the day that first showed the last of them.
     """
 
     what: str

@@ -61,7 +61,9 @@ def test_how_long_things_are_kept() -> None:
     assert len(kept) == 4
     for section, name, told in kept:
         assert told == days(defaults(SECTIONS[section])[name])
-    assert days(horizon + HOURS_KEPT_AFTER_HORIZON) in row("counts by the hour, and what the detectors consumed of them")
+    assert days(horizon + HOURS_KEPT_AFTER_HORIZON) in row(
+        "counts by the hour, and what the detectors consumed of them"
+    )
     assert days(horizon + FINE_KEPT_AFTER_HORIZON) in row("published tables of hours and days")
 
 
