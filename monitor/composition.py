@@ -597,7 +597,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
         runbooks=runbooks if reachable else {},
         versions=tuple(version_groups(settings.contracts, settings.coding)),
         report=report_facts(settings),
-        first=FirstNumbers(settings.stream.lateness, live=settings.stream.clock == "live"),
+        first=FirstNumbers(settings.stream.lateness),
     )
 
 

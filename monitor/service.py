@@ -403,7 +403,7 @@ class Service:
         self.metrics.set_retention_refused(refused is not None)
 
     def _report_pending(self) -> None:
-        """Set the total only at a new block: with fewer new decisions it would reveal one."""
+        """Set the total only at a new table: with fewer new decisions it would reveal one."""
         tables = self._snapshot.contracts if self._snapshot else ()
         ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
         if ends and ends != self._pending_reported:

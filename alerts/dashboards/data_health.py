@@ -35,7 +35,7 @@ def _findings() -> tuple[Panel, ...]:
             "Findings, the newest first",
             "`gap` and `drift` are the weekly lists; mix_shift, adwin, page_hinkley, labels_later,"
             " labels_earlier and version_change annotate. All are advisory and never page. `last`"
-            f" is the end of the block of data that showed it. {NONE_IS_GOOD}",
+            f" is the end of the day that showed it. {NONE_IS_GOOD}",
             PanelKind.TABLE,
             (
                 table(f"1000 * {newest(catalogue.FOUND_AT, _FINDING, 'contract')}"),

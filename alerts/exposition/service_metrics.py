@@ -268,7 +268,7 @@ class ServiceMetrics:
     def set_pending(self, decisions: int | None) -> None:
         """Decisions kept to be joined with labels; None is unknown.
 
-        Most of them go to review: set it only when what is published has moved on by a block.
+        Most of them go to review: set it only when a table was published.
         """
         with self._lock:
             self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))

@@ -60,8 +60,8 @@ def command(
     Exit code 1 when some events could not be read, 130 when it was interrupted, 2 when it failed.
 
     The end of the files closes the UTC day of their last event, so that all of it can be shown.
-    Events of that day that come in a later file are late: they are held back until enough of them
-    have come. With --more-to-come only the last hour is closed, as always while that day lasts.
+    Events of that day that come in a later file are late: tables of longer spans count them. With
+    --more-to-come only the last hour is closed, as always while that day lasts.
 
     Example: slicewatch replay decisions.jsonl labels.jsonl.gz --summary
     """

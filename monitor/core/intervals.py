@@ -106,8 +106,9 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
 ) -> tuple[Floats, Floats]:
     """Interval of t1 / t2 for two independent rates, recovered from their own intervals.
 
-    Both bounds are NaN where a point is NaN; the upper bound alone is NaN where t2 or l2 is 0 (the
-    ratio has no upper bound then; what is over 0 has a lower one).
+    Where a point is NaN but its bounds are known, the ratio lies between l1 / u2 and u1 / l2.
+    Unknown bounds give NaN; the upper bound alone is NaN where t2 or l2 is 0 (the ratio has no
+    upper bound then; what is over 0 has a lower one).
 
     Source: Donner and Zou (2012), Statistical Methods in Medical Research 21 (MOVER-R).
     """
@@ -118,7 +119,9 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
     # The published lower bound with its numerator made rational: no 0 / 0 where u2 = 2 t2.
     lower = divide(low1, product + _root(product * product - low1 * high2), empty=0)
     upper = divide(product + _root(product * product - high1 * low2), low2)
-    return np.fmin(lower, ratio), np.maximum(upper, ratio)
+    open_points = np.isnan(t1 - t2)
+    lower = np.where(open_points, divide(l1, u2), np.fmin(lower, ratio))
+    return lower, np.where(open_points, divide(u1, l2), np.maximum(upper, ratio))
 
 
 def _root(square: Floats) -> Floats:

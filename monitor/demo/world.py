@@ -35,8 +35,8 @@ ATTRIBUTES: dict[str, dict[str, float]] = {
 
 RARE_VALUE = "kiosk"
 RARE_EVERY = 4 * HOUR
-"""One decision in four hours: six in a window of 24 hours, fewer than k = 11 but never none, so
-that what is pooled does not change from cycle to cycle."""
+"""One decision in four hours: six in a window of 24 hours, fewer than k = 11 but never
+none, so that it is never shown."""
 
 REGRESSED = "conversational"
 THRESHOLD = 0.70

@@ -373,8 +373,8 @@ class Evaluator:
 
         Returns False where there was nothing to do.
 
-        Also once the detectors have caught up, as they are past more blocks then: else findings of
-        the last blocks would be reported with the next ones only.
+        Also once the detectors have caught up, as they are past more days then: else findings of
+        the last days would be reported with the next table only.
         """
         made = watermark is not None and self._make_tables(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown

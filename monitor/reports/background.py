@@ -98,7 +98,7 @@ def sampling(report: WeeklyReport) -> Section:
         "Rates weight every label by the decisions of its route, score band and audit rate, so a"
         " small share of audits does not bias them; it makes their intervals wider.",
         f"A label is waited for {report.facts.horizon_days:g} days. Later ones make a new revision"
-        " of this report while the blocks of the week are kept.",
+        " of this report if at least k of a slice have come.",
     )
     rows = (
         (contract.contract, slice_name(place.row.slice), percent(place.row.completeness))
@@ -169,7 +169,7 @@ def _faults(report: WeeklyReport, part: WindowTable | GroupTable) -> Iterator[tu
         if one.data_lost:
             yield "events were lost before they could be read, or may have been", span
         if one.excluded:
-            yield "blocks are left out: declared bad, or never complete", span
+            yield "tables are left out: their data were declared bad", span
 
 
 def _name(part: WindowTable | GroupTable) -> str:

@@ -87,7 +87,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Account of what was published of the week, and what was held back or left out.
+    """Account of what was published of the week, and what was hidden or left out.
 
     Attributes:
         week: as in ``2026-W47``.

@@ -1,7 +1,7 @@
 """Changes since an earlier revision: labels came, data were left out, incidents ended.
 
-Both revisions are published, so their difference says nothing that they do not: labels are
-published anew in whole blocks in which every cell has changed by none of them, or by at least k.
+Both revisions are published, so their difference says nothing that they do not: a row of a final
+edition differs from the first only if at least k of its labels changed.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def changed(report: WeeklyReport) -> Section:
     sentences = [
         f"In {_cells(len(found.cells))} a rate, a gap or a state is another one than in revision"
         f" {found.since}.",
-        "Labels are published anew only in blocks in which every slice has changed by none of them"
-        " or by at least k, so no change here is one of a few.",
+        "A slice is published anew only if at least k of its labels changed, so no change here is"
+        " one of a few.",
         decision,
     ]
     if rest > 0:

@@ -81,7 +81,7 @@ def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     yield Requirement(
         "no data of the week are left out",
         not release.excluded,
-        "blocks are left out" if release.excluded else "every released block is in the tables",
+        "tables are left out" if release.excluded else "every table is complete",
     )
 
 

@@ -66,17 +66,7 @@ def _tested(report: WeeklyReport, one: ContractTable, window: WindowTable) -> It
     decisions, labels = (_span(report, some) for some in (window.decisions, window.labelled))
     yield f"{report.named(one)}Decisions {decisions}; labels {labels}."
     if waiting := [group.group_by for group in window.groups if group.decisions is None]:
-        yield f"{report.named(one)}{waits(waiting)}"
-
-
-def waits(group_bys: Sequence[str]) -> str:
-    """That group-bys have no table, and when they will."""
-    them = "it has" if len(group_bys) == 1 else "they have"
-    return (
-        f"By {', '.join(group_bys)} nothing is shown: since the last release block ended, one slice"
-        f" has too few decisions for another. What came this week is in the report of the week in"
-        f" which {them} enough."
-    )
+        yield f"{report.named(one)}By {', '.join(waiting)} no table of this week is published."
 
 
 def _span(report: WeeklyReport, period: Period | None) -> str:

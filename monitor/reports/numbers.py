@@ -182,13 +182,6 @@ def _by_group(
     return made
 
 
-OPEN_BLOCK = (
-    "none here. No release block ended in this week, since one of the slices had too few for it."
-    " What came is in the report of the week in which the block ends; until then, see the total and"
-    " group-bys of fewer attributes."
-)
-
-
 def _worst_first(found: list[Place]) -> list[Place]:
     """Slices by name; where they are too many for a page, those with the worst state first."""
     if len(found) <= MOST_ROWS // len(Metric):
@@ -206,13 +199,10 @@ def _periods(report: WeeklyReport, part: WindowTable | GroupTable) -> tuple[str,
 
 
 def _covered(report: WeeklyReport, period: Period | None) -> str:
-    """Period of a table, and where the rest of the week is."""
+    """Period of a table."""
     if period is None:
-        return OPEN_BLOCK
-    span = f"{report.moment(period.start)} to {report.moment(period.end)}."
-    if period.end >= report.release.end:
-        return span
-    return f"{span} What came later is in the report of the week in which its next block ends."
+        return "no table of this week is published."
+    return f"{report.moment(period.start)} to {report.moment(period.end)}."
 
 
 def _section(made: Iterable[Titled], otherwise: str, *sentences: str) -> Section:

@@ -363,7 +363,7 @@ exclusion = Table(
     *_columns(Text, "reason", "owner"),
     Column("excluded_at", BigInteger, nullable=False),
     Column("lifted_at", BigInteger),
-    comment="Known-bad data: whole release blocks that are left out of every window.",
+    comment="Known-bad data: published tables that are left out of every window.",
 )
 
 resumption = Table(

@@ -115,12 +115,12 @@ class Beginning:
     Attributes:
         arrived: what has come so far, in words.
         waits_for: what has to come, and until when, in words.
-        slices_from: until when slices wait at least; None where that is not known.
+        slices_from: when the first table comes at the earliest.
     """
 
     arrived: str
     waits_for: str
-    slices_from: datetime | None
+    slices_from: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Finding:
         what: in plain words.
         metric: of which rate; None of none.
         count: how often since monitoring began.
-        latest: end of the release block that first showed the last of them.
+        latest: end of the day that first showed the last of them.
     """
 
     what: str

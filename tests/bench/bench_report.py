@@ -57,7 +57,7 @@ def week() -> Release:
     (window,) = table.windows
     period = window.decisions
     groups = tuple(
-        GroupTable(name, rows(found, size), (), {}, period, period)
+        GroupTable(name, rows(found, size), (), period, period)
         for name, found, size in (
             ("a", first, DECISIONS * SECOND),
             ("b", second, DECISIONS * FIRST),

@@ -181,7 +181,7 @@ def test_five_questions_are_answered_within_two_clicks(demo: str, chromium: Brow
         assert shown.locator("h1 .badge").inner_text() == "fail"
         # Why is kiosk grey?
         kiosk = shown.locator("tr", has_text="device=kiosk").inner_text()
-        assert "Hidden for privacy: too few decisions or labels (under 11)" in kiosk
+        assert "Hidden to protect privacy: fewer than 11 decisions or labels" in kiosk
         # Since when, and after which change?
         shown.get_by_role("link", name=re.compile(r"^Incident \d")).first.click()
         facts = shown.locator("dl").inner_text()

@@ -30,14 +30,14 @@ _METRICS = (
         "contract_min_support contract_review_due_timestamp_seconds contract_max_age_seconds",
     ),
     *_metrics(
-        Rule.PERIOD, "taken down to five minutes, and told when a block closes",
+        Rule.PERIOD, "taken down to five minutes, and told when a table is made",
         "watermark_timestamp_seconds label_frontier_timestamp_seconds",
     ),
     *_metrics(
         Rule.PERIOD, "taken down to five minutes, and told an hour later", "blind",
     ),
     *_metrics(
-        Rule.PERIOD, "edges of release blocks",
+        Rule.PERIOD, "edges of calendar spans",
         "window_start_timestamp_seconds window_end_timestamp_seconds",
     ),
     *_metrics(
@@ -46,11 +46,11 @@ _METRICS = (
     *_metrics(Rule.DECLARED, "somebody declared a span of time to be bad", "window_excluded"),
     *_metrics(
         Rule.STATE,
-        "by the shown bounds, and breach by the test as of the end of a block; one hidden state",
+        "by the shown bounds, and breach by the test as of the end of a day; one hidden state",
         "slice_verdict slice_state",
     ),
     *_metrics(
-        Rule.CLASS, "five steps, as of the end of a block; absent where the rate is hidden",
+        Rule.CLASS, "five steps, as of the end of a day; absent where the rate is hidden",
         "slice_evidence_level",
     ),
     *_metrics(
@@ -59,18 +59,18 @@ _METRICS = (
         "slice_label_need_seconds",
     ),
     *_metrics(
-        Rule.PERIOD, "the end of the block that first showed it",
+        Rule.PERIOD, "the end of the day that first showed it",
         "slice_breach_since_timestamp_seconds",
     ),
     *_metrics(
-        Rule.COUNTED, "of what is shown alone, as of the end of a block", "slice_findings",
+        Rule.COUNTED, "of what is shown alone, as of the end of a day", "slice_findings",
     ),
     *_metrics(
-        Rule.COUNTED, "of all decisions, as of the end of a block of the total",
+        Rule.COUNTED, "of all decisions, as of the end of a day",
         "label_request_faults",
     ),
     *_metrics(
-        Rule.PERIOD, "the end of the block that first showed it",
+        Rule.PERIOD, "the end of the day that first showed it",
         "slice_finding_timestamp_seconds label_request_fault_timestamp_seconds",
         "labels_at_fault_since_timestamp_seconds",
     ),
@@ -120,7 +120,7 @@ _METRICS = (
     ),
     *_metrics(Rule.BAND, "as its row shows it", "incident_support_band"),
     *_metrics(
-        Rule.PERIOD, "the end of a release block", "incident_window_end_timestamp_seconds",
+        Rule.PERIOD, "the end of a calendar span", "incident_window_end_timestamp_seconds",
     ),
     *_metrics(
         Rule.PERIOD, "in whole days, by shown rates and bands alone",
@@ -130,7 +130,7 @@ _METRICS = (
         Rule.DECLARED, "somebody said so", "incident_accepted_until_timestamp_seconds",
     ),
     *_metrics(
-        Rule.PERIOD, "the end of a release block, or the settings' own date",
+        Rule.PERIOD, "the end of a calendar span, or the settings' own date",
         "incident_change_timestamp_seconds",
     ),
     *_metrics(
@@ -156,7 +156,7 @@ _METRICS = (
         "slice_support_band slice_calibration_support_band",
     ),
     *_metrics(
-        Rule.ROUNDED_SHARE, "of labels received and requested in released blocks",
+        Rule.ROUNDED_SHARE, "of labels received and requested, in bands",
         "slice_completeness_ratio label_completeness_ratio label_coverage_ratio",
     ),
     *_metrics(
@@ -188,7 +188,7 @@ _METRICS = (
     ),
     *_metrics(
         Rule.STEPS,
-        "mostly what went to review; told when the total has a new block, which has k decisions",
+        "mostly what went to review; told when a new table is published",
         "pending_decisions",
     ),
     *_metrics(
@@ -326,10 +326,10 @@ _SNAPSHOT = (
         "SliceRow.completeness",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.STATE, "of released blocks", "SliceRow.states ShownGap.verdict",
+        Surface.SNAPSHOT, Rule.STATE, "of published tables", "SliceRow.states ShownGap.verdict",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.CLASS, "five steps, as of the end of a block", "SliceRow.evidence",
+        Surface.SNAPSHOT, Rule.CLASS, "five steps, as of the end of a day", "SliceRow.evidence",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.CLASS, "three classes, by what is shown", "SliceRow.label_needs",
@@ -339,7 +339,7 @@ _SNAPSHOT = (
         "SliceRow.detectable_gaps",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.PERIOD, "the end of the block that first showed it",
+        Surface.SNAPSHOT, Rule.PERIOD, "the end of the day that first showed it",
         "SliceRow.breach_since",
     ),
     *rows_for(
@@ -359,7 +359,7 @@ _SNAPSHOT = (
         "PublishedValue.lower PublishedValue.upper",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.PERIOD, "ends of blocks; whole days for what is to come",
+        Surface.SNAPSHOT, Rule.PERIOD, "ends of calendar spans; whole days for what is to come",
         "PublishedValue.at ShownIncident.versions_changed_at ShownIncident.resolvable_at",
     ),
     *rows_for(
@@ -380,21 +380,21 @@ _SNAPSHOT = (
         "ShownIncident.settings_changed_at",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.COUNTED, "as of the end of a block",
+        Surface.SNAPSHOT, Rule.COUNTED, "as of the end of a day",
         "Noted.count RequestsAtFault.count",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.PERIOD, "the end of the block that first showed it",
+        Surface.SNAPSHOT, Rule.PERIOD, "the end of the day that first showed it",
         "Noted.latest RequestsAtFault.latest",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.STATE, "as of the end of a block",
+        Surface.SNAPSHOT, Rule.STATE, "as of the end of a day",
         "Noted.annotation Noted.metric RequestsAtFault.route RequestsAtFault.fault",
         "ShownStage.stage ShownStage.share",
     ),
     *rows_for(
         Surface.SNAPSHOT, Rule.STATE,
-        "of a shown slice, and versions with at least k of its decisions in released blocks",
+        "of a shown slice, and versions with at least k of its decisions",
         "SliceRow.versions_changed ShownIncident.versions_changed ComponentChange.component",
         "ComponentChange.before ComponentChange.after",
     ),
@@ -405,7 +405,7 @@ _SNAPSHOT = (
         "LabelsAtFault.slice LabelsAtFault.group_by LabelsAtFault.route LabelsAtFault.fault",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.PERIOD, "the end of the block of the total that first showed it",
+        Surface.SNAPSHOT, Rule.PERIOD, "the end of the day that first showed it",
         "LabelsAtFault.since",
     ),
     *rows_for(
@@ -427,7 +427,7 @@ _SNAPSHOT = (
         "Spread.worst Spread.best",
     ),
     *rows_for(
-        Surface.SNAPSHOT, Rule.PERIOD, "edges of blocks; five minutes at the finest",
+        Surface.SNAPSHOT, Rule.PERIOD, "edges of calendar spans; five minutes at the finest",
         "Period.start Period.end Snapshot.watermark Snapshot.frontier",
     ),
     *rows_for(
@@ -745,19 +745,7 @@ _PAGES = (
         "ContractContent.window SliceContent.contract SliceContent.window SliceContent.metric",
         "SliceContent.reference BandContent.band Finding.metric HistoryPoint.reference",
         "HistoryContent.contract HistoryContent.window HistoryContent.group_by",
-        "HistoryContent.slice HistoryContent.metric Wait.group_by Wait.labelled",
-    ),
-    *rows_for(
-        Surface.PAGE, Rule.PERIOD, "end of the newest release block that is shown",
-        "Wait.ends_at",
-    ),
-    *rows_for(
-        Surface.PAGE, Rule.DECLARED, "k of the settings",
-        "Wait.needed",
-    ),
-    *rows_for(
-        Surface.PAGE, Rule.CLASS, "computed from published rows alone; never from what waits",
-        "Wait.route Wait.weeks_at_least Wait.ways Wait.sentence",
+        "HistoryContent.slice HistoryContent.metric",
     ),
     *rows_for(
         Surface.PAGE, Rule.STATE, "what it is made of has rows of its own",
@@ -768,7 +756,6 @@ _PAGES = (
         "SliceContent.reference_line SliceContent.calibration SliceContent.findings",
         "SliceContent.notes SliceContent.history SliceContent.incidents IncidentList.incidents",
         "SliceContent.past ContractContent.versions VersionPair.version VersionPair.beside",
-        "ContractContent.waits",
         "HistoryContent.points Pipeline.topics ReportList.reports",
     ),
     *rows_for(
@@ -789,7 +776,7 @@ _PAGES = (
     ),
 )  # fmt: skip
 
-_OF_RELEASE = "whole release blocks that end in the week, and its rest, by the code of the Snapshot"
+_OF_RELEASE = "the calendar tables of the week, by the code of the Snapshot"
 _REPORT = (
     *rows_for(
         Surface.REPORT, Rule.RELEASED_RATE, _OF_RELEASE,
@@ -806,10 +793,6 @@ _REPORT = (
     ),
     *rows_for(
         Surface.REPORT, Rule.STATE, "a hash of published bytes", "ReportDocument.digest",
-    ),
-    *rows_for(
-        Surface.REPORT, Rule.STATE,
-        "one of three words, and always the first of them while the guards hold", "Release.audit",
     ),
     *rows_for(
         Surface.REPORT, Rule.STATE, "by the states and flags that the Release shows",
@@ -829,12 +812,12 @@ _REPORT = (
         "ReleasedIncident.group_by ReleasedIncident.slice",
     ),
     *rows_for(
-        Surface.REPORT, Rule.CLASS, "of what a Snapshot showed, as of the end of a block",
+        Surface.REPORT, Rule.CLASS, "of what a Snapshot showed, as of the end of a day",
         "Release.findings ReleasedFinding.contract ReleasedFinding.group_by ReleasedFinding.slice",
         "ReleasedFinding.annotation ReleasedFinding.metric",
     ),
     *rows_for(
-        Surface.REPORT, Rule.PERIOD, "the end of the block that first showed it",
+        Surface.REPORT, Rule.PERIOD, "the end of the day that first showed it",
         "ReleasedFinding.latest",
     ),
     *rows_for(
@@ -879,8 +862,8 @@ _REPORT = (
         "ReportFacts.settings_digest Manifest.settings_digest",
     ),
     *rows_for(
-        Surface.REPORT, Rule.RELEASED_RATE, "of two revisions, both of which are published: a block"
-        " of labels is published anew when none or at least k of each cell's have changed",
+        Surface.REPORT, Rule.RELEASED_RATE, "of two revisions, both of which are published: a row"
+        " of a final edition differs if at least k of its labels have changed",
         "ReportDocument.changes Changes.cells Change.before Change.after Shown.rate Shown.gap",
     ),
     *rows_for(
@@ -1026,7 +1009,7 @@ _LOGS = (
         "shard is owned by another worker now; shard",
         "shard was claimed by another worker; shard",
         "the store has event time far beyond this machine's clock: the shard goes on at the"
-        " clock; see slicewatch db repair-clock; shard stood_at",
+        " clock; shard stood_at",
     ),
     *_logs(
         Rule.WHOLE_STREAM, "the number of a schema, which no decision chooses, and why not by ours",
@@ -1051,7 +1034,7 @@ def _later(name: str, why: str, rule: Rule = Rule.ANNOUNCED) -> Row:
 
 _LATER = (
     _later("excess share", "in words: most, about half, some"),
-    _later("label delay per slice", "two decimals of days, of bands, of released blocks"),
+    _later("label delay per slice", "two decimals of days, of bands"),
     _later("epsilon", "printed only where noise was added"),
     _later("ADWIN's width and estimation", "give exact counts away", Rule.NEVER),
     _later("decision ids, reviewers, units, payloads", "not even hashed without a key", Rule.NEVER),

@@ -183,7 +183,7 @@ def merge(tables: Iterable[Counts]) -> Counts:
 
 
 OTHER = "__other__"
-"""Stands for every value outside the allow-list, and for pooled rare values."""
+"""Stands for every value outside the allow-list."""
 MISSING = "__missing__"
 """Stands for an attribute the decision did not carry."""
 

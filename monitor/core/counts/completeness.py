@@ -25,7 +25,7 @@ keeps its bound with 5 % of audits late, and an FPR is off by less than half a p
 
 SHOWN_MATURE = Fraction(9, 10)
 """Completeness below which a slice's published rates are called maturing. Hours are closed when
-their labels are in to 0.95, all slices together, and what comes later is held back: the share of
+their labels are in to 0.95, all slices together: the share of
 one slice scatters around that. Lower ones lack their labels for a reason of their own."""
 
 MIN_REQUESTS = 50

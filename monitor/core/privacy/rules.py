@@ -13,36 +13,36 @@ class PrivacyRule(enum.Enum):
     """What keeps a name from telling of a single decision, a single label or a small slice."""
 
     RELEASED_RATE = (
-        "A rate or a difference of whole release blocks, to two decimals; where its hits or misses"
-        " are fewer than k there is a bound in its place."
+        "A rate or a difference of published tables, computed from their bands; where its hits or"
+        " misses are fewer than k there is a bound in its place."
     )
     BOUND = (
-        "Computed from the rounded rate and the lower edge of the support's band, and rounded"
-        " outward: exact bounds give the counts away."
+        "Computed from the bands of published tables, and rounded outward: exact bounds give the"
+        " counts away."
     )
     CODED = "A bound that stands for 0 to k - 1 decisions alike, in place of the number."
-    BAND = "The lower edge of a band; bands begin at k, and hold k numbers or more."
+    BAND = "Computed from the middles or the edges of bands that hold k numbers or more."
     ROUNDED_SHARE = (
         "A share to two decimals: rounded like a rate where neither part is below k, else of counts"
         " that are taken down to their bands first."
     )
     STATE = (
-        "A function of released blocks: it moves when a block closes, and there is one hidden state"
+        "A function of published tables: it moves when one is made, and there is one hidden state"
         " whatever the reason."
     )
     CLASS = (
-        "One of a few classes, each of which stands for a wide range; like a state it moves from"
-        " the end of one release block to the end of another."
+        "One of a few classes, each of which stands for a wide range; it moves at the ends of hours"
+        " or days."
     )
     COUNTED = (
-        "How often a sequential test has found something, by what is known at the end of a release"
-        " block: tests need many labels for one finding, and none tells which."
+        "How often a sequential test has found something, by what is known at the end of a day:"
+        " tests need many labels for one finding, and none tells which."
     )
     PAGE = (
-        "The one thing that does not wait for a block: it comes with the cohort that crosses, and"
+        "The one thing that does not wait for a table: it comes with the cohort that crosses, and"
         " without slice and number."
     )
-    PERIOD = "An instant on an edge of five minutes or of a release block, never that of an event."
+    PERIOD = "An instant on an edge of five minutes or of a table's span, never that of an event."
     DECLARED = "As declared in the settings or by a command; it knows no data."
     LISTED = "A name from a closed list: the settings' allow-lists, or the program's own words."
     STEPS = (
@@ -59,8 +59,8 @@ class PrivacyRule(enum.Enum):
     SYNTHETIC = "Made by the demo's own generator: test conditions, of nobody."
     AUDITED = (
         "Of a file that somebody audits: exact where its set is declared synthetic. Else it passes"
-        " the guards like a single release block (rates to two decimals, bounds from them, bands"
-        " from k, one hidden state), and no pair is named."
+        " the guards like a single table (bands, rates and bounds from them, one hidden state), and"
+        " no pair is named."
     )
     PROBE = (
         "Exact, of probe requests alone: synthetic test conditions of nobody, signed by whoever"

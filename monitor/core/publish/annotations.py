@@ -1,6 +1,6 @@
 """Annotations of a slice's numbers: findings of tests that never page, and facts about its router.
 
-Closed lists: every one of them may be shown, since each knows whole release blocks alone.
+Closed lists: every one of them may be shown, since each moves at the ends of days alone.
 """
 
 from __future__ import annotations

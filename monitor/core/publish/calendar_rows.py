@@ -163,7 +163,8 @@ class GroupInTables:
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
         labels = self.rates.completeness(spans)
-        shares = [round(share, 2) if share < 1 else 1.0 for share in labels.high[:size].tolist()]
+        ends = zip(labels.low[:size].tolist(), labels.high[:size].tolist(), strict=True)
+        shares = [None if (low, high) == (0, 1) else round(high, 2) for low, high in ends]
         mature = labels.complete[:size]
         if len(labels.complete) > size:
             mature = mature & labels.complete[size:]

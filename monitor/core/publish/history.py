@@ -33,7 +33,7 @@ class HistoryPoint:
 
     Attributes:
         day: of the watermark, UTC.
-        ends_at: event time to which the rate goes; None before the first block.
+        ends_at: event time to which the rate goes; None before the first table.
         version: of the contract.
         limit: largest allowed gap; None where the contract set none.
         state: of slice and metric.

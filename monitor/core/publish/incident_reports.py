@@ -28,7 +28,7 @@ class ValueReport:
         value: None where it is coded.
         lower: lower bound.
         upper: upper bound.
-        at: event time of the end of the release block that it is of.
+        at: event time of the end of the tables that it is of.
     """
 
     value: float | None

@@ -49,10 +49,10 @@ class Cell:
         min_level: smallest allowed rate.
         max_level: largest allowed rate.
         decided_by: the limit that is broken, or not known to be kept; None where there is none.
-        ends_at: event time to which it goes; None before the first block.
+        ends_at: event time to which it goes; None before the first table.
         why: why it is not decided; empty where it is.
         until: what has to happen, or until when it stays so; empty where it is decided.
-        breach_since: end of the release block that first showed the breach; None without one.
+        breach_since: end of the day that first showed the breach; None without one.
         evidence: progress of the sequential test towards a page, 0 to 4; None where hidden.
     """
 

@@ -1,7 +1,7 @@
 """From which support on a contract's limit can be seen to be kept.
 
-Verdicts are decided on exact counts, and shown intervals agree with them. Below a certain support a
-gap cannot pass, even if both rates are the same.
+Verdicts are decided on the bands that tables show. Below a certain support a gap cannot pass, even
+if both rates are the same.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from itertools import product
 import numpy as np
 
 from monitor.core.contract import USUAL_METRICS, Contract, Limits, Metric
-from monitor.core.intervals import mover, ratio_interval, wilson
-from monitor.core.privacy.bands import Precision, edges
-from monitor.core.rates.gaps import comparisons, simultaneous_z
-from monitor.core.rates.tolerance import SLACK, Tolerance
+from monitor.core.publish.calendar_rates import ComparedRates
+from monitor.core.rates.gaps import comparisons, gap, simultaneous_z
+from monitor.core.rates.tolerance import Tolerance
+from monitor.core.tables.bands import Coarseness, edges, row_rule
+from monitor.core.tables.counted import Counted
+from monitor.core.tables.rates import selection_rate
 
 RATES = (0.9, 0.5)
 """Rates that support is given for: a router that mostly serves, and the hardest one to tell."""
@@ -56,7 +58,6 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
         contract: its k and limits.
         largest_group: slices of the largest group-by: bounds inside one hold together.
     """
-    precision = Precision(contract.k, contract.synthetic and contract.k == 1)
     z = simultaneous_z(comparisons(largest_group, "complement"))
     found = []
     for (own, limits), metric in product(_limits(contract), USUAL_METRICS):
@@ -66,8 +67,8 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
         ):
             if limit is not None:
                 kept = allowed(limit)
-                at_rates = tuple(_smallest(precision, kept, z, rate) for rate in RATES)
-                coded = _smallest(precision, kept, z, None)
+                at_rates = tuple(_smallest(contract.k, kept, z, rate) for rate in RATES)
+                coded = _smallest(contract.k, kept, z, None)
                 found.append(Displayable(own, metric, limit, at_rates, coded, kept.ratio))
     return tuple(found)
 
@@ -79,13 +80,14 @@ def _limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
         yield own.slice or own.group_by, own.alone(contract.limits)
 
 
-def _smallest(precision: Precision, kept: Tolerance, z: float, rate: float | None) -> int | None:
-    """The smallest band from which on two equal rates pass; None: k - 1 were missed."""
-    bands = np.array([edge for edge in edges(precision.k) if edge < _LARGEST], np.int64)
-    bands = bands[bands >= precision.smallest]
-    points = 1 - (precision.k - 1) / bands if rate is None else np.full(len(bands), rate)
-    one = (points, *wilson(points, bands, z))
-    _, upper = (ratio_interval if kept.ratio else mover)(*one, *one)
-    beyond = np.flatnonzero(~(upper <= kept.high + SLACK))
+def _smallest(k: int, kept: Tolerance, z: float, rate: float | None) -> int | None:
+    """The smallest size from which on two equal rates pass; a rate of None: k - 1 were missed."""
+    sizes = edges(k, Coarseness.FINE)
+    sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
+    hits = sizes - (k - 1) if rate is None else np.round(sizes * rate).astype(np.int64)
+    counts = Counted.of(row_rule(np.stack([hits, sizes - hits], axis=1), k))
+    shown = selection_rate(counts, np.array([True, False]), z)
+    gaps = gap(*ComparedRates(Metric.SELECTION, shown, shown).columns())
+    beyond = np.flatnonzero(~kept.within(gaps))
     first = int(beyond[-1]) + 1 if len(beyond) else 0
-    return int(bands[first]) if first < len(bands) else None
+    return int(sizes[first]) if first < len(sizes) else None

@@ -55,10 +55,6 @@ def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
     return explain(place, metric) if explain else ("", "")
 
 
-def _suppressed(place: Place, metric: Metric) -> tuple[str, str]:
-    return _hidden(place, metric)
-
-
 def _hidden(place: Place, metric: Metric) -> tuple[str, str]:
     if place.period(metric) is None:
         return _nothing_yet(metric)
@@ -86,7 +82,7 @@ def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
     has = _at_least(place.row.rates.get(metric))
     asks = f"The contract asks for {needed} {_counted(metric)}" if needed else "It needs more"
     why = f"{asks} of the slice and of its reference; the slice has {has}."
-    return why, _weeks(place.row, metric) or "More labels, a longer window, or pooling helps."
+    return why, _weeks(place.row, metric) or "More labels or a longer window helps."
 
 
 def _at_least(rate: ShownRate | None) -> str:
@@ -133,7 +129,7 @@ def _weeks(row: SliceRow, metric: Metric) -> str:
 
 
 _EXPLAINED = {
-    State.SUPPRESSED: _suppressed,
+    State.SUPPRESSED: _hidden,
     State.INSUFFICIENT_SUPPORT: _insufficient,
     State.MATURING: _maturing,
     State.INCONCLUSIVE: _inconclusive,

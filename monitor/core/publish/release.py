@@ -29,8 +29,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import WEEK, IsoWeek, to_micros
 
 AFTER_HORIZON = 2 * WEEK
-"""How long after the last label of a week its last block of labels is waited for: from then on its
-Release stays as it is."""
+"""How long after the horizon of its labels a week is looked at: from then on its Release stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class ReleasedFinding:
         slice: slice text.
         annotation: what was found.
         metric: of which rate; None where it is of none.
-        latest: the end of the release block that first showed the last of them (microseconds).
+        latest: the end of the day that first showed the last of them (microseconds).
     """
 
     contract: str
@@ -112,7 +111,7 @@ class Release:
 
     @property
     def excluded(self) -> bool:
-        """True when any of its blocks is left out."""
+        """True when any of its tables is left out."""
         return any(window.excluded for table in self.contracts for window in table.windows)
 
 
@@ -310,7 +309,7 @@ def kept_tables(before: Release | None, made: Iterable[ContractTable]) -> tuple[
     """The tables of a Release: those made now, or those that the revision before has.
 
     A week is judged by the contract versions of its first revision. A table stays as it was where
-    its contract is no more or has another version now, and where its first blocks are not kept any
+    its contract is no more or has another version now, and where its tables are not kept any
     more: a revision is never made of what is left of a week.
     """
     now = list(made)
@@ -331,7 +330,7 @@ def _has_lost(was: ContractTable, now: ContractTable) -> bool:
 
 
 def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
-    """Starts of the periods; those of which blocks are left out do not count."""
+    """Starts of the periods; those of which tables are left out do not count."""
     for window in table.windows:
         for part in tables_of(window):
             name = "" if isinstance(part, WindowTable) else part.group_by

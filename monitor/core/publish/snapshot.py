@@ -109,13 +109,13 @@ class CalibrationCell:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Advisory finding in a slice, as of the end of a release block.
+    """Advisory finding in a slice, as of the end of a day.
 
     Attributes:
         annotation: what was found.
         metric: of which rate; None where it is of none.
         count: how often, since monitoring began.
-        latest: the end of the release block that first showed the last of them (microseconds).
+        latest: the end of the day that first showed the last of them (microseconds).
     """
 
     annotation: Annotation
@@ -187,7 +187,7 @@ class SliceRow:
         evidence: progress of the sequential tests towards a page, in five steps: below 25, 50, 75
             and 100 % of what a crossing needs (0 to 3), and 4 while a crossing is unresolved. Of
             the contract's window alone, and only of what is shown.
-        breach_since: of the metrics in breach, the end of the release block that first showed it
+        breach_since: of the metrics in breach, the end of the day that first showed it
             (microseconds).
         detectable_gaps: the smallest gap beyond the limit that four weeks of labels would find at
             their present rate; absent where none would be found.
@@ -235,14 +235,13 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The event time of what is shown: whole release blocks.
+    """The event time of what is shown: whole calendar spans.
 
     Attributes:
         start: first instant (microseconds).
         end: the instant it runs to, exclusive.
         data_lost: events of it were lost before they could be read, or may have been.
-        excluded: blocks in it are left out: somebody declared their data to be bad, or they
-            could never be completed.
+        excluded: tables in it are left out, because somebody declared their data to be bad.
     """
 
     start: int
@@ -259,8 +258,8 @@ class GroupTable:
         group_by: attribute names joined by ``+``.
         rows: sorted by slice.
         spreads: worst to best, by metric.
-        decisions: what selection and blocked rates are about; None before the first block.
-        labelled: what labelled rates are about; None before the first block, and in windows
+        decisions: what selection and blocked rates are about; None before the first table.
+        labelled: what labelled rates are about; None before the first table, and in windows
             without labels.
     """
 
@@ -325,7 +324,7 @@ class RequestsAtFault:
         audit_rate: of the stratum, as in the settings.
         fault: too few or too many.
         count: how often it was found, since monitoring began.
-        latest: the end of the release block of the total that first showed the last of them.
+        latest: the end of the day that first showed the last of them.
     """
 
     route: Route
@@ -344,7 +343,7 @@ class LabelsAtFault:
         slice: slice text; ``withheld`` where the guards hide the slice.
         route: of the decisions.
         fault: missing, or requested too seldom or too often.
-        since: the end of the release block of the total that first showed it (microseconds).
+        since: the end of the day that first showed it (microseconds).
         share: of the labels due that are missing, or that are requested, in whole tenths; None
             where the slice is withheld.
     """
@@ -365,7 +364,7 @@ class PublishedValue:
         value: as shown; None where it is coded. A gap is positive where the slice is worse off.
         lower: lower bound.
         upper: upper bound.
-        at: end of the release block that it is of (microseconds).
+        at: end of the tables that it is of (microseconds).
     """
 
     value: float | None

@@ -160,8 +160,8 @@ class FindingTimes:
     """Times at which each subject was found; what never was is absent.
 
     Of what is older than :data:`~monitor.detection.pages.evidence_history.KEPT` hours only the
-    count and the latest time are kept: release blocks are kept no longer, and nothing asks for what
-    was known before them.
+    count and the latest time are kept: nothing asks for what was known
+    before them.
 
     Attributes:
         timelines: by contract and group-by, of each subject.

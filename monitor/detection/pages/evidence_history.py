@@ -1,7 +1,7 @@
 """History of the evidence of every stream, hour by hour.
 
-What is published of it is that of the end of a release block, which is earlier than the newest
-cohort: a function of event time, so it is the same after a restart and however often one looks.
+What is published of it is that of the end of a day, which is earlier than the newest cohort: a
+function of event time, so it is the same after a restart and however often one looks.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.detection.arrays import Arrays, positions
 
 KEPT = 63 * 24
-"""Hours; release blocks are kept as long
-(:func:`monitor.core.privacy.release_blocks.blocks_kept`)."""
+"""Hours: more than a horizon and the days that findings are published as of."""
 
 
 def _none() -> Int64s:

@@ -1,6 +1,6 @@
 """Shown incidents: everything of a slice that is shown, and nothing of a slice that is not.
 
-An incident itself waits for no release block: it is reported with the cohort that crosses. Its
+An incident itself waits for no table: it is reported with the cohort that crosses. Its
 slice and its numbers are those of the page of that moment, or withheld.
 """
 
@@ -213,7 +213,7 @@ class ShownIncidents:
     def _shown_place(self, where: tuple[str, str], metric: Metric) -> _IncidentContext | None:
         place = self._places.get(where)
         if place is None or OTHER in parse_atom(where[1]).values():
-            return None  # a row in which others are pooled is another set than the stream's
+            return None  # the row of undeclared values is no stream's
         hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
         return None if hidden else place
 

@@ -44,6 +44,21 @@ def precision_of(contract: ContractTable) -> Precision:
     return Precision(contract.k, contract.synthetic and contract.k == 1)
 
 
+def decisions_behind(contract: ContractTable, support: int) -> tuple[float, float]:
+    """Return the fewest and the most decisions that a support of a week may stand for.
+
+    It is the sum of the middles of bands. Half a band is up to a fortieth of its count or half of
+    k; of a row that the table rule made one step coarser it is twice that. Four columns of it.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> decisions_behind(SimpleNamespace(k=11, synthetic=False), 1000)
+        (906.0, 1094.0)
+    """
+    off = 0.0 if precision_of(contract).exact else 0.05 * support + 4 * contract.k
+    return max(support - off, 0.0), support + off
+
+
 def point(rate: ShownRate | None) -> float | None:
     """The rounded rate, or the code in its place; None where it is withheld."""
     told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
@@ -75,4 +90,5 @@ def reviewed_weekly(place: Place) -> float:
     weeks = weeks_in(place.table.decisions)
     if selection is None or blocked is None or blocked.upper is None or not weeks:
         return 0.0
-    return selection.support / weeks * (1 - blocked.upper)
+    least, _ = decisions_behind(place.contract, selection.support)
+    return least / weeks * (1 - blocked.upper)

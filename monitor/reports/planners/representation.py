@@ -10,7 +10,7 @@ from monitor.core.contract import Metric
 from monitor.core.publish.glossary import attribute_values
 from monitor.core.publish.sides import listed
 from monitor.core.publish.snapshot import ContractTable, GroupTable
-from monitor.reports.planners.published_rates import Named, precision_of
+from monitor.reports.planners.published_rates import Named, decisions_behind
 from monitor.reports.weekly_report import WeeklyReport
 
 _DECIMALS = 100
@@ -49,12 +49,11 @@ def representation(report: WeeklyReport) -> tuple[RepresentationLine, ...]:
 def _lines(
     contract: ContractTable, group: GroupTable, targets: Mapping[str, float]
 ) -> Iterator[RepresentationLine]:
-    precision = precision_of(contract)
     bands = {}
     for row in listed(group):
         rate, value = row.rates.get(Metric.SELECTION), attribute_values(row.slice)[group.group_by]
         if rate is not None and value in targets:
-            bands[row.slice] = targets[value], rate.support, int(precision.most(rate.support))
+            bands[row.slice] = targets[value], *decisions_behind(contract, rate.support)
     wanted = sum(target for target, _, _ in bands.values())
     least, most = (sum(band[at] for band in bands.values()) for at in (1, 2))
     for name, (target, low, high) in bands.items():

@@ -26,14 +26,14 @@ from monitor.core.intervals import Floats
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import CalibrationCell, Period, ShownRate
 from monitor.core.rates.gaps import Bools, simultaneous_z
-from monitor.reports.planners.published_rates import interval_at, precision_of
+from monitor.reports.planners.published_rates import decisions_behind, interval_at, precision_of
 
 _EDGE = re.compile(r"^(\d+\.\d+) (?:to|and) ")
 _LABELLED = (Metric.READY, Metric.TPR, Metric.FPR)
 _SAME = 1e-9
 _MOST_BESIDE = 0.25
-"""Labels may cover a little time that decisions do not: blocks of both end at other instants. Up
-to a quarter, that time is taken to have as many replies as the rest."""
+"""Labels may cover a little time that decisions do not. Up to a quarter, that time is taken to have
+as many replies as the rest."""
 
 
 def lowest_scores(cells: Sequence[CalibrationCell]) -> tuple[float | None, ...]:
@@ -156,8 +156,9 @@ def _least_share(place: Place, rate: ShownRate) -> float:
     if selection is None or beside > _MOST_BESIDE:
         return 0.0
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
-    most = float(precision_of(place.contract).most(selection.support)) * passed * (1 + beside)
-    return min(1.0, rate.support / most) if most > 0 else 0.0
+    least, _ = decisions_behind(place.contract, rate.support)
+    _, most = decisions_behind(place.contract, selection.support)
+    return min(1.0, least / (most * passed * (1 + beside))) if most * passed > 0 else 0.0
 
 
 def _beside(decisions: Period | None, labelled: Period | None) -> float:

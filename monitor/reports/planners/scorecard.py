@@ -113,5 +113,5 @@ def _drift(report: WeeklyReport) -> ScoreLine:
 def _data(report: WeeklyReport) -> ScoreLine:
     lost, excluded = report.release.data_lost, report.release.excluded
     why = "events may be lost" if lost else "no loss is known"
-    why += "; blocks are left out" if excluded else "; nothing is left out"
+    why += "; tables are left out" if excluded else "; nothing is left out"
     return ScoreLine("", "data of the week", "in part" if lost or excluded else "complete", why)

@@ -43,8 +43,11 @@ def rows_of(
     k = 1 if exact else k
     rows = tuple(Row(text) for text in counts.slices)
     rests = tuple(Row(text, complement=True) for text in counts.slices)
-    both = np.concatenate([counts.values, counts.complements.values])
     strata = decode_strata(counts.strata)
+    numbers_of = range(len(coding.band_names))
+    bands = tuple(Row(text, band=band) for band in numbers_of for text in counts.slices)
+    in_bands = [counts.values * (strata.band == band)[:, None] for band in numbers_of]
+    both = np.concatenate([counts.values, counts.complements.values, *in_bands])
     places = list(zip(strata.route.tolist(), strata.rate.tolist(), strict=True))
     parts = tuple(
         Part(Route(route))
@@ -67,7 +70,7 @@ def rows_of(
             p for p, part in enumerate(parts) if measure is Measure.DECISIONS or part.audit_rate
         ]
         names = tuple(parts[p].name for p in chosen)
-        frame = Frame(_SPAN, Layout((*rows, *rests), ()), names)
+        frame = Frame(_SPAN, Layout((*rows, *rests, *bands), ()), names)
         tables.add([Table(frame, measure, row_rule(by_part[:, chosen], k))])
     (attributes,) = {tuple(parse_atom(text)) for text in counts.slices}
     group = GroupBy(attributes, reference or "complement")
@@ -86,7 +89,7 @@ def released(
     period = Period(WEEK.start, WEEK.end)
     group = GroupTable("w", tuple(rows), (), period, period)
     whole = replace(total, slice="", gaps={})
-    window = WindowTable(WEEK.name, whole, (group,), None, period, period)
+    window = WindowTable(WEEK.name, whole, (group,), period, period)
     gaps = {Metric.TPR: 0.1, Metric.FPR: 0.1}
     table = ContractTable(
         *("lesson", "1", "tests", exact, 1 if exact else k, WEEK.name),

@@ -79,7 +79,13 @@ def test_ratio_over_zero_has_a_lower_bound_alone() -> None:
     assert lower == pytest.approx(nearly)
     assert np.isnan(upper)
     assert ratio_interval(0.0, 0.0, 0.6, 0.0, 0.0, 0.3)[0] == 0
-    assert np.isnan(ratio_interval(np.nan, 0.0, 0.6, 0.0, 0.0, 0.3)).all()
+
+
+def test_ratio_of_a_rate_with_bounds_only() -> None:
+    lower, upper = ratio_interval(math.nan, 0.0, 0.1, 0.5, 0.4, 0.6)
+    assert (float(lower), float(upper)) == pytest.approx((0, 0.25))
+    assert np.isnan(ratio_interval(math.nan, 0.0, 0.1, 0.5, 0.0, 0.6)[1])
+    assert np.isnan(ratio_interval(math.nan, math.nan, math.nan, 0.5, 0.4, 0.6)).all()
 
 
 def test_ratio_of_zero_begins_at_zero() -> None:
@@ -89,5 +95,6 @@ def test_ratio_of_zero_begins_at_zero() -> None:
 
 
 def test_ratio_where_the_published_formula_divides_zero_by_zero() -> None:
-    around = [ratio_interval(0.5, 0.4, 0.6, 0.3, 0.2, u)[0] for u in (0.6 - 1e-9, 0.6, 0.6 + 1e-9)]
+    ends = (0.6 - 1e-9, 0.6, 0.6 + 1e-9)
+    around = [float(ratio_interval(0.5, 0.4, 0.6, 0.3, 0.2, u)[0]) for u in ends]
     assert around == pytest.approx([around[1]] * 3, rel=1e-6)

@@ -33,7 +33,7 @@ def has_all(words: str, text: str) -> bool:
 QUESTIONS = [
     ("Where is a label joined with its decision?", "joined", "monitor/store/ingest/join.py"),
     ("Where would I add a fifth metric?", "contract metric", "#a-contract-metric"),
-    ("What is an abandoned block?", "abandoned block", "without ever being published"),
+    ("What is a calendar table?", "calendar table", "published once"),
     (
         "Which file decides when a page is resolved?",
         "resolved",
@@ -49,13 +49,13 @@ QUESTIONS = [
         "monitor/store/evaluator/lease.py",
     ),
     ("Which worker reads which partition?", "partitions", "ownership.py"),
-    ("Why is my row suppressed?", "suppressed", "monitor/core/privacy/guards.py"),
+    ("Why is my row suppressed?", "suppressed", "monitor/core/tables/bands.py"),
     ("What does a judge of model outputs do, and where?", "judge", "monitor/judging/"),
     ("Where is a scorecard made?", "scorecard", "monitor/audit/scorecard/"),
     ("Where do results of bias evaluations go?", "bias", "monitor/store/bias_score_rows.py"),
     ("How is one person's data erased?", "erase", "monitor/store/erasure.py"),
     ("How do I leave a bad hour out?", "left out", "monitor/store/exclusions.py"),
-    ("What happens to decisions that come too late?", "late counts", "late_counts.py"),
+    ("What happens to decisions that come too late?", "too late", "every longer span"),
     (
         "Where is an incident acknowledged?",
         "acknowledged",

@@ -56,13 +56,13 @@ def test_where_no_share_is_enough_the_narrowest_width_is_said() -> None:
     assert any(f"all audits that the settings allow, {100 * line.narrowest:g}" in x for x in said)
 
 
-def test_fewer_served_replies_are_counted_from_the_lower_edge_of_the_band() -> None:
+def test_a_plan_counts_fewer_served_replies_than_there_may_be() -> None:
     row = shown()[0]
     one = next(x for x in label_budget(report(row)) if x.of.slice and x.metric is Metric.TPR)
     selection, blocked = row.rates[Metric.SELECTION], row.rates[Metric.BLOCKED]
-    assert selection.support <= 6_000
+    assert selection.support == pytest.approx(6_000, rel=0.05)
     assert blocked.upper is not None
-    assert one.served <= selection.support * 0.67
+    assert 0.9 * 6_000 * 0.66 < one.served <= 6_000 * 0.66
     assert one.share is not None
     assert one.audits == pytest.approx(one.share * one.served, abs=1)
 

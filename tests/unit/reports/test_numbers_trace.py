@@ -16,7 +16,7 @@ from demo_history import SETTINGS, History
 from released_rows import WEEK, facts_of, released, report_of, rows_of
 
 from monitor.composition import report_facts
-from monitor.core.contract import COMPLEMENT
+from monitor.core.contract import COMPLEMENT, State
 from monitor.core.counts.coding import Coding
 from monitor.core.publish.release import Release, Revision, decode, encode
 from monitor.core.publish.words import moment_text, percent, points
@@ -97,7 +97,7 @@ def forms(value: object) -> Iterator[str]:
 def known(one: WeeklyReport) -> set[str]:
     document = msgspec.json.decode(as_json.render(one))
     found = {n for leaf in leaves(document) for form in forms(leaf) for n in NUMBER.findall(form)}
-    states = [s for s in leaves(document["release"]) if s == "suppressed"]
+    states = [s for s in leaves(document["release"]) if s in [*State]]
     return found | WORDS | {str(n) for n in range(len(states) + 1)}
 
 

@@ -80,7 +80,7 @@ def test_before_anything_is_published_the_page_says_what_it_waits_for(
     answer = site.json("/api/v1/snapshot")
     assert (answer["verdict"]["word"], answer["moment"]) == ("insufficient_support", None)
     assert answer["beginning"]["waits_for"] in page
-    assert answer["beginning"]["slices_from"] == "2024-10-05T00:10:00Z"
+    assert answer["beginning"]["slices_from"] == "2024-10-04T13:10:00Z"
     for path in ("/slice", "/slice.csv", "/history.csv", "/api/v1/slice", "/api/v1/history"):
         status, said = site.get(f"{path}{query}")
         assert (status, "othing is published yet" in said) == (404, True), path
@@ -93,12 +93,9 @@ def test_before_anything_is_published_the_page_says_what_it_waits_for(
 @pytest.mark.parametrize(
     ("newest", "first", "said"),
     [
-        (None, FirstNumbers(HOUR), "for a first decision that can be read. Rates of all decisions"),
-        (None, FirstNumbers(HOUR), "come 60 minutes later (stream.lateness). Slices by name come"),
-        (None, FirstNumbers(live=False), "that can be read, and for the end of its UTC day."),
-        (T0, FirstNumbers(HOUR), "read to 2024-10-04 10:00 UTC: then come rates of all decisions"),
-        (T0, FirstNumbers(HOUR), "end of the UTC day, at about 2024-10-05 01:00 UTC."),
-        (T0, FirstNumbers(live=False), "partition of decisions is read to 2024-10-05 00:10 UTC: a"),
+        (None, FirstNumbers(HOUR), "for a first decision that can be read. The first table comes"),
+        (None, FirstNumbers(HOUR), "60 minutes (stream.lateness) after the end of its hour."),
+        (T0, FirstNumbers(HOUR), "read to 2024-10-04 11:00 UTC: then comes the table of the"),
     ],
 )
 def test_until_when_follows_from_the_newest_decision(
@@ -185,7 +182,7 @@ def _in_state(state: State, **more: Any) -> Snapshot:
 @pytest.mark.parametrize(
     ("state", "said"),
     [
-        (State.SUPPRESSED, "Hidden for privacy: too few decisions or labels (under 11), or"),
+        (State.SUPPRESSED, "Hidden to protect privacy: fewer than 11 decisions or labels, or"),
         (
             State.INSUFFICIENT_SUPPORT,
             "The contract asks for 50 labelled ready replies of the",
@@ -220,24 +217,6 @@ def test_the_limit_of_a_cell_that_is_not_decided_is_not_said_to_be_broken(
     for path in ("/", f"/slice{SLICE}"):
         page = _text(site.get(path)[1])
         assert re.findall("(broken limit|may be broken): gap at most 10 points", page) == [said]
-
-
-def test_a_hidden_slice_says_until_when_where_that_is_known(
-    engine: sa.Engine, site: ServedSite
-) -> None:
-    publish(engine, _listed_late(lesson(*BOTH)), T0)
-    cell = site.json(f"/api/v1/slice{HIDDEN}")["line"]["cells"][0]
-    assert cell["why"].startswith("Its values are in the settings since 2024-10-03 09:00 UTC")
-    assert "from about 2024-10-10 09:00 UTC on" in cell["until"]
-
-
-def _listed_late(snapshot: Snapshot) -> Snapshot:
-    (table,) = snapshot.contracts
-    (window,) = table.windows
-    (group,) = window.groups
-    late = replace(group, no_data_before={"channel=email": T0 - DAY})
-    window = replace(window, groups=(late,))
-    return replace(snapshot, contracts=(replace(table, windows=(window,)),))
 
 
 def test_a_hidden_slice_has_no_number_in_page_answer_or_file(
@@ -440,7 +419,7 @@ def test_without_a_calibration_or_a_period_a_slice_is_shown_all_the_same(
     empty = replace(window, groups=(GroupTable("channel", (bare,)),), decisions=None)
     publish(engine, replace(lesson(), contracts=(replace(table, windows=(empty,)),)), T0)
     page = _text(site.get(f"/slice{SLICE}")[1])
-    assert "No labels of this table are shown yet" in page
+    assert "No hour is complete in labels yet." in page
     assert "Selection and blocked rates: nothing is published yet." in page
 
 

@@ -178,6 +178,14 @@ def test_a_slice_that_is_never_served_is_seen_and_judged() -> None:
     assert email.states[M.TPR] is State.SUSPECTED
 
 
+def test_a_ratio_is_judged_where_a_rate_is_a_bound() -> None:
+    limits = replace(LIMITS, min_selection_ratio=Fraction(4, 5))
+    email = rows_of(window_of(dict(EVEN, email=Replies(0, 300, 0, 200)), limits=limits))["email"]
+    gap = email.gaps[M.SELECTION]
+    assert (gap.ratio, gap.ratio_lower, gap.verdict) == (None, 0, Verdict.FAIL)
+    assert (gap.ratio_upper or 1) < 0.1
+
+
 def test_small_slices_are_hidden_whatever_the_metric() -> None:
     rows = rows_of(window_of(dict(EVEN, email=Replies(4, 3, 1, 1))))
     assert not rows["email"].rates

@@ -5,58 +5,46 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-from cubes import CODING, LIMITS, auto, contract, review, slices
-from monitor.core.publish.suppression import ShownColumns, as_decided, show, show_gaps
+from cubes import CODING, LIMITS, auto, build_contract, contract, review, window
 
-from monitor.core.contract import GroupBy, Metric
-from monitor.core.intervals import Z95
-from monitor.core.privacy.bands import Precision, edges
+from monitor.core.contract import GroupBy, Metric, Verdict
 from monitor.core.publish.needed_support import RATES, displayable
-from monitor.core.rates.estimates import Measured, measure
-from monitor.core.rates.gaps import GapColumns, gap, simultaneous_z, verdicts_together
-from monitor.core.rates.tolerance import Tolerance
+from monitor.core.tables.bands import Coarseness, edges
 
 SETTINGS = contract(GroupBy(("channel",)), limits=replace(LIMITS, max_blocked_gap=None))
-K11 = Precision(11)
+BANDS = edges(11, Coarseness.FINE).tolist()
 
 
-def published_bound(n: int, share: float) -> float:
-    """Upper bound of the gap of two slices of one size and one rate, by the real way."""
+def published(n: int, hits: int) -> Verdict | None:
+    """The verdict on two slices that each have so many ready replies and served ones."""
+    cells = [
+        make({"channel": name}, count, count, count)
+        for name in ("chat", "email")
+        for make, count in ((auto, hits), (review, n - hits))
+    ]
+    (window_table,) = build_contract(SETTINGS, CODING, [window(cells)]).windows
+    return window_table.groups[0].rows[0].gaps[Metric.TPR].verdict
 
-    def one(name: str) -> tuple[Measured, ShownColumns]:
-        served = round(n * share)
-        cells = [auto({"channel": name}, served), review({"channel": name}, n - served)]
-        found = measure(slices(cells), CODING, Metric.SELECTION)
-        return found, show(found.columns(Z95), np.array([True]), K11)
 
-    (first, chat), (other, email) = one("chat"), one("email")
-
-    def gaps_at(z: float) -> GapColumns:
-        return gap(first.columns(z), other.columns(z))
-
-    enough = np.array([True])
-    verdicts = verdicts_together(gaps_at, Tolerance.of_gap(0.1), enough, 1)
-    shown = show_gaps(chat, email, simultaneous_z(1), K11)
-    return float(as_decided(shown, verdicts, enough, Tolerance.of_gap(0.1)).upper[0])
+def below(support: int) -> int:
+    return int(BANDS[BANDS.index(support) - 1])
 
 
 def test_the_limit_is_kept_from_there_on_and_not_one_band_earlier() -> None:
     tpr, fpr = displayable(SETTINGS, 2)
     assert (tpr.metric, fpr.metric, tpr.limit) == (Metric.TPR, Metric.FPR, Fraction(1, 10))
-    bands = edges(11)
     for support, rate in zip(tpr.at_rates, RATES, strict=True):
         assert support is not None
-        assert published_bound(support, rate) <= 0.1
-        assert published_bound(bands[bands.index(support) - 1], rate) > 0.1
+        assert published(support, round(support * rate)) is Verdict.PASS
+        earlier = below(support)
+        assert published(earlier, round(earlier * rate)) is Verdict.INCONCLUSIVE
 
 
-def test_coded_rates() -> None:
-    need = displayable(SETTINGS, 2)[0]
-    assert need.coded is not None
-    assert published_bound(need.coded, 1 - 10 / need.coded) <= 0.1
-    below = edges(11)[edges(11).index(need.coded) - 1]
-    assert published_bound(below, 1 - 10 / below) > 0.1
+def test_rates_that_are_bounds() -> None:
+    need = displayable(SETTINGS, 2)[0].coded
+    assert need is not None
+    assert published(need, need - 10) is Verdict.PASS
+    assert published(below(need), below(need) - 10) is Verdict.INCONCLUSIVE
 
 
 def test_tighter_limits_and_more_slices_need_more() -> None:

@@ -42,7 +42,7 @@ def table(
             auto({"channel": channel}, served, served, ready),
             review({"channel": channel}, held, held, MANY // 2 - ready),
         ]
-    made = contract(group, own_limits=own)
+    made = contract(group, k=1, synthetic=True, own_limits=own)
     return build_contract(made, CODING, [window(cells)])
 
 
