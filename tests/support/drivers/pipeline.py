@@ -21,7 +21,7 @@ import numpy.typing as npt
 import signed_probes
 import sqlalchemy as sa
 from migrated import bring_to_head, migrated_file
-from stored import check_released
+from stored import check_tables
 
 from consumers.collaborators import Store
 from consumers.ingest import Ingest
@@ -249,11 +249,11 @@ class Pipeline:
         evaluator = self.evaluator()
         assert evaluator.cycle()
         evaluator.release_lease()
-        self.check_released()
+        self.check_tables()
 
-    def check_released(self) -> None:
-        """What may be published and what is held back are together what was counted."""
-        check_released(self.engine, kept_since(self.engine, self.settings).get("1h", 0))
+    def check_tables(self) -> None:
+        """No published hour has more than was counted in it."""
+        check_tables(self.engine, kept_since(self.engine, self.settings).get("1h", 0))
 
     def check_probes(self, expected: Sequence[tuple[Any, ...]]) -> None:
         """Every decision of the declared set came out of the store once."""
@@ -269,7 +269,7 @@ class Pipeline:
         """Counts equal what is expected, at every grain as far back as it is kept."""
         kept = kept_since(self.engine, self.settings)
         assert only_kept(self.counts(), kept) == only_kept(expected, kept)
-        self.check_released()
+        self.check_tables()
 
     def snapshot(self) -> bytes | None:
         newest = RecordStore(self.engine).newest_snapshot(0)

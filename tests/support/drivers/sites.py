@@ -17,7 +17,7 @@ from brokers import Broker
 from histories import Histories, doubled, shuffled
 from pipeline import Counted, assert_conserved, attributes_in, messages, read_counts
 from running import Running
-from stored import check_released
+from stored import check_tables
 
 from monitor.ports import Shard, ShardStatus
 from monitor.store.database import create_engine
@@ -163,7 +163,7 @@ class Site:
         counted = sum(s.tallies.counted for s in statuses if s.shard.topic == self.topics[0])
         assert counted == len(self.history.decisions)
         assert self.folded()
-        check_released(self.engine, 0)
+        check_tables(self.engine, 0)
 
     def folded(self) -> bool:
         """Whether the evaluator has seen every flush."""
