@@ -58,7 +58,7 @@ def put(engine: sa.Engine, number: int, *groups: GroupTable) -> None:
     row = SliceRow("", {})
     ends = {"decisions": Period(0, NOW - HOUR), "labelled": Period(0, FRONTIER)}
     other = WindowTable("24h", row, (group("ignored", None, None),))
-    window = WindowTable("7d", row, groups, **ends)  # type: ignore[arg-type]
+    window = WindowTable("7d", row, groups, **ends)
     limits = {Metric.TPR: 0.1}
     table = ContractTable(
         *("replies", "1", "team", False, 11, "7d"), limits, {}, {}, {}, (other, window)
