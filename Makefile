@@ -19,11 +19,9 @@ WORKERS ?= 4
 COVERAGE ?= 1
 SEEDS ?=
 SEED ?=
-CUBES ?=
-RULE ?=
 ARGS ?=
 
-.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary adversary-tables mutants bench bench-check bench-detection bench-incidents bench-labels clean
+.PHONY: help demo test test-all test-rest lint docs dist sbom try-wheel fuzz chaos soak adversary mutants bench bench-check bench-detection bench-incidents bench-labels clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,11 +88,7 @@ chaos: $(VENV)/.installed-test  ## random failures on Apache Kafka; counts must 
 soak: $(VENV)/.installed-test  ## measure memory, series and lag in a long run under load
 	@$(BIN)/python tests/support/drivers/soak.py $(ARGS)
 
-adversary: $(VENV)/.installed-test  ## attack the published numbers as an outside reader [CUBES=300 RULE=routes]
-	@cd tests/support && PYTHONPATH=drivers:worlds exec $(abspath $(BIN))/python -m adversary.campaign $(if $(CUBES),--cubes $(CUBES)) \
-	  $(if $(SEED),--seed $(SEED)) $(if $(RULE),--rule $(RULE)) $(ARGS)
-
-adversary-tables: $(VENV)/.installed-test  ## attack published tables by integer programs and climbs [SEED=n ARGS="--worlds 50"]
+adversary: $(VENV)/.installed-test  ## attack published tables by integer programs and climbs [SEED=n ARGS="--worlds 50"]
 	@cd tests/support && exec $(abspath $(BIN))/python -m adversary.table_campaign $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 mutants: $(VENV)/.installed-test  ## break 200 lines, one at a time, to see the tests fail (hours) [SEED=n ARGS=--fast]
@@ -102,8 +96,8 @@ mutants: $(VENV)/.installed-test  ## break 200 lines, one at a time, to see the 
 
 # Results are kept with commit and day, and the tables of the docs are rendered from them.
 bench: $(VENV)/.installed-bench  ## measure speed, as ratios within one run [FOR=run ARGS=--small]
-	@for one in $(or $(FOR),run memory refresh scale flush disk blocks guard cohort scrape pages); do \
-	  echo "== $$one"; $(BIN)/python "tests/bench/bench_$$one.py" $(ARGS) || exit 1; done
+	@for part in $(or $(FOR),run memory refresh scale flush disk tables cohort scrape pages); do \
+	  echo "== $$part"; $(BIN)/python "tests/bench/bench_$$part.py" $(ARGS) || exit 1; done
 	@$(BIN)/python tests/bench/performance_page.py
 
 bench-check: $(VENV)/.installed-test  ## measure a small version, and fail 20 % below what the docs say
