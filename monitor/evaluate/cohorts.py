@@ -15,10 +15,12 @@ from monitor.core.counts.completeness import (
     MOST_IN,
     PATIENCE,
     CohortState,
+    longest_delay,
     mature,
     usual_delay,
 )
 from monitor.core.counts.strata import REVIEWED_ROUTES, is_reviewed
+from monitor.core.tables.spans import label_frontier
 from monitor.core.time import HOUR, Grain, pane_of, pane_start
 
 _FIRST = -(1 << 62)
@@ -100,23 +102,21 @@ class Cohorts:
             del self._delays[hour]
 
     def frontier(self, watermark: int, horizon: int, threshold: Fraction) -> int:
-        """The instant that labelled windows may run to.
+        """The instant up to which label tables are made, for all rows at once.
 
-        It is the end of the newest complete hour whose cohort is mature, or overdue; the
-        watermark's hour when nothing was ever requested.
+        It is the start of the first hour whose labels are neither in nor overdue; the watermark's
+        hour when nothing was ever requested. Labels are overdue at twice their usual delay. Until
+        that is known, in the first week, the longest delay seen so far stands for it.
         """
         end = pane_of(watermark, Grain.HOUR)
         first = min((hour for hour in self._hours if hour < end), default=end)
         if first == end:
             return pane_start(end, Grain.HOUR)
-        labels = self._labels(first, end)
-        ready, most = mature(*labels, threshold), mature(*labels, min(MOST_IN, threshold))
-        overdue = pane_of(watermark - self._patience(end, horizon), Grain.HOUR) - first
-        ready[: max(overdue, 0)] |= most[: max(overdue, 0)]
-        ready[: max(pane_of(watermark - horizon, Grain.HOUR) - first, 0)] = True
-        found = np.flatnonzero(ready)
-        newest = first + int(found[-1]) + 1 if len(found) else first
-        return pane_start(newest, Grain.HOUR)
+        ready = mature(*self._labels(first, end), threshold, ahead=horizon // HOUR)
+        overdue = label_frontier(watermark, self._usual_delay(end), self._seen_delay, horizon)
+        ready[: max(pane_of(overdue, Grain.HOUR) - first, 0)] = True
+        waiting = np.flatnonzero(~ready)
+        return pane_start(first + int(waiting[0]) if len(waiting) else end, Grain.HOUR)
 
     def next_cohort(
         self, after: int | None, watermark: int, horizon: int, threshold: Fraction
@@ -196,6 +196,12 @@ class Cohorts:
         before = range(hour - _DELAYS_FROM, hour - _DELAYS_TO)
         known = [self._delays[one] for one in before if one in self._delays]
         return usual_delay(np.sum(known, axis=0)) if known else None
+
+    @property
+    def _seen_delay(self) -> int:
+        """The longest that any label took (microseconds), to the end of its bucket; 0 for none."""
+        came = np.sum([*self._delays.values()], axis=0)
+        return longest_delay(came) if np.any(came) else 0
 
     @property
     def _beginning(self) -> int | None:

@@ -1,7 +1,7 @@
 """A reader who solves all published tables at once learns no small count; one of windows does.
 
 Every count below k (sizes, routes, labels) is asked for in whole numbers, over all levels,
-group-bys, kinds and editions together. More worlds and longer climbs: ``make adversary-tables``.
+group-bys, kinds and editions together. More worlds and longer climbs: ``make adversary``.
 """
 
 from __future__ import annotations

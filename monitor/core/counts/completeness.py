@@ -166,6 +166,21 @@ def usual_delay(delays: Int64s) -> int | None:
     return round(longest * HOUR) or None
 
 
+def longest_delay(delays: Int64s) -> int:
+    """The longest time that any label took, to the end of its bucket, and a day at least.
+
+    Args:
+        delays: labels by route and delay bucket, shape (routes, buckets); some are not 0.
+
+    Example:
+        >>> longest_delay(np.array([[9, 0, 0, 0, 0, 1, 0, 0]])) == 72 * HOUR
+        True
+    """
+    bucket = int(np.flatnonzero((delays > 0).any(axis=0))[-1])
+    ends = (*DELAY_EDGES_HOURS, 2 * DELAY_EDGES_HOURS[-1])  # what is open has no end
+    return round(max(_SHORTEST_HOURS, ends[bucket]) * HOUR)
+
+
 def _joined_from(requested: Int64s) -> Int64s:
     """The first of each hour and the fewest preceding ones that reach :data:`MIN_REQUESTS`."""
     asked = np.concatenate([[0], np.cumsum(requested)])

@@ -1,6 +1,6 @@
 """Many worlds of published tables, attacked one after another; and climbs against the guard.
 
-Run it by ``make adversary-tables``: first random worlds, then climbs, from a seed on. It fails
+Run it by ``make adversary``: first random worlds, then climbs, from a seed on. It fails
 where a count below k is left fewer than 6 values in a random world, or fewer than 4 in any.
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from monitor.core.counts.cells import Route, Stratum
 from monitor.core.counts.completeness import MATURE, CohortState
@@ -210,12 +211,45 @@ def test_where_delays_are_not_known_labels_are_waited_for_to_the_horizon() -> No
     assert list(site.turns(HORIZON + HOUR)) == [(0, CONSUMED)]
 
 
-def test_a_window_runs_past_hours_that_are_overdue() -> None:
-    """As cohorts do, so that nothing is shown as new that was tested long ago."""
+def test_label_tables_are_made_up_to_the_first_hour_that_waits() -> None:
+    """Of one hour a tenth of the labels never comes; all later ones are in within a day."""
+    site = Site()
+    usual(site, 32)
+    gap = 24 * 32
+    site.asked(gap, 2_000)
+    site.answered(gap, 1_000)
+    for hour in range(gap + 1, gap + 30):
+        site.asked(hour, 20)
+        site.answered(hour, 20)
+    assert site.frontier((gap + 30) * HOUR, HORIZON, MATURE) == gap * HOUR
+    assert site.frontier((gap + 1) * HOUR + 2 * DAY - 1, HORIZON, MATURE) == gap * HOUR
+    assert site.frontier((gap + 1) * HOUR + 2 * DAY, HORIZON, MATURE) > gap * HOUR
+
+
+@pytest.mark.parametrize("answered", [0, 20, 180])
+def test_label_tables_wait_for_nobody_beyond_twice_the_usual_delay(answered: int) -> None:
     site = Site()
     usual(site, 30)
-    days = range(24 * 30, 24 * 36)
-    for hour in days:
+    for hour in range(24 * 30, 24 * 36):
         site.asked(hour, 200)
-        site.answered(hour, 180)
+        site.answered(hour, answered)
     assert site.frontier(24 * 36 * HOUR, HORIZON, MATURE) == 24 * 34 * HOUR
+
+
+@pytest.mark.parametrize(("bucket", "days"), [(0, 2), (4, 2), (5, 6)])
+def test_in_the_first_week_twice_the_longest_delay_seen_is_waited(bucket: int, days: int) -> None:
+    """A fifth of the first labels never comes, the others within a day or three."""
+    site = Site()
+    for hour in range(24 * 40):
+        site.asked(hour, 200)
+    site.answered(0, 160, bucket=bucket)
+    assert site.frontier(days * DAY + HOUR, HORIZON, MATURE) == HOUR
+    assert site.frontier(days * DAY + HOUR - 1, HORIZON, MATURE) == 0
+
+
+def test_before_any_label_has_come_label_tables_wait_for_the_horizon() -> None:
+    site = Site()
+    for hour in range(24 * 40):
+        site.asked(hour, 200)
+    assert site.frontier(HORIZON, HORIZON, MATURE) == 0
+    assert site.frontier(HORIZON + HOUR, HORIZON, MATURE) == HOUR
