@@ -330,8 +330,9 @@ class Service:
         tables = self._snapshot.contracts
         totals = [w.total for t in tables for w in t.windows if w.window == t.window]
         complete = [row.completeness for row in totals if row.completeness is not None]
-        self.metrics.set_label_health(self.evaluator.coverage, min(complete, default=None))
         evaluator = self.evaluator
+        self.metrics.set_label_health(evaluator.coverage, min(complete, default=None))
+        self.metrics.set_unpublished_labels(evaluator.unpublished_labels)
         self.metrics.set_clusters(
             evaluator.policy.cluster_size, evaluator.cluster_size, repeats=evaluator.repeats
         )

@@ -266,6 +266,7 @@ CLUSTER_SIZE = _family("detection_cluster_size", Rule.WHOLE_STREAM, ("size",))
 REPEATED = _family("decisions_repeated", Rule.WHOLE_STREAM)
 PENDING = _family("pending_decisions", Rule.STEPS)
 WAITING = _family("waiting_labels", Rule.STEPS)
+UNPUBLISHED = _family("unpublished_labels", Rule.STEPS)
 DUPLICATES = _family("duplicate_ratio", Rule.BAND, ("route",))
 COUNTED_AGAIN = _family("duplicates_counted_total", Rule.STEPS, (*SHARD, "kind"))
 STORE_FAILURES = _family("store_write_failures_total", Rule.PROCESS)
@@ -298,7 +299,7 @@ BUILD_INFO = _family("build_info", Rule.PROCESS, ("version",))
 OPERATIONS: tuple[Family, ...] = (
     *(MESSAGES, TOMBSTONES, EVENTS, DEAD_LETTERS, UNKEPT, UNREADABLE, UNMATCHED, IMBALANCE),
     *(LAG_MESSAGES, LAG_SECONDS, EVENTS_AHEAD, PARKED, CONSUMER_STATE, WATERMARK_LAG),
-    *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, COUNTED_AGAIN),
+    *(LABEL_DELAY, LABEL_JOINED, PENDING, WAITING, UNPUBLISHED, COUNTED_AGAIN),
     *(PROBES_UNSIGNED, PROBES_UNDECLARED),
     *(STORE_FAILURES, FLUSHES, FLUSH_SECONDS),
     *(BLIND, RETENTION_REFUSED, EVALUATED, EVALUATION_SECONDS, REPORT_STORED),

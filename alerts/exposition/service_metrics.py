@@ -399,6 +399,12 @@ class ServiceMetrics:
             ):
                 self._set(family, None if ratio is None else round(ratio, 2))
 
+    def set_unpublished_labels(self, labels: int | None) -> None:
+        """Set the labels of hours that have no label tables yet, in hundreds; None is unknown."""
+        with self._lock:
+            shown = None if labels is None else self._steps.down(labels)
+            self._set(catalogue.UNPUBLISHED, shown)
+
     def set_clusters(self, setting: int, measured: int | None, *, repeats: bool | None) -> None:
         """Number of decisions that depend on each other.
 

@@ -118,6 +118,11 @@ class Cohorts:
         waiting = np.flatnonzero(~ready)
         return pane_start(first + int(waiting[0]) if len(waiting) else end, Grain.HOUR)
 
+    def labels_from(self, instant: int) -> int:
+        """Labels that have come for the decisions of an hour and of all later ones."""
+        hour = pane_of(instant, Grain.HOUR)
+        return sum(int(table[1].sum()) for at, table in self._hours.items() if at >= hour)
+
     def next_cohort(
         self, after: int | None, watermark: int, horizon: int, threshold: Fraction
     ) -> tuple[int, CohortState] | None:

@@ -220,6 +220,14 @@ class Evaluator:
         return min(shares, default=None)
 
     @property
+    def unpublished_labels(self) -> int | None:
+        """Labels of hours that have no label tables yet; None while this process knows nothing."""
+        memory = self._memory
+        if memory is None or memory.published.labels is None:
+            return None
+        return memory.cohorts.labels_from(memory.published.labels)
+
+    @property
     def published(self) -> tuple[int, Snapshot] | None:
         """Number and content of the newest Snapshot; None while this process evaluates nothing."""
         return self._memory.stored if self._memory else None

@@ -184,7 +184,7 @@ _METRICS = (
     *_metrics(
         Rule.STEPS,
         "a label that waits, and waits no more, tells that its decision went to review",
-        "waiting_labels",
+        "waiting_labels unpublished_labels",
     ),
     *_metrics(
         Rule.STEPS,

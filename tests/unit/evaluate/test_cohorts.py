@@ -253,3 +253,11 @@ def test_before_any_label_has_come_label_tables_wait_for_the_horizon() -> None:
         site.asked(hour, 200)
     assert site.frontier(HORIZON, HORIZON, MATURE) == 0
     assert site.frontier(HORIZON + HOUR, HORIZON, MATURE) == HOUR
+
+
+def test_labels_without_a_table_are_those_of_later_hours() -> None:
+    site = Site()
+    for hour in range(3):
+        site.asked(hour, 10)
+        site.answered(hour, 5 + hour)
+    assert [site.labels_from(hour * HOUR) for hour in range(4)] == [18, 13, 7, 0]

@@ -168,6 +168,7 @@ def test_the_small_facts() -> None:
     metrics.set_pending(12)
     metrics.set_watermark_lag(-3.0)
     metrics.set_label_health(0.12345, None)
+    metrics.set_unpublished_labels(234)
     metrics.add_unknown_values("channel", 97)
     metrics.add_unknown_values("channel", 4)
     assert value(metrics, "probes_unsigned_total") == 0
@@ -183,6 +184,7 @@ def test_the_small_facts() -> None:
     assert value(metrics, "watermark_lag_seconds") == 0
     assert value(metrics, "label_coverage_ratio") == 0.12
     assert value(metrics, "label_completeness_ratio") is None
+    assert value(metrics, "unpublished_labels") == 234
     assert value(metrics, "attribute_values_unknown_total", attribute="channel") == 100
     assert value(metrics, "probes_unsigned_total") == 101
     assert value(metrics, "probes_undeclared_total") == 3
@@ -201,6 +203,7 @@ def everything() -> ServiceMetrics:
     metrics.add_unknown_values("channel", 1)
     metrics.evaluated(1, 1.0)
     metrics.set_label_health(0.5, 0.5)
+    metrics.set_unpublished_labels(5)
     metrics.set_clusters(2, 64, repeats=True)
     metrics.rendered(0.1, 5, 0)
     metrics.set_withheld(False)

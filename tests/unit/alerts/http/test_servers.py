@@ -59,6 +59,7 @@ def exporter(begun: threading.Event) -> Exporter:
     metrics.add_unknown_fields("decision", {"note": 500})
     metrics.add_below_threshold(500)
     metrics.set_label_health(0.5, 0.9)
+    metrics.set_unpublished_labels(500)
     metrics.set_clusters(1, 64, repeats=False)
     dimension = BiasDimension("refusals", 0.05, at_least=False, drift=0.03, owner="A")
     score = BiasScore("refusals", 20_000, 0.04, 400, "hiring", "1", "m-1")
