@@ -1,7 +1,7 @@
 """What a slice's traffic can decide: states of windows, and days until a page.
 
 Run it by ``make bench FOR=traffic`` (some minutes). Windows are drawn at random and built by the
-product's own :func:`build_rows`; pages come from the shipped bets, in forty fleets of each kind. It
+product's own calendar tables; pages come from the shipped bets, in forty fleets of each kind. It
 measures "What traffic can decide" in deploy/docs/statistics.md.
 """
 
@@ -11,7 +11,7 @@ import math
 import os
 import sys
 from collections import Counter as Tally
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -19,28 +19,23 @@ import common  # noqa: F401 - makes the other folders of the tests importable
 
 # isort: split
 import numpy as np
-from cubes import LIMITS
+from cubes import Cell, auto, contract, in_tables, review, window
 from daily_gaps import gap_delays, gap_tests
 from fleet_catalogue import BEST, Sizes, changing, standing_gaps, steady
 from fleet_worlds import GAP, HOURS, Audits, Path, World
 from gap_optimum import Arm, gap_limit_days
-from monitor.core.privacy.guards import Opened
-from monitor.core.publish.rows import Policy, Rolled, build_rows
 
-from monitor.core.contract import COMPLEMENT, Metric, State
-from monitor.core.counts.cells import COUNTERS, Counter, Int64s, Route, Stratum
+from monitor.core.contract import GroupBy, Metric, State
 from monitor.core.counts.coding import Coding
-from monitor.core.counts.rollup import SliceCounts
-from monitor.core.privacy.bands import Precision
 from monitor.detection.pages.streams import BUDGET_DAYS
 
-SEED, SLICES, K = 5, 6, 11
+SEED, SLICES = 5, 6
+CONTRACT = contract(GroupBy(("w",)))
 TPR, FPR = 0.8, 0.1
 IN_FLEET, FLEET = 30, 20_000
 """Slices of a fleet that is compared with its complements, and its decisions a day."""
 SMALL = (150, 500)
 """Decisions a day of small slices."""
-STRATA = (Stratum(Route.AUTO_SERVE, 0, 1).code, Stratum(Route.HUMAN_REVIEW, 0, 0).code)
 
 
 @dataclass(frozen=True)
@@ -65,23 +60,22 @@ class Windows:
     def _states(self, rng: np.random.Generator, metric: Metric) -> list[State]:
         sizes = rng.uniform(*self.daily, SLICES) * self.days
         gaps = [self.gap] + [0.0] * (SLICES - 1)
-        drawn = [self._draw(rng, size, gap) for size, gap in zip(sizes, gaps, strict=True)]
-        counts = SliceCounts(tuple("abcdef"), np.array(STRATA), np.stack(drawn))
-        policy = Policy(LIMITS, Coding((), (), (1.0, self.audit)), Precision(K))
-        opened = Opened(np.ones(SLICES, bool), np.ones(SLICES, bool))
-        rows = build_rows(policy, Rolled(counts, counts), opened, COMPLEMENT).rows
+        slices = zip("abcdef", sizes, gaps, strict=True)
+        cells = [cell for of_slice in slices for cell in self._draw(rng, *of_slice)]
+        counted = window(cells, f"{self.days}d")
+        seen = in_tables(CONTRACT, Coding((), (), (1.0, self.audit)), counted)
+        rows = seen.group(seen.basis(CONTRACT.group_bys[0], counted.kind)).rows
         return [row.states[metric] for row in (rows[:1] if self.gap else rows)]
 
-    def _draw(self, rng: np.random.Generator, size: float, gap: float) -> Int64s:
-        table = np.zeros((len(STRATA), COUNTERS), np.int64)
+    def _draw(
+        self, rng: np.random.Generator, name: str, size: float, gap: float
+    ) -> Iterator[Cell]:
         for ready, share, served in ((1, self.ready, TPR - gap), (0, 1 - self.ready, FPR + gap)):
-            for route, part, audit in ((0, served, self.audit), (1, 1 - served, 1.0)):
-                decisions = rng.poisson(size * share * part)
-                labelled = rng.binomial(decisions, audit)
-                table[route, Counter.N] += decisions
-                table[route, [Counter.Q, Counter.LABELLED]] += labelled
-                table[route, Counter.READY] += labelled * ready
-        return table
+            for made, part, audit in ((auto, served, self.audit), (review, 1 - served, 1.0)):
+                decisions = int(rng.poisson(size * share * part))
+                labelled = int(rng.binomial(decisions, audit))
+                rate, labels = int(audit < 1), (labelled, labelled * ready)
+                yield made({"w": name}, decisions, *labels, rate=rate)
 
 
 @dataclass(frozen=True)

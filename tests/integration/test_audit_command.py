@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import tomllib
@@ -466,8 +467,7 @@ def test_of_real_people_nothing_is_listed(
     assert (done.code, done.err) == (1, "")
     for said in (done.out, *(target.read_text() for target in targets.values())):
         assert "person-" not in said
-        assert "0.6789" not in said
-        assert "0.68" not in said
+        assert not re.search(r"\b0\.6(789|79|8)\b", said)
         assert SYNTHETIC_SENTENCE not in said
     assert "Reviewed data of real people: flips are counted below, and listed nowhere." in done.out
 

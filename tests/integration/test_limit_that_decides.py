@@ -88,7 +88,7 @@ CASES = {
         (),
         Metric.SELECTION,
         ShownLimit(LimitKind.MIN_RATIO, 0.8),
-        "the lower rate is 0.62 of the higher, limit 0.8",
+        "the lower rate is 0.625 of the higher, limit 0.8",
         "the lower rate at least 0.8 times the higher",
     ),
     "gap": Case(
@@ -104,7 +104,7 @@ CASES = {
         (("min_selection_ratio", Fraction("0.9")),),
         Metric.SELECTION,
         ShownLimit(LimitKind.MIN_RATIO, 0.9),
-        "the lower rate is 0.62 of the higher, limit 0.9",
+        "the lower rate is 0.625 of the higher, limit 0.9",
         "the lower rate at least 0.9 times the higher",
     ),
     "own gap": Case(
@@ -139,7 +139,7 @@ def table_of(case: Case) -> ContractTable:
     changed: dict[str, Any] = {"max_blocked_gap": None, **case.limits}
     limits: Limits = replace(LIMITS, **changed)
     own = (OwnLimits(*OF_CHAT, case.own),) if case.own else ()
-    made = contract(CHANNEL, limits=limits, own_limits=own)
+    made = contract(CHANNEL, k=1, synthetic=True, limits=limits, own_limits=own)
     return build_contract(made, CODING, [window(CELLS)])
 
 
@@ -229,7 +229,7 @@ def test_a_breach_is_of_the_limit_that_the_sequential_test_crossed() -> None:
     decides = deciding_limit(broken[0], case.metric, limits, None)
     assert decides == ShownLimit(LimitKind.MIN_RATIO, 0.5)
     said = content_of(made).verdict.sentence
-    assert "the lower rate is 0.62 of the higher, limit 0.5" in said
+    assert "the lower rate is 0.625 of the higher, limit 0.5" in said
     assert "the sequential test found the breach day by day" in said
 
 
