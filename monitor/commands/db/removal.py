@@ -52,9 +52,9 @@ MAX_LENGTH = 200  # of a decision id, as in its event
 def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None) -> None:
     """Exclude known-bad data from all windows, list or lift exclusions.
 
-    Whole release blocks are excluded: all that overlap the given span of event time, so that
-    nothing is revealed by subtraction. That may be more than was asked for. Nothing is deleted;
-    --lift puts the blocks back into the windows.
+    Whole tables are excluded: those of every hour, day and week that overlap the given span of
+    event time. That may be more than was asked for. Nothing is deleted; --lift puts the tables back
+    into the windows.
 
     Example: slicewatch db exclude --from 2026-06-01T10:00:00Z --to 2026-06-01T12:00:00Z
     --reason "the router logged test traffic" --owner "triage team"
@@ -70,7 +70,7 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
             click.echo(_added(add_exclusion(engine, asked, SystemClock().now())))
         elif lift is not None:
             lift_exclusion(engine, lift, SystemClock().now())
-            click.echo(f"exclusion {lift} is lifted: its release blocks return to the windows")
+            click.echo(f"exclusion {lift} is lifted: its tables return to the windows")
         else:
             with database.reading(engine) as connection:
                 _print(read_exclusions(connection))
@@ -106,13 +106,14 @@ def _added(one: Exclusion) -> str:
     declared = one.declared
     span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
     which = (
-        f"all release blocks that overlap the time {span}"
+        f"the tables of all hours, days and weeks that overlap the time {span}"
         if declared.version is None
-        else f"all release blocks in which version {declared.version} decided anything {span}"
+        else f"the tables of all hours, days and weeks in which version {declared.version} decided"
+        f" anything {span}"
     )
     return (
         f"exclusion {one.id}: {which} are excluded from all windows.\n"
-        "Blocks are excluded as a whole, which may be more than was asked for; the windows"
+        "Tables are excluded as a whole, which may be more than was asked for; the windows"
         " concerned say so (slicewatch_window_excluded).\n"
         f"Nothing is deleted: slicewatch db exclude --lift {one.id} lifts it."
     )
