@@ -83,8 +83,8 @@ def replaced(option: str, value: str) -> tuple[str, ...]:
 def test_what_is_declared_is_left_out_from_now_on(pipeline: Pipeline) -> None:
     said = exclude(pipeline, *DECLARED)
     assert said.startswith(
-        "exclusion 1: all release blocks that overlap the time from 2026-06-01T08:00:00Z"
-        " to 2026-06-01T12:00:00Z are excluded from all windows.\n"
+        "exclusion 1: the tables of all hours, days and weeks that overlap the time"
+        " from 2026-06-01T08:00:00Z to 2026-06-01T12:00:00Z are excluded from all windows.\n"
     )
     assert "may be more than was asked for" in said
     assert "slicewatch db exclude --lift 1 lifts it" in said
@@ -129,7 +129,7 @@ def test_a_version_is_named_as_the_store_knows_it(pipeline: Pipeline) -> None:
     (text,) = versions(pipeline)
     assert f"there are: {text}" in refused(pipeline, *DECLARED, "--version", "judge=9")
     said = exclude(pipeline, *DECLARED, "--version", text)
-    assert f"all release blocks in which version {text} decided anything from" in said
+    assert f"in which version {text} decided anything from" in said
     assert text.split(",")[0] in exclude(pipeline, "--list")
 
 
@@ -219,27 +219,32 @@ def shown(pipeline: Pipeline) -> Snapshot:
 
 
 def totals(snapshot: Snapshot) -> dict[str, int]:
-    """Support of the total's selection rate, by window."""
+    """Support of the total's selection rate, by window that shows it."""
     return {
         window.window: window.total.rates[Metric.SELECTION].support
         for window in snapshot.contracts[0].windows
+        if Metric.SELECTION in window.total.rates
     }
 
 
+NEXT_DAY = ("--from", "2026-06-02T08:00:00Z", "--to", "2026-06-02T12:00:00Z", *DECLARED[4:])
+
+
 def test_windows_leave_it_out_and_say_so_until_it_is_taken_back(pipeline: Pipeline) -> None:
-    hourly(pipeline, 20)
+    """The newest hour ends at 4 on the third day; the first day begins with the hour of 10."""
+    hourly(pipeline, 43)
     before = shown(pipeline)
-    exclude(pipeline, *DECLARED)
+    assert totals(before) == {"1h": 20, "24h": 480, "7d": 38 * 20, "28d": 38 * 20}
+    exclude(pipeline, *NEXT_DAY)
     without_it = shown(pipeline)
     told = {w.window: w.excluded for w in without_it.contracts[0].windows}
     assert told == {"1h": False, "24h": True, "7d": True, "28d": True}
-    lost = {name: n - totals(without_it)[name] for name, n in totals(before).items()}
-    assert lost == {"1h": 0, "24h": 40, "7d": 40, "28d": 40}, "two whole hours of decisions"
+    assert totals(without_it) == {"1h": 20, "24h": 400, "7d": 14 * 20, "28d": 14 * 20}
     exclude(pipeline, "--lift", "1")
     assert encode(shown(pipeline)) == encode(before)
 
 
-def test_of_a_version_only_the_blocks_in_which_it_decided(pipeline: Pipeline) -> None:
+def test_of_a_version_only_the_hours_in_which_it_decided(pipeline: Pipeline) -> None:
     later = START + timedelta(hours=3)
     trial = {**lesson.VERSIONS, "judge": "trial"}
     decisions = [lesson.decision(f"t{i}", later, 0.8, versions=trial) for i in range(5)]
@@ -249,7 +254,9 @@ def test_of_a_version_only_the_blocks_in_which_it_decided(pipeline: Pipeline) ->
     (text,) = (version for version in versions(pipeline) if "judge=trial" in version)
     long = replaced("--to", "2026-06-02T00:00:00Z")
     exclude(pipeline, *long, "--version", text)
-    assert before - totals(shown(pipeline))["24h"] == 25, "the hour in which it decided, all of it"
+    left = totals(shown(pipeline))
+    assert before - left["24h"] == 25, "the hour in which it decided, all of it"
+    assert {*left} == {"1h", "24h"}, "and the only day that has closed"
 
 
 def test_published_tables_show_the_newest_snapshot(pipeline: Pipeline) -> None:

@@ -52,9 +52,9 @@ MAX_LENGTH = 200  # of a decision id, as in its event
 def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None) -> None:
     """Exclude known-bad data from all windows, list or lift exclusions.
 
-    Whole tables are excluded: all that overlap the given span of event time, so that nothing is
-    revealed by subtraction. That may be more than was asked for. Nothing is deleted; --lift puts
-    the tables back into the windows.
+    Whole tables are excluded: those of every hour, day and week that overlap the given span of
+    event time. That may be more than was asked for. Nothing is deleted; --lift puts the tables back
+    into the windows.
 
     Example: slicewatch db exclude --from 2026-06-01T10:00:00Z --to 2026-06-01T12:00:00Z
     --reason "the router logged test traffic" --owner "triage team"
@@ -106,9 +106,10 @@ def _added(one: Exclusion) -> str:
     declared = one.declared
     span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
     which = (
-        f"all tables that overlap the time {span}"
+        f"the tables of all hours, days and weeks that overlap the time {span}"
         if declared.version is None
-        else f"all tables of hours in which version {declared.version} decided anything {span}"
+        else f"the tables of all hours, days and weeks in which version {declared.version} decided"
+        f" anything {span}"
     )
     return (
         f"exclusion {one.id}: {which} are excluded from all windows.\n"

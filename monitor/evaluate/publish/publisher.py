@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from monitor.core.contract import Contract, GroupBy, Metric
@@ -48,12 +48,19 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What one table is made of; the table of equal inputs is equal."""
+    """What one table is made of; the table of equal inputs is equal.
+
+    Attributes:
+        basis: what it is computed from.
+        findings: of the tests; None where they decide nothing.
+        lost: spans of events that were lost.
+        left_out: whether known-bad spans were left out of the rates without and with labels.
+    """
 
     basis: TableBasis
     findings: GroupFindings | None
     lost: LostSpans
-    excluded: tuple[TimeSpan, ...]
+    left_out: frozenset[bool]
 
 
 @dataclass(slots=True)
@@ -122,12 +129,13 @@ class Publisher:
         decides = kind.name == contract.window and group is not None
         basis = seen.basis(group, kind, self.excluded)
         findings = self.findings.of(contract, group) if decides and group is not None else None
-        inputs = _Inputs(basis, findings, self.lost, self.excluded)
+        left_out = _left_out(basis, seen.basis(group, kind)) if self.excluded else frozenset()
+        inputs = _Inputs(basis, findings, self.lost, left_out)
         place = contract.name, "" if group is None else group.name, kind.name
         kept = self._kept.get(place)
         if kept is None or kept[0] != inputs:
             table = seen.group(basis)
-            table = self._with_faults_of_data(table, basis)
+            table = self._with_faults_of_data(table, left_out)
             if group is not None and findings is not None:
                 rows = tuple(with_findings(row, findings) for row in table.rows)
                 table = with_label_needs(contract, group, replace(table, rows=rows))
@@ -138,23 +146,27 @@ class Publisher:
             kept = self._kept[place] = inputs, table
         return _with_age(kept[1], contract, now)
 
-    def _with_faults_of_data(self, table: GroupTable, basis: TableBasis) -> GroupTable:
+    def _with_faults_of_data(self, table: GroupTable, left_out: Collection[bool]) -> GroupTable:
         """The table whose periods say what was lost of them, and what is left out."""
 
         def marked(period: Period | None, labelled: bool) -> Period | None:
             if period is None:
                 return None
             lost = self.lost.touch_labelled if labelled else self.lost.touch_decisions
-            left_out = any(
-                bad.start < period.end and period.start < bad.end for bad in self.excluded
-            )
-            return replace(period, data_lost=lost(period.start, period.end), excluded=left_out)
+            is_lost, excluded = lost(period.start, period.end), labelled in left_out
+            return replace(period, data_lost=is_lost, excluded=excluded)
 
         return replace(
             table,
             decisions=marked(table.decisions, labelled=False),
             labelled=marked(table.labelled, labelled=True),
         )
+
+
+def _left_out(basis: TableBasis, whole: TableBasis) -> frozenset[bool]:
+    """Return for which rates, without and with labels, a basis lacks spans of the whole one."""
+    wanted = dict(whole.spans)
+    return frozenset(metric.labelled for metric, spans in basis.spans if spans != wanted[metric])
 
 
 def _with_age(table: GroupTable, contract: Contract, now: int | None) -> GroupTable:

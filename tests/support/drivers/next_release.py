@@ -13,7 +13,7 @@ import pytest
 
 from monitor.store import database
 
-REVISION = str(int(database.head_revision()) + 1)
+REVISION = f"{int(database.head_revision()) + 1:04}"
 _MIGRATION = f'''
 """One column and one table more."""
 

@@ -1,23 +1,17 @@
-"""A store as an older version of slicewatch left it, in a file: what upgrades are tested on.
+"""A store that a release left half read: what upgrades, and copies to a server, are tested on.
 
-The file holds the rows of every table, the settings they were written with and the topics they
-were read from, of which a part was still unread. One line is one fact, as JSON. A new file is
-made by the version whose schema it shows, in a tree of that version that has this module::
-
-    PYTHONPATH=.:tests/support/drivers:tests/support/oracles python \\
-        tests/support/worlds/frozen_store.py tests/data/store_1001.jsonl
+It has the rows of every table, the settings they were written with and the topics they were read
+from. Nothing has been released yet, so this program makes it; the first change of the schema after
+a release needs the rows of that release in a file.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import sys
-import tempfile
-from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +23,6 @@ from pipeline import DECISIONS, LABELS, SETTINGS, Pipeline, messages
 
 from monitor.store import database
 
-DATA = Path(__file__).parents[2] / "data"
 PARTITIONS = (2, 2)
 UNREADABLE = b"not an event"
 
@@ -37,21 +30,21 @@ Topics = dict[str, list[list[bytes | None]]]
 Rows = dict[str, list[dict[str, Any]]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class FrozenStore:
-    """What the file says.
+    """A store and its topics.
 
     Attributes:
         revision: of the schema.
         settings: text of the settings file.
         topics: all messages of every partition by topic; ``ownership`` says how far they are read.
-        tables: rows by table.
+        tables: rows by table, of those that have any.
     """
 
-    revision: str = ""
-    settings: str = ""
-    topics: Topics = field(default_factory=dict)
-    tables: Rows = field(default_factory=dict)
+    revision: str
+    settings: str
+    topics: Topics
+    tables: Rows
 
     def write_to(self, engine: sa.Engine) -> None:
         """Make the schema of that version in an empty database, and copy table by table."""
@@ -64,16 +57,6 @@ class FrozenStore:
     def events(self, topic: str) -> list[Event]:
         """All readable events of a topic."""
         return _readable(message for part in self.topics[topic] for message in part)
-
-    def events_read(self, topic: str) -> list[Event]:
-        """Those that the old version had read."""
-        positions = {
-            row["part"]: row["next_offset"]
-            for row in self.tables["ownership"]
-            if row["topic"] == topic
-        }
-        parts = enumerate(self.topics[topic])
-        return _readable(body for number, part in parts for body in part[: positions[number]])
 
     @property
     def length(self) -> int:
@@ -91,23 +74,6 @@ class FrozenStore:
 def _readable(bodies: Iterable[bytes | None]) -> list[Event]:
     decoded = [json.loads(body) for body in bodies if body and body != UNREADABLE]
     return [event for one in decoded for event in (one if isinstance(one, list) else [one])]
-
-
-def load(revision: str) -> FrozenStore:
-    """The frozen store of a schema revision."""
-    frozen, columns, rows = FrozenStore(), list[str](), list[dict[str, Any]]()
-    for line in (DATA / f"store_{revision}.jsonl").read_text().splitlines():
-        fact = json.loads(line)
-        if "table" in fact:
-            columns, rows = fact["columns"], frozen.tables.setdefault(fact["table"], [])
-        elif "row" in fact:
-            rows.append(dict(zip(columns, map(_from_json, fact["row"]), strict=True)))
-        elif "topic" in fact:
-            parts = frozen.topics.setdefault(fact["topic"], [[] for _ in range(max(PARTITIONS))])
-            parts[fact["partition"]].append(fact["message"].encode())
-        else:
-            frozen.revision, frozen.settings = fact["revision"], fact["settings"]
-    return frozen
 
 
 def upgrade(engine: sa.Engine, revision: str) -> None:
@@ -147,8 +113,8 @@ def _ordered(table: sa.Table) -> sa.Select[Any]:
     return sa.select(table).order_by(*table.primary_key)
 
 
-def _freeze(folder: Path) -> Iterator[Mapping[str, Any]]:
-    """Read most of a history, fold a part of that, and tell what is in the store then."""
+def freeze(folder: Path) -> FrozenStore:
+    """Read most of a history, fold a part of that, and keep the store as it is then."""
     topics = _history()
     with Pipeline(folder, PARTITIONS) as pipeline:
         pipeline.worker()
@@ -160,18 +126,10 @@ def _freeze(folder: Path) -> Iterator[Mapping[str, Any]]:
             pipeline.drain()
             if folded:
                 pipeline.fold()
-        yield {"revision": database.schema_revision(pipeline.engine), "settings": SETTINGS}
-        for topic, parts in topics.items():
-            for number, part in enumerate(parts):
-                for body in part:
-                    yield {"topic": topic, "partition": number, "message": (body or b"").decode()}
-        for name, rows in read_tables(pipeline.engine).items():
-            if rows:
-                yield {"table": name, "columns": list(rows[0])}
-            for row in rows:
-                # The worker's name tells of the machine.
-                known = row | ({"owner": "worker"} if row.get("owner") else {})
-                yield {"row": [_to_json(value) for value in known.values()]}
+        tables = {name: rows for name, rows in read_tables(pipeline.engine).items() if rows}
+        revision = database.schema_revision(pipeline.engine)
+        assert revision is not None
+        return FrozenStore(revision, SETTINGS, topics, tables)
 
 
 def _history() -> Topics:
@@ -190,31 +148,3 @@ def _history() -> Topics:
     for parts in topics.values():
         parts[0][3:3] = [UNREADABLE]
     return topics
-
-
-def _to_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return {"base64": b64encode(value).decode()}
-    if isinstance(value, date):  # an instant is one too
-        return {type(value).__name__: value.isoformat()}
-    return value
-
-
-READERS: dict[str, Callable[[str], Any]] = {
-    "base64": b64decode,
-    "date": date.fromisoformat,
-    "datetime": datetime.fromisoformat,
-}
-
-
-def _from_json(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    ((kind, text),) = value.items()
-    return READERS[kind](text)
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch, Path(sys.argv[1]).open("w") as file:
-        for fact in _freeze(Path(scratch)):
-            file.write(json.dumps(fact) + "\n")
