@@ -94,7 +94,7 @@ class Decision(DecisionFields, kw_only=True):
         audit_p: probability with which a label is requested for this decision.
         label_requested: whether it was.
         traffic: production (as when absent), or probe for matched-pair test traffic.
-        unit: hashed conversation or customer; a slice that is mostly of one is not shown.
+        unit: hashed conversation or customer; decisions of one depend on each other.
         pair_id: probes: the matched pair.
         variant: probes: the variant within the pair.
         probe_set: probes: content hash of the set.

@@ -971,7 +971,6 @@ _LOGS = (
     *_logs(
         Rule.PERIOD, "a closed ISO week, and the number of a revision",
         "a week is released; revision week",
-        "a small count of a week is known too closely; week",
     ),
     *_logs(
         Rule.PROCESS, "what the process does; arguments are names of its parts and ports",
