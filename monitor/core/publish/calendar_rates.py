@@ -92,6 +92,16 @@ class UseCaseTables:
         closed = ([span for span in spans if span.kind is kind] for kind in kinds)
         return next((max(of_kind) for of_kind in closed if of_kind), None)
 
+    def show(self, slice_name: str) -> bool:
+        """Return True where any table shows the row of a slice, if only its size."""
+        row = Row(slice_name)
+        return any(
+            (place := table.layout.place.get(row)) is not None
+            and table.bands.detail[place] > Detail.HIDDEN
+            for tables in self.tables.values()
+            for table in tables.values()
+        )
+
     def slices(self, attributes: Sequence[str]) -> tuple[str, ...]:
         """Texts of the slices of a group-by that the newest table of decisions lists, sorted."""
         tables = self.tables.get(Measure.DECISIONS, {})

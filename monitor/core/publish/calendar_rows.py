@@ -19,6 +19,7 @@ from monitor.core.publish.calendar_rates import ComparedRates, GroupRates, UseCa
 from monitor.core.publish.snapshot import Period, ShownGap, ShownRate
 from monitor.core.publish.states import states
 from monitor.core.rates.gaps import (
+    GapColumns,
     both,
     comparisons,
     gap,
@@ -200,6 +201,8 @@ class GroupInTables:
             shown = self._compared(spans, metric).slices.shown
             together = comparisons(int(shown.sum()), reference)
         gaps = gap(*self._compared(spans, metric, together).columns())
+        if not exact:
+            gaps = _rounded_outward(gaps)
         for tolerance, limited in self._tolerances(metric):
             judged = verdict(gaps, tolerance, enough)
             verdicts = _judged_where(limited & has_reference, verdicts, judged)
@@ -241,6 +244,8 @@ class GroupInTables:
         if self.group is None:
             return verdicts
         columns, _ = ComparedRates(metric, rate, rate).columns()
+        if self.contract.k > 1:
+            columns = replace(columns, lower=_down(columns.lower), upper=_up(columns.upper))
         for level, limited in self._each_limit(lambda limits: limits.level(metric)):
             judged = level_verdict(columns, level, enough)
             verdicts = _judged_where(limited, verdicts, judged)
@@ -298,3 +303,24 @@ def _listed(
         listed(lowers, lambda number: math.floor(number + _NEARLY)),
         listed(uppers, lambda number: math.ceil(number - _NEARLY)),
     )
+
+
+def _rounded_outward(gaps: GapColumns) -> GapColumns:
+    """The gaps with the bounds that are shown: whoever has a row comes to the same verdicts."""
+    return replace(
+        gaps,
+        lower=_down(gaps.lower),
+        upper=_up(gaps.upper),
+        ratio_lower=_down(gaps.ratio_lower),
+        ratio_upper=_up(gaps.ratio_upper),
+    )
+
+
+def _down(bounds: Floats) -> Floats:
+    """Lower bounds in thousandths."""
+    return np.floor(bounds * _DECIMALS + _NEARLY) / _DECIMALS
+
+
+def _up(bounds: Floats) -> Floats:
+    """Upper bounds in thousandths."""
+    return np.ceil(bounds * _DECIMALS - _NEARLY) / _DECIMALS

@@ -10,6 +10,7 @@ from itertools import groupby
 from monitor.core.contract import Contract, Metric
 from monitor.core.counts.cells import Counts, merge
 from monitor.core.counts.coding import CodingHistory
+from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import ContractTable, ShownIncident
 from monitor.core.publish.words import sampling_text
@@ -113,14 +114,24 @@ class Incidents:
             labels=labels,
         )
 
-    def shown(self, table: ContractTable, contract: Contract) -> tuple[ShownIncident, ...]:
-        """Those of one contract, as they may be shown with its table."""
+    def shown(
+        self, table: ContractTable, contract: Contract, published: UseCaseTables
+    ) -> tuple[ShownIncident, ...]:
+        """Those of one contract, as they may be shown with its table.
+
+        Args:
+            table: of the contract, as published.
+            contract: whose incidents.
+            published: tables of its use case; they say which slices may be named.
+        """
         standing = [one for one in self.book.standing.values() if one.contract == contract.name]
         if not standing:
             return ()
         frontier, now = (_end(table, labels=labels) for labels in (True, False))
         changed_at = partial(self.detection.advice.changed_at, contract.name)
-        beside = TableContext(contract, self._sampling(contract), now or 0, frontier, changed_at)
+        beside = TableContext(
+            contract, self._sampling(contract), now or 0, frontier, changed_at, published.show
+        )
         pages = ShownIncidents(table, beside)
         known = [
             IncidentView(one, self.book.how(one, self.now), self.book.streams(one))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self, TypedDict
 
-from monitor.core.contract import COMPLEMENT, Contract, Metric, State
-from monitor.core.counts.cells import OTHER, parse_atom
+from monitor.core.contract import COMPLEMENT, Contract, Metric
 from monitor.core.publish.annotations import Annotation, Behind, severity_of
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.sides import gap_of
@@ -89,6 +88,7 @@ class TableContext:
         now: event time that decisions are complete to (microseconds).
         frontier: event time that labels are mature to; None before the first.
         changed_at: when other versions last began to answer a slice (group-by, slice).
+        named: whether a published table shows the row of a slice, whatever the window shows now.
     """
 
     contract: Contract
@@ -96,6 +96,7 @@ class TableContext:
     now: int
     frontier: int | None
     changed_at: Callable[[str, str], int | None]
+    named: Callable[[str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,23 +206,18 @@ class ShownIncidents:
         }
 
     def _place(self, incident: Incident) -> _IncidentContext | None:
-        """The row of the incident's slice, where that is shown."""
+        """The row of the incident's slice, where that may be named."""
         if incident.group_by is None or incident.slice is None:
             return None
-        return self._shown_place((incident.group_by, incident.slice), incident.metric)
+        return self._named_place((incident.group_by, incident.slice))
 
-    def _shown_place(self, where: tuple[str, str], metric: Metric) -> _IncidentContext | None:
-        place = self._places.get(where)
-        if place is None or OTHER in parse_atom(where[1]).values():
-            return None  # the row of undeclared values is no stream's
-        hidden = place.row.states.get(metric, State.SUPPRESSED) is State.SUPPRESSED
-        return None if hidden else place
+    def _named_place(self, where: tuple[str, str]) -> _IncidentContext | None:
+        return self._places.get(where) if self.beside.named(where[1]) else None
 
     def _inherited(self, known: IncidentView) -> tuple[str, ...]:
         cause = (known.incident.group_by, known.incident.slice)
         others = (where for where in known.slices if where != cause)
-        metric = known.incident.metric
-        return tuple(sorted(text for g, text in others if self._shown_place((g, text), metric)))
+        return tuple(sorted(where[1] for where in others if self._named_place(where)))
 
     def _resolvable_at(self, known: IncidentView, place: _IncidentContext) -> int | None:
         """In whole days: the repair, as many days of labels as are needed, and their delay."""

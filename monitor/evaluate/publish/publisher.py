@@ -111,7 +111,7 @@ class Publisher:
             labels_at_fault=self.labels.of(table, contract),
         )
         table = with_missing_labels(table)
-        return replace(table, incidents=self.incidents.shown(table, contract))
+        return replace(table, incidents=self.incidents.shown(table, contract, seen.tables))
 
     def _window(self, seen: ContractInTables, kind: WindowKind, now: int | None) -> WindowTable:
         total = self._group(seen, kind, None, now)

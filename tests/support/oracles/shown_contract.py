@@ -1,8 +1,8 @@
 """States and verdicts as a reader finds them: from shown rows and the contract's numbers alone.
 
 Independent of the product: decimals as they are printed, compared as fractions. Two facts are in
-no row of a guarded table, so two states are taken from it: the support of a complement (its row
-would be a subtraction) and how many labels are in (completeness is rounded).
+no row, so two states are taken from it: the support of a complement, which has no row, and how many
+labels are in (completeness is rounded).
 """
 
 from __future__ import annotations
@@ -89,9 +89,10 @@ def expected_of(
 
 
 def _supported(contract: Row, metric: str, row: Row) -> bool:
-    """Precision is computed from the TPR and the FPR, and has support where both have."""
-    of = ("tpr", "fpr") if metric == "precision" else (metric,)
-    return all(row["rates"][one]["support"] >= contract["min_supports"][one] for one in of)
+    """Precision rests on positives and negatives alike, and needs the minima of both."""
+    minima = contract["min_supports"]
+    least = minima["tpr"] + minima["fpr"] if metric == "precision" else minima[metric]
+    return bool(row["rates"][metric]["support"] >= least)
 
 
 def _is_reference(row: Row, rows: Mapping[str, Row]) -> bool:

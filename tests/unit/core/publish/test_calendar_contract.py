@@ -238,3 +238,10 @@ def test_before_anything_has_closed_all_is_hidden() -> None:
     assert set(window.total.states.values()) == {State.SUPPRESSED}
     assert window.groups[0].rows == ()
     assert window.groups[0].decisions is None
+
+
+def test_tables_tell_which_rows_they_show() -> None:
+    tables = tables_of(EVEN | {"post": Replies(5, 1, 1, 3)}, k=11)
+    assert tables.show("channel=chat")
+    assert not tables.show("channel=post"), "fewer than k"
+    assert not tables.show("channel=elsewhere"), "no row"

@@ -12,6 +12,7 @@ from monitor.core.contract import GroupBy, Metric, PrimaryMetric, State
 from monitor.core.publish.annotations import Annotation, Behind, IncidentKind, Severity
 from monitor.core.publish.incidents import Incident, Stand, Standing
 from monitor.core.publish.snapshot import (
+    WITHHELD,
     ComponentChange,
     GroupTable,
     LimitKind,
@@ -43,6 +44,11 @@ def stream(direction: Direction, text: str = CHAT, kind: StreamKind = GAP) -> St
     return Stream("replies", "channel", Metric.FPR, kind, text, reference, direction, limit)
 
 
+def always(_: str) -> bool:
+    """Whether a slice may be named: always."""
+    return True
+
+
 def view(*streams: Stream) -> IncidentView:
     incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
     return IncidentView(incident, Standing(Stand.OPEN), streams)
@@ -61,7 +67,7 @@ def test_a_breach_wakes_somebody_where_its_metric_is_the_primary_one(
 ) -> None:
     of_fpr = replace(contract(GroupBy(("channel",))), primary=primary)
     table = build_contract(of_fpr, CODING, [])
-    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None))
+    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None, always))
     incident = Incident(1, IncidentKind.BREACH, "replies", Metric.FPR, 0, 0, "channel", CHAT)
     (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
     assert shown.severity is severity
@@ -89,7 +95,7 @@ def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
     row = SliceRow(CHAT, {Metric.FPR: State.BREACH}, noted=note, versions_changed=POLICY)
     window = WindowTable("7d", SliceRow("", {}), (GroupTable("channel", (row,)),))
     table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
-    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: last))
+    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: last, always))
     incident = Incident(
         *(1, IncidentKind.BREACH, "replies", Metric.FPR, 50, 0, "channel", CHAT),
         versions_changed_at=changed_at,
@@ -97,6 +103,19 @@ def test_an_incident_tells_of_the_versions_that_changed_before_it_alone(
     (shown,) = pages.shown([IncidentView(incident, Standing(Stand.OPEN), (stream(SLICE),))])
     told = shown.versions_changed_at, shown.versions_changed
     assert told == expected
+
+
+@pytest.mark.parametrize(("shown_of", "expected"), [(CHAT, CHAT), (EMAIL, WITHHELD)])
+def test_a_slice_that_an_older_table_shows_is_named_before_the_window_does(
+    shown_of: str, expected: str
+) -> None:
+    of_fpr = contract(GroupBy(("channel",)))
+    row = SliceRow(CHAT, {Metric.FPR: State.SUPPRESSED})
+    window = WindowTable("7d", SliceRow("", {}), (GroupTable("channel", (row,)),))
+    table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
+    beside = TableContext(of_fpr, "", 0, None, lambda *_: None, lambda text: text == shown_of)
+    (shown,) = ShownIncidents(table, beside).shown([view(stream(SLICE))])
+    assert (shown.slice, shown.latest) == (expected, None)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +157,7 @@ def test_an_incident_of_a_named_reference_has_the_gap_to_the_slice_that_is_ahead
     group = GroupTable("channel", (named, ahead), labelled=Period(0, 40))
     window = WindowTable("7d", SliceRow("", {}), (group,))
     table = replace(build_contract(of_fpr, CODING, []), windows=(window,))
-    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None))
+    pages = ShownIncidents(table, TableContext(of_fpr, "", 0, None, lambda *_: None, always))
     crossed = replace(stream(REFERENCE, EMAIL), reference=CHAT)
     (shown,) = pages.shown([view(crossed)])
     assert shown.latest == PublishedValue(0.2, 0.15, 0.3, 40)
