@@ -79,7 +79,8 @@ class TableSettings:
         k: smallest cell that may be shown; 0 makes no tables (an attribute was erased).
         offset: hours that the zone, in which days begin, is ahead of UTC.
         complements: whether each slice has a row for everything but it.
-        bands: score bands that each slice has a row for in weeks and longer; 0 for none.
+        bands: score bands that each slice has a row for in weeks and longer, and with k = 1 in all
+            spans; 0 for none.
         parts: columns, at least one of every route.
     """
 
@@ -109,9 +110,9 @@ class TableSettings:
         """The rows of spans of a kind.
 
         Weeks and longer have rows of score bands. A day has too few decisions for them: they would
-        stay hidden, and hide slices beside them.
+        stay hidden, and hide slices beside them. Where nothing is hidden, all spans have them.
         """
-        bands = self.bands if kind >= SpanKind.WEEK else 0
+        bands = self.bands if kind >= SpanKind.WEEK or self.k == 1 else 0
         return _layout(self.values, self.group_bys, self.complements, bands)
 
     @property

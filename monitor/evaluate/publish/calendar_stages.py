@@ -1,8 +1,8 @@
 """The stage of the router at which slices and their references diverge, from published tables.
 
-Weeks and longer spans have rows of score bands, days and hours have none. There a stage is the
-evidence gate or UNKNOWN: nothing tells the score from the threshold until the week has closed. So
-the stages of a window of a week or more are those of its newest week.
+Weeks and longer spans have rows of score bands, days and hours have none. There only the evidence
+gate can be told, and nothing tells the score from the threshold until the week has closed. So the
+stages of a window of a week or more are those of its newest week.
 
 Counts are the middles of bands; the error of a band makes a stage less sure.
 """
@@ -18,6 +18,7 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Route
 from monitor.core.counts.strata import REVIEWED_ROUTES
 from monitor.core.intervals import Floats, divide
+from monitor.core.publish.annotations import Stage
 from monitor.core.publish.calendar_contract import ContractInTables, TableBasis
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.snapshot import GroupTable, ShownStage, SliceRow
@@ -106,14 +107,22 @@ class _StagedGroup:
         return cls(tables, reference, slices, chosen, bands, by_band)
 
     def stages(self, metric: Metric) -> Mapping[str, ShownStage]:
-        """The stage of each slice whose score bands, and those of its reference, add up."""
+        """The stage of each slice that can be told.
+
+        With score bands, those of the slice and of its reference must add up; without, what is not
+        the gate is told of nobody.
+        """
         slices, references = (self._passage(side, metric) for side in (False, True))
         reference = TOTAL.slice_name if self.reference == COMPLEMENT else self.reference
         divergences = zip(self.slices, diverging_stages(slices, references), strict=True)
         return {
             text: ShownStage(divergence.stage, divergence.share)
             for text, divergence in divergences
-            if not self.by_band or (self._adds_up(text) and self._adds_up(reference))
+            if (
+                self._adds_up(text) and self._adds_up(reference)
+                if self.by_band
+                else divergence.stage is not Stage.UNKNOWN
+            )
         }
 
     def _adds_up(self, slice_name: str) -> bool:

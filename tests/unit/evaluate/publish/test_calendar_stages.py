@@ -89,15 +89,19 @@ def test_a_week_names_the_stage_that_exact_counts_name(
 
 
 @pytest.mark.parametrize(
-    ("chat", "selection"),
+    ("chat", "k", "told"),
     [
-        (requests("chat", served=STRICT_SERVED), Stage.UNKNOWN),
-        (requests("chat", stopped=0.3), Stage.EVIDENCE),
+        (requests("chat", served=STRICT_SERVED), 11, {}),
+        (requests("chat", stopped=0.3), 11, {Metric.SELECTION: Stage.EVIDENCE}),
+        (requests("chat", served=STRICT_SERVED), 1, dict.fromkeys(STAGED, Stage.THRESHOLD)),
     ],
 )
-def test_a_day_tells_the_gate_from_the_rest(chat: list[Cell], selection: Stage) -> None:
-    stages = shown_stages([*chat, *requests("email")], window_name="24h")["channel=chat"]
-    assert stages[Metric.SELECTION].stage is selection
+def test_a_day_tells_the_gate_alone_where_anything_is_hidden(
+    chat: list[Cell], k: int, told: dict[Metric, Stage]
+) -> None:
+    stages = shown_stages([*chat, *requests("email")], window_name="24h", k=k)["channel=chat"]
+    named = {metric: shown.stage for metric, shown in stages.items()}
+    assert {metric: stage for metric, stage in named.items() if stage is not Stage.NONE} == told
 
 
 def test_without_a_gap_that_is_a_number_there_is_no_stage() -> None:
