@@ -17,10 +17,8 @@ from monitor.core.tables.settings import TableSettings
 from monitor.core.tables.spans import Edition, Span, SpanKind
 from monitor.core.time import DAY, HOUR, WEEK
 from monitor.errors import FencedError
-from monitor.store.database import writing
 from monitor.store.evaluator.calendar_tables import (
     CalendarChange,
-    delete_after,
     delete_before,
     pack,
     read_eras,
@@ -145,13 +143,6 @@ def is_decisions(table: Table) -> bool:
 def label_counts(world: CalendarStore) -> list[int]:
     with world.engine.connect() as connection:
         return sorted(connection.execute(sa.select(calendar_labels.c.starts_at)).scalars())
-
-
-def test_a_repaired_clock_takes_tables_of_the_future_with_it(world: CalendarStore) -> None:
-    world.make(FIRST + DAY + HOUR)
-    with writing(world.engine) as connection:
-        delete_after(connection, FIRST + DAY)
-    assert max(table.span.end for table in world.tables()) == FIRST + DAY
 
 
 def test_label_counts_go_with_the_final_edition(world: CalendarStore) -> None:

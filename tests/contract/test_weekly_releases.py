@@ -228,16 +228,6 @@ def test_weeks_are_deleted_when_they_are_too_old(store: EvaluatorStore, engine: 
     assert signatures(engine) == []
 
 
-def test_what_was_made_in_a_future_goes(store: EvaluatorStore, engine: sa.Engine) -> None:
-    commit(store, revision(1), revision(2, completeness=0.99))
-    for one in (revision(1), revision(2, completeness=0.99)):
-        weekly_releases.sign(engine, one, WHO, NOW)
-    with db.writing(engine) as connection:
-        weekly_releases.delete_after(connection, revision(1).as_of)
-    assert store.read(find_revision, WEEK.name) == revision(1)
-    assert [one.revision for one in signatures(engine)] == [1]
-
-
 def test_the_weeks_before_are_read_by_their_newest_revisions(
     engine: sa.Engine, store: EvaluatorStore
 ) -> None:

@@ -38,7 +38,6 @@ from monitor.store.upkeep.recode import drop_unlisted
 from monitor.store.upkeep.retention_guard import portions
 
 KEY_BYTES = 32
-EXIT_FOUND = 1
 
 
 @click.command("migrate")

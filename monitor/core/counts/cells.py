@@ -48,8 +48,6 @@ class Counter(enum.IntEnum):
 
 
 COUNTERS = len(Counter)
-LABEL_COUNTERS = np.flatnonzero(np.arange(COUNTERS) != Counter.N)
-"""What labels and their requests add to, decisions by themselves do not."""
 
 
 class Route(enum.IntEnum):

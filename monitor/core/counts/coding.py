@@ -262,13 +262,3 @@ class CodingHistory:
         """The era of each instant."""
         starts = np.array([era.start for era in self.eras[1:]], np.int64)
         return np.searchsorted(starts, ts, side="right").astype(np.int64)
-
-    @property
-    def listed_since(self) -> dict[Listed, int]:
-        """Since when a name or a value is listed; what always was is absent."""
-        since: dict[Listed, int] = {}
-        for era in reversed(self.eras):
-            since |= dict.fromkeys(era.coding.listed, era.start)
-        for pair in self.eras[0].coding.listed:
-            del since[pair]
-        return since

@@ -78,19 +78,6 @@ def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
     return np.minimum(received, requested).T, requested.T
 
 
-def is_mature(
-    received: npt.ArrayLike, requested: npt.ArrayLike, threshold: Fraction = MATURE
-) -> npt.NDArray[np.bool_]:
-    """True where received / requested >= threshold, in exact integers; nothing requested is mature.
-
-    Example:
-        >>> is_mature([19, 18, 0], [20, 19, 0]).tolist()
-        [True, False, True]
-    """
-    left = np.asarray(received, np.int64) * threshold.denominator
-    return left >= np.asarray(requested, np.int64) * threshold.numerator
-
-
 def mature(
     received: Int64s,
     requested: Int64s,

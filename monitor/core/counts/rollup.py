@@ -17,11 +17,9 @@ import numpy.typing as npt
 from monitor.core.counts.cells import (
     COUNTERS,
     MISSING,
-    Counter,
     Counts,
     Int64s,
     atom_text,
-    decode_strata,
     parse_atom,
 )
 
@@ -199,43 +197,6 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
         attributes: the group-by; empty for the total.
     """
     return HourlyCounts.of([counts]).roll_up(index, attributes).of(0)
-
-
-def production_totals(counts: Counts, index: CellIndex) -> Int64s:
-    """Sum of every counter over all cells of production traffic, shape (COUNTERS,).
-
-    Args:
-        counts: by cell id; every id must be in ``index``.
-        index: what the cell ids mean.
-    """
-    rows = np.searchsorted(index.cells, counts.keys)
-    totals: Int64s = counts.values[~decode_strata(index.strata[rows]).probe].sum(axis=0)
-    return totals
-
-
-def roll_up_versions(
-    counts: Counts, index: CellIndex, attributes: Sequence[str]
-) -> tuple[tuple[str, ...], Int64s, Int64s]:
-    """Production decisions of each slice of one group-by, by version of the router.
-
-    Args:
-        counts: a window's counts by cell id; every id must be in ``index``.
-        index: what the cell ids mean; without versions there is one.
-        attributes: the group-by.
-
-    Returns:
-        The slices, sorted; the ids of all versions that decided, increasing; and the decisions, of
-        shape (S, V).
-    """
-    rows = np.searchsorted(index.cells, counts.keys)
-    inside = ~decode_strata(index.strata[rows]).probe
-    rows, decisions = rows[inside], counts.values[inside, Counter.N]
-    known = index.versions if index.versions is not None else np.zeros_like(index.cells)
-    versions, version_of = np.unique(known[rows], return_inverse=True)
-    slices, slice_of = _slices(index, rows, attributes)
-    table = np.zeros((len(slices), len(versions)), np.int64)
-    np.add.at(table, (slice_of, version_of), np.maximum(decisions, 0))
-    return slices, versions, table
 
 
 def _slices(

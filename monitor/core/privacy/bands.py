@@ -127,13 +127,6 @@ class Precision:
         first = np.where(fine_enough.any(axis=-1), fine_enough.argmax(axis=-1), len(STEPS) - 1)
         return np.asarray(STEPS, np.float64)[first]
 
-    def resolution(self, support: npt.ArrayLike) -> tuple[Int64s, Floats, Floats]:
-        """Results of :meth:`support`, :meth:`trials` and :meth:`step`, computed at once."""
-        bands = self.support(support)
-        if self.exact:
-            return bands, self.trials(support), self.step(support)
-        return bands, bands.astype(np.float64), self._step_of(bands)
-
     def rate(self, values: npt.ArrayLike, support: npt.ArrayLike) -> Floats:
         """Rates rounded as finely as their support allows; NaN stays NaN."""
         x = np.asarray(values, np.float64)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -181,41 +180,6 @@ _WORST_FIRST = (
     Verdict.INCONCLUSIVE,
     Verdict.PASS,
 )
-
-
-def verdicts_together(
-    gaps_at: Callable[[float], GapColumns],
-    allowed: Tolerance | None,
-    enough_support: Bools,
-    comparisons: int,
-) -> list[Verdict | None]:
-    """Verdicts on the gaps, or on the ratios, of one group-by, which hold together.
-
-    Bounds begin at the z of all comparisons. Those that are beyond the limit, on either side, are
-    then left out of the number that the z of the others is made for, until none is added; and so,
-    apart from them, those that pass. The probability of any wrong FAIL or BETTER_OFF among them is
-    at most 5 %, of any wrong PASS 2.5 %, whatever the dependence. (A gap at its limit fails wrongly
-    in one direction alone, so 2.5 % each, but for limits below the standard error.)
-
-    Args:
-        gaps_at: one metric, with bounds at a normal quantile.
-        allowed: the contract's limit, on the gap or on the ratio.
-        enough_support: shape (S,): slice and reference both have the contract's minimum.
-        comparisons: how many hold together, with those that are hidden or lack support.
-
-    Source: Holm (1979), Scandinavian Journal of Statistics 6.
-    """
-    if allowed is None:
-        return [None] * len(enough_support)
-    at = cache(gaps_at)
-
-    def beyond(z: float) -> Bools:
-        return (allowed.worse_off(at(z)) | allowed.better_off(at(z))) & enough_support
-
-    fails, z = _holm(beyond, comparisons)
-    passes, _ = _holm(lambda z: allowed.within(at(z)) & enough_support, comparisons)
-    better = fails & allowed.better_off(at(z))
-    return _verdicts(fails & ~better, better, passes, enough_support)
 
 
 def _holm(decided_at: Callable[[float], Bools], comparisons: int) -> tuple[Bools, float]:

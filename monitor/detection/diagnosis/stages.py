@@ -27,9 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import Counter, Int64s, Route, decode_strata
-from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, production, reviewed_cells, reviewed_columns
+from monitor.core.counts.cells import Route
 from monitor.core.intervals import Floats, divide
 from monitor.core.publish.annotations import Share, Stage
 from monitor.core.rates.gaps import simultaneous_z
@@ -76,7 +74,7 @@ class Passage:
 
     @classmethod
     def of_decisions(cls, through: npt.ArrayLike, stopped: npt.ArrayLike) -> Passage:
-        """All decisions, as :func:`stage_counts` gives them."""
+        """All decisions: those with evidence by (slice, route, band), the rest by (slice, route)."""
         cells = np.asarray(through, np.float64)
         return cls(cells, np.asarray(stopped, np.float64), np.ones_like(cells))
 
@@ -87,7 +85,7 @@ class Passage:
         A cell without labels takes the ready rate of its route. The gate is outside a TPR.
 
         Args:
-            decisions: N_k by (slice, route, rate, band), as :func:`ready_counts` gives them.
+            decisions: N_k by (slice, route, rate, band).
             labelled: n_k, at most N_k.
             ready: m_k, at most n_k.
         """
@@ -169,33 +167,6 @@ def in_words(share: float) -> Share:
     if share >= 2 / 3:
         return Share.MOST
     return Share.ABOUT_HALF if share >= 1 / 3 else Share.SOME
-
-
-def stage_counts(counts: SliceCounts, bands: int) -> tuple[Int64s, Int64s]:
-    """Production decisions that passed the gate, (S, 2, bands), and that did not, (S, 3).
-
-    The gate stops what is blocked and what has no evidence.
-    """
-    strata = decode_strata(counts.strata)
-    inside = production(counts)
-    passed = inside & strata.evidence_passed & np.isin(strata.route, REVIEWED_ROUTES)
-    decisions = np.maximum(counts.values[:, :, Counter.N], 0)
-    through = np.zeros((len(REVIEWED_ROUTES), bands, len(counts.slices)), np.int64)
-    np.add.at(through, (strata.route[passed], strata.band[passed]), decisions[:, passed].T)
-    rest = inside & ~passed
-    stopped = np.zeros((len(Route), len(counts.slices)), np.int64)
-    np.add.at(stopped, strata.route[rest], decisions[:, rest].T)
-    return np.moveaxis(through, -1, 0), stopped.T
-
-
-def ready_counts(counts: SliceCounts, bands: int) -> tuple[Floats, Floats, Floats]:
-    """Reviewed decisions, labels and ready ones, each by (slice, route, rate, band)."""
-    cells, _ = reviewed_cells(counts)
-    _, strata = reviewed_columns(counts)
-    every = np.zeros((*cells.shape[:3], bands, cells.shape[4]))
-    every[:, :, :, np.unique(strata.band)] = cells
-    decisions, labelled, ready = np.moveaxis(every, -1, 1)
-    return decisions, labelled, ready
 
 
 def _parts(mine: Passage, theirs: Passage) -> tuple[Floats, Floats]:

@@ -2,6 +2,6 @@
 
 __all__ = [
     "calendar_tables", "cells", "cluster_days", "lease", "pane_sums", "probe_sets",
-    "published_tables", "published_values", "records", "release_blocks", "span_sums", "store",
+    "published_tables", "published_values", "records", "span_sums", "store",
     "stored_detection", "stored_incidents", "weekly_releases",
 ]  # fmt: skip

@@ -226,13 +226,6 @@ def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
         connection.execute(sa.delete(calendar_labels).where(calendar_labels.c.starts_at < fine))
 
 
-def delete_after(connection: sa.Connection, end: int) -> None:
-    """Delete tables of spans that end after an instant, and eras that begin later."""
-    for table in (calendar_table, calendar_labels):
-        connection.execute(sa.delete(table).where(table.c.starts_at + table.c.kind > end))
-    connection.execute(sa.delete(calendar_layout).where(calendar_layout.c.starts_at > end))
-
-
 def forget_calendar(connection: sa.Connection, listed: Collection[Listed]) -> None:
     """Delete all tables whose layout has one of these names (value None) or values.
 

@@ -174,12 +174,6 @@ def delete_before(engine: sa.Engine, before: int) -> None:
                 connection.execute(sa.delete(table).where(table.c.day == one))
 
 
-def delete_after(connection: sa.Connection, end: int) -> None:
-    """Delete the days that lie wholly after an instant of event time."""
-    for table in PUBLISHED:
-        connection.execute(sa.delete(table).where(table.c.day > to_datetime(end).date()))
-
-
 def forget(
     connection: sa.Connection, group_by: Callable[[str], bool], part: Callable[[str], bool]
 ) -> None:

@@ -205,14 +205,6 @@ def delete_before(engine: sa.Engine, before: int) -> None:
                 connection.execute(sa.delete(table).where(table.c.week == one))
 
 
-def delete_after(connection: sa.Connection, end: int) -> None:
-    """Delete revisions that were made after an instant of event time, with what was signed."""
-    revision, signed = weekly_release.c, release_signature.c
-    connection.execute(sa.delete(weekly_release).where(revision.as_of > end))
-    there = sa.exists().where(revision.week == signed.week, revision.number == signed.revision)
-    connection.execute(sa.delete(release_signature).where(~there))
-
-
 def rewrite(connection: sa.Connection, left: Callable[[Release], Release]) -> None:
     """Take something out of all Releases; what was signed is then of other bytes."""
     keys = weekly_release.c.week, weekly_release.c.number

@@ -8,6 +8,7 @@ from itertools import pairwise
 from math import log, sqrt
 
 from cause_worlds import HOURS, START, CauseWorld, Fault
+from stage_counts import ready_counts, stage_counts
 
 from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import Counts, merge, parse_atom
@@ -16,7 +17,7 @@ from monitor.core.publish.annotations import Stage
 from monitor.core.rates.estimates import estimate
 from monitor.core.rates.gaps import gap, references
 from monitor.detection.diagnosis.explain import Explanation, explain
-from monitor.detection.diagnosis.stages import Passage, diverging_stages, ready_counts, stage_counts
+from monitor.detection.diagnosis.stages import Passage, diverging_stages
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.declared import DetectorSettings, all_streams
 from monitor.detection.pages.page_tests import HourCohort, PageTests

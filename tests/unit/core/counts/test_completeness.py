@@ -6,7 +6,6 @@ from slice_tables import auto, blocked, completeness, counted, review, slice_cou
 
 from monitor.core.counts.completeness import (
     by_stratum,
-    is_mature,
     mature,
 )
 
@@ -45,14 +44,6 @@ def test_blocked_requests_do_not_hold_back_labelled_rates() -> None:
 def test_unrequested_labels_do_not_stand_in() -> None:
     counts = slice_counts({"a": {review(): counted(9, 9, 1, q=3)}})
     assert completeness(counts).tolist() == [1]
-
-
-def test_maturity_is_exact() -> None:
-    """In floats 0.95 * 10**17 rounds; in integers one missing label decides."""
-    requested = 20 * 10**15
-    received = np.array([19 * 10**15, 19 * 10**15 - 1])
-    assert is_mature(received, requested).tolist() == [True, False]
-    assert is_mature(0, 0)
 
 
 def naive_in_order(received: list[list[int]], requested: list[list[int]], ahead: int) -> list[bool]:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from slice_tables import auto, blocked, counted, review, slice_counts
+from stage_counts import ready_counts, stage_counts
 
 from monitor.core.counts.cells import Stratum
 from monitor.core.publish.annotations import Share, Stage
@@ -15,8 +16,6 @@ from monitor.detection.diagnosis.stages import (
     Divergence,
     Passage,
     diverging_stages,
-    ready_counts,
-    stage_counts,
 )
 
 BANDS = 5

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cubes import CODING, Cell, auto, blocked, contract, in_tables, review, slices, window
+from stage_counts import ready_counts, stage_counts
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Metric
 from monitor.core.publish.annotations import Stage
@@ -18,8 +19,6 @@ from monitor.core.tables.reader import Measure
 from monitor.detection.diagnosis.stages import (
     Passage,
     diverging_stages,
-    ready_counts,
-    stage_counts,
 )
 from monitor.evaluate.publish.calendar_stages import STAGED, with_stages
 
