@@ -74,7 +74,7 @@ class Passage:
 
     @classmethod
     def of_decisions(cls, through: npt.ArrayLike, stopped: npt.ArrayLike) -> Passage:
-        """All decisions: those with evidence by (slice, route, band), the rest by (slice, route)."""
+        """All decisions: with evidence by (slice, route, band), the others by (slice, route)."""
         cells = np.asarray(through, np.float64)
         return cls(cells, np.asarray(stopped, np.float64), np.ones_like(cells))
 

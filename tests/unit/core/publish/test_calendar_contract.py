@@ -241,7 +241,7 @@ def test_before_anything_has_closed_all_is_hidden() -> None:
 
 
 def test_tables_tell_which_rows_they_show() -> None:
-    tables = tables_of(EVEN | {"post": Replies(5, 1, 1, 3)}, k=11)
+    tables = tables_of({**EVEN, "post": Replies(5, 1, 1, 3)}, k=11)
     assert tables.show("channel=chat")
     assert not tables.show("channel=post"), "fewer than k"
     assert not tables.show("channel=elsewhere"), "no row"
