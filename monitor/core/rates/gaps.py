@@ -1,17 +1,14 @@
 """A slice against its reference: differences and ratios with intervals, and verdicts by bounds.
 
 A gap is oriented by harm: positive means that the slice is worse off. Bounds inside one
-group-by hold together (Bonferroni over its declared comparisons); verdicts follow Holm's steps, so
-a comparison that has its verdict no longer counts for the others. Worst to best is described,
+group-by hold together (Bonferroni over its declared comparisons). Worst to best is described,
 never tested: of eight equal slices it would be "significant" half of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -181,53 +178,6 @@ _WORST_FIRST = (
     Verdict.INCONCLUSIVE,
     Verdict.PASS,
 )
-
-
-def verdicts_together(
-    gaps_at: Callable[[float], GapColumns],
-    allowed: Tolerance | None,
-    enough_support: Bools,
-    comparisons: int,
-) -> list[Verdict | None]:
-    """Verdicts on the gaps, or on the ratios, of one group-by, which hold together.
-
-    Bounds begin at the z of all comparisons. Those that are beyond the limit, on either side, are
-    then left out of the number that the z of the others is made for, until none is added; and so,
-    apart from them, those that pass. The probability of any wrong FAIL or BETTER_OFF among them is
-    at most 5 %, of any wrong PASS 2.5 %, whatever the dependence. (A gap at its limit fails wrongly
-    in one direction alone, so 2.5 % each, but for limits below the standard error.)
-
-    Args:
-        gaps_at: one metric, with bounds at a normal quantile.
-        allowed: the contract's limit, on the gap or on the ratio.
-        enough_support: shape (S,): slice and reference both have the contract's minimum.
-        comparisons: how many hold together, with those that are hidden or lack support.
-
-    Source: Holm (1979), Scandinavian Journal of Statistics 6.
-    """
-    if allowed is None:
-        return [None] * len(enough_support)
-    at = cache(gaps_at)
-
-    def beyond(z: float) -> Bools:
-        return (allowed.worse_off(at(z)) | allowed.better_off(at(z))) & enough_support
-
-    fails, z = _holm(beyond, comparisons)
-    passes, _ = _holm(lambda z: allowed.within(at(z)) & enough_support, comparisons)
-    better = fails & allowed.better_off(at(z))
-    return _verdicts(fails & ~better, better, passes, enough_support)
-
-
-def _holm(decided_at: Callable[[float], Bools], comparisons: int) -> tuple[Bools, float]:
-    """Rows that are decided once those that are decided are not counted any more, and the last z.
-
-    The last z is the smallest: bounds at it decide all of these rows.
-    """
-    decided, left = decided_at(simultaneous_z(comparisons)), comparisons
-    while 0 < (open_ones := comparisons - int(decided.sum())) < left:
-        left = open_ones
-        decided = decided | decided_at(simultaneous_z(left))
-    return decided, simultaneous_z(left)
 
 
 def level_verdict(

@@ -6,9 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 from slice_tables import auto, blocked, counted, review, slice_counts
-from statsmodels.stats.multitest import multipletests
 
 from monitor.core.contract import COMPLEMENT, Metric, Verdict
 from monitor.core.counts.cells import Counter, Stratum
@@ -26,7 +24,6 @@ from monitor.core.rates.gaps import (
     simultaneous_z,
     spread,
     verdict,
-    verdicts_together,
 )
 from monitor.core.rates.tolerance import Tolerance
 
@@ -111,7 +108,6 @@ def test_only_the_slice_that_is_worse_off_fails(allowed: Tolerance) -> None:
     gaps = gaps_of(counts, Metric.SELECTION)
     expected = [FAIL, AHEAD]
     assert verdict(gaps, allowed, enough) == expected
-    assert verdicts_together(lambda _: gaps, allowed, enough, 1) == expected
 
 
 def test_different_metrics_are_not_compared() -> None:
@@ -158,38 +154,6 @@ def test_verdict_by_bounds(bounds: tuple[float, float], expected: Verdict) -> No
     assert verdict(columns(bounds), None, np.array([True])) == [None]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_verdicts_together_are_holms(seed: int) -> None:
-    """Against statsmodels: normal estimates of known error, gaps on both sides of the limit."""
-    rng = np.random.default_rng(seed)
-    errors = rng.uniform(0.01, 0.06, 12)
-    estimates = rng.choice([-0.25, -0.1, 0, 0.05, 0.1, 0.2], 12) + errors * rng.standard_normal(12)
-
-    def gaps_at(z: float) -> GapColumns:
-        half = z * errors
-        unknown = np.full(12, np.nan)
-        bounds = estimates - half, estimates + half
-        return GapColumns(Metric.TPR, estimates, *bounds, unknown, unknown, unknown)
-
-    enough = rng.random(12) > 0.2
-    found = verdicts_together(gaps_at, TENTH, enough, 12)
-    size, ahead = np.abs(estimates), estimates < 0
-    beyond, within = (
-        multipletests(np.where(enough, 2 * norm.sf(x / errors), 1), 0.05, "holm")[0]
-        for x in (size - 0.1, 0.1 - size)
-    )
-    for wanted, rejected in ((FAIL, beyond & ~ahead), (AHEAD, beyond & ahead), (PASS, within)):
-        assert [one is wanted for one in found] == rejected.tolist()
-
-
-def test_one_comparison_is_its_own_verdict() -> None:
-    fixed = columns((0.11, 0.30))
-    for comparisons_ in (0, 1):
-        together = verdicts_together(lambda _: fixed, TENTH, np.array([True]), comparisons_)
-        assert together == verdict(fixed, TENTH, np.array([True])) == [FAIL]
-    assert verdicts_together(lambda _: fixed, None, np.array([True]), 1) == [None]
-
-
 @pytest.mark.parametrize(
     ("bounds", "expected"),
     [
@@ -210,8 +174,6 @@ def test_verdict_on_a_ratio(bounds: tuple[float, float], expected: Verdict) -> N
     ratios = GapColumns(Metric.SELECTION, nothing, nothing, nothing, one, lower, upper)
     assert verdict(ratios, FOUR_FIFTHS, np.array([True])) == [expected]
     assert verdict(ratios, FOUR_FIFTHS, np.array([False])) == [UNSUPPORTED]
-    together = verdicts_together(lambda _: ratios, FOUR_FIFTHS, np.array([True]), 1)
-    assert together == [expected]
 
 
 @pytest.mark.parametrize("seed", range(10))
