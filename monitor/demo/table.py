@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.core.contract import State
-from monitor.core.counts.cells import OTHER
 from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
@@ -174,9 +173,7 @@ def _table(slices: Sequence[SliceView], wide: bool) -> Table:
     for group_by, views in groupby(slices, key=lambda view: view.group_by):
         table.add_row(Text(group_by, style="bold"))
         for view in views:
-            # A hidden __other__ says nothing: it is listed whether or not anything is in it.
-            if view.row.rates or not view.row.slice.endswith(f"={OTHER}"):
-                table.add_row(*_cells(view, wide))
+            table.add_row(*_cells(view, wide))
     return table
 
 

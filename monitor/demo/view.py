@@ -85,11 +85,10 @@ def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
 
 
 def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
-    shown = [row.slice for row in group.rows if row.rates]
     for row in group.rows:
         known = None
         if group.labelled is not None and row.rates:
-            known = truth.tpr(row.slice, group.labelled.start, group.labelled.end, shown)
+            known = truth.tpr(row.slice, group.labelled.start, group.labelled.end)
         yield SliceView(group.group_by, row, known)
 
 

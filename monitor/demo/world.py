@@ -10,7 +10,6 @@ All but the clock is pure and seeded.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import OTHER, Int64s, Route, parse_atom
+from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.labels import NOT_READY, READY, UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE, to_micros
 
@@ -359,27 +358,18 @@ class Truth:
         self._hours[hour] = table  # replaced as a whole, for the thread that reads
         self._hours.pop(hour - KEEP, None)
 
-    def tpr(self, text: str, start: int, end: int, shown: Iterable[str] = ()) -> float | None:
+    def tpr(self, text: str, start: int, end: int) -> float | None:
         """The realised P(auto_serve | ready) of a slice in [start, end), microseconds.
 
         Args:
-            text: slice text; ``name=__other__`` is every value that is not in ``shown``.
+            text: slice text.
             start: whole hours.
             end: whole hours.
-            shown: the slices that are listed next to ``__other__``.
 
         Returns:
             None without ready requests.
         """
-        (name, value), *_ = parse_atom(text).items()
-        texts = {text}
-        if value == OTHER:
-            texts = {one for one in _SLICES if one.startswith(f"{name}=")} - set(shown)
-        ready, served = self._sum(texts, range(start // HOUR, end // HOUR))
-        return served / ready if ready else None
-
-    def _sum(self, texts: Iterable[str], hours: range) -> tuple[int, int]:
+        hours = range(start // HOUR, end // HOUR)
         tables = [table for hour in hours if (table := self._hours.get(hour)) is not None]
-        total = sum((table[text] for table in tables for text in texts), np.zeros(2, np.int64))
-        ready, served = total.tolist()
-        return ready, served
+        ready, served = sum((table[text] for table in tables), np.zeros(2, np.int64)).tolist()
+        return served / ready if ready else None

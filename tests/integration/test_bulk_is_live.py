@@ -20,7 +20,7 @@ from monitor.core.time import DAY, HOUR, MINUTE
 
 pytestmark = pytest.mark.full
 
-DAYS = 16
+DAYS = 9
 END = START + DAYS * DAY
 USUAL: dict[tuple[str, ...], float] = {
     ("chat", "north"): 400.0,

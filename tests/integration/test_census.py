@@ -28,7 +28,6 @@ from id_keys import WITH_KEY
 
 from monitor.core.contract import Metric
 from monitor.core.counts.rollup import roll_up
-from monitor.core.privacy.bands import Precision
 from monitor.core.rates.estimates import estimate
 from monitor.core.time import Grain
 from monitor.settings import load
@@ -42,6 +41,7 @@ GROUPS: dict[str, list[str]] = {
     "rac1p+sex": ["rac1p", "sex"],
 }
 METRICS = ("selection", "tpr", "fpr")
+ENDS = ("lower", "upper")
 
 
 def _consume(broker: Broker, folder: Path, history: History, *, apart: bool = False) -> Consumed:
@@ -174,43 +174,25 @@ def test_audited_rates_are_near_the_truth_and_labelled_rows_far_off(
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("window", WINDOWS)
-def test_published_rates_are_brute_force_rounded(month: Consumed, window: str, group: str) -> None:
-    """Every number of a named slice, from the rows of the period that is said beside it.
-
-    What is left out (a few rare values of rac1p) is missing from the total and from sex, so these
-    may be off by a step, or a band.
-    """
-    exact = "rac1p" in group
+def test_published_intervals_hold_what_was_counted(
+    month: Consumed, window: str, group: str
+) -> None:
+    """Every number of a named slice, by brute force over the rows of the period beside it."""
     for metric in METRICS[: 1 if window == "1h" else 3]:
         kind = "decisions" if metric == "selection" else "labelled"
         labels = {"window": window, "group_by": group, "metric": metric}
-        bands = {
-            name: band
-            for name, band in shown(month, "slice_support_band", **labels).items()
-            if oracle.OTHER not in name
-        }
         found = shown(month, "slice_rate_ratio", **labels)
+        lower, upper = (shown(month, f"slice_rate_{end}_ratio", **labels) for end in ENDS)
         rows = window_rows(month, window, group, kind)
         if rows is None:
-            assert not bands
+            assert not lower
             continue
-        if month.series[
-            "slicewatch_window_excluded",
-            frozenset({("contract", "census-employment"), ("window", window)}),
-        ]:
-            return  # nobody can say which rows are left out
         by_slice = dict(list(rows.groupby(oracle.slice_names(rows, GROUPS[group]))))
-        for name, band in bands.items():
+        for name in lower.keys() | upper.keys():
             rate = oracle.plain(by_slice[name])[metric]
-            n = rate.hits + rate.misses
-            step = float(Precision(oracle.K).step(n))
-            assert band == oracle.band_edge(n) or (not exact and 0.7 < band / n <= 1)
-            if name in found:
-                off = step / 2 if exact else 1.5 * step
-                assert found[name] == pytest.approx(rate.value, abs=off + 1e-9)
-                assert found[name] == pytest.approx(round(found[name] / step) * step, abs=1e-9)
-            if exact:
-                assert (name in found) == (min(rate.hits, rate.misses) >= oracle.K)
+            assert rate.hits + rate.misses >= oracle.K
+            assert lower.get(name, 0) <= rate.value <= upper.get(name, 1)
+            assert found.get(name, rate.value) == pytest.approx(rate.value, abs=0.06)
 
 
 def test_the_whole_data_set_is_shown_in_one_window(month: Consumed) -> None:
@@ -232,14 +214,12 @@ def test_audited_published_rates_are_post_stratified(years: Consumed) -> None:
     by_slice = dict(list(rows.groupby("sex")))
     for metric in ("tpr", "fpr"):
         labels = {"window": "28d", "group_by": "sex", "metric": metric}
-        found = shown(years, "slice_rate_ratio", **labels)
-        assert found.keys() <= {"sex=1", "sex=2"}
-        assert found or metric == "fpr"
-        for name, value in found.items():
-            part = by_slice[name.removeprefix("sex=")]
-            step = float(Precision(oracle.K).step(len(part) / 4))
-            expected = oracle.post_stratified(part)[metric]
-            assert value == pytest.approx(expected, abs=1.5 * step + 1e-9)
+        lower, upper = (shown(years, f"slice_rate_{end}_ratio", **labels) for end in ENDS)
+        assert lower.keys() <= {"sex=1", "sex=2"}
+        assert lower or metric == "fpr"
+        for name, bound in lower.items():
+            expected = oracle.post_stratified(by_slice[name.removeprefix("sex=")])[metric]
+            assert bound <= expected <= upper[name]
 
 
 def test_tiny_cells_never_appear_with_a_number(either: Consumed) -> None:
@@ -269,9 +249,9 @@ def test_the_years_count_and_are_complete(years: Consumed) -> None:
     """Years of event time in one go: no event is late, and the watermark is at the end."""
     by_year = years.history.frame["year"].value_counts()
     assert set(by_year.index) == {2016, 2017, 2018}
-    # The closing probes are half an hour into 2019; the lateness is ten minutes.
+    # The closing probes are half an hour into 2019: the last hour that is complete ends before.
     ends = {family: value for (family, _), value in years.series.items()}
-    assert ends["slicewatch_watermark_timestamp_seconds"] == NEW_YEAR_2019 + 20 * 60
+    assert ends["slicewatch_watermark_timestamp_seconds"] == NEW_YEAR_2019
     assert ends["slicewatch_label_frontier_timestamp_seconds"] == NEW_YEAR_2019
 
 

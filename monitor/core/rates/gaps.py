@@ -1,14 +1,12 @@
 """A slice against its reference: differences and ratios with intervals, and verdicts by bounds.
 
 A gap is oriented by harm: positive means that the slice is worse off. Bounds inside one
-group-by hold together (Bonferroni over its declared comparisons); verdicts follow Holm's steps, so
-a comparison that has its verdict no longer counts for the others. Worst to best is described,
+group-by hold together (Bonferroni over its declared comparisons). Worst to best is described,
 never tested: of eight equal slices it would be "significant" half of the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol
@@ -180,18 +178,6 @@ _WORST_FIRST = (
     Verdict.INCONCLUSIVE,
     Verdict.PASS,
 )
-
-
-def _holm(decided_at: Callable[[float], Bools], comparisons: int) -> tuple[Bools, float]:
-    """Rows that are decided once those that are decided are not counted any more, and the last z.
-
-    The last z is the smallest: bounds at it decide all of these rows.
-    """
-    decided, left = decided_at(simultaneous_z(comparisons)), comparisons
-    while 0 < (open_ones := comparisons - int(decided.sum())) < left:
-        left = open_ones
-        decided = decided | decided_at(simultaneous_z(left))
-    return decided, simultaneous_z(left)
 
 
 def level_verdict(

@@ -57,8 +57,7 @@ def multiplicity(report: WeeklyReport) -> Section:
         return Section(("No comparison is shown, so no bounds have to hold together.",))
     sentences = (
         "All intervals of gaps of a group-by hold together with 95 % confidence (Bonferroni), for"
-        " one rate; verdicts follow Holm's steps. They do not hold together across rates,"
-        " group-bys, contracts or weeks.",
+        " one rate. They do not hold together across rates, group-bys, contracts or weeks.",
     )
     rows = (
         (

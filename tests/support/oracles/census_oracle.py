@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from math import ceil, nan
+from math import nan
 
 import numpy as np
 import pandas as pd
@@ -106,11 +106,3 @@ def _expected(rows: pd.DataFrame) -> tuple[float, float]:
 def as_labelled(frame: pd.DataFrame) -> dict[str, Rate]:
     """The rates over labelled rows alone."""
     return plain(frame[frame["requested"]])
-
-
-def band_edge(n: int) -> int:
-    """Lower edge of the support band that holds n; 0 below k."""
-    found, edge = K, 2 * K - 1
-    while edge <= n:
-        found, edge = edge, max(edge + K, ceil(1.25 * edge))
-    return found if n >= K else 0

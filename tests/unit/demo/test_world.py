@@ -201,16 +201,6 @@ def test_truth_is_the_plain_count(synthetic: Synthetic, decisions: Decisions) ->
     assert synthetic.truth.tpr("channel=voice", start, end) == tpr(decisions, rows)
 
 
-def test_truth_of_other_is_what_is_not_shown(synthetic: Synthetic, decisions: Decisions) -> None:
-    start, end = BEGINS + 2 * DAY, BEGINS + 3 * DAY
-    inside = (decisions.at >= start) & (decisions.at < end)
-    pooled = has(decisions, "device", "tablet") | has(decisions, "device", "kiosk")
-    known = synthetic.truth.tpr(
-        "device=__other__", start, end, ["device=phone", "device=desktop", "device=__other__"]
-    )
-    assert known == tpr(decisions, inside & pooled)
-
-
 def test_truth_of_nothing_is_none(synthetic: Synthetic) -> None:
     assert synthetic.truth.tpr("channel=chat", BEGINS - DAY, BEGINS) is None
 

@@ -106,7 +106,8 @@ def test_only_the_slice_that_is_worse_off_fails(allowed: Tolerance) -> None:
     worse, better = complete(300, 300, 700, 100), complete(600, 400, 400, 100)
     counts, enough = slice_counts({"a": worse, "b": better}), np.array([True, True])
     gaps = gaps_of(counts, Metric.SELECTION)
-    assert verdict(gaps, allowed, enough) == [FAIL, AHEAD]
+    expected = [FAIL, AHEAD]
+    assert verdict(gaps, allowed, enough) == expected
 
 
 def test_different_metrics_are_not_compared() -> None:
