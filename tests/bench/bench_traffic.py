@@ -67,9 +67,7 @@ class Windows:
         rows = seen.group(seen.basis(CONTRACT.group_bys[0], counted.kind)).rows
         return [row.states[metric] for row in (rows[:1] if self.gap else rows)]
 
-    def _draw(
-        self, rng: np.random.Generator, name: str, size: float, gap: float
-    ) -> Iterator[Cell]:
+    def _draw(self, rng: np.random.Generator, name: str, size: float, gap: float) -> Iterator[Cell]:
         for ready, share, served in ((1, self.ready, TPR - gap), (0, 1 - self.ready, FPR + gap)):
             for made, part, audit in ((auto, served, self.audit), (review, 1 - served, 1.0)):
                 decisions = int(rng.poisson(size * share * part))
