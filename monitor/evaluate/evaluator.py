@@ -489,8 +489,7 @@ class Evaluator:
         calendars = [Calendar(self._store, one, coding, offset) for one in contracts]
         watermark = self._store.deltas.watermark()
         since = _FIRST if watermark is None else watermark - policy.horizon - 8 * WEEK
-        published = PublishedCalendar.load(self._store, contracts, since, since)
-        published.use_parts(calendars)
+        published = PublishedCalendar.load(self._store, calendars, since, since)
         memory = _Memory(
             cursors=self._store.deltas.cursors(),
             dictionary=dictionary,

@@ -515,104 +515,99 @@ def supports(table: GroupTable) -> dict[str, int | None]:
 CHANNELS = [{"channel": name} for name in ("chat", "email", "fax")]
 
 
+def change_at_noon(site: Site, text: str, sent: Sequence[Mapping[str, str]]) -> Snapshot:
+    """Count six hours, change the settings, and count three more.
+
+    The watermark stands 10 minutes before the newest event, at 10:50 when the settings change: the
+    hour of 11 is the first that begins later, and that of 12 is the newest that has closed.
+    """
+    count(site, *steady(NOON - timedelta(hours=6), 6, CHANNELS))
+    site.published()
+    site.change(text)
+    site.published()
+    count(site, *steady(NOON, 3, sent))
+    return site.published()
+
+
+def shown_supports(snapshot: Snapshot, name: str, group_by: str) -> dict[str, int]:
+    """Decisions of every row that is shown."""
+    return {text: n for text, n in supports(group(snapshot, name, group_by)).items() if n}
+
+
 class TestAdded:
-    def test_a_value_is_shown_once_its_window_begins_after_it(self, tmp_path: Path) -> None:
+    """A change is one of the tables that begin after it; what is older stays as it is."""
+
+    def test_a_value(self, tmp_path: Path) -> None:
         with Site(tmp_path, short(OLD)) as site:
-            count(site, *steady(NOON - timedelta(hours=6), 6, CHANNELS))
-            site.change(short(FAX))
-            count(site, *steady(NOON, 3, CHANNELS))
-            shown = site.published()
-        assert group(shown, "24h", "channel").no_data_before == {"channel=fax": to_micros(NOON)}
-        # The last hour is not complete: the watermark stands 10 minutes before the newest event.
-        assert supports(group(shown, "24h", "channel")) == {
-            "channel=__other__": 84, "channel=chat": 84, "channel=email": 84, "channel=fax": None,
+            shown = change_at_noon(site, short(FAX), CHANNELS)
+        assert shown_supports(shown, "24h", "channel") == {
+            "channel=__other__": 72, "channel=chat": 84, "channel=email": 84,
         }  # fmt: skip
         hidden = next(r for r in group(shown, "24h", "channel").rows if r.slice == "channel=fax")
         assert set(hidden.states.values()) == {State.SUPPRESSED}
-        assert supports(group(shown, "1h", "channel")) == {
+        assert shown_supports(shown, "1h", "channel") == {
             "channel=chat": 12, "channel=email": 12, "channel=fax": 12,
         }  # fmt: skip
-        assert group(shown, "1h", "channel").no_data_before == {}
 
-    def test_a_group_by_of_a_new_attribute_says_since_when_there_is_data(
-        self, tmp_path: Path
-    ) -> None:
+    def test_a_group_by_of_a_new_attribute(self, tmp_path: Path) -> None:
         regions = [{"channel": "chat", "region": "eu"}, {"channel": "chat", "region": "us"}]
         with Site(tmp_path, short(OLD)) as site:
-            count(site, *steady(NOON - timedelta(hours=6), 6, CHANNELS[:1]))
+            shown = change_at_noon(site, short(BY_REGION, 3), regions)
             with pytest.raises(StoreError, match="numbers changed under the unchanged version"):
-                site.change(short(BY_REGION))
-            site.change(short(BY_REGION, 3))
-            count(site, *steady(NOON, 3, regions))
-            shown = site.published()
-        since = to_micros(NOON)
-        table = group(shown, "24h", "region")
-        assert table.no_data_before == {row.slice: since for row in table.rows}
-        assert {"region=eu", "region=us"} <= table.no_data_before.keys()
-        assert not any(supports(table).values())
-        assert not any(supports(group(shown, "24h", "channel+region")).values())
-        assert supports(group(shown, "24h", "channel"))["channel=chat"] == 6 * 12 + 24
-        rows = supports(group(shown, "1h", "region"))
-        assert rows == {"region=eu": 12, "region=us": 12}
-        rows = supports(group(shown, "1h", "channel+region"))
-        assert rows["channel=chat,region=eu"] == 12
+                site.change(short(NEW, 3))
+        assert shown_supports(shown, "24h", "region") == {}
+        assert shown_supports(shown, "24h", "channel")["channel=chat"] == 6 * 12 + 24
+        assert shown_supports(shown, "1h", "region") == {"region=eu": 12, "region=us": 12}
+        crossed = shown_supports(shown, "1h", "channel+region")
+        assert crossed == {"channel=chat,region=eu": 12, "channel=chat,region=us": 12}
 
-    def test_a_group_by_of_known_attributes_has_its_full_history(self, tmp_path: Path) -> None:
+    def test_a_group_by_of_known_attributes(self, tmp_path: Path) -> None:
         alone = OLD.replace('  { attributes = ["channel", "language_variety"] },\n', "")
         with Site(tmp_path, short(alone)) as site:
-            count(site, *steady(NOON, 3, CHANNELS[:2]))
-            assert len(window(site.published(), "24h").groups) == 2
-            site.change(short(OLD, 3))
-            table = group(site.published(), "24h", "channel+language_variety")
-        assert supports(table)["channel=chat,language_variety=formal"] == 12
-        assert table.no_data_before == {}
+            shown = change_at_noon(site, short(OLD, 3), CHANNELS[:1])
+        assert shown_supports(shown, "24h", "channel+language_variety") == {}
+        assert shown_supports(shown, "1h", "channel+language_variety") == {
+            "channel=chat,language_variety=formal": 12
+        }
 
-    def test_a_use_case_of_a_new_value_is_hidden_until_its_window_begins_after_it(
-        self, tmp_path: Path
-    ) -> None:
+    def test_another_population_of_a_use_case(self, tmp_path: Path) -> None:
+        """No sum has tables of both in it."""
         scoped = short(FAX, 3).replace("k = 1\n", 'k = 1\nwhere = { channel = "fax" }\n')
         scoped = re.sub(r'  \{ attributes = \["channel".*\n', "", scoped)
         with Site(tmp_path, short(OLD)) as site:
-            count(site, *steady(NOON - timedelta(hours=6), 6, CHANNELS))
-            site.change(scoped)
-            count(site, *steady(NOON, 3, CHANNELS))
-            shown = site.published()
-        assert window(shown, "24h").no_data_before == to_micros(NOON)
-        assert not window(shown, "24h").total.rates
-        assert not any(any(supports(g).values()) for g in window(shown, "24h").groups)
-        assert window(shown, "1h").no_data_before is None
-        assert window(shown, "1h").total.rates[Metric.SELECTION].support == 12
+            shown = change_at_noon(site, scoped, CHANNELS)
+        for name in ("1h", "24h"):
+            assert window(shown, name).total.rates[Metric.SELECTION].support == 12
 
 
 class TestNumbers:
-    def test_a_raised_k_hides_at_once(self, tmp_path: Path) -> None:
+    def test_a_raised_k_hides_in_the_tables_that_begin_after_it(self, tmp_path: Path) -> None:
         guarded = raised(OLD, 2).replace("synthetic = true\nk = 1", "k = 11")
         more = raised(OLD, 3).replace("synthetic = true\nk = 1", "k = 200")
         with Site(tmp_path, guarded) as site:
-            count(site, *steady(NOON, 26, CHANNELS[:2]))  # 156 decisions of each
-            before = supports(group(site.published(), "24h", "channel"))
-            assert before["channel=chat"]
-            assert before["channel=email"]
+            count(site, *steady(NOON, 3, CHANNELS[:1], each=100))
+            before = shown_supports(site.published(), "1h", "channel")
+            assert before["channel=chat"] > 90
             with pytest.raises(StoreError, match="numbers changed under the unchanged version"):
                 site.change(guarded.replace("k = 11", "k = 200"))
             site.change(more)
+            assert shown_supports(site.published(), "1h", "channel") == before
+            count(site, *steady(NOON + timedelta(hours=3), 2, CHANNELS[:1], each=100))
             shown = site.published()
-        after = supports(group(shown, "24h", "channel"))
-        assert (after["channel=chat"], after["channel=email"]) == (None, None)
+        assert shown_supports(shown, "1h", "channel") == {}
         assert shown.contracts[0].k == 200
 
     def test_an_added_window_reaches_as_far_back_as_days_are_kept(self, tmp_path: Path) -> None:
         short = OLD.replace("k = 1\n", 'k = 1\nwindows = ["24h", "7d"]\n')
         with Site(tmp_path, short) as site:
-            for day in range(0, 20, 2):
+            for day in range(21):
                 count(site, *steady(NOON + timedelta(days=day), 1, CHANNELS[:1]))
-            count(site, *steady(NOON + timedelta(days=20, hours=12), 2, CHANNELS[:1]))
             assert {w.window for w in site.published().contracts[0].windows} == {"24h", "7d"}
             site.change(OLD)
             shown = window(site.published(), "28d")
-        assert shown.total.rates[Metric.SELECTION].support == 10 * 12
-        newest = NOON + timedelta(days=20, hours=12)
-        assert shown.decisions == Period(to_micros(NOON), to_micros(newest))
+        assert shown.total.rates[Metric.SELECTION].support == 20 * 12
+        start = NOON - timedelta(hours=12)
+        assert shown.decisions == Period(to_micros(start), to_micros(start + timedelta(days=20)))
 
     def test_a_raised_contract_version_is_kept_beside_the_old_one(self, tmp_path: Path) -> None:
         with Site(tmp_path) as site:
@@ -720,8 +715,10 @@ def test_a_removed_value_is_in_no_byte_of_the_file(tmp_path: Path) -> None:
         site.engine.dispose()
         for file in site.folder.glob("store.db*"):
             assert b"fax" not in file.read_bytes(), file
-        left = group(site.published(), "24h", "channel")
-        assert supports(left)["channel=__other__"] == supports(before)["channel=fax"]
+        site.fold()  # from the next hour on
+        count(site, *steady(NOON + timedelta(hours=30), 3, CHANNELS))
+        left = supports(group(site.published(), "1h", "channel"))
+        assert left == {"channel=__other__": 12, "channel=chat": 12, "channel=email": 12}
 
 
 def test_a_removal_needs_the_contracts_new_version_first(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from monitor.core.contract import Contract
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.spans import Edition, Span, SpanKind
@@ -43,29 +42,30 @@ class PublishedCalendar:
 
     @classmethod
     def load(
-        cls, store: EvaluatorStore, contracts: Iterable[Contract], since: int, weeks_since: int
+        cls, store: EvaluatorStore, calendars: Sequence[Calendar], since: int, weeks_since: int
     ) -> PublishedCalendar:
         """The tables that are stored.
 
         Args:
             store: of the evaluator.
-            contracts: of all use cases.
+            calendars: of all use cases.
             since: instant from which on tables of windows are read (microseconds).
             weeks_since: instant from which on those of weeks are.
         """
         made = cls()
-        for contract in contracts:
-            made.windows[contract.name] = UseCaseTables()
-            made.weeks[contract.name] = UseCaseTables()
-            made._add(contract.name, store.read(read_tables, contract.name, since))
-            weeks = store.read(_read_weeks, contract.name, weeks_since)
-            made.weeks[contract.name].add(_final_last(weeks))
+        for calendar in calendars:
+            name = calendar.use_case
+            made.windows[name], made.weeks[name] = UseCaseTables(), UseCaseTables()
+            made._add(calendar, store.read(read_tables, name, since))
+            made._add_weeks(calendar, store.read(_read_weeks, name, weeks_since))
+        made.use_parts(calendars)
         return made
 
     def add(self, changes: Iterable[CalendarChange], calendars: Sequence[Calendar]) -> None:
         """Take up tables that were stored."""
+        calendar_of = {calendar.use_case: calendar for calendar in calendars}
         for change in changes:
-            self._add(change.use_case, [table for table, _ in change.tables])
+            self._add(calendar_of[change.use_case], [table for table, _ in change.tables])
         self.use_parts(calendars)
 
     def use_parts(self, calendars: Sequence[Calendar]) -> None:
@@ -91,20 +91,27 @@ class PublishedCalendar:
         tables = (published for case in self.weeks.values() for published in case.tables.values())
         return sum(len(published) for published in tables)
 
-    def _add(self, use_case: str, tables: Sequence[Table]) -> None:
+    def _add(self, calendar: Calendar, tables: Sequence[Table]) -> None:
         first = [table for table in tables if table.edition is Edition.FIRST]
-        self.windows[use_case].add(first)
-        weeks = [table for table in tables if table.span.kind is SpanKind.WEEK]
-        self.weeks[use_case].add(_final_last(weeks))
+        self.windows[calendar.use_case].add(_of_population(calendar, first))
+        self._add_weeks(calendar, [table for table in tables if table.span.kind is SpanKind.WEEK])
         for table in first:
             if table.span.kind is SpanKind.HOUR:
                 self._move(table.measure, table.span)
+
+    def _add_weeks(self, calendar: Calendar, tables: Iterable[Table]) -> None:
+        self.weeks[calendar.use_case].add(_of_population(calendar, _final_last(tables)))
 
     def _move(self, measure: Measure, span: Span) -> None:
         if measure is Measure.DECISIONS:
             self.decisions = max(span.end, self.decisions or span.end)
         else:
             self.labels = max(span.end, self.labels or span.end)
+
+
+def _of_population(calendar: Calendar, tables: Iterable[Table]) -> list[Table]:
+    """The tables of the decisions that the use case has now: no sum mixes two populations."""
+    return [table for table in tables if calendar.has_population(table.span)]
 
 
 def _read_weeks(connection: sa.Connection, use_case: str, since: int) -> list[Table]:

@@ -112,6 +112,10 @@ class Calendar:
         """Columns that any table has had."""
         return parts_of_routes({part for era in self._eras for part in era.settings.parts})
 
+    def has_population(self, span: Span) -> bool:
+        """Return True where the tables of a span are of the decisions that the use case has now."""
+        return self._known_eras.at(span.start).where == self._wanted.where
+
     def step(
         self, sums: Sums, index: CellIndex, progress: Progress, most: int = SPANS_AT_ONCE
     ) -> CalendarChange | None:
