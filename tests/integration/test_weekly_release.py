@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from adversary.service import K
 from adversary.worlds import AUTO, BLOCKED, DAY, ROUTES, START, World
 from fairlearn.metrics import MetricFrame, selection_rate, true_positive_rate
 from releasing import Releasing
@@ -19,7 +20,8 @@ from monitor.core.publish.release import Release, Revision, Signature, decode, e
 from monitor.core.publish.snapshot import GroupTable, Period, WindowTable
 from monitor.core.time import HOUR
 from monitor.evaluate.publish.weeks import Weeks, WeekSources
-from monitor.reports import as_json
+from monitor.reports import ReportFacts, WeeklyReport, as_json
+from monitor.reports.changes import changes
 from monitor.reports.frames import weekly
 from monitor.service import Parts, Service
 from monitor.store.evaluator import weekly_releases
@@ -70,6 +72,32 @@ def test_late_labels_make_a_new_revision_that_has_more_of_them(guarded: Releasin
     assert before.labelled is None
     assert after.labelled == before.decisions
     assert len({one.as_of // DAY for one in found}) == len(found), "once a day at most"
+
+
+def test_a_row_is_told_anew_only_where_k_of_its_labels_have_come_since(guarded: Releasing) -> None:
+    was, *_, now = (one for one in revisions(guarded) if parts(one.release)[0][1].labelled)
+    told = changes(WeeklyReport(now, now.number, now.release, None, ReportFacts(""), earlier=was))
+    assert told is not None
+    changed = {
+        (cell.group_by, cell.slice)
+        for cell in told.cells
+        if cell.metric.labelled and cell.before.rate != cell.after.rate
+    }
+    world = weekly_store(exact=False).world
+    between = (world.said_at >= _made_at(was)) & (world.said_at < _made_at(now))
+    came = {
+        (name, text): int(np.isin(world.says[between], events.index[events["slice"] == text]).sum())
+        for name, _ in parts(now.release)[1:]
+        for events in [raw(world, START, name)]
+        for text in events["slice"].unique()
+    }
+    assert max(came.values()) < K <= came["a", "a=a0"] + came["a", "a=a1"]
+    assert changed == {("", "")}, "all together have enough"
+
+
+def _made_at(revision: Revision) -> int:
+    """When the tables of a revision were made: the evaluator looks once a day."""
+    return -(-revision.as_of // DAY) * DAY
 
 
 def test_nothing_is_stored_while_nothing_changes_nor_after_a_restart(guarded: Releasing) -> None:
@@ -134,7 +162,7 @@ def test_synthetic_rates_are_those_of_the_raw_events(exact: Releasing, group_by:
     world, release = weekly_store(exact=True).world, newest(exact)
     frame = weekly(release)["rates"]
     shown = frame[frame["group_by"] == group_by].set_index(["slice", "metric"])["value"]
-    decided = raw(world, -(-revisions(exact)[-1].as_of // DAY) * DAY, group_by)
+    decided = raw(world, _made_at(revisions(exact)[-1]), group_by)
     served = (decided["route"] == AUTO).astype(int)
     by = MetricFrame(
         metrics=selection_rate, y_true=served, y_pred=served, sensitive_features=decided["slice"]
