@@ -1,4 +1,4 @@
-"""What is found, as it is published: it comes and goes with blocks, and never between them."""
+"""What is found, as it is published: it comes and goes with days, and never between them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shown(alone: Releasing) -> list[GroupTable]:
     return tables(alone.snapshots())
 
 
-def test_a_breach_becomes_visible_at_the_end_of_a_block_and_ends_after_the_repair(
+def test_a_breach_becomes_visible_at_the_end_of_a_day_and_ends_after_the_repair(
     alone: Releasing, shown: list[GroupTable]
 ) -> None:
     crossed, resolved = alone_crossing(alone)
@@ -96,23 +96,27 @@ def test_evidence_is_full_while_it_stands_and_only_then(shown: list[GroupTable])
         }
 
 
-def test_nothing_changes_between_the_ends_of_blocks(shown: list[GroupTable]) -> None:
-    """Labelled findings move with the blocks of labels alone, though decisions go on."""
-    moved, still = 0, 0
-    for before, after in pairwise(shown):
-        same = before.labelled == after.labelled
-        told = [[labelled_part(one) for one in t.rows] for t in (before, after)]
-        assert not same or told[0] == told[1]
-        still += same and before.decisions != after.decisions
-        moved += told[0] != told[1]
-    assert moved > 3
-    assert still > 10
+def test_nothing_changes_between_the_ends_of_days(
+    alone: Releasing, shown: list[GroupTable]
+) -> None:
+    """Labelled findings move at most once a day, though decisions go on."""
+    findings = [[labelled_findings(one) for one in table.rows] for table in shown]
+    published = pairwise(zip(watermarks(alone.snapshots()), findings, strict=True))
+    moved = [end // DAY for (_, before), (end, after) in published if before != after]
+    assert len(shown) - len(moved) > 10
+    assert len(moved) > 3
+    assert len({*moved}) == len(moved)
 
 
-def labelled_part(one: SliceRow) -> tuple[object, ...]:
-    tables = (one.states, one.evidence, one.breach_since, one.detectable_gaps, one.label_needs)
+def watermarks(bodies: list[bytes]) -> list[int]:
+    """The watermark of every Snapshot that has tables."""
+    return [at for body in bodies if (at := decode(body).watermark) is not None]
+
+
+def labelled_findings(one: SliceRow) -> tuple[object, ...]:
     noted = tuple(n for n in one.noted if n.metric is None or n.metric.labelled)
-    return noted, *({m: x for m, x in table.items() if m.labelled} for table in tables)
+    parts = (one.evidence, one.breach_since)
+    return noted, *({m: found for m, found in part.items() if m.labelled} for part in parts)
 
 
 def ledger(one: Releasing) -> FindingTimes:
@@ -122,7 +126,7 @@ def ledger(one: Releasing) -> FindingTimes:
     return FindingTimes.from_bytes(body)
 
 
-def test_a_version_change_is_noted_with_the_block_that_first_shows_it(
+def test_a_version_change_is_noted_at_the_end_of_its_day(
     alone: Releasing, shown: list[GroupTable]
 ) -> None:
     change = ledger(alone).tallies[VersionChange("replies", "a", WORSE)]
@@ -136,7 +140,7 @@ def test_a_version_change_is_noted_with_the_block_that_first_shows_it(
     assert row(shown[-1]).noted[-1] == expected
 
 
-def test_which_versions_changed_is_named_of_released_decisions_and_of_that_slice_alone(
+def test_which_versions_changed_is_named_of_that_slice_alone(
     alone: Releasing, shown: list[GroupTable]
 ) -> None:
     change = ComponentChange("router", "1", "2")
@@ -179,7 +183,7 @@ def test_the_page_says_how_often_and_when_last(alone: Releasing, shown: list[Gro
     assert {s: float(x) for s, x in samples.items() if "_finding" in s} == expected
 
 
-def test_river_s_changes_are_counted_up_to_the_end_of_the_newest_block(
+def test_river_s_changes_are_counted_up_to_the_end_of_the_newest_day(
     alone: Releasing, shown: list[GroupTable]
 ) -> None:
     """Every table says what was found before its end, however far the cohorts were by then."""
@@ -202,20 +206,17 @@ def test_river_s_changes_are_counted_up_to_the_end_of_the_newest_block(
 
 
 def test_a_breach_that_lasts_over_the_week_is_noted_of_the_weekly_list(tmp_path: Path) -> None:
-    """By the first block that ends after Monday's first hour."""
+    """At the end of Monday, in whose first hour the list is made."""
     with site(tmp_path / "store", repaired(START + 4 * DAY, END)) as one:
-        for now in instants(WORLD, 12 * HOUR, START + 8 * DAY):
+        for now in instants(WORLD, 12 * HOUR, START + 8 * DAY + 12 * HOUR):
             one.until(now)
-        shown = [t for t in tables(one.snapshots()) if t.labelled is not None]
-    first = START + 7 * DAY + 6 * HOUR
-    expected = Noted(Annotation.GAP, TPR, 1, first)
-    for table in shown:
-        assert table.labelled is not None
-        assert (expected in row(table).noted) == (table.labelled.end >= first)
-        listed = {n.metric: n for n in row(table).noted if n.annotation is Annotation.GAP}
-        assert listed.get(TPR, expected) == expected
-    assert expected in row(shown[-1]).noted
-    assert expected not in row(shown[-3]).noted
+        bodies = one.snapshots()
+    expected = Noted(Annotation.GAP, TPR, 1, START + 8 * DAY)
+    ends = watermarks(bodies)
+    for end, table in zip(ends, tables(bodies), strict=True):
+        listed = [n for n in row(table).noted if (n.annotation, n.metric) == (Annotation.GAP, TPR)]
+        assert listed == ([expected] if end >= expected.latest else [])
+    assert ends[0] < expected.latest < ends[-1]
 
 
 def test_what_is_noted_is_noted_in_its_slice_alone(shown: list[GroupTable]) -> None:

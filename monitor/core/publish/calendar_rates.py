@@ -93,13 +93,15 @@ class UseCaseTables:
         return next((max(of_kind) for of_kind in closed if of_kind), None)
 
     def show(self, slice_name: str) -> bool:
-        """Return True where any table shows the row of a slice, if only its size."""
+        """Return True where any table of decisions shows the row of a slice, if only its size.
+
+        Label tables do not say: they show counts below k as such, also of rows that are hidden.
+        """
         row = Row(slice_name)
         return any(
             (place := table.layout.place.get(row)) is not None
             and table.bands.detail[place] > Detail.HIDDEN
-            for tables in self.tables.values()
-            for table in tables.values()
+            for table in self.tables.get(Measure.DECISIONS, {}).values()
         )
 
     def slices(self, attributes: Sequence[str]) -> tuple[str, ...]:
