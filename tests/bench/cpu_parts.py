@@ -30,7 +30,7 @@ PARTS = (
     ("pending decisions", r"store/ingest/pending"),
     ("rest of a flush", r"store/ingest/|monitor/store/(deltas|bulk)"),
     ("evaluate: detection", r"monitor/detection/|evaluate/(detect|incidents|cohorts)"),
-    ("evaluate: blocks and guards", r"evaluate/blocks/|core/privacy/"),
+    ("evaluate: tables", r"evaluate/tables/|core/tables/"),
     ("evaluate: rates and rows", r"evaluate/publish/|core/publish/|core/rates/|core/intervals"),
     ("evaluate: fold and store", r"monitor/evaluate/|store/evaluator/"),
     ("rendering", r"alerts/exposition/"),
