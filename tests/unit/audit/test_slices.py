@@ -178,7 +178,7 @@ class TestRealPeople:
     def test_nothing_is_exact(self) -> None:
         """Any other number of a band gives the same lines, the next band others."""
 
-        def shown(served: int) -> tuple[object, object]:
+        def shown(served: int) -> tuple[Sequence[SliceLine], Sequence[CalibrationLine]]:
             outcomes = [(0.8, True, served), (0.5, True, 110), (0.8, False, 55), (0.5, False, 110)]
             pairs = [
                 varieties(f"{score}{ready}{i}", seen(score), seen(score), ready=ready)
