@@ -15,11 +15,13 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+_COMPRESSED = (("delta", "payload"), ("snapshot", "body"), ("calendar_table", "body"))
+
 
 def upgrade() -> None:
     """Make every table and index."""
     metadata.create_all(op.get_bind())
     if op.get_bind().dialect.name == "postgresql":
         # Compressed already: compressing again only costs time.
-        for table, column in (("delta", "payload"), ("snapshot", "body")):
+        for table, column in _COMPRESSED:
             op.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STORAGE EXTERNAL")
