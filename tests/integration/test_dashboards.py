@@ -56,6 +56,10 @@ Values = dict[tuple[tuple[str, str], ...], float]
 EMPTY: Mapping[str, str] = {
     "slicewatch-operations: Certificates: A": "no port and no broker of this service has one",
     "slicewatch-operations: Certificates: B": "no port and no broker of this service has one",
+    **{
+        f"slicewatch-slice: Ready replies by score band: {query}": "weeks alone have score bands"
+        for query in "ABCD"
+    },
 }
 """Queries without data in this world, and why."""
 
