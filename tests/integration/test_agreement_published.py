@@ -85,7 +85,7 @@ def rows(table: WindowTable) -> list[SliceRow]:
 def test_kappa_of_every_slice_is_that_of_its_reviewers(pipeline: Pipeline, seed: int) -> None:
     reviews = Reviews(seed)
     reviews.random.shuffle(reviews.labels)
-    tick = lesson.tick()
+    tick = lesson.tick(days=8)  # pairs are counted by the week
     pipeline.broker.produce(DECISIONS, messages([*reviews.decisions, dict(tick)]))
     for number, label in enumerate(reviews.labels):
         pipeline.broker.produce(LABELS, messages([label]), number % 2)

@@ -141,7 +141,7 @@ def test_totals_change_no_sooner_than_after_a_hundred_events(pages: list[Page]) 
     assert since
 
 
-def test_what_is_released_changes_with_a_block_alone(pages: list[Page]) -> None:
+def test_what_is_released_changes_with_a_table_alone(pages: list[Page]) -> None:
     """Rates, bands and states are the same on two pages unless a period has moved on."""
     released = (
         PrivacyRule.RELEASED_RATE,

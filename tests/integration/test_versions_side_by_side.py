@@ -165,10 +165,9 @@ def within(table: pd.DataFrame, period: Period | None) -> pd.DataFrame:
 
 
 def weighted_tpr(table: pd.DataFrame) -> float:
-    """Every label stands for the decisions of its stratum: route and score band."""
-    bands = pd.cut(table["score"], [-1, 0.6999, 0.8999, 2], labels=False)
+    """Every label stands for the decisions of its route, all of one audit rate."""
     sums = []
-    for _, stratum in table.groupby([table["served"], bands]):
+    for _, stratum in table.groupby("served"):
         labelled = stratum[stratum["asked"]]
         sums.append((stratum["served"].iloc[0], len(stratum) * labelled["ready"].mean()))
     served = sum(number for is_served, number in sums if is_served)

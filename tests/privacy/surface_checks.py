@@ -9,7 +9,6 @@ from scraped import Named, series_of
 from surface_types import Surface
 from surfaces import rows_of
 
-from monitor.core.privacy.bands import edges
 from monitor.core.privacy.rules import PrivacyRule as Rule
 
 Page = Mapping[Named, float]
@@ -38,13 +37,9 @@ def rule_of(name: str) -> Rule:
     raise KeyError(name)
 
 
-def _two_decimals(value: float) -> bool:
-    return abs(value * 100 - round(value * 100)) < _SLACK * 100
-
-
-def _in_bands(k: int) -> Callable[[float], bool]:
-    allowed = {0.0, *map(float, edges(k))}
-    return lambda value: value in allowed
+def _decimals(number: int) -> Callable[[float], bool]:
+    scale = 10**number
+    return lambda value: abs(value * scale - round(value * scale)) < _SLACK * scale
 
 
 OTHERWISE: Mapping[str, Callable[[float], bool]] = {
@@ -62,11 +57,11 @@ OTHERWISE: Mapping[str, Callable[[float], bool]] = {
 def broken(page: Page, k: int) -> Iterator[str]:
     """Series that do not keep to the rule of their row."""
     checks: Mapping[Rule, Callable[[float], bool]] = {
-        Rule.RELEASED_RATE: _two_decimals,
-        Rule.BOUND: _two_decimals,
-        Rule.CODED: _two_decimals,
-        Rule.ROUNDED_SHARE: lambda value: _two_decimals(value) and 0 <= value <= 1,
-        Rule.BAND: _in_bands(k),
+        Rule.RELEASED_RATE: _decimals(3),
+        Rule.BOUND: _decimals(3),
+        Rule.CODED: _decimals(3),
+        Rule.ROUNDED_SHARE: lambda value: _decimals(2)(value) and 0 <= value <= 1,
+        Rule.BAND: lambda value: value.is_integer() and (value == 0 or value >= k),
         Rule.STATE: lambda value: value in (0, 1),
         Rule.CLASS: lambda value: value in range(5),
         Rule.COUNTED: lambda value: value > 0 and value.is_integer(),

@@ -77,10 +77,10 @@ def labels() -> Iterator[dict[str, object]]:
             yield label(f"{pair}-{variety}", at, ready)
 
 
-def tick() -> dict[str, object]:
-    """A probe two days later: no production number knows it, but it closes the panes."""
+def tick(days: int = 2) -> dict[str, object]:
+    """A probe some days later: no production number knows it, but it closes the panes."""
     attributes = {"language_variety": "formal", "channel": "chat"}
-    at = START + timedelta(days=2)
+    at = START + timedelta(days=days)
     return signed(decision("tick", at, 0.9, traffic="probe", attributes=attributes))
 
 
