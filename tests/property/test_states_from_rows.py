@@ -27,6 +27,7 @@ from shown_contract import disagreements
 from monitor.core.contract import GroupBy, Limits, OwnLimits
 from monitor.core.publish.snapshot import ContractTable
 
+WORLDS = 16
 CHANNELS, REGIONS = ("chat", "email", "post"), ("north", "south")
 GROUPS = (
     GroupBy(("channel",), "channel=chat"),
@@ -121,7 +122,7 @@ def test_every_state_and_verdict_follows_from_its_row(
 ) -> None:
     random = Random(19)
     seen: Counter[str] = Counter()
-    for i in range(40):
+    for i in range(WORLDS):
         shown = table(world(random, late=i % 4 == 0), limits, **settings)
         assert disagreements(shown) == []
         rows = [row for group in shown["windows"][0]["groups"] for row in group["rows"]]
@@ -136,7 +137,7 @@ def test_limits_of_group_bys_and_slices_take_the_place_of_the_contracts(
 ) -> None:
     random = Random(23)
     changed: Counter[tuple[str, str]] = Counter()
-    for i in range(40):
+    for i in range(WORLDS):
         cells = world(random, late=i % 4 == 0)
         usual = {one["slice"]: one["states"] for one in _rows(table(cells, EASY, **settings))}
         shown = table(cells, EASY, own=OWN, **settings)
@@ -158,7 +159,7 @@ def _rows(shown: dict[str, Any]) -> list[dict[str, Any]]:
 
 def test_with_support_and_labels_there_is_nothing_to_take_on_trust() -> None:
     random = Random(20)
-    for _ in range(40):
+    for _ in range(WORLDS):
         shown = table(world(random, late=False), EASY)
         rows = [row for group in shown["windows"][0]["groups"] for row in group["rows"]]
         states = {state for row in rows if row["rates"] for state in row["states"].values()}
@@ -167,19 +168,13 @@ def test_with_support_and_labels_there_is_nothing_to_take_on_trust() -> None:
 
 
 def test_the_bounds_that_are_shown_bear_out_what_was_decided() -> None:
-    """2 points behind, shown as 5: open with few labels; decided with more, and so is the interval.
-
-    Rounded outward alone, that of the 600 would be +.05 [-.01, .11], which bears out no pass.
-    """
+    """2 points behind, of at most 6: open with few labels, decided with more."""
     limits = replace(EASY, max_tpr_gap=Fraction("0.06"), min_tpr=None)
-    few, some, many = (_two_slices(n, limits) for n in (400, 600, 60_000))
-    states = [one["states"]["tpr"] for one in (few, some, many)]
-    assert states == ["inconclusive", "within_contract", "within_contract"]
-    gaps = [one["gaps"]["tpr"] for one in (few, some, many)]
-    assert [gap["verdict"] for gap in gaps] == ["inconclusive", "pass", "pass"]
-    assert gaps[0]["upper"] > 0.06
-    assert (gaps[1]["lower"], gaps[1]["value"], gaps[1]["upper"]) == (-0.01, 0.05, 0.06)
-    assert gaps[2]["upper"] < 0.06
+    few, many = (_two_slices(n, limits) for n in (400, 60_000))
+    assert [one["states"]["tpr"] for one in (few, many)] == ["inconclusive", "within_contract"]
+    gaps = [one["gaps"]["tpr"] for one in (few, many)]
+    assert [gap["verdict"] for gap in gaps] == ["inconclusive", "pass"]
+    assert gaps[0]["upper"] > 0.06 > gaps[1]["upper"] > 0.02
 
 
 def _two_slices(n: int, limits: Limits) -> dict[str, Any]:
