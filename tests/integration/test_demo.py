@@ -128,6 +128,7 @@ def test_the_regressed_slice_is_noticed_and_no_other_one(start: Any, folder: Pat
     _wait_until_paged(demo)
     shown = demo.page()
     found = json.loads(demo.end(signal.SIGINT))
+    _wait_until_suspected(slow)
     _wait_until_paged(slow)
     slowly = json.loads(slow.end(signal.SIGINT))
 
