@@ -20,7 +20,7 @@ from monitor.core.counts.clusters import rounded_up
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.probes.rounds import DeclaredSet
 from monitor.core.publish.encoding import Encoded, encode_after
-from monitor.core.publish.release import ReleasedIncident, released_incidents
+from monitor.core.publish.release import AFTER_HORIZON, ReleasedIncident, released_incidents
 from monitor.core.publish.snapshot import ShownProbeSet, Snapshot, decode
 from monitor.core.time import (
     DAY,
@@ -52,7 +52,7 @@ from monitor.evaluate.publish.published_findings import PublishedFindings
 from monitor.evaluate.publish.publisher import Published, Publisher
 from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.evaluate.publish.version_changes import VersionChanges
-from monitor.evaluate.publish.weeks import AFTER_HORIZON, Weeks, WeekSources
+from monitor.evaluate.publish.weeks import Weeks, WeekSources
 from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
 from monitor.ports import Clock, Loss, PaneCounts, Shard, StoredDelta
 from monitor.store.codings import require_eras

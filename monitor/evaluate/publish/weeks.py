@@ -15,6 +15,7 @@ from monitor.core.counts.coding import Coding
 from monitor.core.publish.calendar_contract import ContractInTables, TableBasis
 from monitor.core.publish.calendar_rates import UseCaseTables
 from monitor.core.publish.release import (
+    AFTER_HORIZON,
     Release,
     ReleasedIncident,
     Revision,
@@ -26,11 +27,8 @@ from monitor.core.publish.release import (
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Snapshot, WindowTable
 from monitor.core.tables.reader import Table
 from monitor.core.tables.spans import Span, SpanKind
-from monitor.core.time import UTC_ZONE, WEEK, Grain, IsoWeek, pane_of
+from monitor.core.time import UTC_ZONE, Grain, IsoWeek, pane_of
 from monitor.evaluate.label_needs import with_label_needs
-
-AFTER_HORIZON = 2 * WEEK
-"""How long after the horizon of its labels a week is looked at: from then on its Release stays."""
 
 
 @dataclass(frozen=True, slots=True)
