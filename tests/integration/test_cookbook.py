@@ -23,7 +23,7 @@ pytestmark = pytest.mark.full
 
 RECIPES = sorted((Path(__file__).parents[2] / "deploy" / "examples" / "cookbook").glob("*.toml"))
 START = datetime(2026, 6, 1, tzinfo=UTC)
-DAYS, DECISIONS = 3, 4_000
+DAYS, DECISIONS = 8, 4_500
 ENVIRONMENT = {**WITH_KEY, "SLICEWATCH__SERVER__TOKEN": "a-token-of-the-tests-long-enough"}
 
 
