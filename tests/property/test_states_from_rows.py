@@ -80,7 +80,7 @@ def world(random: Random, *, late: bool) -> list[Cell]:
             ]
     if late:
         cells = [
-            replace(cell, n=cell.n + random.choice((0, 0, cell.labelled // 5))) for cell in cells
+            replace(cell, n=cell.n + random.choice((0, 0, cell.labelled // 2))) for cell in cells
         ]
     return cells
 
