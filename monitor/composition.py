@@ -460,6 +460,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
         cluster_size=settings.detection.cluster_size,
         probes=declared_sets(settings.probes),
         timezone=settings.report.timezone,
+        aggregates=settings.retention.aggregates,
     )
     store = EvaluatorStore(engine, stream.decisions_topic)
     return Evaluator(store, policy, clock)

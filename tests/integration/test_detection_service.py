@@ -222,7 +222,7 @@ def test_every_cell_has_the_version_that_it_was_counted_under(tmp_path: Path) ->
     assert index.versions is not None
     columns = (index.atoms, index.strata, index.versions)
     assert [tuple(row) for row in rows] == list(zip(*(x.tolist() for x in columns), strict=True))
-    assert len(set(index.versions.tolist())) > 2
+    assert len(set(index.versions.tolist())) > 1
 
 
 def test_excluded_hours_move_nothing(tmp_path: Path) -> None:

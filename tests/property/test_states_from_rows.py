@@ -27,7 +27,7 @@ from shown_contract import disagreements
 from monitor.core.contract import GroupBy, Limits, OwnLimits
 from monitor.core.publish.snapshot import ContractTable
 
-WORLDS = 16
+WORLDS = 12
 CHANNELS, REGIONS = ("chat", "email", "post"), ("north", "south")
 GROUPS = (
     GroupBy(("channel",), "channel=chat"),
@@ -80,8 +80,7 @@ def world(random: Random, *, late: bool) -> list[Cell]:
             ]
     if late:
         cells = [
-            replace(one, requested=one.labelled + random.choice((0, 0, one.labelled // 5)))
-            for one in cells
+            replace(cell, n=cell.n + random.choice((0, 0, cell.labelled // 2))) for cell in cells
         ]
     return cells
 

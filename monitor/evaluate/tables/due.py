@@ -109,11 +109,12 @@ def _of_stage(
     eras: Eras,
 ) -> Iterator[Span]:
     before, until = made.get((stage, kind)), progress.until(stage)
+    # A first event of long ago must not cost a turn for every hour since.
+    kept_from = progress.kept_from[Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY]
     if before is not None:
         newest = Span.of(before.newest, kind, eras.at(before.newest).offset)
-        return eras.spans(kind, eras.after(newest).start, until)
+        return eras.spans(kind, max(eras.after(newest).start, kept_from), until)
     if stage is Stage.DECISIONS:
-        grain = Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
-        return eras.spans(kind, max(progress.first, progress.kept_from[grain]), until)
+        return eras.spans(kind, max(progress.first, kept_from), until)
     earlier = made.get((Stage.DECISIONS if stage is Stage.FIRST else Stage.FIRST, kind))
-    return iter(()) if earlier is None else eras.spans(kind, earlier.oldest, until)
+    return iter(()) if earlier is None else eras.spans(kind, max(earlier.oldest, kept_from), until)
