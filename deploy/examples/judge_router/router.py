@@ -5,8 +5,8 @@ where a router calls the producer's module: once for each decision, and once for
 
     python router.py --bootstrap localhost:9092 --requests 6000
 
-It decides requests of the last twelve hours, so that there is something to see at once: labels are
-published in blocks of six hours, and one whole block is among them at any time of the day.
+It decides requests of the last twelve hours, so that there is something to see at once: tables are
+published by the hour.
 """
 
 from __future__ import annotations
