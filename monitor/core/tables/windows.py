@@ -54,7 +54,8 @@ def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
             is. Of labels, those of the first edition.
     """
     runs = [_newest(kind, count, tables) for kind, count in RUNS[window]]
-    closed = [run for run in runs if run] or [_newest(SpanKind.HOUR, _FIRST_HOURS, tables)]
+    first_hours = _begun(_newest(SpanKind.HOUR, _FIRST_HOURS, tables), tables)
+    closed = [run for run in runs if run] or [first_hours]
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
@@ -75,6 +76,12 @@ def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[S
     run = tuple(span for span in max(spans).before(count) if span >= first)
     is_whole = len(run) == count or not any(span.end <= run[0].start for span in tables)
     return run if is_whole and all(span in tables for span in run) else ()
+
+
+def _begun(run: tuple[Span, ...], tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
+    """The run from its first hour that shows a row: hours before traffic began show none."""
+    shows = ((tables[span].detail == Detail.COUNTS).any() for span in run)
+    return run[next((place for place, shown in enumerate(shows) if shown), 0) :]
 
 
 def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:
