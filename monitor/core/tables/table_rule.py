@@ -31,6 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,15 +125,20 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         One table of each draft, in their order. It depends on the drafts and on what the past
         shows, on no other count, and not on the order of ``past``.
     """
-    steps = [draft.start for draft in drafts]
+    steps, labels = [draft.start for draft in drafts], drafts[0].measure in LABEL_MEASURES
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
     reader, before = Reader.of(past, tables), cache(lambda: Reader.of(past, ()).intervals(()))
     while True:
         narrow = _too_narrow(reader, tables, before, k)
-        order = [_order(draft, table) for draft, table in zip(drafts, tables, strict=True)]
-        coarser = {row for cell in narrow for row in _largest_tied(reader, order, cell)}
+        order = [
+            _order(draft, table, step)
+            for draft, table, step in zip(drafts, tables, steps, strict=True)
+        ]
+        coarser = {
+            row for cell in narrow for row in _largest_tied(reader, order, cell, labels=labels)
+        }
         if not coarser:
             return tables
         for number, row in coarser:
@@ -163,33 +169,59 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
     return cells
 
 
-def _order(draft: Draft, table: Table) -> list[tuple[int, int] | None]:
-    """For each row what decides which is coarsened first; None where a row cannot be.
+class _Place(NamedTuple):
+    """What decides which row is coarsened first: one with counts, then the larger one.
 
-    Rows that show their counts come before those that show their size alone, then the larger ones.
+    Attributes:
+        detail: what it shows.
+        size: of what it shows.
+        is_last: the next step withholds the row.
     """
+
+    detail: int
+    size: int
+    is_last: bool
+
+
+_Order = Sequence[Sequence[_Place | None]]
+"""For each table and row its place; None where a row cannot be coarsened."""
+
+
+def _order(draft: Draft, table: Table, steps: Steps) -> list[_Place | None]:
+    labels = draft.measure in LABEL_MEASURES
+    last = (table.bands.detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
     rows = zip(
         table.bands.detail.tolist(),
         table.bands.high[:, 0].tolist(),
+        last.tolist(),
         draft.fixed.tolist(),
         strict=True,
     )
     return [
-        None if fixed or detail == Detail.HIDDEN else (detail, size) for detail, size, fixed in rows
+        None if fixed or detail == Detail.HIDDEN else _Place(detail, size, is_last)
+        for detail, size, is_last, fixed in rows
     ]
 
 
 def _largest_tied(
-    reader: Reader, order: Sequence[Sequence[tuple[int, int] | None]], cell: int
+    reader: Reader, order: _Order, cell: int, *, labels: bool
 ) -> list[tuple[int, int]]:
     """Return the table and the row to coarsen for a cell: the largest of those tied closest to it.
 
-    The cell's own row is not among the closest: there a band below k stays what it is. None where
+    The cell's own row is not among the closest: there a band below k stays what it is. But before
+    any other row of labels is withheld, the own one is: a hidden row of labels says nothing, and
+    where earlier tables leave the cell too little, nothing else helps. Nothing is returned where
     all are withheld.
     """
     rings = reader.rings(cell)
     own = next(rings)
-    for ring in chain([next(rings, [])], [own], rings):
+    closest = next(rings, [])
+    gentle = [
+        (number, row)
+        for number, row in closest
+        if (place := order[number][row]) is not None and not place.is_last
+    ]
+    for ring in chain([gentle if labels else closest], [own], [closest], rings):
         rows = [
             (place, -number, -row)
             for number, row in ring
