@@ -245,3 +245,17 @@ def test_tables_tell_which_rows_they_show() -> None:
     assert tables.show("channel=chat")
     assert not tables.show("channel=post"), "fewer than k"
     assert not tables.show("channel=elsewhere"), "no row"
+
+
+def test_the_first_day_begins_with_the_first_hour_that_shows_something() -> None:
+    """Traffic begins at two in the morning."""
+    hours = [Span(SpanKind.HOUR, at) for at in range(4)]
+    tables, empty = (
+        tables_of(EVEN, 11, tuple(hours)),
+        tables_of(dict.fromkeys(EVEN, Replies(0, 0, 0, 0)), 11, tuple(hours[:2])),
+    )
+    for measure, published in empty.tables.items():
+        tables.tables[measure] |= published
+    (group,) = in_tables(tables).groups
+    assert group.decisions == Period(hours[2].start, hours[3].end)
+    assert group.rows[0].rates[M.SELECTION].value == pytest.approx(920 / 1400, abs=0.02)
