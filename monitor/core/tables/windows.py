@@ -54,8 +54,7 @@ def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
             is. Of labels, those of the first edition.
     """
     runs = [_newest(kind, count, tables) for kind, count in RUNS[window]]
-    first_hours = _begun(_newest(SpanKind.HOUR, _FIRST_HOURS, tables), tables)
-    closed = [run for run in runs if run] or [first_hours]
+    closed = [run for run in runs if run] or [_newest(SpanKind.HOUR, _FIRST_HOURS, tables)]
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
@@ -75,7 +74,9 @@ def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[S
     first = min(spans)
     run = tuple(span for span in max(spans).before(count) if span >= first)
     is_whole = len(run) == count or not any(span.end <= run[0].start for span in tables)
-    return run if is_whole and all(span in tables for span in run) else ()
+    if not is_whole or not all(span in tables for span in run):
+        return ()
+    return run if len(run) == count else _begun(run, tables)
 
 
 def _begun(run: tuple[Span, ...], tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
