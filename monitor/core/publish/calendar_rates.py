@@ -17,7 +17,13 @@ from monitor.core.tables.bands import Bands, Detail
 from monitor.core.tables.completeness import Completeness, completeness
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.layout import Row
-from monitor.core.tables.rates import LabelledCounts, ShownRate, labelled_rate, selection_rate
+from monitor.core.tables.rates import (
+    LabelledCounts,
+    RateEstimate,
+    ShownRate,
+    labelled_estimate,
+    selection_estimate,
+)
 from monitor.core.tables.reader import Measure, Table
 from monitor.core.tables.settings import PAIR_PARTS, Part
 from monitor.core.tables.spans import Span, SpanKind
@@ -165,6 +171,8 @@ class GroupRates:
 
     tables: UseCaseTables
     rows: tuple[Row, ...]
+    _estimates: dict[tuple[tuple[Span, ...], Metric], RateEstimate] = field(default_factory=dict)
+    _sums: dict[tuple[Measure, tuple[Span, ...]], Counted] = field(default_factory=dict)
 
     def _bands(self, measure: Measure) -> Mapping[Span, Bands]:
         return self.tables.bands(measure, self.rows)
@@ -207,12 +215,17 @@ class GroupRates:
             metric: which rate.
             z: normal quantile of its bounds.
         """
-        decisions = self._counted(Measure.DECISIONS, spans)
-        if not metric.labelled:
-            route = Route.AUTO_SERVE if metric is Metric.SELECTION else Route.BLOCKED_BY_EVIDENCE
-            hits = np.array([part.route is route for part in self.tables.parts], bool)
-            return selection_rate(decisions, hits, z)
-        return labelled_rate(self.labelled_counts(spans), metric, z)
+        place = tuple(spans), metric
+        if place not in self._estimates:
+            self._estimates[place] = self._estimate(spans, metric)
+        return self._estimates[place].at(z)
+
+    def _estimate(self, spans: Sequence[Span], metric: Metric) -> RateEstimate:
+        if metric.labelled:
+            return labelled_estimate(self.labelled_counts(spans), metric)
+        route = Route.AUTO_SERVE if metric is Metric.SELECTION else Route.BLOCKED_BY_EVIDENCE
+        hits = np.array([part.route is route for part in self.tables.parts], bool)
+        return selection_estimate(self._counted(Measure.DECISIONS, spans), hits)
 
     def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:
         """What labelled rates over some spans rest on."""
@@ -238,8 +251,11 @@ class GroupRates:
         return completeness(self.labelled_counts(spans), rates, float(SHOWN_MATURE))
 
     def _counted(self, measure: Measure, spans: Sequence[Span]) -> Counted:
-        bands = self._bands(measure)
-        return Counted.total([Counted.of(bands[span]) for span in spans])
+        place = measure, tuple(spans)
+        if place not in self._sums:
+            bands = self._bands(measure)
+            self._sums[place] = Counted.total([Counted.of(bands[span]) for span in spans])
+        return self._sums[place]
 
 
 def _decisions_per_label(part: Part) -> int:

@@ -28,7 +28,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,8 +43,8 @@ from monitor.core.tables.counted import Counted
 
 _SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
 Share = Callable[[Floats, float], Evidence]
-"""Evidence of a rate from counts, shape (counts, rows), and from what is assumed of decisions
-without any label: 0 that it lowers the rate, 1 that it raises it."""
+"""Evidence of a rate from counts, shape (counts, rows) or several of them side by side, and from
+what is assumed of decisions without any label: 0 that it lowers the rate, 1 that it raises it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +97,16 @@ class LabelledCounts:
 
 
 def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate:
-    """Return the share of decisions that are hits.
+    """Return the share of decisions that are hits, with the bounds of a normal quantile."""
+    return selection_estimate(decisions, hits).at(z)
+
+
+def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
+    """Return what the share of decisions that are hits is computed from.
 
     Args:
         decisions: of the decision tables.
         hits: which parts are hits, shape (parts,): those of one route.
-        z: normal quantile.
     """
 
     def share(counts: Floats, _: float) -> Evidence:
@@ -110,11 +114,16 @@ def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate
         return Evidence.plain(divide(counts[hits].sum(axis=0), trials), trials)
 
     hit, missed = ((decisions.low[parts] > 0).any(axis=0) for parts in (hits, ~hits))
-    return _shown(share, decisions, np.asarray(hit & missed), decisions.shown, z)
+    return RateEstimate.of(share, decisions, np.asarray(hit & missed), decisions.shown)
 
 
 def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> ShownRate:
-    """Return TPR, FPR, READY or PRECISION of every row.
+    """Return TPR, FPR, READY or PRECISION of every row, with the bounds of a normal quantile."""
+    return labelled_estimate(counts, metric).at(z)
+
+
+def labelled_estimate(counts: LabelledCounts, metric: Metric) -> RateEstimate:
+    """Return what TPR, FPR, READY or PRECISION of every row is computed from.
 
     A row shows a rate where all three tables show its counts. TPR needs k ready labels in a
     stratum, FPR k labels that are not ready.
@@ -122,7 +131,7 @@ def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> Sho
     joined = _joined(counts)
     labels = {Metric.TPR: counts.ready, Metric.FPR: counts.not_ready}.get(metric, counts.decisions)
     shown = joined.shown & (labels.low > 0).any(axis=0)
-    return _shown(_share_of(counts, metric), joined, _two_sided(counts, metric), shown, z)
+    return RateEstimate.of(_share_of(counts, metric), joined, _two_sided(counts, metric), shown)
 
 
 def rate_as_labelled(counts: LabelledCounts, metric: Metric) -> Floats:
@@ -179,7 +188,8 @@ def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
     def share(values: Floats, raises: float) -> Evidence:
         decisions, ready, not_ready = values.reshape(3, strata, -1)
         labelled = ready + not_ready
-        total = np.where(all_labelled, labelled, np.maximum(decisions, labelled))
+        every = np.tile(all_labelled, labelled.shape[1] // all_labelled.shape[1])
+        total = np.where(every, labelled, np.maximum(decisions, labelled))
         hits = not_ready if metric is Metric.FPR else ready
         trials = Trials(by_route * total, by_route * labelled, by_route * hits)
         guess = (raises, raises) if metric in _SHARES_READY else (raises, 1 - raises)
@@ -189,37 +199,70 @@ def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
     return share
 
 
-def _shown(share: Share, counts: Counted, point: Bools, shown: Bools, z: float) -> ShownRate:
-    """A rate of bands: points where both sides are known, bounds elsewhere."""
-    middle = share(counts.middle, 0)
-    with_error = _with_error(middle, _band_variance(share, counts))
-    lower, upper = with_error.bounds(z)
-    least, most = _ends(share, counts)
-    exact = (counts.low == counts.high).all(axis=0)
-    shown = shown & ~(exact & np.isnan(middle.value))
-    point = (point | exact) & shown & ~np.isnan(middle.value)
-    value = np.where(point, middle.value, np.nan)
-    ends = (np.nan_to_num(least.bounds(z)[0], nan=0.0), np.nan_to_num(most.bounds(z)[1], nan=1.0))
-    return ShownRate(
-        value,
-        np.where(shown, np.where(point, lower, ends[0]), np.nan),
-        np.where(shown, np.where(point, upper, ends[1]), np.nan),
-        np.where(shown, np.nan_to_num(middle.support), 0),
-        shown,
-        with_error.unless(~shown),
-        middle.unless(~shown),
-    )
+@dataclass(frozen=True, slots=True)
+class RateEstimate:
+    """What all bounds of one rate are computed from, whatever their quantile.
+
+    Attributes:
+        middle: what the middles of all bands say.
+        with_error: the same, worth less for the width of the bands.
+        ends: what the ends of the bands say that lower the rate, and those that raise it.
+        point: rows whose rate has a point.
+        shown: rows that show the rate.
+    """
+
+    middle: Evidence
+    with_error: Evidence
+    ends: tuple[Evidence, Evidence]
+    point: Bools
+    shown: Bools
+
+    @classmethod
+    def of(cls, share: Share, counts: Counted, point: Bools, shown: Bools) -> RateEstimate:
+        """A rate of bands: points where both sides are known, bounds elsewhere."""
+        middle = share(counts.middle, 0)
+        exact = (counts.low == counts.high).all(axis=0)
+        shown = shown & ~(exact & np.isnan(middle.value))
+        point = (point | exact) & shown & ~np.isnan(middle.value)
+        with_error = _with_error(middle, _band_variance(share, counts))
+        return cls(middle, with_error, _ends(share, counts), point, shown)
+
+    def at(self, z: float) -> ShownRate:
+        """The rate with the bounds of a normal quantile."""
+        lower, upper = self.with_error.bounds(z)
+        least, most = (
+            np.nan_to_num(self.ends[0].bounds(z)[0], nan=0.0),
+            np.nan_to_num(self.ends[1].bounds(z)[1], nan=1.0),
+        )
+        return ShownRate(
+            np.where(self.point, self.middle.value, np.nan),
+            np.where(self.shown, np.where(self.point, lower, least), np.nan),
+            np.where(self.shown, np.where(self.point, upper, most), np.nan),
+            np.where(self.shown, np.nan_to_num(self.middle.support), 0),
+            self.shown,
+            self.with_error.unless(~self.shown),
+            self.middle.unless(~self.shown),
+        )
+
+
+def _at_once(share: Share, assumed: Sequence[Floats]) -> list[Floats]:
+    """The rates under several assumptions on the counts, each of shape (counts, rows)."""
+    rates = share(np.concatenate(assumed, axis=1), 0).value
+    return np.split(rates, len(assumed))
 
 
 def _band_variance(share: Share, counts: Counted) -> Floats:
     """V_b: what the rate varies with each count inside its band, one at a time."""
-    total = np.zeros(counts.low.shape[1])
     spread = np.sqrt(counts.variance)
+    assumed = []
     for row in np.flatnonzero(spread.any(axis=1)):
         step = np.zeros_like(spread)
         step[row] = np.minimum(spread[row], counts.middle[row])
-        up, down = share(counts.middle + step, 0).value, share(counts.middle - step, 0).value
-        total += np.nan_to_num((up - down) / 2) ** 2
+        assumed += [counts.middle + step, counts.middle - step]
+    if not assumed:
+        return np.zeros(counts.low.shape[1])
+    rates = np.array(_at_once(share, assumed))
+    total: Floats = (np.nan_to_num((rates[::2] - rates[1::2]) / 2) ** 2).sum(axis=0)
     return total
 
 
@@ -236,11 +279,13 @@ def _with_error(evidence: Evidence, variance: Floats) -> Evidence:
 
 def _ends(share: Share, counts: Counted) -> tuple[Evidence, Evidence]:
     """The evidence where every count is at the end that lowers the rate, and that raises it."""
-    raising, lowering = counts.high.astype(np.float64), counts.low.astype(np.float64)
-    for row in range(len(raising)):
+    assumed = []
+    for row in range(len(counts.low)):
         up, down = counts.middle.copy(), counts.middle.copy()
         up[row], down[row] = counts.high[row], counts.low[row]
-        falls = share(up, 0).value < share(down, 0).value
-        raising[row] = np.where(falls, counts.low[row], counts.high[row])
-        lowering[row] = np.where(falls, counts.high[row], counts.low[row])
+        assumed += [up, down]
+    rates = np.array(_at_once(share, assumed))
+    falls = rates[::2] < rates[1::2]
+    raising = np.where(falls, counts.low, counts.high).astype(np.float64)
+    lowering = np.where(falls, counts.high, counts.low).astype(np.float64)
     return share(lowering, 0), share(raising, 1)
