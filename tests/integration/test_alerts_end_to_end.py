@@ -246,7 +246,6 @@ def assert_says(alert: Body, text: str) -> None:
         rf"{gap} as first published: {interval}",
         r"Broken limit: a gap of at most 10 points, whoever is worse off\.",
         r"The slice explains (most|about half) of what is beyond the limit\.",
-        r"Stage unknown: .+\.",  # tables of days have no score bands
         r"In the two days before the breach, no change of versions or settings is recorded\.",
         r"First: move the replies .* and find the cause\. .* that wait is the harm\.",
         r"Acknowledge this incident: slicewatch incident ack \d+ --by NAME",

@@ -424,7 +424,7 @@ def test_the_frontier_does_not_leap_over_the_nights(tmp_path: Path) -> None:
             assert evaluator.cycle()
             shown = snapshot(pipeline)
             assert shown.watermark is not None
-            passed = pane_of(shown.watermark - 72 * HOUR, Grain.HOUR)
+            passed = pane_of(shown.watermark - 48 * HOUR, Grain.HOUR)  # twice a day
             hour = pane_of(shown.watermark, Grain.HOUR)
             first = min(pane_of(T0, Grain.HOUR) + 8, hour)  # up to here no audit is missing
             assert shown.frontier == pane_start(max(first, passed), Grain.HOUR)
