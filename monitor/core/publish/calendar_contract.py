@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
@@ -64,6 +64,7 @@ class ContractInTables:
     contract: Contract
     tables: UseCaseTables
     coding: Coding
+    _groups: dict[tuple[TableBasis, int | None], GroupTable] = field(default_factory=dict)
 
     def basis(
         self, group: GroupBy | None, kind: WindowKind, left_out: Sequence[TimeSpan] = ()
@@ -102,6 +103,12 @@ class ContractInTables:
             basis: what it is computed from.
             compared: comparisons whose bounds hold together, where the table is a part of another.
         """
+        place = basis, compared
+        if place not in self._groups:  # on the first day, longer windows have the same hours
+            self._groups[place] = self._group(basis, compared)
+        return self._groups[place]
+
+    def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
         seen = GroupInTables.of(self.contract, basis.group, self.tables)
         seen = replace(seen, compared=compared)
         made = {metric: seen.over(spans, metric) for metric, spans in basis.spans}
