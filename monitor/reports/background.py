@@ -95,7 +95,7 @@ def sampling(report: WeeklyReport) -> Section:
     sentences = (
         "The router says with each decision how likely its label was to be requested. That"
         f" probability is taken down to one of {rates}.",
-        "Rates weight every label by the decisions of its route, score band and audit rate, so a"
+        "Rates weight every label by the decisions of its route and audit rate, so a"
         " small share of audits does not bias them; it makes their intervals wider.",
         f"A label is waited for {report.facts.horizon_days:g} days. Later ones make a new revision"
         " of this report if at least k of a slice have come.",
@@ -227,7 +227,7 @@ def privacy(report: WeeklyReport) -> Section:
 
 METHOD = (
     "Ready is the reviewers' judgement. Where reviewers err more often in one slice, its rates do.",
-    "Labels are taken to be missing at random within a route, score band and audit rate.",
+    "Labels are taken to be missing at random within a route and audit rate.",
     "Decisions are taken to be independent; many requests of one sender make intervals too narrow.",
     "The limits are decisions of their owner. A gap within its limit can still be wrong, and one"
     " beyond it can have a reason.",
