@@ -1,3 +1,6 @@
 """The Snapshot is put together from rates, findings, diagnosis and incidents."""
 
-__all__ = ["label_faults", "published_findings", "publisher", "request_faults", "weeks"]
+__all__ = [
+    "label_faults", "losses", "published_calendar", "published_findings", "publisher",
+    "request_faults", "version_changes", "weeks",
+]  # fmt: skip

@@ -168,6 +168,7 @@ def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> list[IsoWe
         zone: name of the time zone in which weeks begin.
 
     Example:
+        >>> from monitor.core.time import WEEK
         >>> now = IsoWeek.named("2026-W47").end + 1
         >>> [week.name for week in open_weeks(now, WEEK)]
         ['2026-W45', '2026-W46', '2026-W47']

@@ -1,3 +1,3 @@
-"""Calendar tables are made from everything that was counted in their spans."""
+"""Calendar tables are made here: which spans are due, and their tables."""
 
-__all__: list[str] = []
+__all__ = ["calendar"]

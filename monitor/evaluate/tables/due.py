@@ -36,7 +36,10 @@ class Progress:
         """The instant by which spans have ended whose tables of a stage can be made."""
         if stage is Stage.DECISIONS:
             return self.watermark
-        return self.labels_to if stage is Stage.FIRST else self.watermark - self.horizon
+        if stage is Stage.FIRST:
+            return self.labels_to
+        # Where a label shard lags, labels are waited for longer than their horizon.
+        return min(self.labels_to, self.watermark - self.horizon)
 
     def has_counts(self, span: Span) -> bool:
         """Return True while everything that was counted in a span is kept."""

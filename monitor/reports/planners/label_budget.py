@@ -2,10 +2,9 @@
 
 All that goes to review gets a label; of what is served a share is audited. With R decisions that
 are not blocked, T and F the TPR and FPR and p the ready rate, R (T p + F (1 - p)) replies are
-served, of which R T p are ready. From these the effective number of trials of each share of audits
-follows by the estimator of the product (:func:`monitor.core.rates.effective.served_share`), and
-from it the interval that would be shown: of the rounded rate and the lower edge of the support's
-band. The smallest share of the audit grid whose interval is as narrow as wanted is the budget.
+served, of which R T p are ready. From these follow the counts of a week at each share of audits,
+their bands, and the interval that would be shown (:mod:`monitor.core.tables.rates`). The smallest
+share of the audit grid whose interval is as narrow as wanted is the budget.
 
 Nothing else than published numbers goes in, so a plan has to hold for all rates that the intervals
 of this week leave possible: it is made for the ends of the intervals, for a rate that next week's
@@ -24,18 +23,19 @@ from statistics import NormalDist
 import numpy as np
 
 from monitor.core.contract import Metric
-from monitor.core.intervals import Z95, Floats, divide
+from monitor.core.intervals import Z95, Floats
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.lines import places, total_place
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, ShownRate
-from monitor.core.rates.effective import Trials, served_share
+from monitor.core.tables.bands import row_rule
+from monitor.core.tables.counted import Counted
+from monitor.core.tables.rates import LabelledCounts, labelled_rate
 from monitor.reports.planners.published_rates import (
     Named,
     point,
     precision_of,
     reviewed_weekly,
-    widths_of,
 )
 from monitor.reports.weekly_report import WeeklyReport
 
@@ -153,18 +153,22 @@ def _widths(
     """Largest width of the interval that would be shown at any corner, for each share."""
     rates, hits, others = (np.repeat(x, len(shares)) for x in zip(*corners, strict=True))
     audited = np.tile(shares, len(corners))
-    support = served_share(_trials(max(reviewed, 0.0), rates, hits, others, audited)).support
-    precision = precision_of(place.contract)
-    hidden = support < precision.smallest
-    widths = np.where(hidden, 1.0, widths_of(rates, support))
+    routed = np.array([rates, 1 - rates]) * hits, np.array([others, 1 - others]) * (1 - hits)
+    of_hits, of_others = (max(reviewed, 0.0) * share for share in routed)
+    labelled = np.stack([audited, np.ones(len(audited))])
+    k = 1 if precision_of(place.contract).exact else place.contract.k
+    decisions, hit_labels, other_labels = (
+        Counted.of(row_rule(np.round(counts.T).astype(np.int64), k, labels=labels))
+        for counts, labels in (
+            (of_hits + of_others, False),
+            (of_hits * labelled, True),
+            (of_others * labelled, True),
+        )
+    )
+    ready, not_ready = (
+        (hit_labels, other_labels) if metric is Metric.TPR else (other_labels, hit_labels)
+    )
+    counts = LabelledCounts(decisions, ready, not_ready, np.array([True, False]))
+    shown = labelled_rate(counts, metric)
+    widths = np.where(shown.shown, shown.upper - shown.lower, 1.0)
     return np.asarray(widths.reshape(len(corners), -1).max(axis=0))
-
-
-def _trials(reviewed: float, rates: Floats, hits: Floats, others: Floats, shares: Floats) -> Trials:
-    """Decisions and expected labels of both routes, one stratum each; reviews are all labelled."""
-    served_hits = reviewed * rates * hits
-    served = served_hits + reviewed * others * (1 - hits)
-    decisions = np.array([served, reviewed - served])[:, None]
-    labelled = decisions * np.stack([shares, np.ones(len(shares))])[:, None]
-    ours = np.array([served_hits, reviewed * hits - served_hits])[:, None]
-    return Trials(decisions, labelled, labelled * divide(ours, decisions, empty=0))
