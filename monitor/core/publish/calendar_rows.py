@@ -164,8 +164,8 @@ class GroupInTables:
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
         labels = self.rates.completeness(spans)
-        ends = zip(labels.low[:size].tolist(), labels.high[:size].tolist(), strict=True)
-        shares = [None if (low, high) == (0, 1) else round(high, 2) for low, high in ends]
+        ends = zip(labels.high[:size].tolist(), labels.shown[:size].tolist(), strict=True)
+        shares = [round(most, 2) if shown else None for most, shown in ends]
         mature = labels.complete[:size]
         if len(labels.complete) > size:
             mature = mature & labels.complete[size:]

@@ -43,11 +43,13 @@ class Completeness:
         low: smallest share that the bands allow; 0 where a table does not show the row.
         high: largest one, at most 1; 1 where a table does not show the row.
         complete: False where the share is certainly below the limit.
+        shown: rows that all tables show.
     """
 
     low: Floats
     high: Floats
     complete: Bools
+    shown: Bools
 
 
 def completeness(
@@ -71,7 +73,7 @@ def completeness(
     least = divide(labels_low, asked_high, empty=1).min(axis=0, initial=1)
     most = divide(labels_high, asked_low, empty=1).min(axis=0, initial=1)
     low, high = np.where(shown, least, 0.0), np.where(shown, most, 1.0)
-    return Completeness(low, high, high >= limit)
+    return Completeness(low, high, high >= limit, shown)
 
 
 def _asked(decisions: Int64s, rates: Floats, z: float) -> Floats:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from monitor.core.tables.settings import TableSettings
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.time import DAY, Grain
-from monitor.store.evaluator.calendar_tables import Era, Made, Stage
+from monitor.store.evaluator.calendar_tables import FINE_KEPT_AFTER_HORIZON, Era, Made, Stage
 
 Turn = tuple[Stage, Span]
 """Tables of a span that are to be made."""
@@ -112,8 +112,11 @@ def _of_stage(
     eras: Eras,
 ) -> Iterator[Span]:
     before, until = made.get((stage, kind)), progress.until(stage)
-    # A first event of long ago must not cost a turn for every hour since.
-    kept_from = progress.kept_from[Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY]
+    # A back-fill of years must not cost a turn for every span since: windows and reports are past
+    # those of long ago, and retention would delete their hours and days at once.
+    passed = progress.watermark - progress.horizon - FINE_KEPT_AFTER_HORIZON
+    grain = Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
+    kept_from = max(progress.kept_from[grain], passed)
     if before is not None:
         newest = Span.of(before.newest, kind, eras.at(before.newest).offset)
         return eras.spans(kind, max(eras.after(newest).start, kept_from), until)

@@ -86,14 +86,15 @@ def test_labels_wait_for_decisions_and_for_their_frontier() -> None:
 
 
 def test_what_is_not_kept_completely_is_passed_over() -> None:
-    """A back-fill of two months brings no hours older than they are kept, but every day."""
+    """A back-fill of two months brings no hours older than they are kept, and no days either."""
     mark = ANCHOR + 8 * WEEK
+    passed = mark - HORIZON - 35 * DAY
     turns = due(progress(mark), {}, ALWAYS)
     starts = {kind: min(s.start for _, s in turns if s.kind is kind) for kind in SpanKind}
     assert starts == {
         SpanKind.HOUR: mark - HORIZON - 8 * DAY,
-        SpanKind.DAY: ANCHOR,
-        SpanKind.WEEK: ANCHOR,
+        SpanKind.DAY: passed,
+        SpanKind.WEEK: Span.of(passed, SpanKind.WEEK).start,
         SpanKind.FOUR_WEEKS: ANCHOR,
     }
 
