@@ -101,19 +101,29 @@ class Cohorts:
         for hour in [hour for hour in self._delays if hour < before]:
             del self._delays[hour]
 
-    def frontier(self, watermark: int, horizon: int, threshold: Fraction) -> int:
+    def frontier(
+        self, watermark: int, horizon: int, threshold: Fraction, since: int = _FIRST
+    ) -> int:
         """The instant up to which label tables are made, for all rows at once.
 
         It is the start of the first hour whose labels are neither in nor overdue; the watermark's
         hour when nothing was ever requested. Labels are overdue at twice their usual delay. Until
         that is known, in the first week, the longest delay seen so far stands for it.
+
+        Args:
+            watermark: event time that decisions are complete to.
+            horizon: microseconds after which a label is not waited for.
+            threshold: smallest completeness of an hour whose labels are in.
+            since: the first hour that counts (pane index). Whoever has just read the store knows
+                no earlier ones, and must come to the same instant.
         """
         end = pane_of(watermark, Grain.HOUR)
-        first = min((hour for hour in self._hours if hour < end), default=end)
+        first = min((hour for hour in self._hours if since <= hour < end), default=end)
         if first == end:
             return pane_start(end, Grain.HOUR)
         ready = mature(*self._labels(first, end), threshold, ahead=horizon // HOUR)
-        overdue = label_frontier(watermark, self._usual_delay(end), self._seen_delay, horizon)
+        usual, seen = self._usual_delay(end, since), self._longest_delay(since)
+        overdue = label_frontier(watermark, usual, seen, horizon)
         ready[: max(pane_of(overdue, Grain.HOUR) - first, 0)] = True
         waiting = np.flatnonzero(~ready)
         return pane_start(first + int(waiting[0]) if len(waiting) else end, Grain.HOUR)
@@ -196,16 +206,15 @@ class Cohorts:
         usual = self._usual_delay(hour)
         return horizon if usual is None else min(PATIENCE * usual, horizon)
 
-    def _usual_delay(self, hour: int) -> int | None:
+    def _usual_delay(self, hour: int, since: int = _FIRST) -> int | None:
         """Microseconds that labels took in the weeks before an hour; None if nobody knows."""
-        before = range(hour - _DELAYS_FROM, hour - _DELAYS_TO)
+        before = range(max(hour - _DELAYS_FROM, since), hour - _DELAYS_TO)
         known = [self._delays[one] for one in before if one in self._delays]
         return usual_delay(np.sum(known, axis=0)) if known else None
 
-    @property
-    def _seen_delay(self) -> int:
+    def _longest_delay(self, since: int) -> int:
         """The longest that any label took (microseconds), to the end of its bucket; 0 for none."""
-        came = np.sum([*self._delays.values()], axis=0)
+        came = np.sum([came for hour, came in self._delays.items() if hour >= since], axis=0)
         return longest_delay(came) if np.any(came) else 0
 
     @property

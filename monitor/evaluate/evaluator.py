@@ -441,7 +441,9 @@ class Evaluator:
         Everything up to the watermark is folded, so each span has all that was counted in it.
         """
         policy, made = self._policy, False
-        labels_to = memory.cohorts.frontier(watermark, memory.horizon, policy.completeness)
+        labels_to = memory.cohorts.frontier(
+            watermark, memory.horizon, policy.completeness, self._oldest_cohort(watermark)
+        )
         progress = progress_of(self._store, watermark, labels_to, policy.horizon, policy.aggregates)
         while progress is not None:
             sums, index = sums_of(self._store), memory.dictionary.index

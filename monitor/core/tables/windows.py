@@ -53,14 +53,21 @@ def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
         tables: bands of one measure by span, all of the same rows: every closed span that there
             is. Of labels, those of the first edition.
     """
-    runs = [_newest(kind, count, tables) for kind, count in RUNS[window]]
-    closed = [run for run in runs if run] or [_newest(SpanKind.HOUR, _FIRST_HOURS, tables)]
+    runs = [run for kind, count in RUNS[window] if (run := _newest(kind, count, tables))]
+    # After an outage hours may be missing up to now while days are there: what is finer and older
+    # than a coarser choice is no choice.
+    newest = [run for place, run in enumerate(runs) if run[-1].end >= _end(runs[place:])]
+    closed = newest or [_newest(SpanKind.HOUR, _FIRST_HOURS, tables)]
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
         if (rows[0] >= wanted).all() and (_width(run, tables)[wanted] <= _WIDEST).all():
             return run
     return closed[-1]
+
+
+def _end(runs: Sequence[Sequence[Span]]) -> int:
+    return max(run[-1].end for run in runs)
 
 
 def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
