@@ -78,7 +78,9 @@ class ContractInTables:
         """
         seen = GroupInTables.of(self.contract, group, self.tables)
         metrics = [m for m in self.contract.metrics if kind.labelled or not m.labelled]
-        spans = ((metric, seen.rates.spans(kind.name, metric)) for metric in metrics)
+        spans = (
+            (metric, seen.rates.spans(kind.name, metric, self.contract.k)) for metric in metrics
+        )
         return TableBasis(
             group,
             seen.slices,

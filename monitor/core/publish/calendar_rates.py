@@ -10,10 +10,10 @@ import numpy as np
 from monitor.core.contract import Metric
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.counts.completeness import SHOWN_MATURE
-from monitor.core.intervals import Z95
+from monitor.core.intervals import Z95, Floats
 from monitor.core.rates.effective import Evidence
 from monitor.core.rates.estimates import RateColumns
-from monitor.core.tables.bands import Bands, Detail
+from monitor.core.tables.bands import Bands, Bools, Detail
 from monitor.core.tables.completeness import Completeness, completeness
 from monitor.core.tables.counted import Counted
 from monitor.core.tables.layout import Row
@@ -191,7 +191,7 @@ class GroupRates:
         tables = self.tables.tables.get(Measure.DECISIONS, {})
         return any((tables[span].layout.places_of(self.rows) >= 0).any() for span in spans)
 
-    def spans(self, window: str, metric: Metric) -> tuple[Span, ...]:
+    def spans(self, window: str, metric: Metric, k: int) -> tuple[Span, ...]:
         """The spans that a window of a metric is made of, oldest first; empty before any closed.
 
         Labelled rates need the decisions of the same spans, so spans without them do not count.
@@ -205,7 +205,9 @@ class GroupRates:
             [_decisions_per_label(p) for p in self.tables.parts_of(Measure.READY)]
         )
         sizes = {span: _sizes([t[span] for t in labels], stands_for) for span in common}
-        return chosen_spans(window, sizes)
+        rates = np.array([part.audit_rate or 0.0 for part in self.tables.parts])
+        silent = {span: _silent(sizes[span], decisions[span], rates, k) for span in common}
+        return chosen_spans(window, sizes, silent)
 
     def rate(self, spans: Sequence[Span], metric: Metric, z: float = Z95) -> ShownRate:
         """The rate of every row over some spans together.
@@ -260,6 +262,15 @@ class GroupRates:
 
 def _decisions_per_label(part: Part) -> int:
     return round(1 / part.audit_rate) if part.audit_rate else 1
+
+
+def _silent(labels: Bands, decisions: Bands, audit_rates: Floats, k: int) -> Bools:
+    """Rows that hide their labels although 2 k - 1 were asked for on one route.
+
+    If these had come, either those that say ready or the others would be k.
+    """
+    asked = (decisions.low[:, 1:] * audit_rates).max(axis=1, initial=0)
+    return np.asarray((labels.detail == Detail.HIDDEN) & (asked >= 2 * k - 1))
 
 
 def _sizes(bands: Sequence[Bands], stands_for: Int64s) -> Bands:

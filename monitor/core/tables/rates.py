@@ -188,7 +188,7 @@ def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
     def share(values: Floats, raises: float) -> Evidence:
         decisions, ready, not_ready = values.reshape(3, strata, -1)
         labelled = ready + not_ready
-        every = np.tile(all_labelled, labelled.shape[1] // all_labelled.shape[1])
+        every = np.tile(all_labelled, labelled.shape[1] // max(all_labelled.shape[1], 1))
         total = np.where(every, labelled, np.maximum(decisions, labelled))
         hits = not_ready if metric is Metric.FPR else ready
         trials = Trials(by_route * total, by_route * labelled, by_route * hits)

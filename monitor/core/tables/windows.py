@@ -45,13 +45,17 @@ _FIRST_HOURS = 48
 """Until a first day has closed, every window is made of the hours that have: fewer than so many."""
 
 
-def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
+def chosen_spans(
+    window: str, tables: Mapping[Span, Bands], silent: Mapping[Span, Bools] = MappingProxyType({})
+) -> tuple[Span, ...]:
     """The spans of a window, oldest first; empty before any choice has closed.
 
     Args:
         window: its name.
         tables: bands of one measure by span, all of the same rows: every closed span that there
             is. Of labels, those of the first edition.
+        silent: rows that show nothing in a span although they are large enough: their labels do
+            not come. No coarser and older choice is made for them.
     """
     runs = [run for kind, count in RUNS[window] if (run := _newest(kind, count, tables))]
     # After an outage hours may be missing up to now while days are there: what is finer and older
@@ -61,6 +65,8 @@ def chosen_spans(window: str, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
+        for span in run:
+            wanted = wanted & ~silent.get(span, np.zeros_like(wanted))
         if (rows[0] >= wanted).all() and (_width(run, tables)[wanted] <= _WIDEST).all():
             return run
     return closed[-1]

@@ -185,6 +185,20 @@ def test_wide_sums_give_way_to_one_table() -> None:
     assert chosen_spans("7d", days | week) == (Span(SpanKind.WEEK, 0),)
 
 
+def test_a_row_whose_labels_do_not_come_makes_no_window_older() -> None:
+    """It was there in the week before, and shows nothing in the newest days."""
+    days = dict.fromkeys(DAYS.before(7), sized(2000, 2))
+    week = {Span(SpanKind.WEEK, 0): sized(14_000, 14_000)}
+    assert chosen_spans("7d", days | week) == (Span(SpanKind.WEEK, 0),)
+    silent = {DAYS.before(2)[0]: np.array([False, True])}
+    assert chosen_spans("7d", days | week, silent) == DAYS.before(7)
+
+
+def test_what_is_finer_and_older_is_no_choice() -> None:
+    hours = dict.fromkeys(Span.of(DAYS.start - 1, SpanKind.HOUR).before(24), sized(2000, 1500))
+    assert chosen_spans("24h", hours | {DAYS: sized(48_000, 8)}) == (DAYS,)
+
+
 def test_a_window_with_a_hole_is_no_window() -> None:
     days = dict.fromkeys((*DAYS.before(7)[:3], *DAYS.before(7)[4:]), sized(900))
     assert chosen_spans("7d", days) == ()
