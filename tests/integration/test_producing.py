@@ -264,7 +264,7 @@ def test_a_toy_router_comes_from_an_empty_folder_to_a_number_on_the_page(
                 shown is not None
                 and abs(shown - 0.885) < 0.06
                 and (status, "toy-replies" in page) == (200, True)
-                and f"{shown:.0%}".replace("%", "") in page
+                and f"{100 * shown:.1f}".removesuffix(".0") in page
             )
 
         service.until(told, "the page tells the same TPR of all of them")
