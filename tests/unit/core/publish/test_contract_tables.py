@@ -232,7 +232,9 @@ class TestLabels:
         assert email.rates[M.TPR].value is email.rates[M.FPR].value is None
         assert email.rates[M.TPR].lower == 0
         assert (email.rates[M.TPR].upper or 0) > 400 / 500
-        assert email.completeness == pytest.approx(200 / 600, abs=0.08)
+        assert (email.completeness or 0) <= 20 / 396, (
+            "ready and others are 0 to 10 each of 396 or more"
+        )
         assert chat.rates[M.TPR].value == pytest.approx(0.8, abs=0.01)
 
     def test_a_band_without_labels_has_no_calibration(self) -> None:
