@@ -136,7 +136,7 @@ class ContractInTables:
         if span is None:
             return [None] * len(seen.slices)
         rows = tuple(Row(text) for text in seen.slices)
-        bands = self.tables.bands(Measure.PAIRS, rows)[span]
+        bands = self.tables.bands_in(span, Measure.PAIRS, rows)
         return [
             shown_agreement(low[1:], high[1:], self.contract.k) if detail == Detail.COUNTS else None
             for low, high, detail in zip(bands.low, bands.high, bands.detail, strict=True)

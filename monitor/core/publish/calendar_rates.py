@@ -83,13 +83,15 @@ class UseCaseTables:
         """
         tables = self.tables.get(measure, {})
         bands = self._bands.setdefault((measure, rows), {})
-        names = PAIR_PARTS if measure is Measure.PAIRS else self._names_of(measure)
         for span in tables.keys() - bands.keys():
-            bands[span] = _aligned(tables[span], rows, names)
+            bands[span] = self.bands_in(span, measure, rows)
         return bands
 
-    def _names_of(self, measure: Measure) -> tuple[str, ...]:
-        return tuple(part.name for part in self.parts_of(measure))
+    def bands_in(self, span: Span, measure: Measure, rows: tuple[Row, ...]) -> Bands:
+        """Bands of some rows in one span that has a table; not kept, for what is seldom asked."""
+        names = [part.name for part in self.parts_of(measure)]
+        table = self.tables[measure][span]
+        return _aligned(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
 
     def newest_pairs(self, window: str) -> Span | None:
         """The newest week, or four weeks for a window of 28 days, with pairs; None without any."""

@@ -169,7 +169,7 @@ class _StagedGroup:
 
     def _counted(self, measure: Measure, rows: tuple[Row, ...], span: Span) -> Counted:
         """Counts of one span; a row that hides its labels adds none."""
-        bands = self.tables.bands(measure, rows)[span]
+        bands = self.tables.bands_in(span, measure, rows)
         counted = Counted.of(bands)
         if measure is Measure.DECISIONS:
             return counted

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from monitor.core.contract import Metric
-from monitor.core.intervals import Z95, Floats, wilson
+from monitor.core.intervals import Z95, wilson
 from monitor.core.privacy.bands import Precision
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.snapshot import ContractTable, GroupTable, Period, ShownRate
@@ -63,12 +61,6 @@ def point(rate: ShownRate | None) -> float | None:
     """The rounded rate, or the code in its place; None where it is withheld."""
     told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
     return next((x for x in told if x is not None), None)
-
-
-def widths_of(rates: Floats, support: Floats) -> Floats:
-    """Widths of the 95 % intervals of rates with these effective supports."""
-    lower, upper = wilson(np.broadcast_to(rates, support.shape), support)
-    return np.asarray(upper - lower)
 
 
 def interval_at(rate: ShownRate, z: float = Z95) -> tuple[float, float]:
