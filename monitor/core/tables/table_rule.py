@@ -203,25 +203,30 @@ def _order(draft: Draft, table: Table, steps: Steps) -> list[_Place | None]:
     ]
 
 
+def _not_last(order: _Order, ring: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the rows of a ring that the next step does not withhold."""
+    places = ((number, row, order[number][row]) for number, row in ring)
+    return [(number, row) for number, row, place in places if place and not place.is_last]
+
+
 def _largest_tied(
     reader: Reader, order: _Order, cell: int, *, labels: bool
 ) -> list[tuple[int, int]]:
     """Return the table and the row to coarsen for a cell: the largest of those tied closest to it.
 
-    The cell's own row is not among the closest: there a band below k stays what it is. But before
-    any other row of labels is withheld, the own one is: a hidden row of labels says nothing, and
-    where earlier tables leave the cell too little, nothing else helps. Nothing is returned where
-    all are withheld.
+    The cell's own row is not among the closest: there a band below k stays what it is. Rows of
+    labels are coarsened before any is withheld: those tied closest, the own one, those tied to
+    them. In a week of two slices that are all labelled, a total minus one slice gives the other as
+    finely as ever, so coarsening this one alone would end with withholding it.
+
+    Then the own row is withheld before any other: a hidden row of labels says nothing, and where
+    earlier tables leave the cell too little, nothing else helps. Nothing is returned where all are
+    withheld.
     """
     rings = reader.rings(cell)
-    own = next(rings)
-    closest = next(rings, [])
-    gentle = [
-        (number, row)
-        for number, row in closest
-        if (place := order[number][row]) is not None and not place.is_last
-    ]
-    for ring in chain([gentle if labels else closest], [own], [closest], rings):
+    own, closest, next_closest = (next(rings, []) for _ in range(3))
+    gentle = [_not_last(order, ring) for ring in (closest, own, next_closest)] if labels else []
+    for ring in chain(gentle, [own] if labels else [], [closest, own, next_closest], rings):
         rows = [
             (place, -number, -row)
             for number, row in ring
