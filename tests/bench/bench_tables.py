@@ -135,9 +135,10 @@ def look(world: TableWorld, tables: Sequence[Table], day: int, metric: Metric) -
     """What a reader sees of a metric at the end of a day; labels are there at once."""
     end = Span(SpanKind.DAY, day).start
     closed = [table for table in tables if table.span.end <= end]
-    bands = {m: {t.span: t.bands for t in closed if t.measure is m} for m in Measure}
+    measures = (Measure.DECISIONS, Measure.READY, Measure.NOT_READY)
+    bands = {m: {t.span: t.bands for t in closed if t.measure is m} for m in measures}
     spans = next(s for w in WINDOWS if (s := chosen_spans(w, bands[MEASURES[metric]])))
-    decisions, ready, not_ready = (_total(bands[measure], spans) for measure in Measure)
+    decisions, ready, not_ready = (_total(bands[measure], spans) for measure in measures)
     served = np.array([True, False])
     rate = labelled_rate(LabelledCounts(decisions, ready, not_ready, served), metric)
     recent = Span(SpanKind.DAY, day - 1).before(28)

@@ -105,7 +105,10 @@ def test_nobody_is_paged_for_labels_that_are_missing(lost: Played) -> None:
 
 
 def test_the_others_are_tested_and_shown_as_before(lost: Played) -> None:
-    """The window may be the newest week whose labels are in: nine days old at most."""
+    """At audits of an eighth the bands of days are too wide, so the window is the newest week.
+
+    It ends two days after its own last day, and is shown for seven days.
+    """
     assert lost.consumed >= DAYS - 4
     for day in range(BROKEN, DAYS):  # then an eighth of what they are compared with lacks labels
         assert lost.age(day) <= 9

@@ -24,7 +24,7 @@ from monitor.core.tables.rates import (
     labelled_estimate,
     selection_estimate,
 )
-from monitor.core.tables.reader import Measure, Table
+from monitor.core.tables.reader import LABEL_MEASURES, Measure, Table
 from monitor.core.tables.settings import PAIR_PARTS, Part
 from monitor.core.tables.spans import Span, SpanKind
 from monitor.core.tables.windows import chosen_spans
@@ -207,8 +207,17 @@ class GroupRates:
             [_decisions_per_label(p) for p in self.tables.parts_of(Measure.READY)]
         )
         sizes = {span: _sizes([t[span] for t in labels], stands_for) for span in common}
-        rates = np.array([part.audit_rate or 0.0 for part in self.tables.parts])
-        silent = {span: _silent(sizes[span], decisions[span], rates, k) for span in common}
+        both = [self._bands(measure) for measure in LABEL_MEASURES]
+        reviewed = np.array([part.audit_rate is not None for part in self.tables.parts], bool)
+        rates = np.array([part.audit_rate for part in self.tables.parts_of(Measure.READY)])
+        silent = {
+            span: _silent(
+                [bands[span].low[:, 1:] for bands in both if span in bands],
+                decisions[span].low[:, 1:][:, reviewed] * rates,
+                k,
+            )
+            for span in common
+        }
         return chosen_spans(window, sizes, silent)
 
     def rate(self, spans: Sequence[Span], metric: Metric, z: float = Z95) -> ShownRate:
@@ -266,13 +275,19 @@ def _decisions_per_label(part: Part) -> int:
     return round(1 / part.audit_rate) if part.audit_rate else 1
 
 
-def _silent(labels: Bands, decisions: Bands, audit_rates: Floats, k: int) -> Bools:
-    """Rows that hide their labels although 2 k - 1 were asked for on one route.
+def _silent(labels: Sequence[Int64s], asked: Floats, k: int) -> Bools:
+    """Return the rows whose labels do not come, of one route at least.
 
-    If these had come, either those that say ready or the others would be k.
+    Of a route, 2 k - 1 labels or more were asked for and neither measure shows one. If the labels
+    had come, either those that say ready or the others would be k.
+
+    Args:
+        labels: lower ends of the bands of each measure, shape (rows, parts).
+        asked: least number of labels asked for, shape (rows, parts).
+        k: smallest cell that may be shown.
     """
-    asked = (decisions.low[:, 1:] * audit_rates).max(axis=1, initial=0)
-    return np.asarray((labels.detail == Detail.HIDDEN) & (asked >= 2 * k - 1))
+    shows_none = np.sum(labels, axis=0) == 0
+    return np.asarray((shows_none & (asked >= 2 * k - 1)).any(axis=1))
 
 
 def _sizes(bands: Sequence[Bands], stands_for: Int64s) -> Bands:

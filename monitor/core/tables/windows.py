@@ -54,8 +54,8 @@ def chosen_spans(
         window: its name.
         tables: bands of one measure by span, all of the same rows: every closed span that there
             is. Of labels, those of the first edition.
-        silent: rows that show nothing in a span although they are large enough: their labels do
-            not come. No coarser and older choice is made for them.
+        silent: rows whose labels do not come in a span. No coarser and older choice is made for
+            them.
     """
     runs = [run for kind, count in RUNS[window] if (run := _newest(kind, count, tables))]
     # After an outage hours may be missing up to now while days are there: what is finer and older
