@@ -255,7 +255,7 @@ def _group(
     compared: int | None = None,
 ) -> GroupSlices:
     """The rows of one group-by; the set is one span."""
-    settings = replace(TableSettings.of(contract, coding, bands=True), parts=_PARTS)
+    settings = replace(TableSettings.from_contract(contract, coding, bands=True), parts=_PARTS)
     counted = RowCounter(settings, _ALL_LABELLED).count(counts.counts, counts.index)
     closed = ClosedSpan(_SPAN, settings, counted)
     decisions = closed.decision_table()

@@ -300,7 +300,7 @@ class Evaluator:
 
     def _lost(self, losses: Sequence[Loss]) -> LostSpans:
         policy, topic = self._policy, self._store.decisions_topic
-        return LostSpans.of(losses, topic, policy.lateness, policy.horizon)
+        return LostSpans.from_losses(losses, topic, policy.lateness, policy.horizon)
 
     def _horizon(self, watermark: int | None, read_to: int | None) -> int:
         """Microseconds that a label is waited for: more while a label shard lags by half of that.

@@ -151,7 +151,7 @@ def look(world: TableWorld, tables: Sequence[Table], day: int, metric: Metric) -
 
 
 def _total(bands: dict[Span, Bands], spans: Sequence[Span]) -> Counted:
-    return Counted.total([Counted.of(bands[span]) for span in spans])
+    return Counted.total([Counted.from_bands(bands[span]) for span in spans])
 
 
 def _exact(

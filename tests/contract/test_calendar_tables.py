@@ -32,8 +32,10 @@ from monitor.store.upkeep.recode import drop_unlisted
 
 END = BEGIN + 4 * WEEK
 FIRST = END - 2 * DAY
-WEEK_SPAN, FOUR_WEEKS = (Span.of(FIRST, kind) for kind in (SpanKind.WEEK, SpanKind.FOUR_WEEKS))
-HOUR_SPAN = Span.of(FIRST, SpanKind.HOUR)
+WEEK_SPAN, FOUR_WEEKS = (
+    Span.containing(FIRST, kind) for kind in (SpanKind.WEEK, SpanKind.FOUR_WEEKS)
+)
+HOUR_SPAN = Span.containing(FIRST, SpanKind.HOUR)
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def test_a_final_edition_changes_rows_in_which_k_labels_changed(shop: CalendarSt
     shop.count(sunday, {"city": "rome", "tier": "b"}, REVIEW, revised=30, ready=-20)
     shop.make(end + HORIZON, labels_to=end)
 
-    week = Span.of(BEGIN, SpanKind.WEEK)
+    week = Span.containing(BEGIN, SpanKind.WEEK)
     first, final = (shown(shop.of(week, edition)["ready"]) for edition in Edition)
     assert first["city=oslo"] == final["city=oslo"]
     assert first["city=rome"] != final["city=rome"]
@@ -184,11 +184,13 @@ def test_changed_settings_hold_for_spans_that_begin_later(shop: CalendarStore) -
 
     rows = {table.span: {str(row) for row in table.layout.rows} for table in shop.tables()}
     has_tier = {span.name: "tier=a" in names for span, names in rows.items()}
-    second_hour, third_hour = (Span.of(saturday + n * HOUR, SpanKind.HOUR).name for n in (1, 2))
-    today, tomorrow = (Span.of(saturday + n * DAY, SpanKind.DAY).name for n in (0, 1))
+    second_hour, third_hour = (
+        Span.containing(saturday + n * HOUR, SpanKind.HOUR).name for n in (1, 2)
+    )
+    today, tomorrow = (Span.containing(saturday + n * DAY, SpanKind.DAY).name for n in (0, 1))
     assert (has_tier[second_hour], has_tier[third_hour]) == (True, False)
     assert (has_tier[today], has_tier[tomorrow]) == (True, False)
-    assert has_tier[Span.of(BEGIN, SpanKind.WEEK).name]
+    assert has_tier[Span.containing(BEGIN, SpanKind.WEEK).name]
     assert len(shop.store.read(read_eras, USE_CASE)) == 2
 
 
@@ -217,13 +219,13 @@ def test_an_hour_is_read_once_for_all_its_rows(shop: CalendarStore) -> None:
 def test_late_decisions_are_counted_in_longer_spans_alone(shop: CalendarStore) -> None:
     shop.count_evenly(BEGIN)
     shop.make(BEGIN + HOUR)
-    hour = Span.of(BEGIN, SpanKind.HOUR)
+    hour = Span.containing(BEGIN, SpanKind.HOUR)
     before = pack(shop.of(hour)["decisions"].bands)
     shop.count(BEGIN, OSLO, n=500)
     shop.make(BEGIN + DAY)
 
     assert pack(shop.of(hour)["decisions"].bands) == before
-    day = shown(shop.of(Span.of(BEGIN, SpanKind.DAY))["decisions"])
+    day = shown(shop.of(Span.containing(BEGIN, SpanKind.DAY))["decisions"])
     assert day["city=oslo"][0][0] > 500
 
 

@@ -89,7 +89,7 @@ def test_intervals_leave_enough_and_hold_the_truth(seed: int) -> None:
     """In worlds in which no row is withheld: a reader takes such a row for one below k."""
     made = world(seed, audited=0.8, missing=0.05, corrected=0.03, late=0)
     tables = [t for t in published(made) if t.measure is Measure.DECISIONS]
-    reader = Reader.of(tables, ())
+    reader = Reader.from_tables(tables, ())
     low, high = reader.intervals(())
     truth = np.concatenate([_cells(made.decisions_of(table.span)).ravel() for table in reader.past])
     assert ((low <= truth) & (truth <= high)).all()
@@ -116,7 +116,10 @@ def test_narrowing_keeps_the_truth_and_only_narrows(seed: int) -> None:
     cells = np.concatenate([rows.sum(axis=1, keepdims=True), rows], axis=1)
     bands = row_rule(rows, K)
     number = np.arange(cells.size).reshape(cells.shape)
-    sums = [Sums.of(number[:, 0], number[:, 1:]), Sums.of(number[0], number[1:].T)]
+    sums = [
+        Sums.from_cells(number[:, 0], number[:, 1:]),
+        Sums.from_cells(number[0], number[1:].T),
+    ]
     low, high = narrowed(bands.low.ravel(), bands.high.ravel(), Sums.join(sums))
     assert ((low >= bands.low.ravel()) & (high <= bands.high.ravel())).all()
     assert ((low <= cells.ravel()) & (cells.ravel() <= high)).all()
@@ -125,14 +128,14 @@ def test_narrowing_keeps_the_truth_and_only_narrows(seed: int) -> None:
 def test_a_guess_that_is_refuted_is_given_up() -> None:
     """The parts are more than the whole: somebody corrected, and nobody learns from it."""
     low, high = np.array([11, 22, 22]), np.array([21, 32, 32])
-    doubted = Sums.of(0, [[1, 2]], doubtful=True)
+    doubted = Sums.from_cells(0, [[1, 2]], doubtful=True)
     for found, before in zip(narrowed(low, high, doubted), (low, high), strict=True):
         np.testing.assert_array_equal(found, before)
 
 
 def test_more_than_the_parts_is_late_counts() -> None:
     low, high = np.array([77, 22, 22]), np.array([87, 32, 32])
-    doubted = Sums.of(0, [[1, 2]], doubtful=True)
+    doubted = Sums.from_cells(0, [[1, 2]], doubtful=True)
     for found, before in zip(narrowed(low, high, doubted), (low, high), strict=True):
         np.testing.assert_array_equal(found, before)
 

@@ -267,7 +267,7 @@ class GroupRates:
         place = measure, tuple(spans)
         if place not in self._sums:
             bands = self._bands(measure)
-            self._sums[place] = Counted.total([Counted.of(bands[span]) for span in spans])
+            self._sums[place] = Counted.total([Counted.from_bands(bands[span]) for span in spans])
         return self._sums[place]
 
 

@@ -85,7 +85,7 @@ def _smallest(k: int, kept: Tolerance, z: float, rate: float | None) -> int | No
     sizes = edges(k, Coarseness.FINE)
     sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
     hits = sizes - (k - 1) if rate is None else np.round(sizes * rate).astype(np.int64)
-    counts = Counted.of(row_rule(np.stack([hits, sizes - hits], axis=1), k))
+    counts = Counted.from_bands(row_rule(np.stack([hits, sizes - hits], axis=1), k))
     shown = selection_rate(counts, np.array([True, False]), z)
     gaps = gap(*ComparedRates(Metric.SELECTION, shown, shown).columns())
     beyond = np.flatnonzero(~kept.within(gaps))

@@ -1,4 +1,4 @@
-"""The row rule: what one row shows of its counts.
+"""The row rule: how much a row shows of its counts.
 
 A row has one count for each of its parts (routes, say), and its size, which is their sum. It shows
 
@@ -47,7 +47,7 @@ of the lower edge that a wider band may have."""
 
 
 class Detail(enum.IntEnum):
-    """What a row shows. A row that was withheld looks exactly like one below k."""
+    """Degree of detail that a row shows. A row that was withheld looks exactly like one below k."""
 
     HIDDEN = 0
     SIZE = 1
@@ -55,7 +55,7 @@ class Detail(enum.IntEnum):
 
 
 class Coarseness(enum.IntEnum):
-    """How coarse a row is made at least."""
+    """Least coarseness of a row."""
 
     FINE = 0
     COARSE = 1
@@ -66,7 +66,7 @@ class Coarseness(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """What rows show: closed intervals of their counts, arrays of shape (rows, 1 + parts).
+    """Closed intervals of the counts of rows, arrays of shape (rows, 1 + parts).
 
     Column 0 is the size. Where a count is not shown, its interval is what the rest of the row says
     of it: 0 to k - 1 in a hidden row, 0 to the largest size where the size is shown alone.
@@ -116,7 +116,7 @@ def edges(k: int, coarseness: Coarseness) -> Int64s:
 def row_rule(
     counts: Int64s, k: int, coarseness: npt.ArrayLike = Coarseness.FINE, *, labels: bool = False
 ) -> Bands:
-    """What each row shows of its counts.
+    """Return what each row shows of its counts.
 
     Args:
         counts: shape (rows, parts). A part without decisions is a count below k like any other;

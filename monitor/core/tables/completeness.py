@@ -1,4 +1,4 @@
-"""How complete the labels of a row are, computed from published bands and from nothing else.
+"""Completeness of the labels of a row, computed from published bands and from nothing else.
 
     completeness = min_s labels_s / asked_s,   asked_s = N_s a_s +- z sqrt(N_s a_s (1 - a_s))
 
@@ -10,7 +10,7 @@ Example:
     >>> from monitor.core.tables.bands import row_rule
     >>> from monitor.core.tables.counted import Counted
     >>> decisions, ready, not_ready = (
-    ...     Counted.of(row_rule(np.array(table), 11))
+    ...     Counted.from_bands(row_rule(np.array(table), 11))
     ...     for table in ([[8000, 900], [40, 60]], [[270, 300], [2, 5]], [[90, 440], [1, 2]])
     ... )
     >>> counts = LabelledCounts(decisions, ready, not_ready, np.array([True, False]))

@@ -6,7 +6,7 @@ deviations: one that is near 0 in a span is near 0 in the next, so their errors 
 
 Example:
     >>> from monitor.core.tables.bands import row_rule
-    >>> day = Counted.of(row_rule(np.array([[60, 4]]), 11))
+    >>> day = Counted.from_bands(row_rule(np.array([[60, 4]]), 11))
     >>> week = Counted.total([day] * 7)
     >>> week.low.tolist(), week.high.tolist(), week.shown.tolist()
     ([[385], [0]], [[455], [70]], [True])
@@ -43,14 +43,14 @@ class Counted:
     shown: Bools
 
     @classmethod
-    def of(cls, bands: Bands) -> Counted:
-        """The counts of one table, without the sizes."""
+    def from_bands(cls, bands: Bands) -> Counted:
+        """Take the counts from the bands of one table, without the sizes."""
         low, high = bands.low[:, 1:].T, bands.high[:, 1:].T
         return cls(low, high, (high - low) ** 2 / 12, bands.detail == Detail.COUNTS)
 
     @classmethod
     def total(cls, spans: Sequence[Counted]) -> Counted:
-        """The counts of several spans together; at least one, all of the same rows."""
+        """Add up the counts of several spans; at least one, all of the same rows."""
         low = np.array([span.low for span in spans])
         variance = np.array([span.variance for span in spans])
         alike = np.where(low == 0, np.sqrt(variance), 0).sum(axis=0)

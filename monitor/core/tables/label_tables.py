@@ -55,7 +55,7 @@ class LabelCounts:
 
 @dataclass(frozen=True, slots=True)
 class FirstEdition:
-    """What a final edition begins from.
+    """The first edition, as far as the final one needs it.
 
     Attributes:
         tables: the first edition, one table of each label measure.

@@ -6,7 +6,8 @@ like any other. Some rows are no slice that anybody declared, but the sum of two
 cross in them: nothing shows these, and yet a reader can count with them.
 
 Example:
-    >>> layout = Layout.of({"city": ("oslo", "rome"), "tier": ("a", "b")}, [("city",), ("tier",)])
+    >>> values = {"city": ("oslo", "rome"), "tier": ("a", "b")}
+    >>> layout = Layout.for_group_bys(values, [("city",), ("tier",)])
     >>> [str(row) for row in layout.rows]
     ['', 'city=oslo', 'city=rome', 'tier=a', 'tier=b']
     >>> layout.sums[0]
@@ -65,7 +66,7 @@ class Layout:
     undeclared: frozenset[int] = frozenset()
 
     @classmethod
-    def of(
+    def for_group_bys(
         cls,
         values: Mapping[str, Sequence[str]],
         group_bys: Collection[GroupBy],
@@ -73,7 +74,7 @@ class Layout:
         complements: bool = False,
         bands: int = 0,
     ) -> Layout:
-        """The layout of a use case.
+        """Return the layout of a use case.
 
         Args:
             values: declared values of each attribute, ``__other__`` and ``__missing__`` among them.
@@ -82,7 +83,8 @@ class Layout:
             bands: score bands that each slice has a row for; 0 for none.
 
         Example:
-            >>> small = Layout.of({"tier": ("a", "b")}, [("tier",)], complements=True, bands=2)
+            >>> values = {"tier": ("a", "b")}
+            >>> small = Layout.for_group_bys(values, [("tier",)], complements=True, bands=2)
             >>> [str(small.rows[i]) for whole, parts in small.sums[-1:] for i in (whole, *parts)]
             ['tier=b', 'tier=b in band 0', 'tier=b in band 1']
         """
@@ -167,7 +169,7 @@ class Layout:
             atoms: canonical texts; each has a declared value for every attribute.
 
         Example:
-            >>> layout = Layout.of({"tier": ("a", "b")}, [("tier",)], complements=True)
+            >>> layout = Layout.for_group_bys({"tier": ("a", "b")}, [("tier",)], complements=True)
             >>> (layout.members(["tier=a", "tier=b"]) @ np.array([[5, 1], [7, 2]])).tolist()
             [[12, 3], [5, 1], [7, 2], [7, 2], [5, 1]]
         """

@@ -1,4 +1,4 @@
-"""What a reader can compute: intervals of counts, narrowed along sums.
+"""Intervals of counts, narrowed along sums, as a reader can compute them.
 
 Every shown band is an interval of a count. Where one count is the sum of others, each of them lies
 between what the sum leaves to it:
@@ -14,7 +14,7 @@ has). A reader may guess that a doubtful sum is exact, or that a hidden row has 
 what was published contradicts a guess, it is given up: first that the sum is exact, then all of it.
 
 Example:
-    >>> sums = Sums.join([Sums.of(0, [1, 2])])
+    >>> sums = Sums.join([Sums.from_cells(0, [1, 2])])
     >>> low, high = narrowed(np.array([44, 11, 0]), np.array([54, 40, 10]), sums)
     >>> low.tolist(), high.tolist()
     ([44, 34, 4], [50, 40, 10])
@@ -39,7 +39,7 @@ _ROUNDS = 200
 
 @dataclass(frozen=True)
 class Sums:
-    """Many sums of cells; cells are places in an array of all counts.
+    """Sums of cells; cells are places in an array of all counts.
 
     Attributes:
         wholes: cell of each whole, shape (sums,).
@@ -56,7 +56,7 @@ class Sums:
     doubtful: Bools
 
     @classmethod
-    def of(
+    def from_cells(
         cls,
         wholes: npt.ArrayLike,
         parts: npt.ArrayLike,
@@ -64,7 +64,7 @@ class Sums:
         exact: bool = True,
         doubtful: bool = False,
     ) -> Sums:
-        """Sums of equally many parts each; ``parts`` has shape (sums, parts of each)."""
+        """Return sums of equally many parts each; ``parts`` has shape (sums, parts of each)."""
         cells = np.atleast_1d(np.asarray(wholes, np.int64))
         table = np.asarray(parts, np.int64)
         lengths = np.full(len(cells), table.size // max(len(cells), 1), np.int64)
@@ -116,7 +116,7 @@ class Sums:
 
     @cached_property
     def _sums_of_cell(self) -> tuple[Int64s, Int64s]:
-        """Where the sums of each cell begin in a list of all, and this list, by cell."""
+        """Return where the sums of each cell begin in a list sorted by cell, and this list."""
         numbers = np.arange(len(self.wholes))
         members = np.concatenate([self.wholes, self.parts])
         owners = np.concatenate([numbers, np.repeat(numbers, self.lengths)])
@@ -179,7 +179,7 @@ def _to_the_end(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] 
 
 
 def _once(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s, Bools]:
-    """One round: from parts to wholes and back; which sums contradict what is known."""
+    """Narrow once, from parts to wholes and back; tell which sums contradict what is known."""
     starts, owner = sums._starts, np.repeat(np.arange(len(sums.wholes)), sums.lengths)
     part_low, part_high = low[sums.parts], high[sums.parts]
     sum_low = np.add.reduceat(part_low, starts)

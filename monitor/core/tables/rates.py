@@ -18,7 +18,7 @@ from the ends of all bands.
 Example:
     >>> from monitor.core.tables.bands import row_rule
     >>> table = np.array([[950, 60], [30, 5], [4, 3]])
-    >>> shown = selection_rate(Counted.of(row_rule(table, 11)), np.array([True, False]))
+    >>> shown = selection_rate(Counted.from_bands(row_rule(table, 11)), np.array([True, False]))
     >>> for value, lower, upper in zip(shown.value, shown.lower, shown.upper):
     ...     print(f"{value:.3f} {lower:.3f} {upper:.3f}")
     0.941 0.924 0.955
@@ -49,7 +49,7 @@ what is assumed of decisions without any label: 0 that it lowers the rate, 1 tha
 
 @dataclass(frozen=True, slots=True)
 class ShownRate:
-    """One rate of all rows, arrays of shape (rows,).
+    """A rate of all rows, arrays of shape (rows,).
 
     Attributes:
         value: the point; NaN where the rate is a bound or is not shown.
@@ -76,7 +76,7 @@ class ShownRate:
 
 @dataclass(frozen=True, slots=True)
 class LabelledCounts:
-    """What labelled rates rest on: the same rows and strata, shapes (strata, rows).
+    """Counts that labelled rates are computed from, shapes (strata, rows).
 
     Attributes:
         decisions: of the decision tables.
@@ -102,7 +102,7 @@ def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate
 
 
 def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
-    """Return what the share of decisions that are hits is computed from.
+    """Estimate the share of decisions that are hits.
 
     Args:
         decisions: of the decision tables.
@@ -114,7 +114,7 @@ def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
         return Evidence.plain(divide(counts[hits].sum(axis=0), trials), trials)
 
     hit, missed = ((decisions.low[parts] > 0).any(axis=0) for parts in (hits, ~hits))
-    return RateEstimate.of(share, decisions, np.asarray(hit & missed), decisions.shown)
+    return RateEstimate.from_bands(share, decisions, np.asarray(hit & missed), decisions.shown)
 
 
 def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> ShownRate:
@@ -123,7 +123,7 @@ def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> Sho
 
 
 def labelled_estimate(counts: LabelledCounts, metric: Metric) -> RateEstimate:
-    """Return what TPR, FPR, READY or PRECISION of every row is computed from.
+    """Estimate TPR, FPR, READY or PRECISION of every row.
 
     A row shows a rate where all three tables show its counts. TPR needs k ready labels in a
     stratum, FPR k labels that are not ready.
@@ -131,7 +131,9 @@ def labelled_estimate(counts: LabelledCounts, metric: Metric) -> RateEstimate:
     joined = _joined(counts)
     labels = {Metric.TPR: counts.ready, Metric.FPR: counts.not_ready}.get(metric, counts.decisions)
     shown = joined.shown & (labels.low > 0).any(axis=0)
-    return RateEstimate.of(_share_of(counts, metric), joined, _two_sided(counts, metric), shown)
+    return RateEstimate.from_bands(
+        _share_of(counts, metric), joined, _two_sided(counts, metric), shown
+    )
 
 
 def rate_as_labelled(counts: LabelledCounts, metric: Metric) -> Floats:
@@ -201,12 +203,12 @@ def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class RateEstimate:
-    """What all bounds of one rate are computed from, whatever their quantile.
+    """A rate before its quantile is chosen; all its bounds are computed from this.
 
     Attributes:
-        middle: what the middles of all bands say.
+        middle: the evidence at the middles of all bands.
         with_error: the same, worth less for the width of the bands.
-        ends: what the ends of the bands say that lower the rate, and those that raise it.
+        ends: the evidence at the ends of the bands that lower the rate, and at those that raise it.
         point: rows whose rate has a point.
         shown: rows that show the rate.
     """
@@ -218,8 +220,8 @@ class RateEstimate:
     shown: Bools
 
     @classmethod
-    def of(cls, share: Share, counts: Counted, point: Bools, shown: Bools) -> RateEstimate:
-        """A rate of bands: points where both sides are known, bounds elsewhere."""
+    def from_bands(cls, share: Share, counts: Counted, point: Bools, shown: Bools) -> RateEstimate:
+        """Estimate a rate from bands: points where both sides are known, bounds elsewhere."""
         middle = share(counts.middle, 0)
         exact = (counts.low == counts.high).all(axis=0)
         shown = shown & ~(exact & np.isnan(middle.value))
@@ -228,7 +230,7 @@ class RateEstimate:
         return cls(middle, with_error, _ends(share, counts), point, shown)
 
     def at(self, z: float) -> ShownRate:
-        """The rate with the bounds of a normal quantile."""
+        """Return the rate with the bounds of a normal quantile."""
         lower, upper = self.with_error.bounds(z)
         least, most = (
             np.nan_to_num(self.ends[0].bounds(z)[0], nan=0.0),

@@ -19,7 +19,7 @@ from monitor.core.tables.spans import Edition, Span
 
 
 class Measure(enum.StrEnum):
-    """What the rows of a table count.
+    """The kind of thing that the rows of a table count.
 
     PAIRS are decisions that two reviewers labelled. Their tables are tied to one another alone: a
     band of pairs begins where the bands of the labels end, so it takes one value from a label count
@@ -38,7 +38,7 @@ LABEL_MEASURES = (Measure.READY, Measure.NOT_READY)
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What the counts of a table are of.
+    """The span, rows and columns of a table.
 
     Attributes:
         span: what it covers.
@@ -69,23 +69,23 @@ class Table:
 
     @property
     def span(self) -> Span:
-        """What it covers."""
+        """Return the span that it covers."""
         return self.frame.span
 
     @property
     def layout(self) -> Layout:
-        """Its rows."""
+        """Return its rows."""
         return self.frame.layout
 
     @property
     def key(self) -> Key:
-        """What no two tables have in common."""
+        """Return the key that no two tables share."""
         return self.span, self.measure, self.edition
 
 
 @dataclass(frozen=True)
 class Reader:
-    """What can be known of the tables of one span and of those that they are tied to.
+    """The tables of one span, and all that ties their counts to one another.
 
     Cells are numbered through, by table, row and column, earlier tables first. A table of ready
     labels has a further column for each part, which no table shows: decisions without a label.
@@ -101,11 +101,11 @@ class Reader:
     sums: Sums
 
     @classmethod
-    def of(cls, past: Sequence[Table], new: Sequence[Table]) -> Reader:
+    def from_tables(cls, past: Sequence[Table], new: Sequence[Table]) -> Reader:
         """Return the reader of all these tables; the order of ``past`` makes no difference."""
         ordered = sorted(past, key=lambda table: table.key)
         tables = (*ordered, *new)
-        sums = Sums.join([*_Ties(tables).sums(), Sums.of([], [])])
+        sums = Sums.join([*_Ties(tables).sums(), Sums.from_cells([], [])])
         return cls(tuple(ordered), tuple(_shape(table) for table in tables), sums)
 
     def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
@@ -172,7 +172,7 @@ class _Ties:
         for number, table in enumerate(self._tables):
             columns = table.bands.low.shape[1]
             cells, unlabelled = np.split(self._cells(number), [columns], axis=1)
-            yield Sums.of(cells[:, 0], cells[:, 1:])
+            yield Sums.from_cells(cells[:, 0], cells[:, 1:])
             yield from self._within(table.layout, cells)
             yield from self._over_time(table, cells)
             yield from self._editions(table, cells)
@@ -199,7 +199,7 @@ class _Ties:
         """Rows are sums of other rows, in each column."""
         for wholes, parts in layout.sums_by_length:
             for column in cells.T:
-                yield Sums.of(column[wholes], column[parts])
+                yield Sums.from_cells(column[wholes], column[parts])
 
     def _over_time(self, table: Table, cells: Int64s) -> Iterator[Sums]:
         """A span is the sum of its parts; late counts are in it alone, so nobody can be sure."""

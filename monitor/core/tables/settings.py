@@ -32,7 +32,7 @@ PAIR_PARTS = ("both ready", "both not ready", "apart")
 
 
 class Part(NamedTuple):
-    """One column of the tables: decisions of one route and one audit rate.
+    """A column of the tables: decisions of one route and one audit rate.
 
     Attributes:
         route: on which the router sent them.
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The same in all tables."""
+        """Return the column's name, the same in all tables."""
         route = self.route.name.lower()
         if self.audit_rate is not None:
             return f"{route}@{self.audit_rate:g}"
@@ -94,10 +94,10 @@ class TableSettings:
     parts: tuple[Part, ...] = ()
 
     @classmethod
-    def of(
+    def from_contract(
         cls, contract: Contract, coding: Coding, offset: int = 0, *, bands: bool = False
     ) -> TableSettings:
-        """The settings of a contract, before anything is known of its parts."""
+        """Take the settings from a contract, before anything is known of its parts."""
         group_bys = tuple(sorted(group.attributes for group in contract.group_bys))
         names = {name for attributes in group_bys for name in attributes}
         listed = ((a.name, (*sorted(a.values), OTHER, MISSING)) for a in coding.attributes)
@@ -165,4 +165,4 @@ def _layout(
     complements: bool,
     bands: int,
 ) -> Layout:
-    return Layout.of(dict(values), group_bys, complements=complements, bands=bands)
+    return Layout.for_group_bys(dict(values), group_bys, complements=complements, bands=bands)

@@ -7,9 +7,9 @@ Example:
     >>> from datetime import UTC, datetime
     >>> from monitor.core.time import HOUR, to_micros
     >>> noon = to_micros(datetime(2026, 11, 27, 12, tzinfo=UTC))
-    >>> [Span.of(noon, kind).name for kind in SpanKind]
+    >>> [Span.containing(noon, kind).name for kind in SpanKind]
     ['2026-11-27T12', '2026-11-27', '2026-W48', '2026-W45+4']
-    >>> Span.of(noon, SpanKind.DAY, offset=13).name
+    >>> Span.containing(noon, SpanKind.DAY, offset=13).name
     '2026-11-28'
 """
 
@@ -43,7 +43,7 @@ class SpanKind(enum.IntEnum):
 
 
 class Edition(enum.StrEnum):
-    """Which look at the labels of a span a table is.
+    """The first or the final look at the labels of a span.
 
     ``first`` is made at the label frontier. ``final`` is made once the horizon has passed, of
     weeks and four weeks alone: a row differs only if at least k of its labels have changed.
@@ -55,7 +55,7 @@ class Edition(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """One calendar span of event time.
+    """A calendar span of event time: an hour, a day, a week or four weeks.
 
     Attributes:
         kind: its length.
@@ -68,24 +68,24 @@ class Span:
     offset: int = 0
 
     @classmethod
-    def of(cls, at: int, kind: SpanKind, offset: int = 0) -> Span:
-        """The span that holds an instant (microseconds)."""
+    def containing(cls, at: int, kind: SpanKind, offset: int = 0) -> Span:
+        """Return the span that holds an instant (microseconds)."""
         shift = 0 if kind is SpanKind.HOUR else offset
         return cls(kind, (at + shift * HOUR - ANCHOR) // kind, shift)
 
     @property
     def start(self) -> int:
-        """Its first instant (microseconds)."""
+        """Return the first instant in it (microseconds)."""
         return ANCHOR + self.index * self.kind - self.offset * HOUR
 
     @property
     def end(self) -> int:
-        """The first instant after it."""
+        """Return the first instant after it (microseconds)."""
         return self.start + self.kind
 
     @property
     def name(self) -> str:
-        """Its hour (of UTC), day, ISO week, or the first of its four weeks."""
+        """Return its name: an hour of UTC, a day, an ISO week, or the first of four weeks."""
         begin = to_datetime(self.start + self.offset * HOUR)
         if self.kind < SpanKind.WEEK:
             return f"{begin:%Y-%m-%dT%H}" if self.kind is SpanKind.HOUR else f"{begin:%Y-%m-%d}"
@@ -93,7 +93,7 @@ class Span:
         return week if self.kind is SpanKind.WEEK else f"{week}+4"
 
     def before(self, count: int) -> tuple[Span, ...]:
-        """This span and those before it, so many together, oldest first.
+        """Return ``count`` spans that end with this one, oldest first.
 
         Example:
             >>> [span.index for span in Span(SpanKind.DAY, 9).before(3)]
@@ -117,7 +117,7 @@ class Span:
         finer = self.kind.finer
         if finer is None:
             return ()
-        return Span.of(self.end - 1, finer, self.offset).before(self.kind // finer)
+        return Span.containing(self.end - 1, finer, self.offset).before(self.kind // finer)
 
 
 def closed_spans(kind: SpanKind, since: int, until: int, offset: int = 0) -> Iterator[Span]:
@@ -137,7 +137,7 @@ def closed_spans(kind: SpanKind, since: int, until: int, offset: int = 0) -> Ite
         >>> [day.name for day in days]
         ['2024-01-01', '2024-01-02']
     """
-    span = Span.of(since, kind, offset)
+    span = Span.containing(since, kind, offset)
     while span.end <= until:
         yield span
         span = Span(kind, span.index + 1, span.offset)

@@ -12,7 +12,7 @@ through their bands. Otherwise its choice would tell what it hides.
 Example:
     >>> from monitor.core.tables.spans import Span, SpanKind
     >>> from monitor.core.tables.layout import Layout
-    >>> layout = Layout.of({"tier": ("a", "b", "c")}, [("tier",)])
+    >>> layout = Layout.for_group_bys({"tier": ("a", "b", "c")}, [("tier",)])
     >>> counts = np.array([[21, 40], [21, 60], [10, 50]])
     >>> rows = layout.members(["tier=a", "tier=b", "tier=c"]) @ counts
     >>> frame = Frame(Span(SpanKind.DAY, 0), layout, ("auto", "review"))
@@ -86,7 +86,7 @@ class Draft:
 
     @property
     def start(self) -> Steps:
-        """How coarse the rows are to begin with."""
+        """Return how coarse the rows are to begin with."""
         return np.zeros(len(self.counts), np.int8) if self.least is None else self.least.copy()
 
     @property
@@ -129,7 +129,10 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     if k == 1:
         return _made(drafts, steps, k)
     tables = _made(drafts, steps, k)
-    reader, before = Reader.of(past, tables), cache(lambda: Reader.of(past, ()).intervals(()))
+    reader, before = (
+        Reader.from_tables(past, tables),
+        cache(lambda: Reader.from_tables(past, ()).intervals(())),
+    )
     while True:
         narrow = _too_narrow(reader, tables, before, k)
         order = [
@@ -170,7 +173,7 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
 
 
 class _Place(NamedTuple):
-    """What decides which row is coarsened first: one with counts, then the larger one.
+    """The rank of a row: rows with counts are coarsened first, larger ones before smaller.
 
     Attributes:
         detail: what it shows.

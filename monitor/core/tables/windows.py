@@ -1,12 +1,12 @@
-"""Which spans a window is made of: 1h, 24h, 7d and 28d, each once per table and measure.
+"""Choice of the spans that a window is made of: 1h, 24h, 7d or 28d.
 
-A window is the newest run of its length of fine spans (24 hours, 7 days, ...) or one longer span
-that has closed (a day, a week, ...). Fine spans are newer, but their bands add up, and a count
-below k stands for 0 to k - 1 of each. So they are taken where all of them show every row that a
-coarser choice shows, and the bands of no such row add up to more than a tenth of its size; else the
-next coarser choice. Only published sizes decide, never rates: choosing by rates would bias them.
-All rows of a table have the same spans, so two of them are always compared over the same time.
-Where counting began within a window, it is made of the spans since then.
+The choice is made once for a table and a metric. It is the newest run of fine spans (24 hours,
+7 days, ...) or a longer span that has closed (a day, a week, ...). Fine spans are newer, but their
+bands add up, and a count below k stands for 0 to k - 1 of each. So slicewatch takes fine spans only
+if all of them show every row that a coarser choice shows, and if the bands of each such row add up
+to at most a tenth of its size. Only published sizes decide, never rates: choosing by rates would
+bias them. All rows of a table have the same spans, so two rows always cover the same time. Where
+counting began within a window, the window has the spans since then.
 
 Example:
     >>> from monitor.core.tables.bands import row_rule

@@ -47,7 +47,7 @@ def with_stages(table: GroupTable, seen: ContractInTables, basis: TableBasis) ->
     for metric, spans in basis.spans:
         slices = [row.slice for row in table.rows if _gap_is_number(row, metric)]
         if metric in STAGED and slices and spans:
-            group = _StagedGroup.of(seen, basis.group.reference, slices, spans, metric)
+            group = _StagedGroup.for_slices(seen, basis.group.reference, slices, spans, metric)
             for text, stage in group.stages(metric).items():
                 shown[text][metric] = stage
     return replace(table, rows=tuple(replace(row, stages=shown[row.slice]) for row in table.rows))
@@ -91,7 +91,7 @@ class _StagedGroup:
     by_band: bool
 
     @classmethod
-    def of(
+    def for_slices(
         cls,
         seen: ContractInTables,
         reference: str,
@@ -99,7 +99,7 @@ class _StagedGroup:
         spans: tuple[Span, ...],
         metric: Metric,
     ) -> _StagedGroup:
-        """The newest week of the window where the window is as long, else its own spans."""
+        """Choose the newest week of the window where it is as long, else its own spans."""
         tables, bands = seen.tables, seen.coding.bands
         chosen = tables.spans_by_score(spans, metric)
         layouts = [tables.tables[Measure.DECISIONS][span].layout for span in chosen]
@@ -170,7 +170,7 @@ class _StagedGroup:
     def _counted(self, measure: Measure, rows: tuple[Row, ...], span: Span) -> Counted:
         """Counts of one span; a row that hides its labels adds none."""
         bands = self.tables.bands_in(span, measure, rows)
-        counted = Counted.of(bands)
+        counted = Counted.from_bands(bands)
         if measure is Measure.DECISIONS:
             return counted
         hidden = bands.detail == Detail.HIDDEN
@@ -204,7 +204,7 @@ def _of_ready(
     """The passage of the ready decisions, expected from labels."""
 
     def by_route(column: Floats) -> Floats:
-        """From (S, bands, parts) to (S, routes, rates, bands); rates of another route are 0."""
+        """Reshape (S, bands, parts) to (S, routes, rates, bands); rates of another route are 0."""
         masks = [np.array([p.route is route for p in parts], bool) for route in REVIEWED_ROUTES]
         return np.stack([np.swapaxes(column * mask, 1, 2) for mask in masks], axis=1)
 

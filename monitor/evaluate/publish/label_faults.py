@@ -22,7 +22,7 @@ _Place = tuple[str, str, Route, Fault]  # group-by, slice as shown, route and fa
 
 @dataclass(frozen=True, slots=True)
 class LabelFaults:
-    """Reads the checks of the labels of slices for whoever makes tables.
+    """Lasting faults of the labels of slices, as checks found them.
 
     Attributes:
         detection: has the checks.
@@ -30,15 +30,15 @@ class LabelFaults:
 
     detection: DetectionState
 
-    def of(self, table: ContractTable, contract: Contract) -> tuple[LabelsAtFault, ...]:
-        """The faults of a contract that last.
+    def lasting(self, table: ContractTable, contract: Contract) -> tuple[LabelsAtFault, ...]:
+        """Return the faults of a contract that last.
 
         Args:
             table: of the contract.
             contract: the same.
         """
         watches = {watched.name: watched.labels for watched in self.detection.advice.watches}
-        shown, days = _shown(table), ReportDays.of(contract)
+        shown, days = _shown(table), ReportDays.for_contract(contract)
         faults = dict[_Place, LabelsAtFault]()
         for group, watch in watches[table.contract].items():
             for fault in _lasting(group, watch, days, shown):
@@ -63,8 +63,8 @@ def _lasting(
         yield LabelsAtFault(group, text, fault.route, fault.fault, since, share)
 
 
-def _place(one: LabelsAtFault) -> _Place:
-    return one.group_by, one.slice, one.route, one.fault
+def _place(fault: LabelsAtFault) -> _Place:
+    return fault.group_by, fault.slice, fault.route, fault.fault
 
 
 def _shown(table: ContractTable) -> set[tuple[str, str]]:

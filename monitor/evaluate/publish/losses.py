@@ -30,10 +30,10 @@ class LostSpans:
     labels: tuple[LostSpan, ...] = ()
 
     @classmethod
-    def of(
+    def from_losses(
         cls, losses: Iterable[Loss], decisions_topic: str, lateness: int, horizon: int
     ) -> LostSpans:
-        """The widest event time that each loss may have touched.
+        """Return the widest event time that each loss may have touched.
 
         Events come up to ``lateness`` out of order, labels up to ``horizon`` after their
         decision; a span that is not known is as wide as can be.
@@ -61,4 +61,5 @@ def _span(loss: Loss, before: int, after: int) -> LostSpan:
     if loss.before is None:
         return LostSpan(first, _END)
     # Shards that were moved back read older events first: the gap is never less than nothing.
-    return LostSpan(first, max(loss.before, loss.after or _BEGINNING) + after)
+    newest = loss.before if loss.after is None else max(loss.before, loss.after)
+    return LostSpan(first, newest + after)

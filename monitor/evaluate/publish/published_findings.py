@@ -93,8 +93,8 @@ def _mark(subject: AnySubject) -> Mark:
             return subject.slice, Annotation.VERSION_CHANGE, None
 
 
-def _order(one: Noted) -> tuple[str, str]:
-    return one.annotation.value, one.metric.value if one.metric else ""
+def _order(noted: Noted) -> tuple[str, str]:
+    return noted.annotation.value, noted.metric.value if noted.metric else ""
 
 
 _KINDS = {False: Metric.SELECTION, True: Metric.TPR}
@@ -106,7 +106,7 @@ _Tests = dict[tuple[str, Metric], SliceEvidence]
 
 @dataclass(slots=True)
 class PublishedFindings:
-    """Reads the detectors for whoever makes tables.
+    """Findings of the detectors, in the form that tables need.
 
     Attributes:
         detection: the detectors.
@@ -121,9 +121,9 @@ class PublishedFindings:
                 where = stream.contract, stream.group_by
                 self._watched.setdefault(where, []).append((row, stream))
 
-    def of(self, contract: Contract, group: GroupBy) -> GroupFindings:
-        """The findings of a group-by as of the newest day."""
-        where, days = (contract.name, group.name), ReportDays.of(contract)
+    def for_group(self, contract: Contract, group: GroupBy) -> GroupFindings:
+        """Return the findings of a group-by as of the newest day."""
+        where, days = (contract.name, group.name), ReportDays.for_contract(contract)
         ends = {
             labelled: days.newest_end(self.detection.until(metric))
             for labelled, metric in _KINDS.items()

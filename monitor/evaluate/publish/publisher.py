@@ -1,4 +1,4 @@
-"""From published calendar tables to the Snapshot, with what the tests found."""
+"""Makes the Snapshot from published calendar tables and from findings of the tests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Place = tuple[str, str, str]  # contract, group-by (empty for the total) and wi
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the Snapshot is made of.
+    """Input of the Snapshot.
 
     Attributes:
         decisions: end of the newest hour with tables of decisions (microseconds); None before any.
@@ -48,10 +48,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What one table is made of; the table of equal inputs is equal.
+    """Input of one table; equal inputs give equal tables.
 
     Attributes:
-        basis: what it is computed from.
+        basis: spans and rows.
         findings: of the tests; None where they decide nothing.
         lost: spans of events that were lost.
         left_out: whether known-bad spans were left out of the rates without and with labels.
@@ -107,8 +107,8 @@ class Publisher:
         table = seen.table(windows)
         table = replace(
             table,
-            requests_at_fault=self.requests.of(table, contract),
-            labels_at_fault=self.labels.of(table, contract),
+            requests_at_fault=self.requests.lasting(table, contract),
+            labels_at_fault=self.labels.lasting(table, contract),
         )
         table = with_missing_labels(table)
         return replace(table, incidents=self.incidents.shown(table, contract, seen.tables))
@@ -128,7 +128,9 @@ class Publisher:
         contract = seen.contract
         decides = kind.name == contract.window and group is not None
         basis = seen.basis(group, kind, self.excluded)
-        findings = self.findings.of(contract, group) if decides and group is not None else None
+        findings = (
+            self.findings.for_group(contract, group) if decides and group is not None else None
+        )
         left_out = _left_out(basis, seen.basis(group, kind)) if self.excluded else frozenset()
         inputs = _Inputs(basis, findings, self.lost, left_out)
         place = contract.name, "" if group is None else group.name, kind.name

@@ -29,8 +29,8 @@ class ReportDays:
     step: int
 
     @classmethod
-    def of(cls, contract: Contract) -> ReportDays:
-        """Days where anything is hidden; hours where nothing is."""
+    def for_contract(cls, contract: Contract) -> ReportDays:
+        """Return days where anything is hidden, hours where nothing is."""
         return cls(HOUR if contract.k == 1 else DAY)
 
     def newest_end(self, until: int | None) -> int | None:

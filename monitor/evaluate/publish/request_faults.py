@@ -13,7 +13,7 @@ from monitor.evaluate.publish.report_days import ReportDays
 
 @dataclass(frozen=True, slots=True)
 class RequestFaults:
-    """Reads the checks of label requests for whoever makes tables.
+    """Lasting faults of label requests, as checks found them.
 
     Attributes:
         detection: has the checks.
@@ -21,15 +21,15 @@ class RequestFaults:
 
     detection: DetectionState
 
-    def of(self, table: ContractTable, contract: Contract) -> tuple[RequestsAtFault, ...]:
-        """The faults of a contract, sorted, where anything is shown of its total.
+    def lasting(self, table: ContractTable, contract: Contract) -> tuple[RequestsAtFault, ...]:
+        """Return the faults of a contract, sorted, where anything is shown of its total.
 
         Args:
             table: of the contract.
             contract: the same.
         """
         watches = {watched.name: watched.requests for watched in self.detection.advice.watches}
-        watch, days = watches[table.contract], ReportDays.of(contract)
+        watch, days = watches[table.contract], ReportDays.for_contract(contract)
         end = days.newest_end(watch.until)
         if end is None or not _is_shown(table):
             return ()

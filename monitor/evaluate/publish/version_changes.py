@@ -62,7 +62,7 @@ class VersionChanges:
     def _changed(
         self, row: SliceRow, contract: Contract, group: GroupBy, until: int
     ) -> tuple[ComponentChange, ...]:
-        """What changed between the day before the finding and the rest of the finding's day."""
+        """Compare the versions of the day before the change with those from then to the finding."""
         at = self.changed_at(contract.name, group.name, row.slice)
         if at is None or at >= until:
             return ()  # a later change, which is not published yet

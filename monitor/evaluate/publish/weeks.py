@@ -1,4 +1,4 @@
-"""From the published tables of closed weeks to their Releases.
+"""Makes the Releases of closed weeks from their published tables.
 
 A week is first released once its table of decisions is published, anew with its labels, and once
 more with their final edition: whenever the bytes have changed. Incidents and findings of the week

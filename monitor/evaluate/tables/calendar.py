@@ -95,7 +95,7 @@ class Calendar:
         self._store = store
         self._since = since
         self._use_case = contract.name
-        self._wanted = TableSettings.of(contract, coding, offset, bands=True)
+        self._wanted = TableSettings.from_contract(contract, coding, offset, bands=True)
         self._rates = coding.audit_rates
         self._eras = store.read(read_eras, contract.name)
         self._made = store.read(read_made, contract.name)
@@ -164,7 +164,7 @@ class Calendar:
         settings = replace(self._wanted, parts=parts_of_routes((), self._eras[-1].settings.parts))
         offset, starts_at = self._known_eras.at(watermark).offset, watermark + 1
         if offset != settings.offset:
-            starts_at = Span.of(watermark, SpanKind.FOUR_WEEKS, offset).end
+            starts_at = Span.containing(watermark, SpanKind.FOUR_WEEKS, offset).end
         later = [era.starts_at for era in self._eras if era.starts_at > starts_at]
         for start in (starts_at, *later):
             self._add_era(Era(start, settings), batch)
@@ -217,7 +217,7 @@ class Calendar:
 
         A day adds parts; a week keeps those alone that are in use: an empty part widens every row.
         """
-        week = Span.of(span.start, SpanKind.WEEK, span.offset)
+        week = Span.containing(span.start, SpanKind.WEEK, span.offset)
         whole_week = span.kind is SpanKind.WEEK
         if not whole_week and (span.kind is not SpanKind.DAY or span.end == week.end):
             return

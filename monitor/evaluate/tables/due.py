@@ -68,14 +68,14 @@ class Eras:
 
         Where the zone's offset changes, the next span begins later than the last one ended.
         """
-        span = Span.of(since, kind, self.at(since).offset)
+        span = Span.containing(since, kind, self.at(since).offset)
         while span.end <= until:
             yield span
             span = self.after(span)
 
     def after(self, span: Span) -> Span:
         """The next span of the same kind."""
-        following = Span.of(span.end, span.kind, self.at(span.end).offset)
+        following = Span.containing(span.end, span.kind, self.at(span.end).offset)
         gap = following.start < span.end
         return Span(span.kind, following.index + 1, following.offset) if gap else following
 
@@ -118,7 +118,7 @@ def _of_stage(
     grain = Grain.HOUR if kind is SpanKind.HOUR else Grain.DAY
     kept_from = max(progress.kept_from[grain], passed)
     if before is not None:
-        newest = Span.of(before.newest, kind, eras.at(before.newest).offset)
+        newest = Span.containing(before.newest, kind, eras.at(before.newest).offset)
         return eras.spans(kind, max(eras.after(newest).start, kept_from), until)
     if stage is Stage.DECISIONS:
         return eras.spans(kind, max(progress.first, kept_from), until)

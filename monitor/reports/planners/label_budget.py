@@ -158,7 +158,7 @@ def _widths(
     labelled = np.stack([audited, np.ones(len(audited))])
     k = 1 if precision_of(place.contract).exact else place.contract.k
     decisions, hit_labels, other_labels = (
-        Counted.of(row_rule(np.round(counts.T).astype(np.int64), k, labels=labels))
+        Counted.from_bands(row_rule(np.round(counts.T).astype(np.int64), k, labels=labels))
         for counts, labels in (
             (of_hits + of_others, False),
             (of_hits * labelled, True),

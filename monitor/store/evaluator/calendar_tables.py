@@ -190,7 +190,7 @@ def read_tables(
 
 def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
     measure, kind = Measure(row.measure), SpanKind(row.kind)
-    span = Span.of(row.starts_at, kind, settings.offset)
+    span = Span.containing(row.starts_at, kind, settings.offset)
     frame = settings.frame(span, measure)
     bands = unpack(row.body, len(frame.layout.rows))
     return Table(frame, measure, bands, Edition(row.edition))

@@ -137,7 +137,7 @@ class Attack:
     def targets(self) -> list[Target]:
         """All protected counts, each set of unknowns once."""
         targets: dict[bytes, Target] = {}
-        reader = Reader.of(self._tables, ())
+        reader = Reader.from_tables(self._tables, ())
         low, high = reader.intervals(())
         for table, widths in zip(reader.past, reader.by_table(high - low + 1), strict=True):
             for row in np.flatnonzero(table.layout.declared).tolist():

@@ -69,7 +69,7 @@ class TableWorld:
         group_bys = [g for g in self.group_bys if g and missing not in g]
         names = [tuple(f"a{i}" for i in g) for g in group_bys]
         return self._layouts.setdefault(
-            len(names), Layout.of(values, names, complements=self.complements)
+            len(names), Layout.for_group_bys(values, names, complements=self.complements)
         )
 
     @cached_property

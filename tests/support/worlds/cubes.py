@@ -132,7 +132,7 @@ class WindowCounts:
     @property
     def span(self) -> Span:
         """One span that the window is made of alone."""
-        return Span.of(self.start, _SPAN_OF[self.kind.name])
+        return Span.containing(self.start, _SPAN_OF[self.kind.name])
 
 
 _SPAN_OF = {
@@ -171,7 +171,7 @@ def window_table(seen: ContractInTables, kind: WindowKind) -> WindowTable:
 def in_tables(contract: Contract, coding: Coding, counted: WindowCounts) -> ContractInTables:
     """The contract seen through the tables of one window alone."""
     coding = _with_values(coding, counted.index)
-    wanted = TableSettings.of(contract, coding, bands=True)
+    wanted = TableSettings.from_contract(contract, coding, bands=True)
     counter = RowCounter(wanted, coding.audit_rates)
     parts = parts_of_routes(counter.parts_in_use(counted.decisions, counted.index))
     made = replace(wanted, parts=parts)

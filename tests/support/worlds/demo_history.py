@@ -39,7 +39,7 @@ CODING = SETTINGS.coding
 (CONTRACT,) = SETTINGS.contracts
 MANY = 400_000  # decisions; more than any test makes
 PARTS = (Part(Route.AUTO_SERVE, AUDIT_RATE), Part(Route.HUMAN_REVIEW, 1.0))
-TABLES = replace(TableSettings.of(CONTRACT, CODING), parts=parts_of_routes(PARTS))
+TABLES = replace(TableSettings.from_contract(CONTRACT, CODING), parts=parts_of_routes(PARTS))
 UNSAID = -1
 SHAPE = (*(len(values) for values in ATTRIBUTES.values()), len(Route), CODING.bands)
 

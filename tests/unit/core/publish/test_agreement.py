@@ -124,7 +124,7 @@ def test_pairs_are_of_what_labelled_rates_are_about() -> None:
         with_pairs(blocked(email, 9), 100, 100, 100),
     ]
     coding = replace(CODING, attributes=(Attribute("channel", ("chat", "email")),))
-    settings = TableSettings.of(contract(GroupBy(("channel",), "channel=chat")), coding)
+    settings = TableSettings.from_contract(contract(GroupBy(("channel",), "channel=chat")), coding)
     pairs = RowCounter(settings, coding.audit_rates).count_pairs(*count(cells))
     rows = dict(zip(map(str, settings.layout_of(SpanKind.DAY).rows), pairs.tolist(), strict=True))
     assert rows["channel=chat"] == [11, 22, 33]

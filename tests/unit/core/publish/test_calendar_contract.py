@@ -65,7 +65,7 @@ EVEN: World = {
 
 def tables_of(world: World, k: int, spans: tuple[Span, ...] = (DAY,)) -> UseCaseTables:
     """The tables of spans that all have the same counts."""
-    layout = Layout.of({"channel": sorted(world)}, [("channel",)], complements=True)
+    layout = Layout.for_group_bys({"channel": sorted(world)}, [("channel",)], complements=True)
     members = layout.members([atom_text({"channel": name}) for name in sorted(world)])
     tables: dict[Measure, dict[Span, Table]] = {}
     for span, measure in product(spans, (Measure.DECISIONS, Measure.READY, Measure.NOT_READY)):

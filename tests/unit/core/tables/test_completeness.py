@@ -20,7 +20,7 @@ def of_rows(
     decisions: object, ready: object, not_ready: object, k: int = K, rates: Floats = AUDITS
 ) -> Completeness:
     tables = [
-        Counted.of(row_rule(np.array(counts, np.int64), k))
+        Counted.from_bands(row_rule(np.array(counts, np.int64), k))
         for counts in (decisions, ready, not_ready)
     ]
     return completeness(LabelledCounts(tables[0], tables[1], tables[2], SERVED), rates, LIMIT)

@@ -19,11 +19,11 @@ SERVED = np.array([True, False])
 
 
 def shown(counts: object, k: int = K) -> Counted:
-    return Counted.of(row_rule(np.array([counts], np.int64), k))
+    return Counted.from_bands(row_rule(np.array([counts], np.int64), k))
 
 
 def labels(counts: object, k: int = K) -> Counted:
-    return Counted.of(row_rule(np.array([counts], np.int64), k, labels=True))
+    return Counted.from_bands(row_rule(np.array([counts], np.int64), k, labels=True))
 
 
 def rate(
@@ -80,7 +80,7 @@ def test_a_rate_rests_on_k_labels_and_on_all_three_tables() -> None:
     assert not rate((400, 400), (9, 8), (100, 90)).shown[0]
     assert rate((400, 400), (9, 8), (100, 90), Metric.FPR).shown[0]
     table = row_rule(np.array([[60, 60]]), K, Coarseness.WITHHELD, labels=True)
-    counts = LabelledCounts(shown((400, 400)), shown((90, 80)), Counted.of(table), SERVED)
+    counts = LabelledCounts(shown((400, 400)), shown((90, 80)), Counted.from_bands(table), SERVED)
     assert not labelled_rate(counts, Metric.TPR).shown[0]
 
 
@@ -113,7 +113,7 @@ def test_intervals_hold_the_rate_as_often_as_they_say(sizes: tuple[int, int]) ->
     trials = rng.integers(*sizes, 4000)
     rates = rng.uniform(0.3, 0.9, 4000)
     hits = rng.binomial(trials, rates)
-    bands = Counted.of(row_rule(np.stack([hits, trials - hits], axis=1), K))
+    bands = Counted.from_bands(row_rule(np.stack([hits, trials - hits], axis=1), K))
     found = selection_rate(bands, SERVED)
     point = found.support > 0
     inside = (found.lower <= rates) & (rates <= found.upper)
@@ -130,7 +130,7 @@ def test_audited_intervals_hold_the_rate_as_often_as_they_say() -> None:
     seen = [rng.binomial(tp, 0.05), rng.binomial(fp, 0.05)]
     reviewed = [yes - tp, decisions - yes - fp]
     table = [
-        Counted.of(row_rule(np.stack(pair, axis=1), K))
+        Counted.from_bands(row_rule(np.stack(pair, axis=1), K))
         for pair in ((tp + fp, sum(reviewed)), (seen[0], reviewed[0]), (seen[1], reviewed[1]))
     ]
     found = labelled_rate(LabelledCounts(table[0], table[1], table[2], SERVED), Metric.TPR)
@@ -156,7 +156,7 @@ def test_errors_of_counts_below_k_do_not_cancel_out() -> None:
 
 
 def test_rows_of_other_tables_are_found_or_hidden() -> None:
-    table = Counted.of(row_rule(np.array([[50, 60], [70, 80]]), K))
+    table = Counted.from_bands(row_rule(np.array([[50, 60], [70, 80]]), K))
     assert table.rows(np.array([1, -1])).shown.tolist() == [True, False]
     assert table.rows(np.array([1, -1])).low[0].tolist() == [66, 0]
 
@@ -195,7 +195,9 @@ def test_a_row_whose_labels_do_not_come_makes_no_window_older() -> None:
 
 
 def test_what_is_finer_and_older_is_no_choice() -> None:
-    hours = dict.fromkeys(Span.of(DAYS.start - 1, SpanKind.HOUR).before(24), sized(2000, 1500))
+    hours = dict.fromkeys(
+        Span.containing(DAYS.start - 1, SpanKind.HOUR).before(24), sized(2000, 1500)
+    )
     assert chosen_spans("24h", hours | {DAYS: sized(48_000, 8)}) == (DAYS,)
 
 
@@ -209,12 +211,12 @@ def test_a_window_with_a_hole_is_no_window() -> None:
 
 def test_a_young_store_has_shorter_windows() -> None:
     days = DAYS.before(3)
-    hours = Span.of(DAYS.end - 1, SpanKind.HOUR).before(5)
+    hours = Span.containing(DAYS.end - 1, SpanKind.HOUR).before(5)
     assert chosen_spans("7d", dict.fromkeys((*days, *hours), sized(900))) == days
     assert chosen_spans("28d", dict.fromkeys(hours, sized(900))) == hours
     assert chosen_spans("24h", dict.fromkeys(hours, sized(900))) == hours
     weeks = dict.fromkeys(WEEKS.before(4), sized(9000))
-    later = dict.fromkeys(Span.of(WEEKS.end, SpanKind.DAY).before(3), sized(900))
+    later = dict.fromkeys(Span.containing(WEEKS.end, SpanKind.DAY).before(3), sized(900))
     assert chosen_spans("28d", later | weeks) == WEEKS.before(4)
 
 
@@ -232,9 +234,9 @@ def test_spans_tile_time_in_every_zone() -> None:
     at = ANCHOR + 1000 * DAY + 5 * HOUR
     for offset in (-11, 0, 9):
         for kind in SpanKind:
-            span = Span.of(at, kind, offset)
+            span = Span.containing(at, kind, offset)
             assert span.start <= at < span.end
-            assert Span.of(span.end, kind, offset).start == span.end
+            assert Span.containing(span.end, kind, offset).start == span.end
             assert [part.kind for part in span.parts] == [kind.finer] * len(span.parts)
             if span.parts:
                 assert (span.parts[0].start, span.parts[-1].end) == (span.start, span.end)

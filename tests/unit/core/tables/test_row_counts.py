@@ -33,7 +33,9 @@ from monitor.core.tables.spans import SpanKind
 RATES = CODING.audit_rates
 PARTS = parts_of_routes({Part(Route.AUTO_SERVE, 0.05), Part(Route.HUMAN_REVIEW, 1.0)})
 SETTINGS = replace(
-    TableSettings.of(replace(CONTRACT, group_bys=(GroupBy(("city",)), GroupBy(("tier",)))), CODING),
+    TableSettings.from_contract(
+        replace(CONTRACT, group_bys=(GroupBy(("city",)), GroupBy(("tier",)))), CODING
+    ),
     parts=PARTS,
     bands=CODING.bands,
 )
@@ -121,7 +123,7 @@ def test_rows_and_parts_count_what_single_decisions_add_up_to(
 
 def test_a_rate_that_is_not_in_use_is_counted_with_the_nearest_one() -> None:
     parts = parts_of_routes({Part(Route.AUTO_SERVE, rate) for rate in (1.0, 0.05)})
-    settings = replace(TableSettings.of(CONTRACT, CODING), parts=parts)
+    settings = replace(TableSettings.from_contract(CONTRACT, CODING), parts=parts)
     strata = [Stratum(Route.AUTO_SERVE, 0, rate) for rate in (0, 1, 2)]
     strata.append(Stratum(Route.AUTO_SERVE, 0, 0, evidence_passed=False))
     every = [Decision("city=oslo", stratum, None, revised=False) for stratum in strata]

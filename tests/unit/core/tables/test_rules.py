@@ -84,7 +84,7 @@ def decisions(layout: Layout, counts: object, span: Span = DAY) -> Draft:
 
 
 def tier(values: int) -> Layout:
-    return Layout.of({"tier": [f"v{i}" for i in range(values)]}, [("tier",)])
+    return Layout.for_group_bys({"tier": [f"v{i}" for i in range(values)]}, [("tier",)])
 
 
 def members(values: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -139,7 +139,7 @@ def test_an_older_table_is_protected_by_the_newer_one() -> None:
 
 
 def test_a_complement_is_shown_only_where_its_slice_is() -> None:
-    layout = Layout.of({"tier": ("a", "b", "c")}, [("tier",)], complements=True)
+    layout = Layout.for_group_bys({"tier": ("a", "b", "c")}, [("tier",)], complements=True)
     rows = layout.members(["tier=a", "tier=b", "tier=c"]) @ np.array([[50, 40], [3, 2], [70, 80]])
     (table,) = publish([decisions(layout, rows)], [], K)
     detail = dict(zip(layout.rows, table.bands.detail.tolist(), strict=True))
@@ -150,7 +150,7 @@ def test_a_complement_is_shown_only_where_its_slice_is() -> None:
 
 def test_rows_that_nobody_declared_are_never_shown() -> None:
     values = {"a": ("x", "y"), "b": ("x", "y"), "c": ("x", "y")}
-    layout = Layout.of(values, [("a", "b"), ("b", "c")])
+    layout = Layout.for_group_bys(values, [("a", "b"), ("b", "c")])
     assert sorted(str(layout.rows[i]) for i in layout.undeclared) == ["b=x", "b=y"]
     atoms = [f"a={a},b={b},c={c}" for a in "xy" for b in "xy" for c in "xy"]
     (table,) = publish([decisions(layout, layout.members(atoms) @ np.full((8, 2), 90))], [], K)

@@ -15,7 +15,7 @@ from monitor.core.tables.spans import ANCHOR, Span, SpanKind
 AUTO = Part(Route.AUTO_SERVE, 0.05)
 REVIEW = Part(Route.HUMAN_REVIEW, 1.0)
 BLOCKED = Part(Route.BLOCKED_BY_EVIDENCE)
-SETTINGS = replace(TableSettings.of(CONTRACT, CODING), parts=(AUTO, REVIEW, BLOCKED))
+SETTINGS = replace(TableSettings.from_contract(CONTRACT, CODING), parts=(AUTO, REVIEW, BLOCKED))
 
 
 def test_rows_are_all_values_of_all_group_bys() -> None:
@@ -26,7 +26,10 @@ def test_rows_are_all_values_of_all_group_bys() -> None:
 
 def test_complements_have_rows_where_something_is_compared_with_them() -> None:
     with_rest = replace(CONTRACT, group_bys=(GroupBy(("city",)),))
-    rows = {str(row) for row in TableSettings.of(with_rest, CODING).layout_of(SpanKind.DAY).rows}
+    rows = {
+        str(row)
+        for row in TableSettings.from_contract(with_rest, CODING).layout_of(SpanKind.DAY).rows
+    }
     assert "all but city=oslo" in rows
     assert not any(str(row).startswith("all but") for row in SETTINGS.layout_of(SpanKind.DAY).rows)
 
@@ -46,7 +49,7 @@ def test_an_atom_has_the_values_that_were_listed_when_the_span_began() -> None:
 
 
 def test_label_tables_have_the_reviewed_parts_named_alike() -> None:
-    span = Span.of(ANCHOR, SpanKind.DAY)
+    span = Span.containing(ANCHOR, SpanKind.DAY)
     assert SETTINGS.frame(span).parts == ("auto_serve@0.05", "human_review@1", BLOCKED.name)
     assert SETTINGS.frame(span, Measure.READY).parts == ("auto_serve@0.05", "human_review@1")
 

@@ -75,7 +75,7 @@ SHOWN = table(chat=GREEN, email=GREEN, fax=State.SUPPRESSED)
 
 
 def shown(made: DetectionState) -> tuple[LabelsAtFault, ...]:
-    return LabelFaults(made).of(SHOWN, CONTRACT)
+    return LabelFaults(made).lasting(SHOWN, CONTRACT)
 
 
 def fault(slice_: str, days: int, share: float | None, kind: Fault = MISSING) -> LabelsAtFault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.evaluate.publish.losses import LostSpan, LostSpans
@@ -22,6 +22,7 @@ def possible(loss: Loss, at: int) -> bool:
     return loss.before is None or at <= max(ends) + LATENESS
 
 
+@example([Loss("decisions", 0, -1)], 2, 1)
 @given(
     st.lists(st.builds(Loss, st.sampled_from(["decisions", "labels"]), TIMES, TIMES), max_size=3),
     st.integers(-10, 30),
@@ -30,7 +31,7 @@ def possible(loss: Loss, at: int) -> bool:
 def test_a_window_is_touched_when_any_of_its_instants_is(
     losses: list[Loss], start: int, length: int
 ) -> None:
-    spans = LostSpans.of(losses, "decisions", LATENESS, HORIZON)
+    spans = LostSpans.from_losses(losses, "decisions", LATENESS, HORIZON)
     inside = range(start, start + length)
     decisions = [loss for loss in losses if loss.topic == "decisions"]
     for touched, concerned in (
@@ -46,5 +47,5 @@ def test_a_window_without_time_is_never_touched(start: int | None, end: int | No
 
 
 def test_without_losses_nothing_is_touched() -> None:
-    assert LostSpans.of((), "decisions", LATENESS, HORIZON) == LostSpans()
+    assert LostSpans.from_losses((), "decisions", LATENESS, HORIZON) == LostSpans()
     assert not LostSpans().touch_labelled(0, 1)

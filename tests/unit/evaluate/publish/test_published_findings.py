@@ -83,7 +83,7 @@ def crossed_since(since: int) -> SliceEvidence:
 
 
 def found(made: DetectionState, metric: Metric = TPR) -> SliceEvidence | None:
-    return PublishedFindings(made).of(CONTRACT, GROUP).tests.get((CHAT, metric))
+    return PublishedFindings(made).for_group(CONTRACT, GROUP).tests.get((CHAT, metric))
 
 
 def note(made: DetectionState, hours: int, *subjects: AnySubject) -> None:
@@ -101,7 +101,7 @@ def note(made: DetectionState, hours: int, *subjects: AnySubject) -> None:
 
 
 def noted(made: DetectionState) -> tuple[Noted, ...]:
-    return PublishedFindings(made).of(CONTRACT, GROUP).noted.get(CHAT, ())
+    return PublishedFindings(made).for_group(CONTRACT, GROUP).noted.get(CHAT, ())
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_evidence_is_that_of_the_newest_day_that_the_tests_are_past(
 
 
 def test_before_anything_had_its_turn_nothing_is_told() -> None:
-    assert PublishedFindings(detection(None)).of(CONTRACT, GROUP) == GroupFindings()
+    assert PublishedFindings(detection(None)).for_group(CONTRACT, GROUP) == GroupFindings()
 
 
 def test_a_crossing_is_shown_from_the_end_of_its_day_on() -> None:
@@ -130,7 +130,7 @@ def test_a_crossing_is_shown_from_the_end_of_its_day_on() -> None:
 def test_exact_contracts_tell_by_the_hour() -> None:
     made = detection(5, h3=1)
     exact = replace(CONTRACT, k=1, synthetic=True)
-    assert PublishedFindings(made).of(exact, GROUP).tests[CHAT, TPR] == SliceEvidence(1)
+    assert PublishedFindings(made).for_group(exact, GROUP).tests[CHAT, TPR] == SliceEvidence(1)
 
 
 def test_what_does_not_rest_on_labels_goes_by_the_hours_of_decisions() -> None:
@@ -159,7 +159,7 @@ def test_a_crossing_by_which_a_named_reference_is_worse_off_is_its_breach() -> N
     ahead = replace(stream(TPR, Direction.REFERENCE_WORSE), reference=email)
     hour = pane_of(at(4), Grain.HOUR) - 1
     made.crossings.standing = {ahead.key: Crossing(1, ahead.key, hour, True, at(4), at(4))}
-    tests = PublishedFindings(made).of(contract(group), group).tests
+    tests = PublishedFindings(made).for_group(contract(group), group).tests
     assert tests[email, TPR] == SliceEvidence(CROSSED, at(24), limit=LimitKind.MAX_GAP)
     assert tests[CHAT, TPR] == SliceEvidence(CROSSED, others_behind=True)
 
@@ -251,7 +251,7 @@ def test_of_another_slice_or_group_by_nothing_is_noted() -> None:
     note(made, 3, VersionChange(contract, group, "channel=email"))
     note(made, 4, VersionChange(contract, "channel+region", CHAT))
     note(made, 5, VersionChange("another", group, CHAT))
-    findings = PublishedFindings(made).of(CONTRACT, GROUP)
+    findings = PublishedFindings(made).for_group(CONTRACT, GROUP)
     email = Noted(Annotation.VERSION_CHANGE, None, 1, at(24))
     assert findings.noted == {"channel=email": (email,)}
 

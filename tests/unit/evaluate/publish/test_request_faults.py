@@ -59,7 +59,7 @@ TABLE = replace(table(), contract=CONTRACT.name)
 
 
 def shown(made: DetectionState) -> tuple[RequestsAtFault, ...]:
-    return RequestFaults(made).of(TABLE, CONTRACT)
+    return RequestFaults(made).lasting(TABLE, CONTRACT)
 
 
 def few(count: int, days: int) -> RequestsAtFault:
@@ -92,13 +92,13 @@ def test_strata_are_told_apart_and_sorted() -> None:
 
 def test_exact_contracts_tell_by_the_hour() -> None:
     exact = replace(CONTRACT, k=1, synthetic=True)
-    (fault,) = RequestFaults(detection(5, few=[3])).of(TABLE, exact)
+    (fault,) = RequestFaults(detection(5, few=[3])).lasting(TABLE, exact)
     assert fault.latest == at(3)
 
 
 def test_of_a_hidden_total_nothing_is_told() -> None:
     faults = RequestFaults(detection(24, few=[5]))
     hidden = replace(table(State.SUPPRESSED), contract=CONTRACT.name)
-    assert faults.of(hidden, CONTRACT) == ()
-    assert faults.of(replace(hidden, windows=()), CONTRACT) == ()
-    assert faults.of(TABLE, CONTRACT) == (few(1, 1),)
+    assert faults.lasting(hidden, CONTRACT) == ()
+    assert faults.lasting(replace(hidden, windows=()), CONTRACT) == ()
+    assert faults.lasting(TABLE, CONTRACT) == (few(1, 1),)

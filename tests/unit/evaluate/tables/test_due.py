@@ -14,7 +14,7 @@ from monitor.core.time import DAY, HOUR, WEEK, Grain
 from monitor.evaluate.tables.due import Eras, Progress, Turn, due
 from monitor.store.evaluator.calendar_tables import Era, Made, Stage
 
-SETTINGS = TableSettings.of(CONTRACT, CODING)
+SETTINGS = TableSettings.from_contract(CONTRACT, CODING)
 ALWAYS = Eras([Era(-(1 << 62), SETTINGS)])
 HORIZON = 3 * DAY
 
@@ -65,7 +65,7 @@ def test_every_span_has_each_turn_once_however_it_is_looked_at() -> None:
         assert set(taken) == set(at_once)
     assert {stage for stage, _ in at_once if stage is Stage.FINAL} == {Stage.FINAL}
     finals = [span for stage, span in at_once if stage is Stage.FINAL]
-    assert finals == [Span.of(ANCHOR, SpanKind.WEEK)]
+    assert finals == [Span.containing(ANCHOR, SpanKind.WEEK)]
 
 
 @pytest.mark.parametrize("stage", Stage)
@@ -94,7 +94,7 @@ def test_what_is_not_kept_completely_is_passed_over() -> None:
     assert starts == {
         SpanKind.HOUR: mark - HORIZON - 8 * DAY,
         SpanKind.DAY: passed,
-        SpanKind.WEEK: Span.of(passed, SpanKind.WEEK).start,
+        SpanKind.WEEK: Span.containing(passed, SpanKind.WEEK).start,
         SpanKind.FOUR_WEEKS: ANCHOR,
     }
 
