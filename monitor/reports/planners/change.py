@@ -1,4 +1,4 @@
-"""Rates that this week and the one before both show as numbers, and whether intervals overlap."""
+"""Changes of rates that this week and the week before both show as numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,12 @@ class ChangeLine:
     """A rate in two weeks; a difference is no finding by itself.
 
     Attributes:
-        of: which slice.
-        metric: of which rate.
-        version: of the contract.
-        version_before: of the contract in the week before.
-        before: the rate in the week before.
-        now: the rate in this one.
-        change: their difference.
-        overlap: whether their intervals overlap; None where one of them is not shown.
+        version: contract version of this week.
+        version_before: contract version of the week before.
+        before: rate of the week before.
+        now: rate of this week.
+        change: ``now`` minus ``before``.
+        overlap: whether the two intervals overlap; None if either is not shown.
     """
 
     of: Named
@@ -43,14 +41,14 @@ _Rates = Mapping[tuple[Named, Metric], tuple[ShownRate, str]]
 
 
 def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
-    """Every rate that both weeks show; none where no Release of the week before is stored."""
+    """Return every rate that both weeks show; none if no Release of the week before is stored."""
     if report.before is None:
         return ()
     return tuple(_lines(_shown(report.windows()), _shown(of_release(report.before.release))))
 
 
 def _shown(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
-    """Rates that have a value, with the version of their contract."""
+    """Return the rates that have a value, with their contract version."""
     return {
         (Named.of(place), metric): (rate, table.version)
         for table, window in windows
@@ -64,14 +62,16 @@ def _lines(rates: _Rates, earlier: _Rates) -> Iterator[ChangeLine]:
     for key, (now, version) in rates.items():
         if key not in earlier:
             continue
-        then, was = earlier[key]
-        if now.value is not None and then.value is not None:
-            change = round(now.value - then.value, _DIGITS)
-            overlap = _overlap(then, now)
-            yield ChangeLine(*key, version, was, then.value, now.value, change, overlap)
+        before, version_before = earlier[key]
+        if now.value is not None and before.value is not None:
+            change = round(now.value - before.value, _DIGITS)
+            overlap = _overlap(before, now)
+            yield ChangeLine(
+                *key, version, version_before, before.value, now.value, change, overlap
+            )
 
 
-def _overlap(one: ShownRate, other: ShownRate) -> bool | None:
-    if one.lower is None or one.upper is None or other.lower is None or other.upper is None:
+def _overlap(first: ShownRate, second: ShownRate) -> bool | None:
+    if first.lower is None or first.upper is None or second.lower is None or second.upper is None:
         return None
-    return not (one.upper < other.lower or other.upper < one.lower)
+    return not (first.upper < second.lower or second.upper < first.lower)

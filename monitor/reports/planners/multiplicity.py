@@ -1,4 +1,4 @@
-"""Number of comparisons that the bounds of each group-by hold together for."""
+"""Number of comparisons for which the bounds of each group-by hold together."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class MultiplicityLine:
-    """The comparisons of one group-by.
+    """Comparisons of one group-by.
 
     Attributes:
-        contract: name.
-        group_by: name.
-        comparisons: whose bounds hold together.
-        confidence: of all of them together.
-        each: confidence of one of them, so that all hold together (Bonferroni).
+        contract: name of the contract.
+        group_by: attribute names joined by ``+``.
+        comparisons: number of comparisons whose bounds hold together.
+        confidence: joint confidence of all comparisons.
+        each: confidence of one comparison, so that all hold together (Bonferroni).
         z: normal quantile of each bound.
     """
 
@@ -33,14 +33,14 @@ _CONFIDENCE = 0.95
 
 
 def multiplicity(report: WeeklyReport) -> tuple[MultiplicityLine, ...]:
-    """Every group-by of which a comparison is shown."""
+    """Return a line per group-by that shows a comparison."""
     lines = []
     for contract, window in report.windows():
         for group in window.groups:
             reference = reference_of(group)
             if reference is not None:
                 number, z = group_z(group, reference)
-                each = 1 - (1 - _CONFIDENCE) / max(number, 1)
-                numbers = (number, _CONFIDENCE, round(each, 5), round(z, 3))
+                each_confidence = 1 - (1 - _CONFIDENCE) / max(number, 1)
+                numbers = (number, _CONFIDENCE, round(each_confidence, 5), round(z, 3))
                 lines.append(MultiplicityLine(contract.contract, group.group_by, *numbers))
     return tuple(lines)
