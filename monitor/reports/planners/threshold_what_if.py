@@ -37,7 +37,7 @@ _Ends = tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Ends of a rate's possible range; equal if the rate is known exactly."""
+    """Ends of what a rate can be; the same where it is known exactly."""
 
     lower: float
     upper: float
