@@ -19,12 +19,13 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class RepresentationLine:
-    """Share of a slice among the decisions of all shown slices with a target.
+    """The share of a slice among the decisions of the slices that have a target and are shown.
 
     Attributes:
-        target: share of the slice in the sum of these targets.
-        least: smallest possible share, by the bands of decisions.
-        most: largest possible share.
+        of: which slice.
+        target: its share of their targets.
+        least: its smallest possible share, by the bands of decisions.
+        most: its largest possible one.
     """
 
     of: Named

@@ -45,12 +45,13 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfLine:
-    """Rates of one slice at a threshold, or at all thresholds inside a band.
+    """The rates of one slice at a threshold, or at all thresholds inside a band.
 
     Attributes:
-        threshold: threshold, or the lower edge of the band.
-        below: upper edge of the band; None at a threshold that is an edge.
-        selection: P(auto_serve) among unblocked replies; None is not identified.
+        of: which slice.
+        threshold: the threshold, or the lower edge of the band.
+        below: the upper edge of the band; None at a threshold that is an edge.
+        selection: P(auto_serve) of what is not blocked; None is not identified.
         tpr: P(auto_serve | ready).
         fpr: P(auto_serve | not ready).
     """
