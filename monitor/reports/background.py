@@ -152,10 +152,10 @@ def incidents(report: WeeklyReport) -> Section:
 def lost(report: WeeklyReport) -> Section:
     """List the data that are excluded or lost."""
     rows = [
-        (contract.contract, _name(part), fault, span)
+        (contract.contract, _name(part_table), fault, span)
         for contract, window in report.windows()
-        for part in tables_of(window)
-        for fault, span in _faults(report, part)
+        for part_table in tables_of(window)
+        for fault, span in _faults(report, part_table)
     ]
     tables = titled(table("contract|of|what|in", rows))
     if not tables:
@@ -163,8 +163,10 @@ def lost(report: WeeklyReport) -> Section:
     return Section(("Rates of these periods are of what is left.",), tables)
 
 
-def _faults(report: WeeklyReport, part: WindowTable | GroupTable) -> Iterator[tuple[str, str]]:
-    for period in periods(part):
+def _faults(
+    report: WeeklyReport, part_table: WindowTable | GroupTable
+) -> Iterator[tuple[str, str]]:
+    for period in periods(part_table):
         span = f"{report.moment(period.start)} to {report.moment(period.end)}"
         if period.data_lost:
             yield "events were lost before they could be read, or may have been", span
@@ -172,8 +174,8 @@ def _faults(report: WeeklyReport, part: WindowTable | GroupTable) -> Iterator[tu
             yield "tables are left out: their data were declared bad", span
 
 
-def _name(part: WindowTable | GroupTable) -> str:
-    return part.group_by if isinstance(part, GroupTable) else "all decisions"
+def _name(part_table: WindowTable | GroupTable) -> str:
+    return part_table.group_by if isinstance(part_table, GroupTable) else "all decisions"
 
 
 def limitations(report: WeeklyReport) -> Section:
@@ -219,8 +221,8 @@ def privacy(report: WeeklyReport) -> Section:
             for state in place.row.states.values()
         ]
         hidden = sum(state is State.SUPPRESSED for state in states)
-        kind = "synthetic test conditions" if contract.synthetic else "people"
-        rows.append((contract.contract, f"{contract.k}", f"{hidden} of {len(states)}", kind))
+        subject = "synthetic test conditions" if contract.synthetic else "people"
+        rows.append((contract.contract, f"{contract.k}", f"{hidden} of {len(states)}", subject))
     tables = titled(table("contract|k|cells hidden|about", rows))
     return Section(tuple(sentences), tables)
 

@@ -199,10 +199,10 @@ def _worst_first(group_places: list[Place]) -> list[Place]:
     return sorted(group_places, key=lambda place: (worst[place.row.slice], place.row.slice))
 
 
-def _periods(report: WeeklyReport, part: WindowTable | GroupTable) -> tuple[str, ...]:
+def _periods(report: WeeklyReport, part_table: WindowTable | GroupTable) -> tuple[str, ...]:
     spans = (
-        ("Selection and blocked rates", part.decisions),
-        ("Rates that rest on labels", part.labelled),
+        ("Selection and blocked rates", part_table.decisions),
+        ("Rates that rest on labels", part_table.labelled),
     )
     return tuple(f"{rates_name}: {_covered(report, period)}" for rates_name, period in spans)
 

@@ -51,8 +51,8 @@ def reference_of(group: GroupTable) -> str | None:
 
 def group_z(group: GroupTable, reference: str) -> tuple[int, float]:
     """Return a group-by's number of comparisons and the normal quantile of their joint bounds."""
-    number = comparisons(sum(bool(row.rates) for row in group.rows), reference)
-    return number, simultaneous_z(number)
+    count = comparisons(sum(bool(row.rates) for row in group.rows), reference)
+    return count, simultaneous_z(count)
 
 
 def _group_lines(
@@ -69,7 +69,7 @@ def _group_lines(
     by_limit = {
         limit: detectable_gaps(arms, Fraction(str(limit)), z, weeks) for limit in set(limits)
     }
-    for at, (row, limit) in enumerate(zip(group.rows, limits, strict=True)):
+    for index, (row, limit) in enumerate(zip(group.rows, limits, strict=True)):
         if metric in row.gaps:
             row_name = Named(contract.contract, group.group_by, row.slice)
-            yield DetectableLine(row_name, metric, limit, by_limit[limit][at])
+            yield DetectableLine(row_name, metric, limit, by_limit[limit][index])

@@ -75,8 +75,8 @@ def _wanted(report: WeeklyReport) -> Iterator[tuple[Named, Metric]]:
         single_places = [
             place for place in places(contract, window) if "+" not in group_by_of(place)
         ]
-        shown = [place for place in single_places if metric in place.row.gaps]
-        for place in sorted(shown, key=lambda place: _rank(place, metric))[:MOST_SLICES]:
+        gap_places = [place for place in single_places if metric in place.row.gaps]
+        for place in sorted(gap_places, key=lambda place: _rank(place, metric))[:MOST_SLICES]:
             yield Named.of(place), metric
 
 

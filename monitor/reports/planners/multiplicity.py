@@ -39,8 +39,8 @@ def multiplicity(report: WeeklyReport) -> tuple[MultiplicityLine, ...]:
         for group in window.groups:
             reference = reference_of(group)
             if reference is not None:
-                number, z = group_z(group, reference)
-                each_confidence = 1 - (1 - _CONFIDENCE) / max(number, 1)
-                numbers = (number, _CONFIDENCE, round(each_confidence, 5), round(z, 3))
+                count, z = group_z(group, reference)
+                each_confidence = 1 - (1 - _CONFIDENCE) / max(count, 1)
+                numbers = (count, _CONFIDENCE, round(each_confidence, 5), round(z, 3))
                 lines.append(MultiplicityLine(contract.contract, group.group_by, *numbers))
     return tuple(lines)

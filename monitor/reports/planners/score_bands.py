@@ -55,13 +55,13 @@ class Bands:
     Attributes:
         begins: lowest score of each band; None without a score.
         labelled: whether P(ready) of each band is shown.
-        known: shares (x, y) of each band, shape (2, B); None unless labels are complete.
+        shares: shares (x, y) of each band, shape (2, B); None unless labels are complete.
         rules: constraints: rows a with a (x, y) <= 0, shape (C, 2 B).
     """
 
     begins: tuple[float | None, ...]
     labelled: tuple[bool, ...]
-    known: Floats | None
+    shares: Floats | None
     rules: Floats
 
     @classmethod
@@ -165,9 +165,13 @@ def _least_share(place: Place, rate: ShownRate) -> float:
     if selection is None or uncovered > _MOST_BESIDE:
         return 0.0
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
-    least, _ = decisions_behind(place.contract, rate.support)
-    _, most = decisions_behind(place.contract, selection.support)
-    return min(1.0, least / (most * passed * (1 + uncovered))) if most * passed > 0 else 0.0
+    least_replies, _ = decisions_behind(place.contract, rate.support)
+    _, most_decisions = decisions_behind(place.contract, selection.support)
+    return (
+        min(1.0, least_replies / (most_decisions * passed * (1 + uncovered)))
+        if most_decisions * passed > 0
+        else 0.0
+    )
 
 
 def _uncovered(decisions: Period | None, labelled: Period | None) -> float:

@@ -84,7 +84,9 @@ def _lines(
     contract: ContractTable, group: GroupTable, pair: GroupTable
 ) -> Iterator[StandardisedLine]:
     over = _over(group, pair)
-    metrics = [m for m in _METRICS if m in limited(contract)] or list(_METRICS[:2])
+    metrics = [
+        limited_metric for limited_metric in _METRICS if limited_metric in limited(contract)
+    ] or list(_METRICS[:2])
     for metric in metrics:
         cells = _cells(pair, group.group_by, over, metric)
         for row in listed(group):

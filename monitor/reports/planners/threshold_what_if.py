@@ -138,7 +138,7 @@ def _between(least: Bounds | None, most: Bounds | None) -> Bounds | None:
 
 def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
     """Return one rate at one edge, of all slices."""
-    open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.known is None]
+    open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.shares is None]
     solved = dict(
         zip(
             open_indices,
@@ -147,7 +147,7 @@ def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metr
         )
     )
     return [
-        solved[index] if bands.known is None else _exact(bands.known, bands.served(edge), metric)
+        solved[index] if bands.shares is None else _exact(bands.shares, bands.served(edge), metric)
         for index, (_, bands) in enumerate(place_bands)
     ]
 

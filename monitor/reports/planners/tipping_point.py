@@ -96,16 +96,16 @@ class _Side:
     """A slice, or its reference: P(served | hit), P(served | no hit), P(hit)."""
 
     rate: float
-    other: float
+    other_rate: float
     hits: float
 
     def worst(self, share: float) -> tuple[float, float]:
-        low, high = possible_range(self.rate, self.other, self.hits, 1 - share)
+        low, high = possible_range(self.rate, self.other_rate, self.hits, 1 - share)
         return max(self.rate - low, 0.0), max(high - self.rate, 0.0)
 
     def even(self, share: float) -> tuple[float, float]:
         served, reviewed = self.rate * self.hits, (1 - self.rate) * self.hits
-        route = served + self.other * (1 - self.hits)
+        route = served + self.other_rate * (1 - self.hits)
         hits_left = max(served - share * route, 0.0), max(reviewed - share * (1 - route), 0.0)
         change = (hits_left[0] / sum(hits_left) if sum(hits_left) > 0 else self.rate) - self.rate
         return max(-change, 0.0), max(change, 0.0)
@@ -155,12 +155,12 @@ def _turned(
 
 
 def _first(
-    shift: Shift, turned: Callable[[tuple[float, float]], bool], most: float
+    shift: Shift, turned: Callable[[tuple[float, float]], bool], largest: float
 ) -> float | None:
-    """The smallest share that turns the verdict, by bisection; shifts grow with the share."""
-    if not turned(shift(most)):
+    """Return the smallest share that turns the verdict, by bisection; the shift grows with it."""
+    if not turned(shift(largest)):
         return None
-    low, high = 0.0, most
+    low, high = 0.0, largest
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if turned(shift(middle)) else (middle, high)
