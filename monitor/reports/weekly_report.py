@@ -42,7 +42,7 @@ class WeeklyReport:
     history: tuple[Revision, ...] = ()
 
     @classmethod
-    def of(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
+    def from_stored(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
         """Return the report of a stored revision."""
         return cls(
             revision=stored.revision,

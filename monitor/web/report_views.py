@@ -78,7 +78,7 @@ class ReportViews:
             raise NothingThereError(
                 "there is no Release of that week and revision any more, or yet"
             )
-        return WeeklyReport.of(stored, self._facts)
+        return WeeklyReport.from_stored(stored, self._facts)
 
     def _line(self, week: StoredWeek) -> ReportLine | None:
         """A line of the list; None where retention has deleted the week meanwhile."""
@@ -88,7 +88,7 @@ class ReportViews:
             stored = self._published.revision(IsoWeek.named(week.week), week.newest)
             if stored is None:
                 return None
-            known = self._decided[key] = _Decided.of(stored)
+            known = self._decided[key] = _Decided.from_revision(stored)
         return ReportLine(
             week=week.week,
             revision=week.newest,
@@ -110,7 +110,7 @@ class _Decided:
     decision: WeekDecision
 
     @classmethod
-    def of(cls, revision: Revision) -> _Decided:
+    def from_revision(cls, revision: Revision) -> _Decided:
         return cls(revision.as_of, revision.digest, decide(revision.release))
 
 

@@ -52,7 +52,7 @@ def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
 def _shown(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
     """Return the rates that have a value, with their contract version."""
     return {
-        (Named.of(place), metric): (rate, table.version)
+        (Named.for_place(place), metric): (rate, table.version)
         for table, window in windows
         for place in (total_place(table, window), *places(table, window))
         for metric, rate in place.row.rates.items()

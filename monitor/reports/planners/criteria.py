@@ -99,4 +99,6 @@ def _lines(report: WeeklyReport) -> Iterator[CriteriaLine]:
                 total_numbers[1],
                 fpr_forced,
             )
-            yield CriteriaLine(Named.of(place), *(round(number, _DIGITS) for number in numbers))
+            yield CriteriaLine(
+                Named.for_place(place), *(round(number, _DIGITS) for number in numbers)
+            )

@@ -77,7 +77,7 @@ def _wanted(report: WeeklyReport) -> Iterator[tuple[Named, Metric]]:
         ]
         gap_places = [place for place in single_places if metric in place.row.gaps]
         for place in sorted(gap_places, key=lambda place: _rank(place, metric))[:MOST_SLICES]:
-            yield Named.of(place), metric
+            yield Named.for_place(place), metric
 
 
 def _rank(place: Place, metric: Metric) -> tuple[bool, float, str]:
@@ -91,7 +91,7 @@ def _points(
     names = {row_name.slice for row_name in wanted_metrics}
     for contract, window in of_release(decode_slices(revision.body, names)):
         for place in places(contract, window):
-            row_name = Named.of(place)
+            row_name = Named.for_place(place)
             metric = wanted_metrics.get(row_name)
             gap = place.row.gaps.get(metric) if metric is not None else None
             if metric is None or gap is None or gap.lower is None or gap.upper is None:

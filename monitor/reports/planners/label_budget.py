@@ -115,7 +115,7 @@ def budget(
     )
     audits = None if share is None else int(np.ceil(share * served - _SLACK))
     narrowest = round(float(widths[-1]), 2)
-    return BudgetLine(Named.of(place), metric, width_now, served, share, audits, narrowest)
+    return BudgetLine(Named.for_place(place), metric, width_now, served, share, audits, narrowest)
 
 
 def _served(place: Place, reviewed: float) -> int:

@@ -27,7 +27,7 @@ class Named:
     slice: str
 
     @classmethod
-    def of(cls, place: Place) -> Named:
+    def for_place(cls, place: Place) -> Named:
         """Return the contract and slice of a published row."""
         return cls(place.contract.contract, group_by_of(place), place.row.slice)
 

@@ -65,7 +65,7 @@ class Bands:
     rules: Floats
 
     @classmethod
-    def of(cls, place: Place, present: float | None) -> Bands | None:
+    def for_place(cls, place: Place, present: float | None) -> Bands | None:
         """Return the bands of a row; None if its calibration or its ready rate is withheld.
 
         Args:

@@ -70,7 +70,7 @@ def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
     for contract, window in report.windows():
         all_places = [total_place(contract, window), *places(contract, window)]
         place_bands = (
-            (place, Bands.of(place, report.facts.present_threshold)) for place in all_places
+            (place, Bands.for_place(place, report.facts.present_threshold)) for place in all_places
         )
         lines += at_thresholds(
             [(place, bands) for place, bands in place_bands if bands is not None]
@@ -101,7 +101,7 @@ def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIf
 
 
 def _line(place: Place, edge: float, below: float | None, *rates: Bounds | None) -> WhatIfLine:
-    return WhatIfLine(Named.of(place), edge, below, *rates)
+    return WhatIfLine(Named.for_place(place), edge, below, *rates)
 
 
 def _shown(ends: _Ends, precision: Precision) -> Bounds | None:

@@ -88,7 +88,7 @@ def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
     turned = [_turned(gap, limit, metric, of_slice=index == 0) for index in range(len(sides))]
     worst = [_first(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)]
     even = [_first(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)]
-    return TippingLine(Named.of(place), metric, gap.verdict, _least(worst), _least(even))
+    return TippingLine(Named.for_place(place), metric, gap.verdict, _least(worst), _least(even))
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def _blocked(report: WeeklyReport, place: Place) -> Iterator[tuple[str | TableCe
     rate, gap = place.row.rates.get(Metric.BLOCKED), place.row.gaps.get(Metric.BLOCKED)
     if rate is not None:
         yield (
-            name_of(report, Named.of(place)),
+            name_of(report, Named.for_place(place)),
             rate_text(rate),
             bounds(rate.lower, rate.upper),
             points(gap.value) if gap else NONE,

@@ -46,7 +46,7 @@ def labels(report: WeeklyReport) -> Section:
 def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
     period = place.table.labelled
     if place.row.completeness is not None and period is not None:
-        row_name = Named.of(place)
+        row_name = Named.for_place(place)
         delays = [
             FINDINGS[finding.annotation]
             for finding in report.release.findings
