@@ -269,7 +269,7 @@ def signatures(report: WeeklyReport) -> Section:
             signature.by,
             report.moment(signature.at - signature.at % MINUTE),
             str(signature.revision),
-            _which(report, signature.digest),
+            _revision_cell(report, signature.digest),
             signature.note or NONE,
         )
         for signature in report.signatures
@@ -286,7 +286,7 @@ def signatures(report: WeeklyReport) -> Section:
     return Section(sentences, tables)
 
 
-def _which(report: WeeklyReport, digest: str) -> TableCell:
+def _revision_cell(report: WeeklyReport, digest: str) -> TableCell:
     if digest == report.revision.digest:
         return TableCell("this revision", Tone.GOOD)
     return TableCell("NOT this revision: its numbers were others", Tone.BAD)

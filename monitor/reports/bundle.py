@@ -46,7 +46,7 @@ class ReleasedRevision:
 
 @dataclass(frozen=True, slots=True)
 class HiddenCells:
-    """Number of cells and of hidden cells in a contract's week.
+    """Numbers of all and of hidden cells in a contract's week.
 
     Attributes:
         contract: name of the contract.

@@ -71,7 +71,7 @@ def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     for table, window in of_release(release):
-        yield from _of_contract(table, window, zone)
+        yield from _contract_requirements(table, window, zone)
     yield _pages(release)
     yield Requirement(
         "no data of the week are lost",
@@ -85,7 +85,9 @@ def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     )
 
 
-def _of_contract(table: ContractTable, window: WindowTable, zone: str) -> Iterator[Requirement]:
+def _contract_requirements(
+    table: ContractTable, window: WindowTable, zone: str
+) -> Iterator[Requirement]:
     limit_checks = list(checks(table, window))
     name = f"{table.contract}: every check is within its limit"
     yield Requirement(

@@ -54,12 +54,12 @@ _NUMBERS = {
 def weekly(release: Release) -> dict[str, pd.DataFrame]:
     """Return the frames ``rates``, ``gaps`` and ``calibration`` of a Release.
 
-    Every number is as published: rates and gaps in rate units (0.1 is ten points), gaps positive
-    if the slice is worse off, ``support`` the lower edge of its band. NaN always means withheld or
-    coded; ``state`` says what is known of the row (of calibration: ``shown`` or ``suppressed``).
-    Limits are the slice's; ``decided_by`` names the column of the deciding limit. ``rates`` has a
-    row per metric and slice, with an empty ``slice`` for all decisions; ``gaps`` has the rows with
-    a reference and the hidden ones. Times are UTC.
+    Every number is as published. Rates and gaps are in rate units (0.1 is ten points); a gap is
+    positive if the slice is worse off. ``support`` is the lower edge of its band. NaN always means
+    withheld or coded; ``state`` is the state of the row (in ``calibration``: ``shown`` or
+    ``suppressed``). Limits are the slice's; ``decided_by`` names the column of the deciding limit.
+    ``rates`` has a row per metric and slice; ``slice`` is empty for all decisions. ``gaps`` has the
+    rows with a reference and the hidden ones. Times are UTC.
     """
     rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
     for table, window in of_release(release):

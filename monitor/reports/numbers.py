@@ -42,7 +42,7 @@ Drawing = Callable[[str, Sequence[Place]], Markup]
 def rates(report: WeeklyReport) -> Section:
     """Tabulate every rate with its interval, support, completeness and state."""
     columns = "slice|rate|value|95 % interval|support|labels in|state"
-    tables = _by_group(report, columns, _rate_rows, _drawn_rates)
+    tables = _group_tables(report, columns, _rate_rows, _drawn_rates)
     return _section(tables, "No rate is released for this week.")
 
 
@@ -96,7 +96,7 @@ def gaps(report: WeeklyReport) -> Section:
     all_cells = (metric_cell for place in report.places() for metric_cell in _cells(place))
     scale = charts.gap_scale(charts.sizes(all_cells))
     columns = "slice|rate|against|gap, points|interval, points|ratio|limit|verdict|state"
-    tables = _by_group(report, columns, lambda place: _gap_rows(place, scale))
+    tables = _group_tables(report, columns, lambda place: _gap_rows(place, scale))
     together = (
         "A gap above 0 means that the slice is worse off. The intervals of a group-by hold together"
         " with 95 % confidence, and a verdict is read from the interval, never from the point."
@@ -168,7 +168,7 @@ def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _by_group(
+def _group_tables(
     report: WeeklyReport, columns: str, rows: Rows, draw: Drawing | None = None
 ) -> list[Titled]:
     """Return one table for all decisions of each contract, and one per group-by."""

@@ -109,7 +109,7 @@ def overview(
     return Overview(
         moment=at,
         beginning=beginning,
-        verdict=headlines.of_page(
+        verdict=headlines.page_headline(
             contracts,
             incidents,
             blind,
@@ -279,7 +279,7 @@ def slice_content(
         findings=tuple(map(_finding, row.noted)),
         notes=tuple(_slice_notes(table, place)),
         history=tuple(history),
-        incidents=tuple(_of_slice(snapshot, table, row.slice)),
+        incidents=tuple(_slice_incidents(snapshot, table, row.slice)),
         past=tuple(_past(incidents, table.contract, metric, row.slice)),
     )
 
@@ -347,7 +347,9 @@ def _past(
             yield PastIncident(incident.id, incident.since, incident.resolved_at, outcome)
 
 
-def _of_slice(snapshot: Snapshot, table: ContractTable, slice_: str) -> Iterator[StandingIncident]:
+def _slice_incidents(
+    snapshot: Snapshot, table: ContractTable, slice_: str
+) -> Iterator[StandingIncident]:
     for incident in headlines.standing_incidents(snapshot):
         if incident.contract == table.contract and incident.slice == slice_:
             yield incident

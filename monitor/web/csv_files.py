@@ -38,8 +38,8 @@ _COLUMNS = (
 )
 
 
-def of_contracts(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
-    """Return the cells of an overview, in its order."""
+def contracts_text(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
+    """Return the cells of an overview as CSV, in the overview's order."""
     return written(_COLUMNS, (row for contract in contracts for row in _contract(moment, contract)))
 
 
@@ -51,8 +51,8 @@ def _contract(moment: Moment | None, contract: ContractContent) -> Iterator[list
 _BESIDE = tuple(f"beside_{name}" for name in ("slice", "state", *_RATE))
 
 
-def of_versions(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
-    """Return versions side by side: overview columns, then columns of the slice beside it."""
+def versions_text(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
+    """Return versions side by side as CSV: overview columns, then those of the other slice."""
     rows = (row for contract in contracts for row in _versions(moment, contract))
     return written((*_COLUMNS, *_BESIDE), rows)
 
@@ -68,8 +68,8 @@ def _versions(moment: Moment | None, contract: ContractContent) -> Iterator[list
             yield [*row, name, state, *(getattr(rate, field, None) for field in _RATE)]
 
 
-def of_slice(content: SliceContent) -> str:
-    """Return the metrics of a slice."""
+def slice_text(content: SliceContent) -> str:
+    """Return the metrics of a slice as CSV."""
     contract_columns = (content.moment, content.contract, content.version, content.window)
     return written(_COLUMNS, _line(*contract_columns, content.line))
 
@@ -95,8 +95,8 @@ def _gap(cell: Cell) -> list[object]:
     return [getattr(cell.gap, name, None) for name in _GAP]
 
 
-def of_history(content: HistoryContent) -> str:
-    """Return a history, one row per day."""
+def history_text(content: HistoryContent) -> str:
+    """Return a history as CSV, one row per day."""
     names = [field.name for field in fields(HistoryPoint)]
     return written(names, (list(asdict(point).values()) for point in content.points))
 
@@ -108,8 +108,8 @@ _INCIDENT = (
 )
 
 
-def of_incidents(incidents: Iterable[IncidentReport]) -> str:
-    """Return incidents, one row each."""
+def incidents_text(incidents: Iterable[IncidentReport]) -> str:
+    """Return incidents as CSV, one row each."""
     return written(_INCIDENT, (_incident(incident) for incident in incidents))
 
 

@@ -26,7 +26,7 @@ NOTHING_NEWER = (
 )
 
 
-def of_page(
+def page_headline(
     contracts: Sequence[ContractContent],
     incidents: Sequence[StandingIncident],
     blind: Sequence[str],
@@ -64,7 +64,8 @@ def of_page(
         contract for contract, verdict in zip(contracts, verdicts, strict=True) if verdict is worst
     ]
     return Headline(
-        worst, " ".join(_of_contract(contract, len(contracts)) for contract in worst_contracts)
+        worst,
+        " ".join(_contract_sentence(contract, len(contracts)) for contract in worst_contracts),
     )
 
 
@@ -72,7 +73,7 @@ def _open(count: int) -> str:
     return "An incident is open" if count == 1 else f"{count} incidents are open"
 
 
-def _of_contract(contract: ContractContent, contract_count: int) -> str:
+def _contract_sentence(contract: ContractContent, contract_count: int) -> str:
     return (
         contract.verdict.sentence
         if contract_count == 1

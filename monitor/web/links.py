@@ -76,8 +76,8 @@ class ViewSubject:
         )
 
     @property
-    def of_all(self) -> ViewSubject:
-        """Return this view for all slices and metrics."""
+    def of_all_slices(self) -> ViewSubject:
+        """Return this view for all slices and the primary metric."""
         return replace(self, slice="", metric=None)
 
     def query(self, **changes: object) -> str:

@@ -29,7 +29,7 @@ _COLUMNS = ("week", "revision", "as_of", "decision", "verdict", "digest", "signa
 
 
 class ReportViews:
-    """Lists and renders weekly reports; any thread may use it."""
+    """List and renderer of weekly reports; any thread may use it."""
 
     def __init__(self, published: Published, facts: ReportFacts) -> None:
         """Create views that have read nothing yet.
@@ -125,7 +125,7 @@ def _hashed(style: str) -> str:
 
 
 def as_csv_file(page: ReportList) -> str:
-    """Return the list of reports, one row per week."""
+    """Return the list of reports as CSV, one row per week."""
     return written(_COLUMNS, (_row(line) for line in page.reports))
 
 

@@ -75,7 +75,7 @@ class Site:
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
 
     def views(self) -> dict[str, Endpoint]:
-        """Return every endpoint that only reads, by path."""
+        """Return the endpoints that only read, by path."""
         pages = {
             "/": self._overview_page,
             "/slice": self._slice_page,
@@ -109,7 +109,7 @@ class Site:
         }
 
     def forms(self) -> dict[str, Endpoint]:
-        """Return every endpoint for acts of readers with that right, by path."""
+        """Return the endpoints for acts on incidents, by path."""
         actions = {"/acknowledge": self._acknowledge, "/close": self._close}
         return {path: self._as_page(make) for path, make in actions.items()}
 
@@ -222,7 +222,7 @@ class Site:
         page = self._overview(request)
         today = to_datetime(self._now()).date()
         # Parameters that the page ignores were not checked, and must not come back in its links.
-        return self._html(self._pages.overview(page, _view(request).of_all, today))
+        return self._html(self._pages.overview(page, _view(request).of_all_slices, today))
 
     def _slice_page(self, request: Request) -> Response:
         return self._html(self._pages.slice(self._slice(request), _view(request)))
@@ -269,20 +269,20 @@ class Site:
 
     def _overview_csv(self, request: Request) -> Response:
         page = self._overview(request)
-        return _csv("overview", csv_files.of_contracts(page.moment, page.contracts))
+        return _csv("overview", csv_files.contracts_text(page.moment, page.contracts))
 
     def _versions_csv(self, request: Request) -> Response:
         page = self._overview(request)
-        return _csv("versions", csv_files.of_versions(page.moment, page.contracts))
+        return _csv("versions", csv_files.versions_text(page.moment, page.contracts))
 
     def _slice_csv(self, request: Request) -> Response:
-        return _csv("slice", csv_files.of_slice(self._slice(request)))
+        return _csv("slice", csv_files.slice_text(self._slice(request)))
 
     def _history_csv(self, request: Request) -> Response:
-        return _csv("history", csv_files.of_history(self._history(request)))
+        return _csv("history", csv_files.history_text(self._history(request)))
 
     def _incidents_csv(self, _: Request) -> Response:
-        return _csv("incidents", csv_files.of_incidents(self._incidents().incidents))
+        return _csv("incidents", csv_files.incidents_text(self._incidents().incidents))
 
     def _reports_csv(self, _: Request) -> Response:
         return _csv("reports", report_views.as_csv_file(self._reports.list()))

@@ -1,14 +1,14 @@
 """Label budget: how many auto-served replies to audit next week for a chosen interval width.
 
-Every reviewed reply gets a label; a share of the served replies is audited. With R decisions that
-are not blocked, T and F the TPR and FPR and p the ready rate, R (T p + F (1 - p)) replies are
-served; R T p of them are ready. From these follow the counts of a week at each share of audits,
+Every reviewed reply gets a label; a share of the served replies is audited. Let R be the
+number of unblocked decisions, T and F the TPR and FPR, and p the ready rate. The router then serves
+R (T p + F (1 - p)) replies; R T p of them are ready. From these follow the counts of a week at each share of audits,
 their bands, and the interval that would be shown (:mod:`monitor.core.tables.rates`). The budget is
 the smallest share of the audit grid whose interval is as narrow as wanted.
 
 Only published numbers go in, so a plan has to hold for all rates that this week's intervals leave
-possible. The plan assumes the ends of the intervals, next week's sampling error, the lower edge of
-the band of decisions, and as few of them as chance makes of that in one week of ten.
+possible. The plan assumes the ends of the intervals and next week's sampling error. It starts from
+the lower edge of the band of decisions, less what chance takes away in one week of ten.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def decisions_behind(contract: ContractTable, support: int) -> tuple[float, floa
     """Return the fewest and the most decisions that a weekly support may stand for.
 
     A support is the sum of the middles of four columns of bands. Half a band is up to a fortieth of
-    its count or half of k; twice that in a row that the table rule made one step coarser.
+    its count or half of k, and twice that in a row that the table rule coarsened by one step.
 
     Example:
         >>> from types import SimpleNamespace

@@ -4,10 +4,10 @@ For every band b, let x_b and y_b be the shares of ready and other replies among
 The published numbers bound them by linear constraints, homogeneous in the total:
 
 - P(ready | band) and P(ready) lie in their intervals;
-- a band has at least as many replies as its effective number of labels (only where labels and
-  decisions are of nearly one time, so that the number of all replies is known);
-- if it is known from which score on the router serves, and that is an edge of bands, the bands
-  above hold TPR of the ready and FPR of the other replies.
+- a band has at least as many replies as its effective number of labels (only if labels and
+  decisions cover nearly the same time, so that the number of all replies is known);
+- if the router's threshold is known and an edge of bands, the bands above it hold TPR of the ready
+  and FPR of the other replies.
 
 All intervals are widened so that they hold together (Bonferroni).
 """
@@ -31,7 +31,7 @@ from monitor.reports.planners.published_rates import decisions_behind, interval_
 _EDGE = re.compile(r"^(\d+\.\d+) (?:to|and) ")
 _LABELLED = (Metric.READY, Metric.TPR, Metric.FPR)
 _SAME = 1e-9
-_MOST_BESIDE = 0.25
+_MOST_UNCOVERED = 0.25
 """Largest time with labels but no decisions, relative to the time of the decisions. Up to this
 quarter, that time is assumed to have as many replies as the rest."""
 
@@ -162,7 +162,7 @@ def _least_share(place: Place, rate: ShownRate) -> float:
         place.row.rates.get(metric) for metric in (Metric.SELECTION, Metric.BLOCKED)
     )
     uncovered = _uncovered(place.table.decisions, place.table.labelled)
-    if selection is None or uncovered > _MOST_BESIDE:
+    if selection is None or uncovered > _MOST_UNCOVERED:
         return 0.0
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
     least_replies, _ = decisions_behind(place.contract, rate.support)

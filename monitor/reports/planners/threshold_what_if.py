@@ -4,7 +4,7 @@ The planner assumes that the score alone routes every unblocked reply: served fr
 to review below it or without a score. At an edge, the rates follow from the shares of the bands
 (:mod:`monitor.reports.planners.score_bands`): exactly if labels are complete and numbers exact,
 else between bounds. All three rates fall as the threshold rises, so inside a band they lie between
-those at its two edges; TPR and FPR are not identified there if it has no labels.
+the rates at its two edges. Without labels in the band, TPR and FPR are not identified there.
 
 The bounds are the extremes over all shares that the published numbers allow. Linear programs find
 them, after the total of the rate's denominator is set to 1.
