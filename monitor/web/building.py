@@ -170,10 +170,10 @@ def contract_content(
     """
     window = _window(table, view)
     metrics = limited(table)
-    group_places = places(table, window)
+    slice_places = places(table, window)
     if view.group_by:
-        group_places = (place for place in group_places if _in_group(place, view.group_by))
-    slices = ranked(line(place, metrics) for place in group_places)
+        slice_places = (place for place in slice_places if _in_group(place, view.group_by))
+    slices = ranked(line(place, metrics) for place in slice_places)
     if view.group_by and not slices:
         raise LinkError(
             f"group_by must be one of {', '.join(group.group_by for group in window.groups)}"

@@ -38,7 +38,7 @@ class ViewSubject:
         group_by: attribute names joined by ``+``; empty: all decisions, or all group-bys.
         slice: slice text; empty: all decisions.
         metric: limited metric; None: the primary one.
-        as_of: event time (us) of the Snapshot; None: the newest Snapshot.
+        as_of: event time (us), for the newest Snapshot of that time; None: the newest of all.
         page: page of a long list, from 1.
     """
 
@@ -77,7 +77,7 @@ class ViewSubject:
 
     @property
     def of_all_slices(self) -> ViewSubject:
-        """Return this view for all slices and the primary metric."""
+        """Return this view for all slices and metrics."""
         return replace(self, slice="", metric=None)
 
     def query(self, **changes: object) -> str:

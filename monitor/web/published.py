@@ -53,7 +53,7 @@ class Published(Protocol):
         ...
 
     def revision(self, week: IsoWeek, number: int) -> Revision | None:
-        """Return a revision of a week's Release, without its report's other inputs."""
+        """Return one revision without its report's other inputs; None if there is none."""
         ...
 
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:

@@ -1,10 +1,11 @@
 """Label budget: how many auto-served replies to audit next week for a chosen interval width.
 
-Every reviewed reply gets a label; a share of the served replies is audited. Let R be the
-number of unblocked decisions, T and F the TPR and FPR, and p the ready rate. The router then serves
-R (T p + F (1 - p)) replies; R T p of them are ready. From these follow the counts of a week at each share of audits,
-their bands, and the interval that would be shown (:mod:`monitor.core.tables.rates`). The budget is
-the smallest share of the audit grid whose interval is as narrow as wanted.
+Every reviewed reply gets a label; a share of the served replies is audited. Let R be the number of
+unblocked decisions, T and F the TPR and FPR, and p the ready rate. The router then serves
+R (T p + F (1 - p)) replies; R T p of them are ready. From these follow the counts of a week at each
+share of audits, their bands, and the interval that would be shown
+(:mod:`monitor.core.tables.rates`). The budget is the smallest share of the audit grid whose
+interval is as narrow as wanted.
 
 Only published numbers go in, so a plan has to hold for all rates that this week's intervals leave
 possible. The plan assumes the ends of the intervals and next week's sampling error. It starts from
