@@ -61,7 +61,7 @@ def _versions(moment: Moment | None, contract: ContractContent) -> Iterator[list
     for pair in contract.versions:
         rows = _line(moment, contract.contract, contract.version, contract.window, pair.version)
         cells: Iterable[Cell | None] = pair.beside.cells if pair.beside else repeat(None)
-        for row, cell in zip(rows, cells, strict=False):  # every line has all metrics
+        for row, cell in zip(rows, cells, strict=False):  # repeat() never ends
             state = cell.state if cell else None
             name = pair.beside.slice if pair.beside else None
             rate = cell.rate if cell else None

@@ -93,7 +93,7 @@ class PageRenderer:
         )
 
     def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
-        """Return the overview; ``today`` is a UTC date."""
+        """Return the overview as HTML; ``today`` is a UTC date."""
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
         scale = charts.gap_scales(lines)
         return self._render(
@@ -111,7 +111,7 @@ class PageRenderer:
         )
 
     def slice(self, page: SliceContent, view: ViewSubject) -> str:
-        """Return the page of one slice."""
+        """Return the page of one slice as HTML."""
         scale = charts.gap_scale(charts.sizes(page.line.cells))
         marks = _marks(page)
         drawings = {
@@ -130,7 +130,7 @@ class PageRenderer:
         )
 
     def incidents(self, page: IncidentList) -> str:
-        """Return the list of incidents."""
+        """Return the list of incidents as HTML."""
         return self._render("incidents", page=page)
 
     def incident(
@@ -144,7 +144,7 @@ class PageRenderer:
         responds: bool,
         error: str = "",
     ) -> str:
-        """Return the page of one incident.
+        """Return the page of one incident as HTML.
 
         Args:
             incident: the incident.
@@ -171,11 +171,11 @@ class PageRenderer:
         )
 
     def reports(self, page: ReportList) -> str:
-        """Return the list of weekly reports."""
+        """Return the list of weekly reports as HTML."""
         return self._render("reports", page=page)
 
     def message(self, title: str, text: str) -> str:
-        """Return a page that says why there is no content."""
+        """Return a page that says why there is no content, as HTML."""
         return self._render("message", title=title, text=text)
 
     def _render(self, name: str, **values: object) -> str:

@@ -43,7 +43,7 @@ _Rates = Mapping[tuple[Named, Metric], tuple[ShownRate, str]]
 
 
 def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
-    """Return every rate that both weeks show; none if no Release of the week before is stored."""
+    """Return a line per rate that both weeks show; none without a Release of the week before."""
     if report.before is None:
         return ()
     return tuple(_lines(_shown(report.windows()), _shown(of_release(report.before.release))))

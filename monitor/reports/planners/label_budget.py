@@ -67,7 +67,7 @@ class BudgetLine:
 
 
 def label_budget(report: WeeklyReport) -> tuple[BudgetLine, ...]:
-    """Return the budget of every labelled rate that is shown with the numbers it needs."""
+    """Return a line per slice and labelled rate whose needed numbers are all shown."""
     return tuple(_lines(report))
 
 

@@ -61,7 +61,7 @@ class StandardisedLine:
 
 
 def standardised(report: WeeklyReport) -> tuple[StandardisedLine, ...]:
-    """Return every gap of one attribute, over each attribute that it is crossed with."""
+    """Return a line per gap of a single attribute and attribute that it is crossed with."""
     return tuple(
         line
         for contract, window in report.windows()

@@ -65,7 +65,7 @@ class WhatIfLine:
 
 
 def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
-    """Return all thresholds of all slices that show their calibration, contract by contract."""
+    """Return a line per threshold and slice, for all slices that show their calibration."""
     lines: list[WhatIfLine] = []
     for contract, window in report.windows():
         all_places = [total_place(contract, window), *places(contract, window)]
@@ -79,7 +79,7 @@ def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
 
 
 def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIfLine]:
-    """Yield the lines of one contract's slices."""
+    """Yield a line per threshold and band of each slice of one contract."""
     if not place_bands:
         return
     edges = sorted({begin for _, bands in place_bands for begin in bands.begins if begin})
@@ -137,7 +137,7 @@ def _between(least: Bounds | None, most: Bounds | None) -> Bounds | None:
 
 
 def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
-    """Return one rate at one edge, of all slices."""
+    """Return bounds of one rate at one edge, for each slice."""
     open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.shares is None]
     solved = dict(
         zip(

@@ -63,7 +63,7 @@ class TippingLine:
 
 
 def tipping_points(report: WeeklyReport) -> tuple[TippingLine, ...]:
-    """Return the tipping points of every pass and fail whose rates are all shown as numbers."""
+    """Return a line per pass or fail whose rates are all shown as numbers."""
     return tuple(_lines(report))
 
 
