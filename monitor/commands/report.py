@@ -152,7 +152,7 @@ def command(
         stored = _awaited(engine, chosen, revision, wait)
         if against is not None:
             stored = _against(engine, chosen, stored, against)
-        report = WeeklyReport.of(stored, report_facts(settings))
+        report = WeeklyReport.from_stored(stored, report_facts(settings))
         files = _files(report, wanted)
         if bundled:
             files = _bundle(engine, report, files)

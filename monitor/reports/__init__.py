@@ -1,7 +1,7 @@
-"""The weekly report: a Release and facts of the settings, as pages, data and tables.
+"""Weekly report: a Release and the settings' facts, as pages, data and tables.
 
-Everything is a function of its inputs: equal Releases, facts and signatures give equal bytes. The
-package knows neither the store nor counts, so a report cannot say more than its Release.
+Reports are pure functions: equal Releases, facts and signatures give equal bytes. The package knows
+neither the store nor counts, so a report cannot reveal more than its Release.
 """
 
 from monitor.reports.facts import AttributeFacts, ReportFacts, UseCaseFacts

@@ -1,4 +1,4 @@
-"""The report as CSV: the tidy frames, a file each, safe to open in a spreadsheet."""
+"""CSV form of the report: one file per tidy frame, safe to open in a spreadsheet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render(release: Release) -> dict[str, str]:
-    """The text of each file, by the name of its frame; what is withheld is an empty field."""
+    """Return the text of each file by the name of its frame; withheld numbers are empty fields."""
     return {name: _text(frame) for name, frame in weekly(release).items()}
 
 

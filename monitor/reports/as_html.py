@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing from elsewhere, every text escaped."""
+"""HTML form of the report: one file, without scripts or outside files, every text escaped."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _TEMPLATE = "report.html.j2"
 
 
 def render(report: WeeklyReport, home: str | None = None) -> str:
-    """The page.
+    """Return the report as an HTML page.
 
     Args:
-        report: what it says.
-        home: where the status page is, without a slash at its end; empty where the page is served
-            beside it. By default as the settings say.
+        report: the report to render.
+        home: URL of the status page, without a slash at its end; empty if the same server serves
+            both. By default the URL of the settings.
     """
     style = (resources.files(drawing) / "style.css").read_text(encoding="utf-8")
-    ours = Markup(style)  # noqa: S704 - our own file
+    safe_style = Markup(style)  # noqa: S704 - our own file
     template = document_template(str(__package__), _TEMPLATE)
     return template.render(
         report=document(report),
-        style=ours,
+        style=safe_style,
         first_page=FIRST_PAGE,
         home=report.facts.status_url or None if home is None else home,
         links=tuple(_links(report)),
@@ -38,10 +38,10 @@ def render(report: WeeklyReport, home: str | None = None) -> str:
 
 
 def _links(report: WeeklyReport) -> Iterator[tuple[str, str]]:
-    """Pages and files of the status page that belong to the report: name and path."""
-    of = {"week": report.revision.week, "revision": report.revision.number}
+    """Yield name and path of the status page's pages and files that belong to the report."""
+    revision_query = {"week": report.revision.week, "revision": report.revision.number}
     yield "Status page", "/"
     yield "All weekly reports", "/reports"
-    yield "JSON", f"/api/v1/report?{urlencode(of)}"
+    yield "JSON", f"/api/v1/report?{urlencode(revision_query)}"
     for table in TABLES:
-        yield f"CSV: {table}", f"/report.csv?{urlencode({**of, 'table': table})}"
+        yield f"CSV: {table}", f"/report.csv?{urlencode({**revision_query, 'table': table})}"

@@ -1,4 +1,4 @@
-"""The report as canonical JSON: the whole Release, the facts of the settings and the decision."""
+"""Canonical JSON form of the report: the whole Release, the settings' facts and the decision."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class ReportDocument:
 
 
 def render(report: WeeklyReport) -> bytes:
-    """The document: equal reports have equal bytes."""
+    """Return the document as JSON; equal reports have equal bytes."""
     return msgspec.json.encode(report_document(report), order="deterministic") + b"\n"
 
 
 def report_document(report: WeeklyReport) -> ReportDocument:
-    """The contents of the file."""
+    """Return the contents of the JSON file."""
     revision, before, decision = report.revision, report.before, decide(report.release, report.zone)
     return ReportDocument(
         week=revision.week,
@@ -84,5 +84,5 @@ def report_document(report: WeeklyReport) -> ReportDocument:
 
 
 def signature_lines(signatures: Iterable[Signature], digest: str) -> tuple[SignatureLine, ...]:
-    """Signatures of a week beside the revision of a digest."""
-    return tuple(SignatureLine(one, one.digest == digest) for one in signatures)
+    """Return each signature, and whether it is of the revision with this digest."""
+    return tuple(SignatureLine(signature, signature.digest == digest) for signature in signatures)

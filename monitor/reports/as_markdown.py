@@ -1,4 +1,4 @@
-"""The report as Markdown, for a merge request or a wiki."""
+"""Markdown form of the report, for a merge request or a wiki."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def render(report: WeeklyReport) -> str:
-    """All of the report; charts are in HTML alone."""
-    found = document(report)
-    lines = [*_heading(found)]
-    for title, section in found.sections:
+    """Return the whole report as Markdown; only HTML has charts."""
+    content = document(report)
+    lines = [*_heading(content)]
+    for title, section in content.sections:
         lines += _section(title, section)
-    lines += ["", "---", *(f"\n{plain(sentence)}" for sentence in found.footer)]
+    lines += ["", "---", *(f"\n{plain(sentence)}" for sentence in content.footer)]
     return "\n".join(lines) + "\n"
 
 
-def _heading(found: Document) -> Iterator[str]:
-    yield f"# {SYMBOLS[found.tone]}{plain(found.title)}: {found.word}"
-    if found.banner:
-        yield f"\n> **SYNTHETIC. {plain(found.banner)}**"
-    yield f"\n{plain(found.verdict)}\n"
-    yield from (f"- {plain(name)}: {plain(value)}" for name, value in found.facts)
+def _heading(content: Document) -> Iterator[str]:
+    yield f"# {SYMBOLS[content.tone]}{plain(content.title)}: {content.word}"
+    if content.banner:
+        yield f"\n> **SYNTHETIC. {plain(content.banner)}**"
+    yield f"\n{plain(content.verdict)}\n"
+    yield from (f"- {plain(name)}: {plain(value)}" for name, value in content.facts)
 
 
 def _section(title: str, section: Section) -> Iterator[str]:
     yield f"\n## {plain(title)}"
     yield from (f"\n{plain(sentence)}" for sentence in section.sentences)
-    for one in section.tables:
-        if one.title:
-            yield f"\n### {plain(one.title)}"
-        yield from (f"\n{plain(note)}" for note in one.notes)
+    for titled_table in section.tables:
+        if titled_table.title:
+            yield f"\n### {plain(titled_table.title)}"
+        yield from (f"\n{plain(note)}" for note in titled_table.notes)
         yield ""
-        yield from _table(one.table)
+        yield from _table(titled_table.table)
 
 
 def _table(table: Table) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""The report as PDF: the HTML page on numbered sheets, with the week and any banner on each.
+"""PDF form of the report: the HTML page on numbered sheets, with the week and any banner on each.
 
-WeasyPrint lays it out (the extra ``pdf``). Nothing is fetched, and nothing says when it was made:
-with one version of WeasyPrint, of its libraries and of the fonts, equal reports have equal bytes.
+WeasyPrint lays it out (the extra ``pdf``). It fetches nothing and writes no time: with the same
+versions of WeasyPrint, its libraries and the fonts, equal reports have equal bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MISSING = (
 
 
 def render(report: WeeklyReport) -> bytes:
-    """The document.
+    """Return the report as PDF.
 
     Raises:
         SlicewatchError: WeasyPrint or a library that it needs is not installed.
@@ -37,32 +37,32 @@ def render(report: WeeklyReport) -> bytes:
     try:
         import weasyprint  # noqa: PLC0415 - optional, and slow to load
         from weasyprint.urls import URLFetcher  # noqa: PLC0415
-    except (ImportError, OSError):  # the latter of a system library
+    except (ImportError, OSError):  # OSError: a system library is missing
         raise SlicewatchError(_MISSING) from None
     fetcher = URLFetcher(allowed_protocols=())
     page = as_html.render(report)
     page = for_sheets(page, "".join(_STYLE.findall(page)))
     sheets = weasyprint.CSS(string=_sheets(report), url_fetcher=fetcher)
     with _dated(report.revision.as_of // 1_000_000):
-        made: bytes = weasyprint.HTML(string=page, url_fetcher=fetcher).write_pdf(
+        pdf: bytes = weasyprint.HTML(string=page, url_fetcher=fetcher).write_pdf(
             stylesheets=[sheets],
             pdf_identifier=hashlib.sha256(page.encode()).digest()[:16],
             pdf_tags=True,
         )
-    return made
+    return pdf
 
 
 def _sheets(report: WeeklyReport) -> str:
-    """The style of sheets: what is printed around the page is said in one line."""
+    """Return the CSS of sheets, with one line of text around the page."""
     style = (resources.files(str(__package__)) / _SHEETS).read_text(encoding="utf-8")
-    said = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
-    style += f'@page {{ @bottom-left {{ content: "{said}"; }} }}'
+    footer = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
+    style += f'@page {{ @bottom-left {{ content: "{footer}"; }} }}'
     return style + (_SYNTHETIC if report.synthetic else "")
 
 
 @contextmanager
 def _dated(seconds: int) -> Iterator[None]:
-    """Make fonts and the document of a fixed time, which their libraries take from here."""
+    """Give fonts and the document a fixed time; their libraries read it from the environment."""
     before = os.environ.get(_DATE)
     os.environ[_DATE] = str(seconds)
     try:

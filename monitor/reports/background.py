@@ -21,8 +21,8 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def use_cases(report: WeeklyReport) -> Section:
-    """Use case, contract, version and limits."""
-    facts = {one.name: one for one in report.facts.use_cases}
+    """Describe each contract as its owner declared it: version, limits, context."""
+    facts = {use_case.name: use_case for use_case in report.facts.use_cases}
     tables: list[Titled] = []
     for contract, _ in report.windows():
         rows = [*_contract(contract), *_declared(facts.get(contract.contract), contract)]
@@ -68,29 +68,29 @@ def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[t
 
 
 def attributes(report: WeeklyReport) -> Section:
-    """Attributes with their definition and source."""
+    """List the attributes with their definition and source."""
     rows = (
         (
-            one.name,
-            ", ".join(one.values),
-            one.definition or "not given",
-            one.source,
-            one.known_error or "not given",
-            one.purpose or "not given",
-            one.approved_by or "nobody is named",
-            "yes" if one.special_category else "no",
+            attribute.name,
+            ", ".join(attribute.values),
+            attribute.definition or "not given",
+            attribute.source,
+            attribute.known_error or "not given",
+            attribute.purpose or "not given",
+            attribute.approved_by or "nobody is named",
+            "yes" if attribute.special_category else "no",
         )
-        for one in report.facts.attributes
+        for attribute in report.facts.attributes
     )
     columns = "attribute|values|definition|source|known error|purpose|approved by|special category"
-    made = titled(table(columns, rows))
-    if not made:
+    tables = titled(table(columns, rows))
+    if not tables:
         return Section(("The settings list no attribute, so there are no slices.",))
-    return Section(("As in the settings when this report was written.",), made)
+    return Section(("As in the settings when this report was written.",), tables)
 
 
 def sampling(report: WeeklyReport) -> Section:
-    """Sampling of labels, and how many came."""
+    """Describe how labels are sampled and list the share of requested labels that came."""
     rates = ", ".join(percent(rate) for rate in report.facts.audit_rates)
     sentences = (
         "The router says with each decision how likely its label was to be requested. That"
@@ -109,90 +109,92 @@ def sampling(report: WeeklyReport) -> Section:
 
 
 def findings(report: WeeklyReport) -> Section:
-    """Drift and other advisory findings of the week."""
+    """List drift and the other advisory findings of the week."""
     rows = (
         (
-            one.contract,
-            slice_name(one.slice),
-            one.metric.value if one.metric else NONE,
-            FINDINGS[one.annotation],
-            report.moment(one.latest),
+            finding.contract,
+            slice_name(finding.slice),
+            finding.metric.value if finding.metric else NONE,
+            FINDINGS[finding.annotation],
+            report.moment(finding.latest),
         )
-        for one in report.release.findings
+        for finding in report.release.findings
     )
-    made = titled(table("contract|slice|rate|what|in data to", rows))
-    if not made:
+    tables = titled(table("contract|slice|rate|what|in data to", rows))
+    if not tables:
         return Section(("No drift and no other advisory finding of this week was published.",))
-    return Section(("Advice: none of these pages, and none of them decides.",), made)
+    return Section(("Advice: none of these pages, and none of them decides.",), tables)
 
 
 def incidents(report: WeeklyReport) -> Section:
-    """Incidents and pages that were open in the week, with their outcome."""
+    """List the incidents and pages that were open in the week, with their outcome."""
     rows = (
         (
-            TableCell(str(one.id), link=f"/incidents/{one.id}"),
-            one.severity.value if one.severity else NONE,
-            one.contract,
-            one.metric.value,
-            slice_name(one.slice),
-            report.moment(one.since),
-            one.state.value,
-            one.outcome.value.replace("_", " ") if one.outcome else "none yet",
-            NONE if one.resolved_at is None else report.moment(one.resolved_at),
+            TableCell(str(incident.id), link=f"/incidents/{incident.id}"),
+            incident.severity.value if incident.severity else NONE,
+            incident.contract,
+            incident.metric.value,
+            slice_name(incident.slice),
+            report.moment(incident.since),
+            incident.state.value,
+            incident.outcome.value.replace("_", " ") if incident.outcome else "none yet",
+            NONE if incident.resolved_at is None else report.moment(incident.resolved_at),
         )
-        for one in report.release.incidents
+        for incident in report.release.incidents
     )
     columns = "incident|kind|contract|rate|slice|since|state|outcome|resolved"
-    made = titled(table(columns, rows))
-    if not made:
+    tables = titled(table(columns, rows))
+    if not tables:
         return Section(("No incident was open in this week.",))
-    return Section((f"{len(report.release.incidents)} open in this week.",), made)
+    return Section((f"{len(report.release.incidents)} open in this week.",), tables)
 
 
 def lost(report: WeeklyReport) -> Section:
-    """Data that are excluded or lost."""
+    """List the data that are excluded or lost."""
     rows = [
-        (contract.contract, _name(part), what, span)
+        (contract.contract, _name(part_table), fault, span)
         for contract, window in report.windows()
-        for part in tables_of(window)
-        for what, span in _faults(report, part)
+        for part_table in tables_of(window)
+        for fault, span in _faults(report, part_table)
     ]
-    made = titled(table("contract|of|what|in", rows))
-    if not made:
+    tables = titled(table("contract|of|what|in", rows))
+    if not tables:
         return Section(("No data of this week are known to be lost, and none are left out.",))
-    return Section(("Rates of these periods are of what is left.",), made)
+    return Section(("Rates of these periods are of what is left.",), tables)
 
 
-def _faults(report: WeeklyReport, part: WindowTable | GroupTable) -> Iterator[tuple[str, str]]:
-    for one in periods(part):
-        span = f"{report.moment(one.start)} to {report.moment(one.end)}"
-        if one.data_lost:
+def _faults(
+    report: WeeklyReport, part_table: WindowTable | GroupTable
+) -> Iterator[tuple[str, str]]:
+    for period in periods(part_table):
+        span = f"{report.moment(period.start)} to {report.moment(period.end)}"
+        if period.data_lost:
             yield "events were lost before they could be read, or may have been", span
-        if one.excluded:
+        if period.excluded:
             yield "tables are left out: their data were declared bad", span
 
 
-def _name(part: WindowTable | GroupTable) -> str:
-    return part.group_by if isinstance(part, GroupTable) else "all decisions"
+def _name(part_table: WindowTable | GroupTable) -> str:
+    return part_table.group_by if isinstance(part_table, GroupTable) else "all decisions"
 
 
 def limitations(report: WeeklyReport) -> Section:
-    """The register of known limitations."""
+    """List the known limitations that the settings register."""
     end = report.release.end
     rows = (
         (
-            one.text,
-            one.scope or "everything",
-            one.restricted_use or NONE,
-            one.owner,
-            _expiry(one.expires, end),
+            limitation.text,
+            limitation.scope or "everything",
+            limitation.restricted_use or NONE,
+            limitation.owner,
+            _expiry(limitation.expires, end),
         )
-        for one in report.facts.limitations
+        for limitation in report.facts.limitations
     )
-    made = titled(table("limitation|concerns|not to be used for|owner|look at it again", rows))
-    if not made:
+    tables = titled(table("limitation|concerns|not to be used for|owner|look at it again", rows))
+    if not tables:
         return Section(("The settings register no limitation ([[limitation]]).",))
-    return Section((), made)
+    return Section((), tables)
 
 
 def _expiry(day: date | None, end: int) -> str:
@@ -203,7 +205,7 @@ def _expiry(day: date | None, end: int) -> str:
 
 
 def privacy(report: WeeklyReport) -> Section:
-    """k, hidden cells, and what hidden means."""
+    """State k and the number of hidden cells per contract, and what hidden means."""
     sentences = [
         "Hidden means that a number would rest on fewer than k decisions or labels, or would give"
         " away another one that does. Which of them is not told, and a hidden cell has no number in"
@@ -219,10 +221,10 @@ def privacy(report: WeeklyReport) -> Section:
             for state in place.row.states.values()
         ]
         hidden = sum(state is State.SUPPRESSED for state in states)
-        kind = "synthetic test conditions" if contract.synthetic else "people"
-        rows.append((contract.contract, f"{contract.k}", f"{hidden} of {len(states)}", kind))
-    made = titled(table("contract|k|cells hidden|about", rows))
-    return Section(tuple(sentences), made)
+        subject = "synthetic test conditions" if contract.synthetic else "people"
+        rows.append((contract.contract, f"{contract.k}", f"{hidden} of {len(states)}", subject))
+    tables = titled(table("contract|k|cells hidden|about", rows))
+    return Section(tuple(sentences), tables)
 
 
 METHOD = (
@@ -237,39 +239,42 @@ METHOD = (
     " that, are listed under incidents.",
     "Rates describe decisions, not persons, and explain no cause.",
 )
-"""What the method does not do."""
+"""Limits of the method, one sentence each."""
 
 
 def method(report: WeeklyReport) -> Section:
-    """Limits of the method."""
+    """State the limits of the method."""
     del report
     return Section(METHOD)
 
 
 def decision(report: WeeklyReport) -> Section:
-    """APPROVED or BLOCKED, requirement by requirement."""
-    found = decide(report.release, report.zone)
-    rows = ((one.name, mark(one.met, "met", "MISSING"), one.why) for one in found.requirements)
+    """State APPROVED or BLOCKED, requirement by requirement."""
+    outcome = decide(report.release, report.zone)
+    rows = (
+        (requirement.name, mark(requirement.met, "met", "MISSING"), requirement.why)
+        for requirement in outcome.requirements
+    )
     sentences = (
-        f"{found.word}. {found.sentence}",
+        f"{outcome.word}. {outcome.sentence}",
         "It is a decision on these measurements alone; a signature meets no requirement.",
     )
     return Section(sentences, titled(table("requirement|state|what was found", rows)))
 
 
 def signatures(report: WeeklyReport) -> Section:
-    """Signatures, and whether they are of this revision; lines for those who are to sign."""
+    """List the signatures, whether each is of this revision, and lines for further signers."""
     rows = [
         (
-            one.by,
-            report.moment(one.at - one.at % MINUTE),
-            str(one.revision),
-            _which(report, one.digest),
-            one.note or NONE,
+            signature.by,
+            report.moment(signature.at - signature.at % MINUTE),
+            str(signature.revision),
+            _revision_cell(report, signature.digest),
+            signature.note or NONE,
         )
-        for one in report.signatures
+        for signature in report.signatures
     ]
-    made = titled(table("signed by|at|revision|which is|note", rows))
+    tables = titled(table("signed by|at|revision|which is|note", rows))
     digest = report.revision.digest
     sentences = (
         f"This is revision {report.revision.number}; SHA-256 of its Release: {digest}.",
@@ -278,10 +283,10 @@ def signatures(report: WeeklyReport) -> Section:
         "Owner of the use case: .................................... Date: ...............",
         "Privacy or fairness officer: .................................... Date: ...............",
     )
-    return Section(sentences, made)
+    return Section(sentences, tables)
 
 
-def _which(report: WeeklyReport, digest: str) -> TableCell:
+def _revision_cell(report: WeeklyReport, digest: str) -> TableCell:
     if digest == report.revision.digest:
         return TableCell("this revision", Tone.GOOD)
     return TableCell("NOT this revision: its numbers were others", Tone.BAD)

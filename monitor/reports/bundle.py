@@ -1,7 +1,7 @@
-"""A report with everything that is needed to check it, in one archive: equal inputs, equal bytes.
+"""Archive of a report and everything needed to check it: equal inputs give equal bytes.
 
-Files are stored in the order of their names, uncompressed and of one date, since what compresses
-differs from machine to machine. ``release.json`` has the very bytes that are signed.
+The archive stores files by name, uncompressed and with one date, since compressors differ from
+machine to machine. ``release.json`` has the very bytes that are signed.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from monitor.reports.decision import decide
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 SUMS = "SHA256SUMS"
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first that an archive can have
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest date that an archive can have
 _MODE = 0o644 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasedRevision:
-    """One kept revision of the week.
+    """A kept revision of the week.
 
     Attributes:
-        number: of the revision.
         as_of: event time (microseconds) up to which decisions were complete when it was made.
         digest: SHA-256 of its bytes, in hexadecimal.
         decision: APPROVED or BLOCKED.
@@ -47,13 +46,13 @@ class ReleasedRevision:
 
 @dataclass(frozen=True, slots=True)
 class HiddenCells:
-    """Cells of a contract's week, and those of them that are hidden.
+    """Numbers of all and of hidden cells in a contract's week.
 
     Attributes:
-        contract: name.
+        contract: name of the contract.
         k: smallest number of decisions or labels that is shown.
-        cells: rates of slices that the Release lists.
-        hidden: those of them that it hides.
+        cells: number of slice rates that the Release lists.
+        hidden: number of these rates that it hides.
     """
 
     contract: str
@@ -64,13 +63,12 @@ class HiddenCells:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Data that somebody declared bad, or had declared bad.
+    """A declaration that data are bad, in force or lifted.
 
     Attributes:
         start: first instant of event time (microseconds).
         end: the first instant after it.
-        version: of which versions alone, as their text; None: of all.
-        reason: why.
+        version: text of the only versions concerned; None: all versions.
         owner: who answers for it.
         excluded_at: wall clock (microseconds).
         lifted_at: wall clock; None while it is in force.
@@ -87,13 +85,13 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Account of what was published of the week, and what was hidden or left out.
+    """Account of the published, hidden and left-out data of the week.
 
     Attributes:
-        week: as in ``2026-W47``.
-        revisions: all that are kept, ascending.
-        hidden: of each contract, in the revision that is reported.
-        left_out: declarations that touch the week, by when they were made.
+        week: ISO week, such as ``2026-W47``.
+        revisions: all kept revisions, ascending.
+        hidden: hidden cells per contract, in the reported revision.
+        left_out: declarations that touch the week, in the order in which they were made.
     """
 
     week: str
@@ -104,15 +102,15 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Identity of a report: who has the same four values can write the same bytes.
+    """Identity of a report: equal manifests mean that the same bytes can be written again.
 
     Attributes:
-        week: as in ``2026-W47``.
+        week: ISO week, such as ``2026-W47``.
         as_of: event time (microseconds) up to which decisions were complete.
         revision: number of the revision.
         program: name and version of the program.
         settings_digest: SHA-256 of the settings, in hexadecimal.
-        digest: SHA-256 of the Release: that of ``release.json``.
+        digest: SHA-256 of the bytes of ``release.json``.
     """
 
     week: str
@@ -125,12 +123,12 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class BundleSources:
-    """Content of a bundle beside the report.
+    """Content of a bundle in addition to the report.
 
     Attributes:
-        revisions: of the week, ascending.
+        revisions: revisions of the week, ascending.
         contracts: canonical JSON of every version of every contract, by name and version.
-        left_out: declarations, by when they were made.
+        left_out: declarations, in the order in which they were made.
     """
 
     revisions: tuple[Revision, ...]
@@ -139,7 +137,7 @@ class BundleSources:
 
 
 def files(report: WeeklyReport, sources: BundleSources) -> dict[str, bytes]:
-    """The files of a bundle, but for the report in its formats, by their names."""
+    """Return the files of a bundle by name, without the report in its formats."""
     revision = report.revision
     manifest = Manifest(
         week=revision.week,
@@ -160,14 +158,14 @@ def files(report: WeeklyReport, sources: BundleSources) -> dict[str, bytes]:
 
 
 def archive(folder: str, content: Mapping[str, bytes]) -> bytes:
-    """A zip file with a folder of these files and their checksums."""
+    """Return a zip file of a folder with these files and their checksums."""
     sums = "".join(f"{_digest(body)}  {name}\n" for name, body in sorted(content.items()))
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as made:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as zip_file:
         for name, body in sorted({**content, SUMS: sums.encode()}.items()):
-            one = zipfile.ZipInfo(f"{folder}/{name}", _EPOCH)
-            one.external_attr, one.create_system = _MODE, 3
-            made.writestr(one, body)
+            zip_info = zipfile.ZipInfo(f"{folder}/{name}", _EPOCH)
+            zip_info.external_attr, zip_info.create_system = _MODE, 3
+            zip_file.writestr(zip_info, body)
     return out.getvalue()
 
 
@@ -176,24 +174,31 @@ def _ledger(report: WeeklyReport, sources: BundleSources) -> Ledger:
     return Ledger(
         week=release.week,
         revisions=tuple(
-            ReleasedRevision(one.number, one.as_of, one.digest, decide(one.release).word)
-            for one in sources.revisions
+            ReleasedRevision(
+                revision.number, revision.as_of, revision.digest, decide(revision.release).word
+            )
+            for revision in sources.revisions
         ),
         hidden=tuple(_hidden(release)),
         left_out=tuple(
-            one for one in sources.left_out if one.start < release.end and one.end > release.start
+            declaration
+            for declaration in sources.left_out
+            if declaration.start < release.end and declaration.end > release.start
         ),
     )
 
 
 def _hidden(release: Release) -> list[HiddenCells]:
-    found = []
+    hidden_cells = []
     for contract, window in of_release(release):
-        rows = [total_place(contract, window).row, *(p.row for p in places(contract, window))]
+        rows = [
+            total_place(contract, window).row,
+            *(place.row for place in places(contract, window)),
+        ]
         states = [state for row in rows for state in row.states.values()]
         hidden = sum(state is State.SUPPRESSED for state in states)
-        found.append(HiddenCells(contract.contract, contract.k, len(states), hidden))
-    return found
+        hidden_cells.append(HiddenCells(contract.contract, contract.k, len(states), hidden))
+    return hidden_cells
 
 
 def _contracts(records: Mapping[tuple[str, str], str]) -> list[dict[str, Any]]:

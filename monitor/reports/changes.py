@@ -1,7 +1,7 @@
 """Changes since an earlier revision: labels came, data were left out, incidents ended.
 
-Both revisions are published, so their difference says nothing that they do not: a row of a final
-edition differs from the first only if at least k of its labels changed.
+Both revisions are published, so their difference reveals nothing new: a row of a final edition
+differs from the first only if at least k of its labels changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from monitor.reports.layout import Section, titled
 from monitor.reports.weekly_report import WeeklyReport, of_release
 
 _LISTED = 200
-"""Changes that a page lists; the JSON file has all."""
+"""Number of changes that a page lists; the JSON file has all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +75,16 @@ _Key = tuple[str, str, str, Metric]
 
 
 def changes(report: WeeklyReport) -> Changes | None:
-    """The changes since the earlier revision; None where there is no earlier one."""
+    """Return the changes since the earlier revision; None if there is no earlier one."""
     if report.earlier is None:
         return None
     release = report.earlier.release
-    was, now = _shown(release), _shown(report.release)
-    keys = [*now, *(key for key in was if key not in now)]
+    before, after = _shown(release), _shown(report.release)
+    keys = [*after, *(key for key in before if key not in after)]
     cells = (
-        Change(*key, was.get(key), now.get(key)) for key in keys if was.get(key) != now.get(key)
+        Change(*key, before.get(key), after.get(key))
+        for key in keys
+        if before.get(key) != after.get(key)
     )
     return Changes(report.earlier.number, decide(release).word, tuple(cells))
 
@@ -105,51 +107,51 @@ def _key(place: Place, metric: Metric) -> _Key:
 
 
 def changed(report: WeeklyReport) -> Section:
-    """The section of a report."""
-    found = changes(report)
-    if found is None:
+    """Return the section on changes since an earlier revision."""
+    differences = changes(report)
+    if differences is None:
         return Section(("There is no earlier revision of this week that this one differs from.",))
     word = decide(report.release).word
     decision = (
         f"It is {word}, as before."
-        if word == found.decision
-        else f"It was {found.decision}, and is {word} now."
+        if word == differences.decision
+        else f"It was {differences.decision}, and is {word} now."
     )
-    if not found.cells:
-        same = f"No rate, gap or state is another one than in revision {found.since}."
-        return Section((same, decision))
-    rest = len(found.cells) - _LISTED
+    if not differences.cells:
+        no_change = f"No rate, gap or state is another one than in revision {differences.since}."
+        return Section((no_change, decision))
+    unlisted = len(differences.cells) - _LISTED
     sentences = [
-        f"In {_cells(len(found.cells))} a rate, a gap or a state is another one than in revision"
-        f" {found.since}.",
+        f"In {_cells(len(differences.cells))} a rate, a gap or a state is another one than in"
+        f" revision {differences.since}.",
         "A slice is published anew only if at least k of its labels changed, so no change here is"
         " one of a few.",
         decision,
     ]
-    if rest > 0:
-        sentences.append(f"The first {_LISTED} are listed; the JSON file has {rest} more.")
-    columns = f"contract|slice|rate|in revision {found.since}|in this one|gap then|gap now"
-    rows = (row for one in found.cells[:_LISTED] for row in _row(one))
+    if unlisted > 0:
+        sentences.append(f"The first {_LISTED} are listed; the JSON file has {unlisted} more.")
+    columns = f"contract|slice|rate|in revision {differences.since}|in this one|gap then|gap now"
+    rows = (row for change in differences.cells[:_LISTED] for row in _row(change))
     return Section(tuple(sentences), titled(table(columns, rows)))
 
 
-def _cells(number: int) -> str:
-    return "one cell" if number == 1 else f"{number:,} cells"
+def _cells(count: int) -> str:
+    return "one cell" if count == 1 else f"{count:,} cells"
 
 
-def _row(one: Change) -> Iterator[tuple[str, ...]]:
+def _row(change: Change) -> Iterator[tuple[str, ...]]:
     yield (
-        one.contract,
-        slice_name(one.slice),
-        one.metric.value,
-        _text(one.before),
-        _text(one.after),
-        gap_text(one.before.gap if one.before else None),
-        gap_text(one.after.gap if one.after else None),
+        change.contract,
+        slice_name(change.slice),
+        change.metric.value,
+        _text(change.before),
+        _text(change.after),
+        gap_text(change.before.gap if change.before else None),
+        gap_text(change.after.gap if change.after else None),
     )
 
 
-def _text(one: Shown | None) -> str:
-    if one is None:
+def _text(shown: Shown | None) -> str:
+    if shown is None:
         return NONE
-    return f"{rate_text(one.rate)} ({state_text(one.state)})"
+    return f"{rate_text(shown.rate)} ({state_text(shown.state)})"

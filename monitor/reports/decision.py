@@ -1,4 +1,4 @@
-"""The release decision of a week: APPROVED where every requirement is met, else BLOCKED.
+"""Release decision of a week: APPROVED if every requirement is met, else BLOCKED.
 
 All requirements are measured. A signature meets none of them: it says who has read which revision.
 """
@@ -19,7 +19,7 @@ from monitor.core.time import DAY, UTC_ZONE
 from monitor.reports.weekly_report import of_release
 
 _NAMED = 3
-"""Number of checks that are named; the tables list the others."""
+"""Number of checks that a requirement names; the tables list the rest."""
 _OVER = (Stand.CLOSED, Stand.RESOLVED, Stand.ACCEPTED)
 
 
@@ -40,38 +40,38 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class WeekDecision:
-    """The decision on a week, by its requirements."""
+    """Decision on a week, by its requirements."""
 
     requirements: tuple[Requirement, ...]
 
     @property
     def approved(self) -> bool:
-        """True when every requirement is met."""
-        return all(one.met for one in self.requirements)
+        """Return True when every requirement is met."""
+        return all(requirement.met for requirement in self.requirements)
 
     @property
     def word(self) -> str:
-        """APPROVED or BLOCKED."""
+        """Return APPROVED or BLOCKED."""
         return "APPROVED" if self.approved else "BLOCKED"
 
     @property
     def sentence(self) -> str:
-        """The same in a sentence."""
-        of = len(self.requirements)
-        missing = sum(not one.met for one in self.requirements)
+        """Return the number of missing requirements in a sentence."""
+        total = len(self.requirements)
+        missing = sum(not requirement.met for requirement in self.requirements)
         if not missing:
-            return f"All {of} requirements are met."
-        return f"{missing} of {of} requirements {'is' if missing == 1 else 'are'} missing."
+            return f"All {total} requirements are met."
+        return f"{missing} of {total} requirements {'is' if missing == 1 else 'are'} missing."
 
 
 def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
-    """The decision on a Release; times in the words are of a time zone."""
+    """Return the decision on a Release; times in its words are in ``zone``."""
     return WeekDecision(tuple(_requirements(release, zone)))
 
 
 def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     for table, window in of_release(release):
-        yield from _of_contract(table, window, zone)
+        yield from _contract_requirements(table, window, zone)
     yield _pages(release)
     yield Requirement(
         "no data of the week are lost",
@@ -85,31 +85,33 @@ def _requirements(release: Release, zone: str) -> Iterator[Requirement]:
     )
 
 
-def _of_contract(table: ContractTable, window: WindowTable, zone: str) -> Iterator[Requirement]:
-    found = list(checks(table, window))
+def _contract_requirements(
+    table: ContractTable, window: WindowTable, zone: str
+) -> Iterator[Requirement]:
+    limit_checks = list(checks(table, window))
     name = f"{table.contract}: every check is within its limit"
     yield Requirement(
         name,
-        bool(found) and all(one.verdict is Verdict.PASS for one in found),
-        "; ".join(_faults(found)) or f"all {len(found)} are",
+        bool(limit_checks) and all(check.verdict is Verdict.PASS for check in limit_checks),
+        "; ".join(_faults(limit_checks)) or f"all {len(limit_checks)} are",
     )
     if any(metric.labelled for metric in limited(table)):
         yield _labels(table, window, zone)
 
 
-def _faults(found: Sequence[LimitCheck]) -> Iterator[str]:
-    if not found:
+def _faults(limit_checks: Sequence[LimitCheck]) -> Iterator[str]:
+    if not limit_checks:
         yield "there is nothing to check"
-    for verdict, said in (
+    for verdict, meaning in (
         (Verdict.FAIL, "outside the limit"),
         (Verdict.INCONCLUSIVE, "undecided"),
         (Verdict.INSUFFICIENT_SUPPORT, "not measured"),
     ):
-        some = [one for one in found if one.verdict is verdict]
-        if some:
-            names = ", ".join(map(_named, some[:_NAMED]))
-            more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
-            yield f"{said}: {names}{more}"
+        failing = [check for check in limit_checks if check.verdict is verdict]
+        if failing:
+            names = ", ".join(map(_named, failing[:_NAMED]))
+            more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
+            yield f"{meaning}: {names}{more}"
 
 
 def _named(check: LimitCheck) -> str:
@@ -125,10 +127,10 @@ def _labels(table: ContractTable, window: WindowTable, zone: str) -> Requirement
 
 
 def _pages(release: Release) -> Requirement:
-    breaches = [one for one in release.incidents if one.kind is IncidentKind.BREACH]
-    open_ = [f"{one.id}" for one in breaches if one.state not in _OVER]
-    if open_:
-        why = f"without an outcome: {', '.join(open_)}"
+    breaches = [incident for incident in release.incidents if incident.kind is IncidentKind.BREACH]
+    open_ids = [f"{breach.id}" for breach in breaches if breach.state not in _OVER]
+    if open_ids:
+        why = f"without an outcome: {', '.join(open_ids)}"
     else:
         why = f"{len(breaches)} in the week, none without one" if breaches else "there was none"
-    return Requirement("every breach of the week has an outcome", not open_, why)
+    return Requirement("every breach of the week has an outcome", not open_ids, why)

@@ -1,4 +1,4 @@
-"""A report as sections, in the order in which people should read them: decided here, once."""
+"""A report as sections in reading order; this module alone decides the order."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ SECTIONS: tuple[tuple[str, Callable[[WeeklyReport], Section]], ...] = (
     ("Decision", background.decision),
     ("Signatures", background.signatures),
 )
-"""Every section of a report: its title, and what makes it. None is ever left out: one without
-numbers says why in a sentence."""
+"""Every section of a report: its title, and the function that makes it. A report has all of them: a
+section without numbers says why in a sentence."""
 
 _ALL = "the JSON and CSV files"
 FIRST_PAGE = 5
-"""The sections of the first page: the first of them."""
+"""Number of sections on the first page."""
 
 
 def document(report: WeeklyReport) -> Document:
-    """All of a report; that of the last one is kept, for all of its formats."""
+    """Return the content of a report; the last one is kept for all of its formats."""
     key = (
         *(report.revision, report.newest, report.before, report.facts, report.signatures),
         *(report.earlier, report.history),

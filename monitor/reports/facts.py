@@ -1,4 +1,4 @@
-"""Facts of a report that the settings have: no number of it is counted."""
+"""Facts of a report that come from the settings; none of them is counted."""
 
 from __future__ import annotations
 

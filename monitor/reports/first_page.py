@@ -1,4 +1,4 @@
-"""The first page, in plain words: what was tested, failed, is not known, and is needed."""
+"""First page of the report in plain words: checks, failures, open questions, ways out."""
 
 from __future__ import annotations
 
@@ -26,47 +26,54 @@ _OPEN = (Verdict.INSUFFICIENT_SUPPORT, Verdict.INCONCLUSIVE)
 
 
 _WORST = 3
-"""Broken limits that are named at once; the section on what failed has all of them."""
+"""Number of broken limits in the summary; :func:`what_failed` lists all of them."""
 
 
 def in_short(report: WeeklyReport) -> Section:
-    """The decision and what it lacks, the verdict on each contract, and what is worst."""
+    """Summarise the decision, missing requirements, verdicts per contract and the worst gaps."""
     decision = decide(report.release, report.zone)
     sentences = [f"{decision.word}. {decision.sentence}"]
     sentences += [
-        f"Not met: {one.name} ({one.why})." for one in decision.requirements if not one.met
+        f"Not met: {requirement.name} ({requirement.why})."
+        for requirement in decision.requirements
+        if not requirement.met
     ]
     for contract, window in report.windows():
-        found = Counter(one.verdict for one in checks(contract, window))
-        open_ = sum(found[verdict] for verdict in _OPEN)
+        verdict_counts = Counter(check.verdict for check in checks(contract, window))
+        undecided = sum(verdict_counts[verdict] for verdict in _OPEN)
         tally = (
-            f"{found[Verdict.FAIL]} outside the limit, {open_} not decided,"
-            f" {found[Verdict.PASS]} within the limit"
+            f"{verdict_counts[Verdict.FAIL]} outside the limit, {undecided} not decided,"
+            f" {verdict_counts[Verdict.PASS]} within the limit"
         )
-        sentences.append(f"{report.named(contract)}{found.total()} checks: {tally}.")
-    for place, one in _failed(report)[:_WORST]:
-        what = beyond_limit(place.row.slice, one)
-        sentences.append(f"{report.named(place.contract)}{what}.")
+        sentences.append(f"{report.named(contract)}{verdict_counts.total()} checks: {tally}.")
+    for place, metric_cell in _failed(report)[:_WORST]:
+        failure = beyond_limit(place.row.slice, metric_cell)
+        sentences.append(f"{report.named(place.contract)}{failure}.")
     return Section(tuple(sentences))
 
 
 def what_was_tested(report: WeeklyReport) -> Section:
-    """Rates that were tested, of which slices and over which time."""
-    said = tuple(s for one, window in report.windows() for s in _tested(report, one, window))
-    return Section(said or ("The Release has no contract, so nothing was tested.",))
+    """Name the rates, slices and periods that were tested."""
+    sentences = tuple(
+        sentence
+        for contract, window in report.windows()
+        for sentence in _tested(report, contract, window)
+    )
+    return Section(sentences or ("The Release has no contract, so nothing was tested.",))
 
 
-def _tested(report: WeeklyReport, one: ContractTable, window: WindowTable) -> Iterator[str]:
-    metrics = "; ".join(TERMS[metric].name for metric in limited(one)) or "no rate"
+def _tested(report: WeeklyReport, contract: ContractTable, window: WindowTable) -> Iterator[str]:
+    metrics = "; ".join(TERMS[metric].name for metric in limited(contract)) or "no rate"
     groups = ", ".join(group.group_by for group in window.groups) or "no group-by"
     yield (
-        f"{report.named(one)}Use case {one.contract}, contract version {one.version}, answered for"
-        f" by {one.owner}. Slices by {groups} are compared. Limited: {metrics}."
+        f"{report.named(contract)}Use case {contract.contract}, contract version"
+        f" {contract.version}, answered for by {contract.owner}."
+        f" Slices by {groups} are compared. Limited: {metrics}."
     )
-    decisions, labels = (_span(report, some) for some in (window.decisions, window.labelled))
-    yield f"{report.named(one)}Decisions {decisions}; labels {labels}."
+    decisions, labels = (_span(report, period) for period in (window.decisions, window.labelled))
+    yield f"{report.named(contract)}Decisions {decisions}; labels {labels}."
     if waiting := [group.group_by for group in window.groups if group.decisions is None]:
-        yield f"{report.named(one)}By {', '.join(waiting)} no table of this week is published."
+        yield f"{report.named(contract)}By {', '.join(waiting)} no table of this week is published."
 
 
 def _span(report: WeeklyReport, period: Period | None) -> str:
@@ -76,7 +83,7 @@ def _span(report: WeeklyReport, period: Period | None) -> str:
 
 
 def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell, LimitCheck]]:
-    """Every check of a limited metric of a slice, with its row."""
+    """Yield every check of a limited metric of a slice, with its row and cell."""
     for contract, window in report.windows():
         judged = {(check.metric, check.slice): check for check in checks(contract, window)}
         for place in places(contract, window):
@@ -88,7 +95,9 @@ def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell, LimitChec
 
 def _cells_with(report: WeeklyReport, verdicts: Sequence[Verdict]) -> list[tuple[Place, Cell]]:
     cells = checked_cells(report)
-    return [(place, one) for place, one, check in cells if check.verdict in verdicts]
+    return [
+        (place, metric_cell) for place, metric_cell, check in cells if check.verdict in verdicts
+    ]
 
 
 def _failed(report: WeeklyReport) -> list[tuple[Place, Cell]]:
@@ -96,34 +105,36 @@ def _failed(report: WeeklyReport) -> list[tuple[Place, Cell]]:
 
 
 def what_failed(report: WeeklyReport) -> Section:
-    """Slices that are worse off, by how much, and the limit."""
-    found = _failed(report)
-    if not found:
+    """List the broken limits: which slice is worse off, and by how much."""
+    failed = _failed(report)
+    if not failed:
         return Section(("No limit is broken by what could be measured.",))
     rows = (
         (
             TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
-            TERMS[one.metric].name,
-            beyond_limit(place.row.slice, one),
-            _worse_off(place, one),
-            limit_text(one.decided_by) if one.decided_by else NONE,
+            TERMS[metric_cell.metric].name,
+            beyond_limit(place.row.slice, metric_cell),
+            _worse_off(place, metric_cell),
+            limit_text(metric_cell.decided_by) if metric_cell.decided_by else NONE,
         )
-        for place, one in found
+        for place, metric_cell in failed
     )
-    made = table("slice|rate|what, by how much|worse off|limit", rows)
-    sentence = f"{len(found)} {'limit is' if len(found) == 1 else 'limits are'} broken."
-    return Section((sentence,), titled(made))
+    failed_table = table("slice|rate|what, by how much|worse off|limit", rows)
+    sentence = f"{len(failed)} {'limit is' if len(failed) == 1 else 'limits are'} broken."
+    return Section((sentence,), titled(failed_table))
 
 
-def _worse_off(place: Place, one: Cell) -> str:
-    """The side that is harmed; of a level, the slice."""
-    if one.gap is None or not one.gap.value:
+def _worse_off(place: Place, metric_cell: Cell) -> str:
+    """Return the harmed side of a gap; for a level, the slice itself."""
+    if metric_cell.gap is None or not metric_cell.gap.value:
         return slice_name(place.row.slice)
-    return worse_off(slice_name(place.row.slice), slice_name(one.gap.reference), one.gap.value)
+    return worse_off(
+        slice_name(place.row.slice), slice_name(metric_cell.gap.reference), metric_cell.gap.value
+    )
 
 
 def state_text(state: State) -> str:
-    """A state in words; what the sequential tests say is among the incidents."""
+    """Return a state in words; a breach found by sequential tests reads as outside the limit."""
     return "outside the limit" if state in BAD else STATES[state]
 
 
@@ -132,34 +143,34 @@ def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:
 
 
 def what_is_not_known(report: WeeklyReport) -> Section:
-    """Rates that could not be measured or decided, and why."""
-    found = _undecided(report)
-    if not found:
+    """List the checks that could not be measured or decided, and why."""
+    undecided = _undecided(report)
+    if not undecided:
         return Section(("Every limited rate of every slice could be measured and decided.",))
     rows = (
         (
             f"{report.named(place.contract)}{slice_name(place.row.slice)}",
-            TERMS[one.metric].name,
-            TableCell(state_text(one.state), Tone.UNSURE),
-            one.why or "Its interval does not say.",
+            TERMS[metric_cell.metric].name,
+            TableCell(state_text(metric_cell.state), Tone.UNSURE),
+            metric_cell.why or "Its interval does not say.",
         )
-        for place, one in found
+        for place, metric_cell in undecided
     )
-    made = table("slice|rate|state|why", rows)
-    return Section((f"{len(found)} checks could not be decided.",), titled(made))
+    undecided_table = table("slice|rate|state|why", rows)
+    return Section((f"{len(undecided)} checks could not be decided.",), titled(undecided_table))
 
 
 def what_is_needed(report: WeeklyReport) -> Section:
-    """The three ways out of each check that lacks support."""
-    found = _undecided(report)
-    if not found:
+    """List three ways to a decision for each undecided check."""
+    undecided = _undecided(report)
+    if not undecided:
         return Section(("Nothing more is needed: every check is decided.",))
-    rows = (_needed(report, place, one.metric) for place, one in found)
-    made = table("slice|rate|audit more|wait|merge, or a longer window", rows)
+    rows = (_needed(report, place, metric_cell.metric) for place, metric_cell in undecided)
+    ways_table = table("slice|rate|audit more|wait|merge, or a longer window", rows)
     sentence = (
         "Each undecided check has three ways to a decision; none of them is to raise a limit."
     )
-    return Section((sentence,), titled(made))
+    return Section((sentence,), titled(ways_table))
 
 
 def _needed(report: WeeklyReport, place: Place, metric: Metric) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""A Release as tidy pandas frames, for notebooks: one row a number, one column a variable.
+"""A Release as tidy pandas frames, for notebooks: one row per number, one column per variable.
 
 Example:
     >>> from monitor.core.publish.release import Release
@@ -52,15 +52,14 @@ _NUMBERS = {
 
 
 def weekly(release: Release) -> dict[str, pd.DataFrame]:
-    """The frames ``rates``, ``gaps`` and ``calibration`` of a Release.
+    """Return the frames ``rates``, ``gaps`` and ``calibration`` of a Release.
 
-    Every number is as published: rates and gaps in rate units (0.1 is ten points), gaps positive
-    where the slice is worse off, ``support`` the lower edge of its band. NaN is withheld or coded
-    and nothing else; ``state`` says what is known of the row (of calibration: ``shown`` or
-    ``suppressed``). Limits are the slice's; ``decided_by`` names the column of the one that is
-    broken, or not known to be kept. Every metric of every slice has a row in ``rates``, the whole
-    one with an empty ``slice``; ``gaps`` has those with a reference and those that are hidden.
-    Times are UTC.
+    Every number is as published. Rates and gaps are in rate units (0.1 is ten points); a gap is
+    positive if the slice is worse off. ``support`` is the lower edge of its band. NaN always means
+    withheld or coded; ``state`` is the state of the row (in ``calibration``: ``shown`` or
+    ``suppressed``). Limits are the slice's; ``decided_by`` names the column of the deciding limit.
+    ``rates`` has a row per metric and slice; ``slice`` is empty for all decisions. ``gaps`` has the
+    rows with a reference and the hidden ones. Times are UTC.
     """
     rows: dict[str, list[tuple[object, ...]]] = {name: [] for name in COLUMNS}
     for table, window in of_release(release):
@@ -68,7 +67,7 @@ def weekly(release: Release) -> dict[str, pd.DataFrame]:
             rows["rates"] += _rates(release, place)
             rows["gaps"] += _gaps(release, place) if place.row.slice else ()
             rows["calibration"] += _calibration(release, place)
-    return {name: _frame(name, found) for name, found in rows.items()}
+    return {name: _frame(name, frame_rows) for name, frame_rows in rows.items()}
 
 
 def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:
@@ -82,7 +81,7 @@ def _frame(name: str, rows: list[tuple[object, ...]]) -> pd.DataFrame:
 
 def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
     for metric in _metrics(place):
-        row, one = place.row, cell(place, metric)
+        row, metric_cell = place.row, cell(place, metric)
         yield (
             *_place(release, place),
             metric.value,
@@ -90,8 +89,8 @@ def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
             *_rate(row.rates.get(metric)),
             row.as_labelled.get(metric),
             row.completeness if metric.labelled else None,
-            *(getattr(one, name) for name in _LIMITS),
-            _decided_by(one),
+            *(getattr(metric_cell, name) for name in _LIMITS),
+            _decided_by(metric_cell),
             place.contract.min_supports.get(metric),
             *_period(place.period(metric)),
         )
@@ -99,25 +98,25 @@ def _rates(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
 
 def _gaps(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
     for metric in _metrics(place):
-        row, one = place.row, cell(place, metric)
+        row, metric_cell = place.row, cell(place, metric)
         gap = row.gaps.get(metric)
         if gap is None and metric in row.rates:
-            continue  # others are compared with it
+            continue  # a reference: other slices are compared with it
         yield (
             *_place(release, place),
             metric.value,
             row.states[metric].value,
             *_gap(gap),
-            *(one.max_gap, one.min_ratio, _decided_by(one)),
+            *(metric_cell.max_gap, metric_cell.min_ratio, _decided_by(metric_cell)),
             *_period(place.period(metric)),
         )
 
 
 def _calibration(release: Release, place: Place) -> Iterator[tuple[object, ...]]:
-    for one in place.row.calibration:
-        state = "suppressed" if one.rate is None else "shown"
+    for band_cell in place.row.calibration:
+        state = "suppressed" if band_cell.rate is None else "shown"
         period = _period(place.table.labelled)
-        yield (*_place(release, place), one.band, state, *_rate(one.rate), *period)
+        yield (*_place(release, place), band_cell.band, state, *_rate(band_cell.rate), *period)
 
 
 def _metrics(place: Place) -> list[Metric]:
@@ -126,8 +125,8 @@ def _metrics(place: Place) -> list[Metric]:
 
 def _place(release: Release, place: Place) -> tuple[object, ...]:
     table, group_by = place.contract, getattr(place.table, "group_by", "")
-    of = (table.contract, table.version, table.synthetic, table.k)
-    return (release.week, *of, group_by, place.row.slice)
+    contract_columns = (table.contract, table.version, table.synthetic, table.k)
+    return (release.week, *contract_columns, group_by, place.row.slice)
 
 
 def _rate(rate: ShownRate | None) -> tuple[object, ...]:
@@ -135,12 +134,12 @@ def _rate(rate: ShownRate | None) -> tuple[object, ...]:
 
 
 def _gap(gap: ShownGap | None) -> tuple[object, ...]:
-    found = (getattr(gap, name, None) for name in _GAP)
-    return tuple(getattr(value, "value", value) for value in found)
+    gap_fields = (getattr(gap, name, None) for name in _GAP)
+    return tuple(getattr(gap_field, "value", gap_field) for gap_field in gap_fields)
 
 
-def _decided_by(one: Cell) -> str | None:
-    return one.decided_by.kind.value if one.decided_by else None
+def _decided_by(metric_cell: Cell) -> str | None:
+    return metric_cell.decided_by.kind.value if metric_cell.decided_by else None
 
 
 def _period(period: Period | None) -> tuple[object, ...]:

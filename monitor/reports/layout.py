@@ -14,10 +14,9 @@ class Titled:
     """A table with its own heading and notes.
 
     Attributes:
-        title: heading; empty where the section's is enough.
-        table: its rows.
-        notes: sentences above it.
-        chart: drawn above it, in HTML alone; None without.
+        title: heading; empty if the section's heading is enough.
+        notes: sentences above the table.
+        chart: drawing above the table, in HTML only; None without.
     """
 
     title: str
@@ -29,17 +28,16 @@ class Titled:
 def titled(
     table: Table | None, title: str = "", notes: tuple[str, ...] = (), chart: Markup | None = None
 ) -> tuple[Titled, ...]:
-    """A table with its heading; nothing where there is no row."""
+    """Return a table with its heading; nothing if it has no row."""
     return () if table is None else (Titled(title, table, notes, chart),)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One heading of a report: it has sentences or tables, or both.
+    """Content under one heading of a report: sentences, tables, or both.
 
     Attributes:
-        sentences: above all tables; where there is nothing to list, they say why.
-        tables: in their order.
+        sentences: text above all tables; it says why if there is nothing to list.
     """
 
     sentences: tuple[str, ...] = ()
@@ -47,46 +45,50 @@ class Section:
 
 
 MOST_ROWS = 250
-"""Rows of a section that pages show: nobody reads more of them, and a page has a size."""
+"""Largest number of rows in a section: nobody reads more, and a page has a size."""
 _LEAST_ROWS = 10
 
 
 def cut(section: Section, where: str) -> Section:
-    """A section that is short enough to be read, with a sentence on what is left out.
+    """Return a section of readable length, with a sentence on the rows left out.
 
     Args:
-        section: of any length.
-        where: the place that has all of it.
+        section: section of any length.
+        where: place that has all rows.
     """
-    if sum(len(one.table.rows) for one in section.tables) <= MOST_ROWS:
+    if sum(len(titled_table.table.rows) for titled_table in section.tables) <= MOST_ROWS:
         return section
-    most = max(_LEAST_ROWS, MOST_ROWS // len(section.tables))
-    return replace(section, tables=tuple(_cut(one, most, where) for one in section.tables))
-
-
-def _cut(one: Titled, most: int, where: str) -> Titled:
-    more = len(one.table.rows) - most
-    if more <= 0:
-        return one
-    note = f"The first {most:,} rows; {more:,} more are in {where}."
+    rows_per_table = max(_LEAST_ROWS, MOST_ROWS // len(section.tables))
     return replace(
-        one, table=replace(one.table, rows=one.table.rows[:most]), notes=(*one.notes, note)
+        section,
+        tables=tuple(_cut(titled_table, rows_per_table, where) for titled_table in section.tables),
+    )
+
+
+def _cut(titled_table: Titled, row_limit: int, where: str) -> Titled:
+    surplus = len(titled_table.table.rows) - row_limit
+    if surplus <= 0:
+        return titled_table
+    note = f"The first {row_limit:,} rows; {surplus:,} more are in {where}."
+    return replace(
+        titled_table,
+        table=replace(titled_table.table, rows=titled_table.table.rows[:row_limit]),
+        notes=(*titled_table.notes, note),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """All of a report.
+    """Content of a whole report, ready to be rendered.
 
     Attributes:
-        title: of the report.
-        banner: said before anything else of declared test conditions; empty of people.
+        banner: first sentence of a report on declared test conditions; empty for people.
         word: APPROVED or BLOCKED.
-        tone: of the word.
+        tone: colour class of the word.
         verdict: the decision in a sentence.
-        facts: what is reported: name and value.
-        sections: title and content, in the order in which people should read them.
-        footer: said at the end of every page.
+        facts: facts about the report: name and value.
+        sections: title and content, in reading order.
+        footer: sentences at the end of every page.
     """
 
     title: str

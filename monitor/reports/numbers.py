@@ -40,101 +40,105 @@ Drawing = Callable[[str, Sequence[Place]], Markup]
 
 
 def rates(report: WeeklyReport) -> Section:
-    """Every rate with its interval, support, completeness and state."""
+    """Tabulate every rate with its interval, support, completeness and state."""
     columns = "slice|rate|value|95 % interval|support|labels in|state"
-    made = _by_group(report, columns, _rate_rows, _drawn_rates)
-    return _section(made, "No rate is released for this week.")
+    tables = _group_tables(report, columns, _rate_rows, _drawn_rates)
+    return _section(tables, "No rate is released for this week.")
 
 
-def _drawn_rates(name: str, found: Sequence[Place]) -> Markup:
-    """The first limited rate of some slices."""
-    metric = all_metrics(found[0].contract)[0]
-    shown = [one for one in found if metric in one.row.states]
-    cells = [(slice_name(one.row.slice), cell(one, metric)) for one in shown]
+def _drawn_rates(name: str, group_places: Sequence[Place]) -> Markup:
+    """Draw the first limited rate of each slice of a group-by."""
+    metric = all_metrics(group_places[0].contract)[0]
+    limited_places = [place for place in group_places if metric in place.row.states]
+    cells = [(slice_name(place.row.slice), cell(place, metric)) for place in limited_places]
     title = f"{name}: {TERMS[metric].name}, with 95 % intervals"
     return plots.rates(title, cells)
 
 
 def _rate_rows(place: Place) -> Iterator[tuple[str | TableCell, ...]]:
-    for one in _cells(place):
-        rate = one.rate
-        known = place.row.completeness if one.metric.labelled else None
+    for metric_cell in _cells(place):
+        rate = metric_cell.rate
+        completeness = place.row.completeness if metric_cell.metric.labelled else None
         yield (
             slice_name(place.row.slice),
-            one.metric.value,
-            TableCell(rate_text(rate), chart=charts.rate_strip(one)),
+            metric_cell.metric.value,
+            TableCell(rate_text(rate), chart=charts.rate_strip(metric_cell)),
             bounds(rate.lower, rate.upper) if rate else NONE,
             support_text(rate, place.contract),
-            percent(known),
-            state_cell(one),
+            percent(completeness),
+            state_cell(metric_cell),
         )
 
 
 def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
-    """The support of a rate: of people the lower edge of a band."""
+    """Return the support of a rate as text; for people, the lower edge of its band."""
     if rate is None:
         return NONE
     exact = contract.synthetic and contract.k == 1
     return f"{rate.support:,}" if exact else f"at least {rate.support:,}"
 
 
-def state_cell(one: Cell) -> TableCell:
-    """The state of a metric, and which of its limits decides where it has several."""
-    text = ": ".join(filter(None, [state_text(one.state), decides_text(one)]))
-    mirror = f"; mirror of {slice_name(one.mirror_of)}" if one.mirror_of else ""
-    return TableCell(f"{text}{mirror}", _TONES.get(charts.TONES[one.state], Tone.PLAIN))
+def state_cell(metric_cell: Cell) -> TableCell:
+    """Return the state of a metric; where it has several limits, also the one that decides."""
+    text = ": ".join(filter(None, [state_text(metric_cell.state), decides_text(metric_cell)]))
+    mirror = f"; mirror of {slice_name(metric_cell.mirror_of)}" if metric_cell.mirror_of else ""
+    return TableCell(f"{text}{mirror}", _TONES.get(charts.TONES[metric_cell.state], Tone.PLAIN))
 
 
 def _cells(place: Place) -> list[Cell]:
-    return [cell(place, m) for m in all_metrics(place.contract) if m in place.row.states]
+    return [
+        cell(place, metric) for metric in all_metrics(place.contract) if metric in place.row.states
+    ]
 
 
 def gaps(report: WeeklyReport) -> Section:
-    """Every gap and ratio against the contract, with its verdict."""
-    found = (one for place in report.places() for one in _cells(place))
-    scale = charts.gap_scale(charts.sizes(found))
+    """Tabulate every gap and ratio against the contract, with its verdict."""
+    all_cells = (metric_cell for place in report.places() for metric_cell in _cells(place))
+    scale = charts.gap_scale(charts.sizes(all_cells))
     columns = "slice|rate|against|gap, points|interval, points|ratio|limit|verdict|state"
-    made = _by_group(report, columns, lambda place: _gap_rows(place, scale))
+    tables = _group_tables(report, columns, lambda place: _gap_rows(place, scale))
     together = (
         "A gap above 0 means that the slice is worse off. The intervals of a group-by hold together"
         " with 95 % confidence, and a verdict is read from the interval, never from the point."
     )
-    return _section(made, "No gap is released for this week.", together)
+    return _section(tables, "No gap is released for this week.", together)
 
 
 def _gap_rows(place: Place, scale: float) -> Iterator[tuple[str | TableCell, ...]]:
-    for one in _cells(place):
-        gap = one.gap
-        if gap is None and one.role is None:
+    for metric_cell in _cells(place):
+        gap = metric_cell.gap
+        if gap is None and metric_cell.role is None:
             continue
         yield (
             slice_name(place.row.slice),
-            one.metric.value,
+            metric_cell.metric.value,
             slice_name(gap.reference) if gap else NONE,
-            TableCell(points(gap.value) if gap else NONE, chart=charts.gap_strip(one, scale)),
+            TableCell(
+                points(gap.value) if gap else NONE, chart=charts.gap_strip(metric_cell, scale)
+            ),
             gap_bounds(gap.lower, gap.upper) if gap else NONE,
             ratio_text(gap),
-            limits_text(one.limits) or NONE,
+            limits_text(metric_cell.limits) or NONE,
             gap.verdict.value.replace("_", " ") if gap and gap.verdict else NONE,
-            state_cell(one),
+            state_cell(metric_cell),
         )
 
 
 def calibration(report: WeeklyReport) -> Section:
-    """P(ready | score band) of all decisions and of every slice."""
-    made: list[Titled] = []
+    """Tabulate and draw P(ready | score band) of all decisions and of every slice."""
+    tables: list[Titled] = []
     for contract, window in report.windows():
         rows = [
             row
             for place in (total_place(contract, window), *places(contract, window))
             for row in _calibration_rows(place)
         ]
-        found = table("slice|score|share of ready|95 % interval|support", rows)
+        calibration_table = table("slice|score|share of ready|95 % interval|support", rows)
         chart = plots.calibration(f"{contract.contract}: {_CALIBRATION}", _curves(contract, window))
         note = f"Drawn: all decisions, and at most {plots.MOST_SERIES - 1} slices."
-        made += titled(found, contract.contract, (note,), chart or None)
+        tables += titled(calibration_table, contract.contract, (note,), chart or None)
     why = "No label is released for this week, so scores cannot be compared with labels."
-    return _section(made, why, "Share of ready replies by the judge's score.")
+    return _section(tables, why, "Share of ready replies by the judge's score.")
 
 
 _CALIBRATION = "share of ready replies by score band"
@@ -143,68 +147,73 @@ _CALIBRATION = "share of ready replies by score band"
 def _curves(
     contract: ContractTable, window: WindowTable
 ) -> list[tuple[str, tuple[CalibrationCell, ...]]]:
-    """Calibration of all decisions and of the slices of single attributes that have all bands."""
-    found = [total_place(contract, window), *places(contract, window)]
+    """Return the calibration of all decisions and of single-attribute slices that show it."""
+    all_places = [total_place(contract, window), *places(contract, window)]
     return [
         (slice_name(place.row.slice), place.row.calibration)
-        for place in found
+        for place in all_places
         if place.row.calibration and "+" not in getattr(place.table, "group_by", "")
     ]
 
 
 def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
-    for one in place.row.calibration:
-        rate = one.rate
+    for band_cell in place.row.calibration:
+        rate = band_cell.rate
         yield (
             slice_name(place.row.slice),
-            one.band,
+            band_cell.band,
             rate_text(rate) if rate else "hidden",
             bounds(rate.lower, rate.upper) if rate else NONE,
             support_text(rate, place.contract),
         )
 
 
-def _by_group(
+def _group_tables(
     report: WeeklyReport, columns: str, rows: Rows, draw: Drawing | None = None
 ) -> list[Titled]:
-    """A table for all decisions of each contract, and one for each of its group-bys."""
-    made: list[Titled] = []
+    """Return one table for all decisions of each contract, and one per group-by."""
+    tables: list[Titled] = []
     for contract, window in report.windows():
         total = total_place(contract, window)
         name = f"{contract.contract}: all decisions"
-        made += titled(table(columns, rows(total)), name, _periods(report, window))
+        tables += titled(table(columns, rows(total)), name, _periods(report, window))
         for group in window.groups:
-            found = _worst_first([p for p in places(contract, window) if p.table is group])
-            listed = table(columns, (row for place in found for row in rows(place)))
+            group_places = _worst_first(
+                [place for place in places(contract, window) if place.table is group]
+            )
+            listed = table(columns, (row for place in group_places for row in rows(place)))
             name = f"{contract.contract}: {group.group_by}"
-            chart = draw(name, found) if draw and found else None
-            made += titled(listed, name, _periods(report, group), chart or None)
-    return made
+            chart = draw(name, group_places) if draw and group_places else None
+            tables += titled(listed, name, _periods(report, group), chart or None)
+    return tables
 
 
-def _worst_first(found: list[Place]) -> list[Place]:
-    """Slices by name; where they are too many for a page, those with the worst state first."""
-    if len(found) <= MOST_ROWS // len(Metric):
-        return found
-    worst = {one.row.slice: min(RANKS.index(s) for s in one.row.states.values()) for one in found}
-    return sorted(found, key=lambda one: (worst[one.row.slice], one.row.slice))
+def _worst_first(group_places: list[Place]) -> list[Place]:
+    """Sort slices by their worst state if they are too many for a page; else keep their order."""
+    if len(group_places) <= MOST_ROWS // len(Metric):
+        return group_places
+    worst = {
+        place.row.slice: min(RANKS.index(state) for state in place.row.states.values())
+        for place in group_places
+    }
+    return sorted(group_places, key=lambda place: (worst[place.row.slice], place.row.slice))
 
 
-def _periods(report: WeeklyReport, part: WindowTable | GroupTable) -> tuple[str, ...]:
+def _periods(report: WeeklyReport, part_table: WindowTable | GroupTable) -> tuple[str, ...]:
     spans = (
-        ("Selection and blocked rates", part.decisions),
-        ("Rates that rest on labels", part.labelled),
+        ("Selection and blocked rates", part_table.decisions),
+        ("Rates that rest on labels", part_table.labelled),
     )
-    return tuple(f"{what}: {_covered(report, period)}" for what, period in spans)
+    return tuple(f"{rates_name}: {_covered(report, period)}" for rates_name, period in spans)
 
 
 def _covered(report: WeeklyReport, period: Period | None) -> str:
-    """Period of a table."""
+    """Return a period in words."""
     if period is None:
         return "no table of this week is published."
     return f"{report.moment(period.start)} to {report.moment(period.end)}."
 
 
-def _section(made: Iterable[Titled], otherwise: str, *sentences: str) -> Section:
-    found = tuple(made)
-    return Section(sentences, found) if found else Section((otherwise,))
+def _section(tables: Iterable[Titled], empty_sentence: str, *sentences: str) -> Section:
+    listed = tuple(tables)
+    return Section(sentences, listed) if listed else Section((empty_sentence,))

@@ -1,6 +1,6 @@
-"""Drawings for sheets: the classes of a page's drawings as attributes, in the colours of print.
+"""Drawings for printed sheets: CSS classes become attributes, in the colours of print.
 
-WeasyPrint applies no style of the page inside a drawing, and no pattern of another drawing.
+WeasyPrint applies neither the page's style inside a drawing nor a pattern of another drawing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TAKEN = ("fill", "stroke", "stroke-width", "stroke-dasharray", "color", "opacit
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Attributes of what has all of some classes, or of an element of a name."""
+    """Attributes of an element with a name, or with all of some classes."""
 
     element: str
     classes: frozenset[str]
@@ -31,19 +31,19 @@ class _Rule:
 
 
 def for_sheets(page: str, style: str) -> str:
-    """A page with all of its drawings as sheets show them.
+    """Return a page with all of its drawings as sheets show them.
 
     Args:
         page: HTML.
-        style: of the page, whose print colours are taken.
+        style: CSS of the page, with its print colours.
     """
     rules = tuple(_rules(style))
     pattern = _PATTERN.search(page)
     shared = _painted(pattern[0], rules) if pattern else ""
 
-    def drawn(found: re.Match[str]) -> str:
-        one = _painted(found[0], rules)
-        return one if "<defs>" in one else one.replace("</svg>", f"{shared}</svg>")
+    def drawn(drawing_match: re.Match[str]) -> str:
+        drawing = _painted(drawing_match[0], rules)
+        return drawing if "<defs>" in drawing else drawing.replace("</svg>", f"{shared}</svg>")
 
     return _DRAWING.sub(drawn, page)
 
@@ -51,40 +51,42 @@ def for_sheets(page: str, style: str) -> str:
 def _painted(drawing: str, rules: tuple[_Rule, ...]) -> str:
     def painted(tag: re.Match[str]) -> str:
         classes = frozenset((tag[3] or "").split())
-        found: dict[str, str] = {}
+        attributes: dict[str, str] = {}
         for rule in rules:
             if rule.classes <= classes and rule.element in ("", tag[1]):
-                found |= rule.attributes
-        written = "".join(f' {name}="{escape(value)}"' for name, value in found.items())
+                attributes |= rule.attributes
+        written = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
         return f"<{tag[1]}{written}{tag[2]}"
 
     return _TAG.sub(painted, drawing)
 
 
 def _rules(style: str) -> Iterator[_Rule]:
-    """Rules of one element or of classes; those of screens are left out."""
+    """Yield the rules of one element or of classes, without those for screens."""
     plain = _SCREEN.sub("", _COMMENT.sub("", style)).replace("@media print {", "")
-    found = _RULE.findall(plain)
+    style_rules = _RULE.findall(plain)
     colours = {
         name: value
-        for selector, body in found
+        for selector, body in style_rules
         if selector.strip() == ":root"
         for name, value in _declared(body)
     }
-    for selectors, body in found:
+    for selectors, body in style_rules:
         attributes = {
-            name: _COLOUR.sub(lambda var: colours.get(var[1], "#000"), value)
+            name: _COLOUR.sub(lambda variable: colours.get(variable[1], "#000"), value)
             for name, value in _declared(body)
             if name in _TAKEN
         }
-        for selector in (one.strip() for one in selectors.split(",")) if attributes else ():
+        for selector in (
+            (selector_text.strip() for selector_text in selectors.split(",")) if attributes else ()
+        ):
             element = {"svg": "svg", "svg text": "text"}.get(selector, "")
             if element or _CLASSES.fullmatch(selector):
                 yield _Rule(element, frozenset(selector.split(".")[1:]), attributes)
 
 
 def _declared(body: str) -> Iterator[tuple[str, str]]:
-    for one in body.split(";"):
-        name, _, value = one.partition(":")
+    for declaration in body.split(";"):
+        name, _, value = declaration.partition(":")
         if value:
             yield name.strip(), value.strip()

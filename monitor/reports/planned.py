@@ -1,4 +1,4 @@
-"""All rows of the planners, as the JSON file has them: sections show no other numbers."""
+"""Rows of all planners, as the JSON file has them: sections show no other numbers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Planned:
 
 
 def planned(report: WeeklyReport) -> Planned:
-    """The rows of all planners; those of the last report are kept, for all of its formats."""
+    """Return the rows of all planners; the last report's are kept for all of its formats."""
     return _planned(
         KeptReport((report.revision, report.before, report.history, report.facts), report)
     )
@@ -60,7 +60,7 @@ def planned(report: WeeklyReport) -> Planned:
 
 @dataclass(frozen=True, slots=True)
 class KeptReport:
-    """A report by what is made of it: equal keys, equal makings."""
+    """A report with the key of everything it is made of: equal keys give equal content."""
 
     key: Hashable
     report: WeeklyReport = field(compare=False)

@@ -1,7 +1,7 @@
-"""A contract proposed from a baseline: limits that its weeks kept, and what these could tell.
+"""A contract proposed from a baseline: limits that its weeks kept, and their reach.
 
-By what Releases show alone, so a proposal says nothing that they do not. The baseline is taken to
-be as it should be; whether it is, is for people to say.
+A proposal uses Releases alone, so it reveals nothing new. It assumes that the baseline is as it
+should be; people have to judge whether it is.
 """
 
 from __future__ import annotations
@@ -18,23 +18,22 @@ from monitor.core.publish.release import Release
 from monitor.reports.weekly_report import of_release
 
 LEAST_LIMIT = 0.05
-"""No smaller gap is proposed as a limit: five points are about what rounding and a busy week
-move."""
+"""Smallest gap proposed as a limit: rounding and a busy week move a gap by about five points."""
 MOST_HALF_WIDTH = 0.10
-"""So much support is asked for that intervals of gaps reach ten points to each side at most."""
+"""Largest half-width of a gap's interval at the proposed support: ten points."""
 _LONGER, _WEEK = "28d", "7d"
 
 
 @dataclass(frozen=True, slots=True)
 class SliceReach:
-    """Reach of a slice's labels in the baseline: the differences that they could tell.
+    """Reach of a slice's labels in the baseline: the gaps that they could tell.
 
     Attributes:
         group_by: attribute names joined by ``+``.
         slice: slice text.
-        support: lower edge of its largest band in a week; None where it was hidden in all.
-        half_width: half of its narrowest interval of the gap, as a rate; None where none was shown.
-        decided: whether it has the support that is proposed.
+        support: lower edge of its largest band in a week; None if every week hid it.
+        half_width: half of its narrowest interval of the gap, as a rate; None if none was shown.
+        decided: whether it has the proposed support.
     """
 
     group_by: str
@@ -46,13 +45,13 @@ class SliceReach:
 
 @dataclass(frozen=True, slots=True)
 class MetricProposal:
-    """The proposal for one metric.
+    """Proposal for one metric.
 
     Attributes:
-        metric: of the limit.
-        max_gap: limit on its gap; None where no slice had enough support to tell.
-        min_support: smallest support to be decided on; None likewise.
-        largest: the largest gap that was shown of a slice with that support; None likewise.
+        metric: metric of the limit.
+        max_gap: limit on the gap; None if no slice had enough support.
+        min_support: smallest support to decide on; None likewise.
+        largest: largest gap shown of a slice with that support; None likewise.
         slices: every listed slice that is compared.
     """
 
@@ -64,8 +63,8 @@ class MetricProposal:
 
     @property
     def detectable(self) -> float | None:
-        """A gap that large would have been outside the limit for every slice that is decided."""
-        widths = [one.half_width for one in self.slices if one.decided and one.half_width]
+        """Return a gap that would have been outside the limit for every decided slice."""
+        widths = [reach.half_width for reach in self.slices if reach.decided and reach.half_width]
         return None if self.max_gap is None or not widths else self.max_gap + max(widths)
 
 
@@ -74,10 +73,10 @@ class Proposal:
     """A contract proposed from a baseline.
 
     Attributes:
-        contract: name.
-        weeks: of the baseline.
+        contract: name of the contract.
+        weeks: ISO weeks of the baseline.
         window: name of the window to decide on.
-        metrics: those whose gaps the contract limits, the primary one first.
+        metrics: metrics whose gaps the contract limits, the primary one first.
     """
 
     contract: str
@@ -88,7 +87,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """One gap of one week."""
+    """Gap of one slice in one week."""
 
     support: int
     value: float | None
@@ -108,8 +107,8 @@ _Slice = tuple[str, str]
 
 
 def propose(contract: str, releases: Sequence[Release]) -> Proposal:
-    """The proposal for a contract by the Releases of its baseline, at least one."""
-    found = [
+    """Return the proposal for a contract from the Releases of its baseline, at least one."""
+    table_places = [
         (table, place)
         for release in releases
         for table, window in of_release(release)
@@ -117,63 +116,72 @@ def propose(contract: str, releases: Sequence[Release]) -> Proposal:
         for place in places(table, window)
     ]
     metrics = tuple(
-        dict.fromkeys(m for table, _ in found for m in limited(table) if m in table.max_gaps)
+        dict.fromkeys(
+            metric
+            for table, _ in table_places
+            for metric in limited(table)
+            if metric in table.max_gaps
+        )
     )
-    listed = [place for _, place in found]
-    made = tuple(_metric(metric, listed) for metric in metrics)
+    slice_places = [place for _, place in table_places]
+    proposals = tuple(_metric(metric, slice_places) for metric in metrics)
     weeks = tuple(release.week for release in releases)
-    return Proposal(contract, weeks, _window(made[0]) if made else _WEEK, made)
+    return Proposal(contract, weeks, _window(proposals[0]) if proposals else _WEEK, proposals)
 
 
-def _metric(metric: Metric, listed: Iterable[Place]) -> MetricProposal:
-    seen: dict[_Slice, list[_Seen]] = {}
-    for place in listed:
+def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
+    gaps_by_slice: dict[_Slice, list[_Seen]] = {}
+    for place in slice_places:
         key = getattr(place.table, "group_by", ""), place.row.slice
-        seen.setdefault(key, []).extend(_gaps(place, metric))
-    support = _support(one for gaps in seen.values() for one in gaps)
-    every = (one for gaps in seen.values() for one in gaps)
-    counted = [one for one in every if support is not None and one.support >= support]
+        gaps_by_slice.setdefault(key, []).extend(_gaps(place, metric))
+    support = _support(gap for gaps in gaps_by_slice.values() for gap in gaps)
+    all_gaps = (gap for gaps in gaps_by_slice.values() for gap in gaps)
+    counted = [gap for gap in all_gaps if support is not None and gap.support >= support]
     return MetricProposal(
         metric=metric,
-        max_gap=_rounded(max(one.reach for one in counted)) if counted else None,
+        max_gap=_rounded(max(gap.reach for gap in counted)) if counted else None,
         min_support=support if counted else None,
-        largest=max((abs(one.value) for one in counted if one.value is not None), default=None),
-        slices=tuple(_reaches(seen, support)),
+        largest=max((abs(gap.value) for gap in counted if gap.value is not None), default=None),
+        slices=tuple(_reaches(gaps_by_slice, support)),
     )
 
 
 def _gaps(place: Place, metric: Metric) -> Iterator[_Seen]:
-    """The gap of a row; none where it is hidden or has no bounds."""
+    """Yield the gap of a row; nothing if it is hidden or has no bounds."""
     rate, gap = place.row.rates.get(metric), place.row.gaps.get(metric)
     if rate is None or gap is None or gap.lower is None or gap.upper is None:
         return
     yield _Seen(rate.support, gap.value, gap.lower, gap.upper)
 
 
-def _support(seen: Iterable[_Seen]) -> int | None:
-    """Support at which every interval would be narrow enough: they narrow with its root."""
-    needed = [one.support * (one.half_width / MOST_HALF_WIDTH) ** 2 for one in seen]
+def _support(gaps: Iterable[_Seen]) -> int | None:
+    """Return the support that makes every interval narrow enough: width falls with its root."""
+    needed = [gap.support * (gap.half_width / MOST_HALF_WIDTH) ** 2 for gap in gaps]
     return 10 * max(1, math.ceil(max(needed) / 10)) if needed else None
 
 
 def _rounded(reach: float) -> float:
-    """Up to a whole point, and never less than what anybody would ask for."""
+    """Return a reach rounded up to a whole point, at least ``LEAST_LIMIT``."""
     return max(LEAST_LIMIT, math.ceil(round(100 * reach, 6)) / 100)
 
 
-def _reaches(seen: Mapping[_Slice, Sequence[_Seen]], support: int | None) -> Iterator[SliceReach]:
-    for (group_by, slice_), gaps in seen.items():
-        most = max((one.support for one in gaps), default=None)
+def _reaches(
+    gaps_by_slice: Mapping[_Slice, Sequence[_Seen]], support: int | None
+) -> Iterator[SliceReach]:
+    for (group_by, slice_), gaps in gaps_by_slice.items():
+        largest_support = max((gap.support for gap in gaps), default=None)
         yield SliceReach(
             group_by=group_by,
             slice=slice_,
-            support=most,
-            half_width=min((one.half_width for one in gaps), default=None),
-            decided=support is not None and most is not None and most >= support,
+            support=largest_support,
+            half_width=min((gap.half_width for gap in gaps), default=None),
+            decided=support is not None
+            and largest_support is not None
+            and largest_support >= support,
         )
 
 
 def _window(primary: MetricProposal) -> str:
-    """A week, unless less than half of the slices could be decided in one."""
-    decided = sum(one.decided for one in primary.slices)
+    """Return a week, or 28 days if a week decides less than half of the slices."""
+    decided = sum(reach.decided for reach in primary.slices)
     return _WEEK if 2 * decided >= len(primary.slices) else _LONGER

@@ -1,6 +1,6 @@
-"""Ways to a decision where there is none: more audits, more time, or other slices.
+"""Ways to a verdict for an undecided check: more audits, more time, or larger slices.
 
-By what is published alone: the support that is shown and the class of weeks until a verdict.
+They follow from published numbers alone: the shown support and the class of weeks until a verdict.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class WaysOut:
     """Three ways to a verdict.
 
     Attributes:
-        audit: ask for more labels; of rates without labels, there is no such way.
-        wait: let more come at the present rate.
+        audit: ask for more labels; for a rate without labels, a sentence that this does not help.
+        wait: let more data come at the present rate.
         merge: compare larger slices, or over a longer time.
     """
 
@@ -37,12 +37,12 @@ class WaysOut:
 
 
 def ways_out(place: Place, metric: Metric, after: Callable[[int], str]) -> WaysOut:
-    """The ways to a verdict on a metric that is not decided, each in a sentence.
+    """Return the ways to a verdict on an undecided metric, each in a sentence.
 
     Args:
-        place: the slice.
-        metric: which.
-        after: date so many weeks after the end of the week.
+        place: published row of the slice.
+        metric: undecided metric.
+        after: function from a number of weeks to the date that long after the end of the week.
     """
     return WaysOut(_audit(place, metric), _wait(place, metric, after), _merge(place))
 
@@ -75,12 +75,12 @@ def _wait(place: Place, metric: Metric, after: Callable[[int], str]) -> str:
 
 
 def _straddles(place: Place, metric: Metric) -> bool:
-    """Return True where there is support, and the interval is too wide all the same."""
+    """Return True where there is support but the interval is too wide."""
     return place.row.states[metric] is State.INCONCLUSIVE
 
 
 def _factor(place: Place, metric: Metric) -> str:
-    """Multiple of the shown support that is asked for, in coarse steps; empty if hidden."""
+    """Return the multiple of the shown support that is needed, in coarse steps; empty if hidden."""
     rate, needed = place.row.rates.get(metric), place.contract.min_supports.get(metric)
     if rate is None or not rate.support or not needed:
         return ""
@@ -91,5 +91,5 @@ def _factor(place: Place, metric: Metric) -> str:
 
 def _merge(place: Place) -> str:
     crossed = "+" in getattr(place.table, "group_by", "")
-    what = "one attribute instead of several" if crossed else "a similar value"
-    return f"Merge: compare it together with {what}, or decide over 28 days instead of one week."
+    partner = "one attribute instead of several" if crossed else "a similar value"
+    return f"Merge: compare it together with {partner}, or decide over 28 days instead of one week."

@@ -1,4 +1,4 @@
-"""All that a weekly report is made of."""
+"""Inputs of a weekly report."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from monitor.core.time import UTC_ZONE, IsoWeek, in_zone
 from monitor.reports.facts import ReportFacts
 
 TABLES = ("rates", "gaps", "calibration")
-"""Names of the frames, and of the CSV files; here, for who must not wait for pandas."""
+"""Names of the frames and CSV files; kept here so that callers need not load pandas."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeeklyReport:
-    """A revision of a week's Release, and what is needed to read it.
+    """A revision of a week's Release, and everything needed to read it.
 
     Attributes:
-        revision: the one that is reported.
+        revision: reported revision.
         newest: number of the newest revision of the week.
-        release: that of the revision.
-        before: newest revision of the week before; None where none is stored.
-        facts: of the settings.
-        signatures: of the week, in their order; of whichever revision.
-        earlier: the revision that changes are told against; None where there is no earlier one.
-        history: newest revisions of the weeks before, a year of them at most, the oldest first.
+        release: Release of the reported revision.
+        before: newest revision of the week before; None if none is stored.
+        facts: facts from the settings.
+        signatures: signatures of any revision of the week, in order.
+        earlier: revision that changes are compared with; None if there is no earlier one.
+        history: newest revisions of up to a year of weeks before, oldest first.
     """
 
     revision: Revision
@@ -42,8 +42,8 @@ class WeeklyReport:
     history: tuple[Revision, ...] = ()
 
     @classmethod
-    def of(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
-        """The report of what is stored."""
+    def from_stored(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
+        """Return the report of a stored revision."""
         return cls(
             revision=stored.revision,
             newest=stored.newest,
@@ -57,38 +57,38 @@ class WeeklyReport:
 
     @property
     def zone(self) -> str:
-        """Name of the time zone of its times: UTC where that of the settings began it otherwise."""
+        """Return the report's time zone: the settings' zone if the week began in it, else UTC."""
         zone = self.facts.timezone
         week = IsoWeek.named(self.revision.week, zone)
         return zone if self.release.start == week.start else UTC_ZONE
 
     def moment(self, at: int) -> str:
-        """Date and time of an instant (microseconds)."""
+        """Return date and time of an instant (microseconds)."""
         return moment_text(at, self.zone)
 
     def day(self, at: int) -> str:
-        """Date of an instant (microseconds)."""
+        """Return the date of an instant (microseconds)."""
         return f"{in_zone(at, self.zone):%Y-%m-%d}"
 
     @property
     def synthetic(self) -> bool:
-        """True when any contract is about declared test conditions."""
+        """Return True when any contract is about declared test conditions."""
         return any(table.synthetic for table in self.release.contracts)
 
     def windows(self) -> Iterator[tuple[ContractTable, WindowTable]]:
-        """Every contract with its week."""
+        """Return every contract with its week."""
         return of_release(self.release)
 
     def places(self) -> Iterator[Place]:
-        """Every row of every group-by."""
+        """Yield every row of every group-by."""
         for table, window in self.windows():
             yield from places(table, window)
 
     def named(self, table: ContractTable) -> str:
-        """A beginning of sentences on one contract; empty where there is only one."""
+        """Return the beginning of a sentence on one contract; empty if there is only one."""
         return "" if len(self.release.contracts) == 1 else f"Contract {table.contract}: "
 
 
 def of_release(release: Release) -> Iterator[tuple[ContractTable, WindowTable]]:
-    """Every contract of a Release with its week."""
+    """Yield every contract of a Release with its week."""
     return ((table, window) for table in release.contracts for window in table.windows)

@@ -1,7 +1,7 @@
-"""The status page and the JSON API: what stored Snapshots say, for browsers and programs.
+"""Status page and JSON API: stored Snapshots, for browsers and programs.
 
-Both are made of the same contents (:mod:`monitor.web.contents`), so neither says more than the
-other. The package knows the web framework's requests and answers, and never the store.
+Both use the same contents (:mod:`monitor.web.contents`), so neither says more than the other. The
+package knows the web framework's requests and answers, and never the store.
 """
 
 from monitor.core.publish.limitations import Limitation

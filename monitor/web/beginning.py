@@ -1,4 +1,4 @@
-"""A service that has published nothing: what has arrived, and what the first numbers wait for."""
+"""Overview of a service without a Snapshot: events so far, and the wait for first numbers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from monitor.web.contents import Beginning
 
 @dataclass(frozen=True, slots=True)
 class FirstNumbers:
-    """What the settings say of the first numbers.
+    """Settings that decide when the first numbers are shown.
 
     Attributes:
-        lateness: how far the watermark stays behind the newest decision, microseconds.
+        lateness: microseconds that the watermark stays behind the newest decision.
     """
 
     lateness: int = 10 * MINUTE
 
 
 def beginning(pipeline: Pipeline, first: FirstNumbers, now: int) -> Beginning:
-    """What has arrived, and what the first numbers wait for; ``now`` is the wall clock."""
+    """Return the events so far and what the first numbers wait for; ``now`` is the wall clock."""
     newest = pipeline.newest_decision
-    at = now if newest is None else to_micros(newest)
-    slices_from = to_datetime(at - at % HOUR + HOUR + first.lateness)
+    reached = now if newest is None else to_micros(newest)
+    slices_from = to_datetime(reached - reached % HOUR + HOUR + first.lateness)
     waits_for = _for_a_decision(first) if newest is None else _for_the_rest(slices_from)
     return Beginning(_arrived(pipeline.topics), waits_for, slices_from)
 
@@ -37,8 +37,10 @@ def _arrived(topics: tuple[TopicFacts, ...]) -> str:
         for topic in topics
     )
     unreadable = sum(topic.unreadable for topic in topics)
-    rest = f"; {unreadable:,} are unreadable (slicewatch db dead-letters)" if unreadable else ""
-    return f"Arrived so far: {counts}{rest}."
+    unreadable_text = (
+        f"; {unreadable:,} are unreadable (slicewatch db dead-letters)" if unreadable else ""
+    )
+    return f"Arrived so far: {counts}{unreadable_text}."
 
 
 def _for_a_decision(first: FirstNumbers) -> str:

@@ -1,4 +1,4 @@
-"""The contents of the pages, built from a Snapshot."""
+"""Builders of page contents from a Snapshot."""
 
 from __future__ import annotations
 
@@ -53,29 +53,29 @@ from monitor.web.links import LinkError, ViewSubject
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
-    """Time of a Snapshot; ``now`` is the wall clock."""
-    at, labels = snapshot.watermark, snapshot.frontier
+    """Return the time of a Snapshot; ``now`` is the wall clock."""
+    watermark, frontier = snapshot.watermark, snapshot.frontier
     return Moment(
         snapshot=number,
-        as_of=None if at is None else to_datetime(at),
-        labels_to=None if labels is None else to_datetime(labels),
+        as_of=None if watermark is None else to_datetime(watermark),
+        labels_to=None if frontier is None else to_datetime(frontier),
         newest=newest,
-        age_seconds=None if at is None else max(0, now - at) / SECOND,
+        age_seconds=None if watermark is None else max(0, now - watermark) / SECOND,
     )
 
 
 def contract_contents(
     snapshot: Snapshot, view: ViewSubject, versions: Sequence[VersionGroup] = ()
 ) -> tuple[ContractContent, ...]:
-    """The contracts of a view, by default all of them as they are decided.
+    """Return the contracts of a view; by default all, each on its deciding window.
 
     Args:
-        snapshot: that they are shown of.
-        view: of which of them, and which window.
-        versions: the group-bys over versions of the router.
+        snapshot: source of the numbers.
+        view: chosen contract, window and group-by.
+        versions: group-bys over versions of the router.
 
     Raises:
-        LinkError: there is no such contract, window or group-by.
+        LinkError: the contract, window or group-by does not exist.
     """
     return tuple(
         contract_content(snapshot, table, view, versions) for table in _chosen(snapshot, view)
@@ -92,29 +92,29 @@ def overview(
     pipeline: Pipeline,
     limitations: Sequence[Limitation],
 ) -> Overview:
-    """The first page.
+    """Return the content of the overview.
 
     Args:
-        snapshot: None before the first one.
-        at: what it is of.
-        contracts: of the view.
-        beginning: what it waits for before the first one.
-        blind: why the service does not see.
-        pipeline: the way from the broker.
-        limitations: the register.
+        snapshot: source of the numbers; None before the first one.
+        at: time of the Snapshot.
+        contracts: contracts of the view.
+        beginning: state before the first Snapshot.
+        blind: reasons why the service cannot see the router.
+        pipeline: state of the way from the broker.
+        limitations: register of known limitations.
     """
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
-    old = [one for one in contracts if _outdated(one, at)]
-    outdated = bool(blind) or bool(old)
+    outdated_contracts = [contract for contract in contracts if _outdated(contract, at)]
+    outdated = bool(blind) or bool(outdated_contracts)
     return Overview(
         moment=at,
         beginning=beginning,
-        verdict=headlines.of_page(
+        verdict=headlines.page_headline(
             contracts,
             incidents,
             blind,
             outdated=outdated,
-            newer=any(_has_newer(pipeline, one, at) for one in old),
+            newer=any(_has_newer(pipeline, contract, at) for contract in outdated_contracts),
         ),
         blind=tuple(blind),
         outdated=outdated,
@@ -128,27 +128,33 @@ def overview(
 def _chosen(snapshot: Snapshot, view: ViewSubject) -> list[ContractTable]:
     if not view.contract:
         return list(snapshot.contracts)
-    found = [table for table in snapshot.contracts if table.contract == view.contract]
-    if not found:
+    chosen_tables = [table for table in snapshot.contracts if table.contract == view.contract]
+    if not chosen_tables:
         names = ", ".join(table.contract for table in snapshot.contracts)
         raise LinkError(f"contract must be one of {names}")
-    return found
+    return chosen_tables
 
 
 def _outdated(contract: ContractContent, at: Moment | None) -> bool:
-    """True when the newest data there are, are older than the contract's ``max_age``."""
+    """Return True when the newest published data are older than the contract's ``max_age``."""
     if at is None or not at.newest or at.age_seconds is None or contract.max_age_seconds is None:
         return False
     return at.age_seconds > contract.max_age_seconds
 
 
 def _has_newer(pipeline: Pipeline, contract: ContractContent, at: Moment | None) -> bool:
-    """True when the store has a decision that is not older than the contract's ``max_age``."""
-    newest, most = pipeline.newest_decision, contract.max_age_seconds
-    if newest is None or most is None or at is None or at.as_of is None or at.age_seconds is None:
+    """Return True when the store has a decision no older than the contract's ``max_age``."""
+    newest, max_age = pipeline.newest_decision, contract.max_age_seconds
+    if (
+        newest is None
+        or max_age is None
+        or at is None
+        or at.as_of is None
+        or at.age_seconds is None
+    ):
         return False
     age = at.age_seconds - (newest - at.as_of).total_seconds()
-    return age <= most
+    return age <= max_age
 
 
 def contract_content(
@@ -157,20 +163,22 @@ def contract_content(
     view: ViewSubject,
     versions: Sequence[VersionGroup] = (),
 ) -> ContractContent:
-    """One contract in a window; arguments as of :func:`contract_contents`.
+    """Return one contract in a window; see :func:`contract_contents` for the arguments.
 
     Raises:
-        LinkError: it has no such window or group-by.
+        LinkError: the window or group-by does not exist.
     """
     window = _window(table, view)
     metrics = limited(table)
-    found = places(table, window)
+    slice_places = places(table, window)
     if view.group_by:
-        found = (place for place in found if _in_group(place, view.group_by))
-    slices = ranked(line(place, metrics) for place in found)
+        slice_places = (place for place in slice_places if _in_group(place, view.group_by))
+    slices = ranked(line(place, metrics) for place in slice_places)
     if view.group_by and not slices:
-        raise LinkError(f"group_by must be one of {', '.join(g.group_by for g in window.groups)}")
-    own = (group for group in versions if group.contract == table.contract)
+        raise LinkError(
+            f"group_by must be one of {', '.join(group.group_by for group in window.groups)}"
+        )
+    own_groups = (group for group in versions if group.contract == table.contract)
     return ContractContent(
         contract=table.contract,
         version=table.version,
@@ -180,13 +188,13 @@ def contract_content(
         max_age_seconds=None if table.max_age is None else table.max_age / SECOND,
         window=window.window,
         verdict_window=table.window,
-        windows=tuple(one.window for one in table.windows),
+        windows=tuple(window_table.window for window_table in table.windows),
         metrics=metrics,
         verdict=of_contract(table, window, slices),
         notes=tuple(_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,
-        versions=tuple(side_by_side(slices, own)),
+        versions=tuple(side_by_side(slices, own_groups)),
     )
 
 
@@ -197,13 +205,13 @@ def _in_group(place: Place, name: str) -> bool:
 def _window(table: ContractTable, view: ViewSubject) -> WindowTable:
     window = window_of(table, view.window)
     if window is None:
-        names = ", ".join(one.window for one in table.windows)
+        names = ", ".join(window_table.window for window_table in table.windows)
         raise LinkError(f"window must be one of {names}")
     return window
 
 
 def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
-    """Notes that a reader of a window's numbers needs."""
+    """Yield notes that a reader of a window's numbers needs."""
     yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} is hidden."
     if window.window != table.window:
         yield f"The contract is decided on its window of {table.window}, not on this one."
@@ -217,16 +225,16 @@ def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
     yield from map(_at_fault, table.labels_at_fault)
 
 
-def _at_fault(one: LabelsAtFault) -> str:
-    hidden = one.slice == WITHHELD
-    slice_ = f"A slice of {one.group_by}" if hidden else slice_name(one.slice)
-    share = "" if one.share is None else f" (about {100 * one.share:.0f} %)"
-    where = f"{slice_}, route {one.route.name.lower()}"
-    since = moment_text(one.since)
-    if one.fault is Fault.MISSING:
+def _at_fault(labels: LabelsAtFault) -> str:
+    hidden = labels.slice == WITHHELD
+    slice_ = f"A slice of {labels.group_by}" if hidden else slice_name(labels.slice)
+    share = "" if labels.share is None else f" (about {100 * labels.share:.0f} %)"
+    where = f"{slice_}, route {labels.route.name.lower()}"
+    since = moment_text(labels.since)
+    if labels.fault is Fault.MISSING:
         return f"{where}: requested labels are missing since {since}{share}."
-    often = "too seldom" if one.fault is Fault.TOO_FEW else "too often"
-    return f"{where}: labels are requested {often} since {since}{share}."
+    frequency = "too seldom" if labels.fault is Fault.TOO_FEW else "too often"
+    return f"{where}: labels are requested {frequency} since {since}{share}."
 
 
 def slice_content(
@@ -236,17 +244,17 @@ def slice_content(
     history: Sequence[HistoryPoint],
     incidents: Sequence[IncidentReport],
 ) -> SliceContent:
-    """One slice.
+    """Return the content of one slice.
 
     Args:
-        snapshot: that it is shown of.
-        at: what that is of.
-        view: of which slice, window and metric.
-        history: of slice and metric.
-        incidents: of all slices, over or not.
+        snapshot: source of the numbers.
+        at: time of the Snapshot.
+        view: chosen slice, window and metric.
+        history: published history of slice and metric.
+        incidents: incidents of all slices, over or not.
 
     Raises:
-        LinkError: there is no such slice.
+        LinkError: the slice does not exist.
     """
     table, place = chosen_place(snapshot, view)
     metric = chosen_metric(table, view)
@@ -259,26 +267,28 @@ def slice_content(
         synthetic=table.synthetic,
         k=table.k,
         window=place.window.window,
-        windows=tuple(one.window for one in table.windows),
+        windows=tuple(window_table.window for window_table in table.windows),
         metric=metric,
         line=line(place, all_metrics(table)),
         reference=reference,
         reference_line=_reference_line(table, place, reference),
-        calibration=tuple(BandContent(one.band, one.rate) for one in row.calibration),
+        calibration=tuple(
+            BandContent(band_cell.band, band_cell.rate) for band_cell in row.calibration
+        ),
         agreement=row.agreement,
         findings=tuple(map(_finding, row.noted)),
         notes=tuple(_slice_notes(table, place)),
         history=tuple(history),
-        incidents=tuple(_of_slice(snapshot, table, row.slice)),
+        incidents=tuple(_slice_incidents(snapshot, table, row.slice)),
         past=tuple(_past(incidents, table.contract, metric, row.slice)),
     )
 
 
 def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, Place]:
-    """The row that a view is of, and its contract.
+    """Return the contract and the row that a view is about.
 
     Raises:
-        LinkError: there is none.
+        LinkError: the contract or row does not exist.
     """
     tables = _chosen(snapshot, view)
     if not tables:
@@ -291,7 +301,7 @@ def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, 
 
 
 def chosen_metric(table: ContractTable, view: ViewSubject) -> Metric:
-    """The metric that a view is of: by default the primary one."""
+    """Return the metric that a view is about; by default the primary one."""
     return view.metric or table.primary
 
 
@@ -304,22 +314,22 @@ def _reference(place: Place, metric: Metric) -> str | None:
 def _reference_line(table: ContractTable, place: Place, reference: str | None) -> SliceLine | None:
     if reference in (None, COMPLEMENT) or not isinstance(place.table, GroupTable):
         return None
-    found = find_place(table, place.window, place.table.group_by, reference or "")
-    return None if found is None else line(found, all_metrics(table))
+    reference_place = find_place(table, place.window, place.table.group_by, reference or "")
+    return None if reference_place is None else line(reference_place, all_metrics(table))
 
 
 def _finding(noted: Noted) -> Finding:
-    what, latest = FINDINGS[noted.annotation], to_datetime(noted.latest)
-    return Finding(what, noted.metric, noted.count, latest)
+    meaning, latest = FINDINGS[noted.annotation], to_datetime(noted.latest)
+    return Finding(meaning, noted.metric, noted.count, latest)
 
 
 def _slice_notes(table: ContractTable, place: Place) -> Iterator[str]:
     yield from _notes(table, place.window)
-    for what, period in (
+    for rates_name, period in (
         ("Selection and blocked rates", place.table.decisions),
         ("Rates that rest on labels", place.table.labelled),
     ):
-        yield f"{what}: {_span(period)}."
+        yield f"{rates_name}: {_span(period)}."
 
 
 def _span(period: Period | None) -> str:
@@ -331,13 +341,15 @@ def _span(period: Period | None) -> str:
 def _past(
     incidents: Sequence[IncidentReport], contract: str, metric: Metric, slice_: str
 ) -> Iterator[PastIncident]:
-    for one in incidents:
-        if (one.contract, one.metric, one.slice) == (contract, metric, slice_):
-            outcome = one.outcome.value if one.outcome else ""
-            yield PastIncident(one.id, one.since, one.resolved_at, outcome)
+    for incident in incidents:
+        if (incident.contract, incident.metric, incident.slice) == (contract, metric, slice_):
+            outcome = incident.outcome.value if incident.outcome else ""
+            yield PastIncident(incident.id, incident.since, incident.resolved_at, outcome)
 
 
-def _of_slice(snapshot: Snapshot, table: ContractTable, slice_: str) -> Iterator[StandingIncident]:
-    for one in headlines.standing_incidents(snapshot):
-        if one.contract == table.contract and one.slice == slice_:
-            yield one
+def _slice_incidents(
+    snapshot: Snapshot, table: ContractTable, slice_: str
+) -> Iterator[StandingIncident]:
+    for incident in headlines.standing_incidents(snapshot):
+        if incident.contract == table.contract and incident.slice == slice_:
+            yield incident

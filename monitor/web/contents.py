@@ -1,7 +1,7 @@
-"""The contents of the pages, and the answers of the API: plain values, each said once.
+"""Contents of the pages, and answers of the API: plain values, each said once.
 
-Numbers are those of a Snapshot, and so are the gaps in them: None is withheld or coded. All times
-are in UTC.
+Numbers come from a Snapshot; None is withheld or coded. All times are in UTC. The OpenAPI document
+shows the docstrings of these classes as descriptions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CSV of exactly what a view shows."""
+"""CSV files with exactly the content of a view."""
 
 from __future__ import annotations
 
@@ -38,49 +38,49 @@ _COLUMNS = (
 )
 
 
-def of_contracts(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
-    """The cells of an overview, in its order."""
-    return written(_COLUMNS, (row for one in contracts for row in _contract(moment, one)))
+def contracts_text(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
+    """Return the cells of an overview as CSV, in the overview's order."""
+    return written(_COLUMNS, (row for contract in contracts for row in _contract(moment, contract)))
 
 
-def _contract(moment: Moment | None, one: ContractContent) -> Iterator[list[object]]:
-    for line in (one.total, *one.slices):
-        yield from _line(moment, one.contract, one.version, one.window, line)
+def _contract(moment: Moment | None, contract: ContractContent) -> Iterator[list[object]]:
+    for line in (contract.total, *contract.slices):
+        yield from _line(moment, contract.contract, contract.version, contract.window, line)
 
 
 _BESIDE = tuple(f"beside_{name}" for name in ("slice", "state", *_RATE))
 
 
-def of_versions(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
-    """Versions side by side: the columns of an overview, and those of the slice beside each."""
-    rows = (row for one in contracts for row in _versions(moment, one))
+def versions_text(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
+    """Return versions side by side as CSV: overview columns, then those of the other slice."""
+    rows = (row for contract in contracts for row in _versions(moment, contract))
     return written((*_COLUMNS, *_BESIDE), rows)
 
 
-def _versions(moment: Moment | None, one: ContractContent) -> Iterator[list[object]]:
-    for pair in one.versions:
-        rows = _line(moment, one.contract, one.version, one.window, pair.version)
+def _versions(moment: Moment | None, contract: ContractContent) -> Iterator[list[object]]:
+    for pair in contract.versions:
+        rows = _line(moment, contract.contract, contract.version, contract.window, pair.version)
         cells: Iterable[Cell | None] = pair.beside.cells if pair.beside else repeat(None)
-        for row, cell in zip(rows, cells, strict=False):  # a line has all metrics, or there is none
+        for row, cell in zip(rows, cells, strict=False):  # repeat() never ends
             state = cell.state if cell else None
             name = pair.beside.slice if pair.beside else None
             rate = cell.rate if cell else None
             yield [*row, name, state, *(getattr(rate, field, None) for field in _RATE)]
 
 
-def of_slice(content: SliceContent) -> str:
-    """The metrics of a slice."""
-    of = (content.moment, content.contract, content.version, content.window)
-    return written(_COLUMNS, _line(*of, content.line))
+def slice_text(content: SliceContent) -> str:
+    """Return the metrics of a slice as CSV."""
+    contract_columns = (content.moment, content.contract, content.version, content.window)
+    return written(_COLUMNS, _line(*contract_columns, content.line))
 
 
 def _line(
     moment: Moment | None, contract: str, version: str, window: str, line: Line
 ) -> Iterator[list[object]]:
-    at, number = (moment.as_of, moment.snapshot) if moment else (None, None)
+    as_of, number = (moment.as_of, moment.snapshot) if moment else (None, None)
     for cell in line.cells:
         yield [
-            *(at, number, contract, version, window, line.group_by, line.slice),
+            *(as_of, number, contract, version, window, line.group_by, line.slice),
             *(cell.metric, cell.state, cell.mirror_of),
             *(getattr(cell.rate, name, None) for name in _RATE),
             *_gap(cell),
@@ -95,8 +95,8 @@ def _gap(cell: Cell) -> list[object]:
     return [getattr(cell.gap, name, None) for name in _GAP]
 
 
-def of_history(content: HistoryContent) -> str:
-    """A history, a day a row."""
+def history_text(content: HistoryContent) -> str:
+    """Return a history as CSV, one row per day."""
     names = [field.name for field in fields(HistoryPoint)]
     return written(names, (list(asdict(point).values()) for point in content.points))
 
@@ -108,11 +108,11 @@ _INCIDENT = (
 )
 
 
-def of_incidents(incidents: Iterable[IncidentReport]) -> str:
-    """Incidents, a row each."""
-    return written(_INCIDENT, (_incident(one) for one in incidents))
+def incidents_text(incidents: Iterable[IncidentReport]) -> str:
+    """Return incidents as CSV, one row each."""
+    return written(_INCIDENT, (_incident(incident) for incident in incidents))
 
 
-def _incident(one: IncidentReport) -> list[object]:
-    limit = (one.limit.kind, one.limit.value) if one.limit else (None, None)
-    return [*(getattr(one, name) for name in _INCIDENT[: -len(limit)]), *limit]
+def _incident(incident: IncidentReport) -> list[object]:
+    limit = (incident.limit.kind, incident.limit.value) if incident.limit else (None, None)
+    return [*(getattr(incident, name) for name in _INCIDENT[: -len(limit)]), *limit]

@@ -1,4 +1,4 @@
-"""The verdict of a page in one sentence: what is broken first, what cannot be said last."""
+"""Verdict of a page in one sentence: broken limits come first, unknown states last."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOTHING_NEWER = (
 )
 
 
-def of_page(
+def page_headline(
     contracts: Sequence[ContractContent],
     incidents: Sequence[StandingIncident],
     blind: Sequence[str],
@@ -34,56 +34,69 @@ def of_page(
     outdated: bool,
     newer: bool = False,
 ) -> Headline:
-    """The verdict on everything.
+    """Return the verdict on all contracts.
 
     Args:
-        contracts: as they are shown.
-        incidents: those that are not over.
-        blind: why the service does not see.
-        outdated: what is shown is too old to say that anything is well.
-        newer: the store has decisions that are not too old for that.
+        contracts: contracts of the page.
+        incidents: incidents that are not over.
+        blind: reasons why the service cannot see the router.
+        outdated: whether the page is too old to say that anything is well.
+        newer: whether the store has decisions that are recent enough for that.
     """
     if blind:
-        shown = "What is shown is out of date." if contracts else NOTHING_YET
-        return Headline(BLIND, f"slicewatch is blind: {blind[0]}. {shown}")
+        detail = "What is shown is out of date." if contracts else NOTHING_YET
+        return Headline(BLIND, f"slicewatch is blind: {blind[0]}. {detail}")
     if not contracts:
         return Headline(Verdict.INSUFFICIENT_SUPPORT, NOTHING_YET)
-    verdicts = [Verdict(one.verdict.word) for one in contracts]
+    verdicts = [Verdict(contract.verdict.word) for contract in contracts]
     worst = overall(verdicts)
     breaches = [
-        one for one in incidents if one.kind == IncidentKind.BREACH and not one.accepted_until
+        incident
+        for incident in incidents
+        if incident.kind == IncidentKind.BREACH and not incident.accepted_until
     ]
     if breaches and worst is not Verdict.FAIL:
         return Headline(Verdict.FAIL, f"{_open(len(breaches))}: {breaches[0].sentence}.")
     if outdated and worst is Verdict.PASS:
         why = EVALUATOR_BEHIND if newer else NOTHING_NEWER
         return Headline(Verdict.INSUFFICIENT_SUPPORT, why)
-    named = [one for one, verdict in zip(contracts, verdicts, strict=True) if verdict is worst]
-    return Headline(worst, " ".join(_of_contract(one, len(contracts)) for one in named))
+    worst_contracts = [
+        contract for contract, verdict in zip(contracts, verdicts, strict=True) if verdict is worst
+    ]
+    return Headline(
+        worst,
+        " ".join(_contract_sentence(contract, len(contracts)) for contract in worst_contracts),
+    )
 
 
-def _open(number: int) -> str:
-    return "An incident is open" if number == 1 else f"{number} incidents are open"
+def _open(count: int) -> str:
+    return "An incident is open" if count == 1 else f"{count} incidents are open"
 
 
-def _of_contract(one: ContractContent, of: int) -> str:
-    return one.verdict.sentence if of == 1 else f"Contract {one.contract}: {one.verdict.sentence}"
+def _contract_sentence(contract: ContractContent, contract_count: int) -> str:
+    return (
+        contract.verdict.sentence
+        if contract_count == 1
+        else f"Contract {contract.contract}: {contract.verdict.sentence}"
+    )
 
 
 def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
-    """The incidents of a Snapshot, contract by contract."""
+    """Yield the standing incidents of a Snapshot, contract by contract."""
     for table in snapshot.contracts:
-        for one in table.incidents:
-            until = one.accepted_until
+        for incident in table.incidents:
+            until = incident.accepted_until
             yield StandingIncident(
-                id=one.id,
+                id=incident.id,
                 contract=table.contract,
-                metric=one.metric,
-                kind=one.kind.value,
-                severity=one.severity.value,
-                slice=one.slice,
-                since=to_datetime(one.since),
-                acknowledged=one.acknowledged,
+                metric=incident.metric,
+                kind=incident.kind.value,
+                severity=incident.severity.value,
+                slice=incident.slice,
+                since=to_datetime(incident.since),
+                acknowledged=incident.acknowledged,
                 accepted_until=None if until is None else to_datetime(until),
-                sentence=incident_sentence(one.metric, one.slice, one.behind, one.limit),
+                sentence=incident_sentence(
+                    incident.metric, incident.slice, incident.behind, incident.limit
+                ),
             )

@@ -1,4 +1,4 @@
-"""Permalinks: what a view shows, as query parameters; what is no such thing is said, not echoed.
+"""Permalinks: the subject of a view as query parameters; errors never echo the input.
 
 Example:
     >>> ViewSubject(contract="demo", slice="channel=chat", metric=Metric.TPR).query()
@@ -21,11 +21,11 @@ _NAMES = frozenset({"contract", "window", "group_by", "slice", "metric", "as_of"
 
 
 class LinkError(SlicewatchError):
-    """A link that this service has not made; the text says which part of it is wrong."""
+    """A link that this service has not made; the text names its wrong part."""
 
 
 class NothingThereError(SlicewatchError):
-    """A link names something that is not there."""
+    """A link to something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,13 @@ class ViewSubject:
     """Subject of a view.
 
     Attributes:
-        contract: name; empty: the first one, or all.
-        window: name; empty: the one that the contract is decided on.
+        contract: name; empty: the first contract, or all.
+        window: name; empty: the window that decides the contract.
         group_by: attribute names joined by ``+``; empty: all decisions, or all group-bys.
         slice: slice text; empty: all decisions.
-        metric: None: the primary one.
-        as_of: event time (us): the newest Snapshot of then; None: the newest one.
-        page: of a long list, from 1.
+        metric: limited metric; None: the primary one.
+        as_of: event time (us), for the newest Snapshot of that time; None: the newest of all.
+        page: page of a long list, from 1.
     """
 
     contract: str = ""
@@ -51,39 +51,39 @@ class ViewSubject:
     page: int = 1
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> ViewSubject:
-        """The view of query parameters.
+    def parse(cls, parameters: Mapping[str, str]) -> ViewSubject:
+        """Return the view of query parameters.
 
         Raises:
-            LinkError: one is unknown, or says what it cannot say.
+            LinkError: a parameter is unknown, or has an impossible value.
         """
-        if unknown := given.keys() - _NAMES:
+        if unknown := parameters.keys() - _NAMES:
             raise LinkError(f"{len(unknown)} of its parameters are unknown")
-        if any(len(text) > _LONGEST for text in given.values()):
+        if any(len(text) > _LONGEST for text in parameters.values()):
             raise LinkError(f"a parameter is longer than {_LONGEST} characters")
-        window, metric = given.get("window", ""), given.get("metric", "")
-        as_of, page = given.get("as_of", ""), given.get("page", "")
+        window, metric = parameters.get("window", ""), parameters.get("metric", "")
+        as_of, page = parameters.get("as_of", ""), parameters.get("page", "")
         if window and window not in WINDOWS:
             raise LinkError(f"window must be one of {', '.join(WINDOWS)}")
         return cls(
-            contract=given.get("contract", ""),
+            contract=parameters.get("contract", ""),
             window=window,
-            group_by=given.get("group_by", ""),
-            slice=given.get("slice", ""),
+            group_by=parameters.get("group_by", ""),
+            slice=parameters.get("slice", ""),
             metric=_metric(metric) if metric else None,
             as_of=_instant(as_of) if as_of else None,
             page=_whole("page", page) if page else 1,
         )
 
     @property
-    def of_all(self) -> ViewSubject:
-        """The same of all slices and metrics."""
+    def of_all_slices(self) -> ViewSubject:
+        """Return this view for all slices and metrics."""
         return replace(self, slice="", metric=None)
 
     def query(self, **changes: object) -> str:
-        """The query parameters of this view, or of one that differs from it."""
+        """Return the query string of this view, or of one with some changes."""
         view = replace(self, **changes)  # type: ignore[arg-type]  # checked by replace itself
-        found = {
+        parameters = {
             "contract": view.contract,
             "window": view.window,
             "group_by": view.group_by,
@@ -92,11 +92,11 @@ class ViewSubject:
             "as_of": "" if view.as_of is None else _instant_text(view.as_of),
             "page": str(view.page) if view.page > 1 else "",
         }
-        return urlencode({name: text for name, text in found.items() if text})
+        return urlencode({name: text for name, text in parameters.items() if text})
 
 
-def _instant_text(at: int) -> str:
-    return f"{to_datetime(at):%Y-%m-%dT%H:%M:%S}Z"
+def _instant_text(instant: int) -> str:
+    return f"{to_datetime(instant):%Y-%m-%dT%H:%M:%S}Z"
 
 
 def _metric(text: str) -> Metric:
@@ -108,11 +108,11 @@ def _metric(text: str) -> Metric:
 
 def _instant(text: str) -> int:
     try:
-        at = datetime.fromisoformat(text)
-        if at.tzinfo is None:
+        instant = datetime.fromisoformat(text)
+        if instant.tzinfo is None:
             raise ValueError
-        return to_micros(at.astimezone(UTC))
-    except (ValueError, OverflowError):  # the latter at the ends of the calendar
+        return to_micros(instant.astimezone(UTC))
+    except (ValueError, OverflowError):  # OverflowError: at the ends of the calendar
         raise LinkError(
             "as_of must be a time with its zone, such as 2026-06-01T10:00:00Z"
         ) from None
@@ -126,12 +126,12 @@ def _whole(name: str, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """Choice of a weekly report.
+    """A weekly report, as a link names it.
 
     Attributes:
-        week: None: the newest.
-        revision: of its Release; None: the newest.
-        table: of its CSV files; empty: the first.
+        week: ISO week; None: the newest.
+        revision: revision of its Release; None: the newest.
+        table: name of a CSV file; empty: the first.
     """
 
     week: IsoWeek | None = None
@@ -139,19 +139,19 @@ class ReportView:
     table: str = ""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str], tables: Collection[str]) -> ReportView:
-        """The view of query parameters.
+    def parse(cls, parameters: Mapping[str, str], tables: Collection[str]) -> ReportView:
+        """Return the view of query parameters.
 
         Args:
-            given: by name.
-            tables: those that there are.
+            parameters: query parameters by name.
+            tables: names of the CSV files.
 
         Raises:
-            LinkError: one is unknown, or says what it cannot say.
+            LinkError: a parameter is unknown, or has an impossible value.
         """
-        if unknown := given.keys() - {"week", "revision", "table"}:
+        if unknown := parameters.keys() - {"week", "revision", "table"}:
             raise LinkError(f"{len(unknown)} of its parameters are unknown")
-        week, revision, table = (given.get(name, "") for name in ("week", "revision", "table"))
+        week, revision, table = (parameters.get(name, "") for name in ("week", "revision", "table"))
         if table and table not in tables:
             raise LinkError(f"table must be one of {', '.join(tables)}")
         return cls(

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API, generated from the types of its answers."""
+"""OpenAPI document of the API, generated from the types of its answers."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ _PARAMETERS: Mapping[str, Sequence[str]] = {
 
 
 def document(version: str) -> dict[str, Any]:
-    """The document (OpenAPI 3.1).
+    """Return the OpenAPI 3.1 document.
 
     Args:
-        version: of slicewatch.
+        version: version of slicewatch.
     """
     _, components = msgspec.json.schema_components(
         list(ANSWERS.values()), ref_template="#/components/schemas/{name}"
@@ -97,7 +97,9 @@ def document(version: str) -> dict[str, Any]:
             "description": "What the status page shows. Null is withheld or not known; times"
             " are in UTC; a gap is positive where the slice is worse off.",
         },
-        "paths": {path: {"get": _operation(path, kind)} for path, kind in ANSWERS.items()},
+        "paths": {
+            path: {"get": _operation(path, answer_type)} for path, answer_type in ANSWERS.items()
+        },
         "components": {
             "schemas": components,
             "securitySchemes": {
@@ -109,13 +111,13 @@ def document(version: str) -> dict[str, Any]:
     }
 
 
-def _operation(path: str, kind: type) -> dict[str, Any]:
-    answer = {"schema": {"$ref": f"#/components/schemas/{kind.__name__}"}}
-    found = {"description": "Found.", "content": {"application/json": answer}}
+def _operation(path: str, answer_type: type) -> dict[str, Any]:
+    content = {"schema": {"$ref": f"#/components/schemas/{answer_type.__name__}"}}
+    success = {"description": "Found.", "content": {"application/json": content}}
     return {
         "summary": _SUMMARIES[path],
         "parameters": [*_in_path(path), *map(_parameter, _PARAMETERS[path])],
-        "responses": {"200": found, **_REFUSALS},
+        "responses": {"200": success, **_REFUSALS},
     }
 
 

@@ -1,4 +1,4 @@
-"""The pages as HTML: templates filled with contents, every text escaped."""
+"""Pages as HTML: templates filled with contents, every text escaped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from monitor.web.headlines import BLIND
 from monitor.web.links import ViewSubject
 
 PAGE_SIZE = 100
-"""Slices on one page of an overview."""
+"""Number of slices on one page of an overview."""
 
 _VERDICT_TONES = {
     Verdict.PASS.value: "good",
@@ -54,18 +54,18 @@ _VERDICT_TONES = {
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """Facts of the pages that the settings have.
+    """Facts from the settings that pages show.
 
     Attributes:
-        version: of slicewatch.
-        limitations: the register of known limitations.
-        dashboard_url: of Grafana; None where there is none.
-        slice_dashboard_url: of the dashboard of one slice, without its variables; None likewise.
-        runbooks_url: of the runbooks; None where no browser can reach them.
-        runbooks: the runbook of a breach, by metric; a metric without one is absent.
-        versions: the group-bys over versions of the router.
-        report: what weekly reports say of the settings.
-        first: when the first numbers are shown.
+        version: version of slicewatch.
+        limitations: register of known limitations.
+        dashboard_url: URL of Grafana; None without Grafana.
+        slice_dashboard_url: URL of the slice dashboard, without its variables; None likewise.
+        runbooks_url: URL of the runbooks; None if no browser can reach them.
+        runbooks: runbook of a breach, by metric; a metric without one is absent.
+        versions: group-bys over versions of the router.
+        report: facts for weekly reports.
+        first: settings that decide when the first numbers are shown.
     """
 
     version: str
@@ -80,7 +80,7 @@ class SiteFacts:
 
 
 class PageRenderer:
-    """Renders pages; any thread may use it."""
+    """Renderer of all pages; any thread may use it."""
 
     def __init__(self, facts: SiteFacts) -> None:
         """Load the templates."""
@@ -93,8 +93,8 @@ class PageRenderer:
         )
 
     def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
-        """The first page; ``today`` is a UTC date."""
-        lines = (line for one in page.contracts for line in (one.total, *one.slices))
+        """Return the overview as HTML; ``today`` is a UTC date."""
+        lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
         scale = charts.gap_scales(lines)
         return self._render(
             "overview",
@@ -111,10 +111,10 @@ class PageRenderer:
         )
 
     def slice(self, page: SliceContent, view: ViewSubject) -> str:
-        """The page of one slice."""
+        """Return the page of one slice as HTML."""
         scale = charts.gap_scale(charts.sizes(page.line.cells))
         marks = _marks(page)
-        drawn = {
+        drawings = {
             "rate": charts.rate_history(page.history, marks),
             "gap": charts.gap_history(page.history, marks),
             "calibration": charts.calibration(page.calibration),
@@ -123,19 +123,19 @@ class PageRenderer:
             "slice",
             page=page,
             view=view,
-            charts=drawn,
+            charts=drawings,
             dashboard_query=_dashboard_query(page),
             strip=lambda cell: charts.gap_strip(cell, scale),
             behind=lambda cell: words.behind_text(cell.metric, page.line.slice, cell.gap),
         )
 
     def incidents(self, page: IncidentList) -> str:
-        """The list of incidents."""
+        """Return the list of incidents as HTML."""
         return self._render("incidents", page=page)
 
     def incident(
         self,
-        one: IncidentReport,
+        incident: IncidentReport,
         cell: Cell | None,
         slice_link: str,
         *,
@@ -144,38 +144,38 @@ class PageRenderer:
         responds: bool,
         error: str = "",
     ) -> str:
-        """The page of one incident.
+        """Return the page of one incident as HTML.
 
         Args:
-            one: the incident.
-            at: what the newest Snapshot is of; None before the first.
-            synthetic: its contract is of declared test conditions.
-            cell: what the newest window shows of its slice and metric; None where nothing is.
-            slice_link: query of the slice's page; empty where the slice is withheld.
+            incident: the incident.
+            cell: newest cell of its slice and metric; None if the window shows none.
+            slice_link: query of the slice's page; empty if the slice is withheld.
+            at: time of the newest Snapshot; None before the first.
+            synthetic: whether its contract is about declared test conditions.
             responds: whether the reader may act on it.
-            error: why the last act was refused.
+            error: reason why the last act was refused.
         """
         scale = charts.gap_scale(charts.sizes([cell] if cell else []))
         return self._render(
             "incident",
-            one=one,
+            incident=incident,
             cell=cell,
             at=at,
             synthetic=synthetic,
             slice_link=slice_link,
             responds=responds,
             error=error,
-            open=one.state in ("open", "acknowledged", "accepted"),
+            open=incident.state in ("open", "acknowledged", "accepted"),
             outcomes=[outcome.value for outcome in Outcome],
             strip=lambda cell: charts.gap_strip(cell, scale),
         )
 
     def reports(self, page: ReportList) -> str:
-        """The list of weekly reports."""
+        """Return the list of weekly reports as HTML."""
         return self._render("reports", page=page)
 
     def message(self, title: str, text: str) -> str:
-        """A page that says why there is none."""
+        """Return a page that says why there is no content, as HTML."""
         return self._render("message", title=title, text=text)
 
     def _render(self, name: str, **values: object) -> str:
@@ -183,7 +183,7 @@ class PageRenderer:
 
 
 def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader(str(__package__), "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -191,7 +191,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {
+    environment.filters |= {
         "time": words.moment_text,
         "age": words.age_text,
         "micros": to_micros,
@@ -209,70 +209,74 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
         "point_rate": _point_rate,
         "point_gap": _point_gap,
     }
-    made.globals |= {
+    environment.globals |= {
         "site": facts,
         "style": Markup(style),  # noqa: S704 - our own file
         "tones": charts.TONES,
         "verdict_tones": _VERDICT_TONES,
         "terms": TERMS,
         "none_text": words.NONE,
-        "sentence": lambda one: incident_sentence(one.metric, one.slice, one.behind, one.limit),
+        "sentence": lambda incident: incident_sentence(
+            incident.metric, incident.slice, incident.behind, incident.limit
+        ),
         "status": status_text,
         "value": _value_text,
     }
-    return made
+    return environment
 
 
 def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
-    """The lines of a page; all decisions come first on the first one."""
+    """Return the lines of a page; the line of all decisions leads the first page."""
     lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return (contract.total, *lines) if page == 1 else lines
 
 
 def _dashboard_query(page: SliceContent) -> str:
-    """The variables of the dashboard of a slice."""
-    chosen = {
+    """Return the variables of the slice dashboard as a query string."""
+    variables = {
         "contract": page.contract,
         "window": page.window,
         "group_by": page.line.group_by,
         "slice": page.line.slice,
         "metric": page.metric.value,
     }
-    return urlencode({f"var-{name}": value for name, value in chosen.items()})
+    return urlencode({f"var-{name}": value for name, value in variables.items()})
 
 
 def _references(page: Overview) -> set[str]:
-    """The slices that others are compared with."""
-    cells = (cell for c in page.contracts for one in c.slices for cell in one.cells)
+    """Return the slices that are the reference of another slice."""
+    cells = (cell for contract in page.contracts for line in contract.slices for cell in line.cells)
     return {cell.gap.reference for cell in cells if cell.gap is not None}
 
 
 def _same_why(line: SliceLine) -> bool:
-    """True when all metrics of a slice are undecided for one reason, which is said once then."""
+    """Return True when all metrics of a slice are undecided for the same reason."""
     reasons = {(cell.why, cell.until) for cell in line.cells}
     return len(line.cells) > 1 and len(reasons) == 1
 
 
 def _marks(page: SliceContent) -> list[charts.Mark]:
-    """Incidents, new versions of the contract and of the router, on the axis of time."""
-    found = [charts.Mark(one.since, "incident", f"incident {one.id}") for one in page.past]
-    found += [
-        charts.Mark(one.resolved_at, "resolved", f"incident {one.id} is resolved")
-        for one in page.past
-        if one.resolved_at is not None
+    """Return marks of incidents and of new contract or router versions, for the time axis."""
+    marks = [
+        charts.Mark(incident.since, "incident", f"incident {incident.id}") for incident in page.past
     ]
-    found += [
-        charts.Mark(one.latest, "version", one.what)
-        for one in page.findings
-        if one.what.startswith("other versions")
+    marks += [
+        charts.Mark(incident.resolved_at, "resolved", f"incident {incident.id} is resolved")
+        for incident in page.past
+        if incident.resolved_at is not None
+    ]
+    marks += [
+        charts.Mark(finding.latest, "version", finding.what)
+        for finding in page.findings
+        if finding.what.startswith("other versions")
     ]
     days = zip(page.history, page.history[1:], strict=False)
-    found += [
+    marks += [
         charts.Mark(after.ends_at, "contract", f"contract version {after.version}")
         for before, after in days
         if before.version != after.version and after.ends_at is not None
     ]
-    return found
+    return marks
 
 
 def _point_rate(point: HistoryPoint) -> str:
@@ -288,18 +292,21 @@ def _point_gap(point: HistoryPoint) -> str:
     )
 
 
-def status_text(one: IncidentReport) -> str:
-    """The state of an incident in words."""
-    if one.accepted_until is not None:
-        return f"accepted until {words.moment_text(one.accepted_until)}"
-    state = one.state.value
-    return f"{state}: {one.outcome.value.replace('_', ' ')}" if one.outcome else state
+def status_text(incident: IncidentReport) -> str:
+    """Return the state of an incident in words."""
+    if incident.accepted_until is not None:
+        return f"accepted until {words.moment_text(incident.accepted_until)}"
+    state = incident.state.value
+    return f"{state}: {incident.outcome.value.replace('_', ' ')}" if incident.outcome else state
 
 
-def _value_text(one: IncidentReport, shown: ValueReport) -> str:
-    """A gap in points, or a rate where its level is what is broken."""
-    at = f"in data to {words.moment_text(shown.at)}"
-    if one.behind is Behind.LEVEL:
-        return f"{words.percent(shown.value)} [{words.bounds(shown.lower, shown.upper)}], {at}"
-    gap = ShownGap("", shown.value, shown.lower, shown.upper)
-    return f"gap {words.gap_text(gap)} points, {at}"
+def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:
+    """Return a gap in points, or a rate if its level is broken."""
+    data_end = f"in data to {words.moment_text(evidence.at)}"
+    if incident.behind is Behind.LEVEL:
+        return (
+            f"{words.percent(evidence.value)} [{words.bounds(evidence.lower, evidence.upper)}],"
+            f" {data_end}"
+        )
+    gap = ShownGap("", evidence.value, evidence.lower, evidence.upper)
+    return f"gap {words.gap_text(gap)} points, {data_end}"

@@ -1,4 +1,4 @@
-"""Reader of what pages and API show; the store has the implementation."""
+"""Interface between pages and store: reads of published values, and acts on incidents."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from monitor.core.time import IsoWeek
 
 
 class Published(Protocol):
-    """Everything published, and acts on incidents; any thread may use it.
+    """Reader of everything published, and writer of acts on incidents; any thread may use it.
 
-    Every method raises StoreError where the store cannot be read or is busy.
+    Every method raises StoreError if the store cannot be read or is busy.
     """
 
     def newest(self) -> tuple[int, Snapshot] | None:
-        """The newest Snapshot and its number; None before the first."""
+        """Return the newest Snapshot and its number; None before the first."""
         ...
 
     def at(self, instant: int) -> tuple[int, Snapshot] | None:
-        """The newest stored Snapshot whose watermark an instant (us) had reached."""
+        """Return the newest stored Snapshot whose watermark an instant (us) had reached."""
         ...
 
     def history(self, key: SliceKey) -> Sequence[HistoryPoint]:
-        """Published figures of a slice and metric, by day."""
+        """Return the published figures of a slice and metric, by day."""
         ...
 
     def incidents(self, now: int, limit: int) -> Sequence[IncidentReport]:
-        """The newest incidents, the newest first."""
+        """Return the newest incidents, newest first."""
         ...
 
     def incident(self, number: int, now: int) -> IncidentReport | None:
-        """One incident; None where there is none of that number."""
+        """Return one incident; None if none has that number."""
         ...
 
     def pipeline(self) -> Pipeline:
-        """From the broker to the newest Snapshot."""
+        """Return the state of the way from the broker to the newest Snapshot."""
         ...
 
     def weeks(self, limit: int) -> Sequence[StoredWeek]:
-        """The newest weeks that have a Release, the newest first."""
+        """Return the newest weeks with a Release, newest first."""
         ...
 
     def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
-        """A revision of a week's Release, by default the newest; None where there is none."""
+        """Return a revision of a week's Release, by default the newest; None if there is none."""
         ...
 
     def revision(self, week: IsoWeek, number: int) -> Revision | None:
-        """A revision of a week's Release without what its report has besides; None without it."""
+        """Return one revision without its report's other inputs; None if there is none."""
         ...
 
     def acknowledge(self, number: int, said: ActInput, now: int) -> None:
-        """Put on record that somebody looks after an incident."""
+        """Record that somebody looks after an incident."""
         ...
 
     def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
-        """Put on record what an incident came to."""
+        """Record the outcome of an incident."""
         ...

@@ -1,4 +1,4 @@
-"""The weekly reports by path: their list, and each revision as page, JSON and CSV."""
+"""Weekly reports by path: their list, and each revision as page, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ from monitor.web.links import NothingThereError, ReportView
 from monitor.web.published import Published
 
 MAX_REPORTS = 60
-"""Weeks in the list: a little over a year, for which revisions are kept by default."""
+"""Number of weeks in the list: a little over a year, as long as revisions are kept by default."""
 
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _COLUMNS = ("week", "revision", "as_of", "decision", "verdict", "digest", "signatures")
 
 
 class ReportViews:
-    """Lists and renders weekly reports; any thread may use it."""
+    """List and renderer of weekly reports; any thread may use it."""
 
     def __init__(self, published: Published, facts: ReportFacts) -> None:
-        """Nothing is read yet.
+        """Create views that have read nothing yet.
 
         Args:
-            published: what there is to show.
-            facts: of the settings.
+            published: reader of Releases.
+            facts: facts from the settings.
         """
         self._published = published
         self._facts = facts
         self._decided: dict[tuple[str, int, int], _Decided] = {}
 
     def list(self) -> ReportList:
-        """The newest weeks that have a Release."""
-        found = self._published.weeks(MAX_REPORTS + 1)
-        lines = tuple(self._line(one) for one in found[:MAX_REPORTS])
-        return ReportList(tuple(one for one in lines if one), len(found) > MAX_REPORTS)
+        """Return the newest weeks that have a Release."""
+        weeks = self._published.weeks(MAX_REPORTS + 1)
+        lines = tuple(self._line(week) for week in weeks[:MAX_REPORTS])
+        return ReportList(tuple(line for line in lines if line), len(weeks) > MAX_REPORTS)
 
     def page(self, request: Request) -> str:
-        """A report, with links that lead to the pages beside it."""
+        """Return a report as HTML whose links lead to the pages of this site."""
         return as_html.render(self._report(request), home="")
 
     def document(self, request: Request) -> Response:
-        """A report as the command writes it, byte for byte."""
+        """Return a report as JSON, byte for byte as the command writes it."""
         return Response(as_json.render(self._report(request)), media_type="application/json")
 
     def table(self, request: Request) -> tuple[str, str]:
-        """Name and text of one of the CSV files."""
-        # pandas takes half a second: whoever reads no such file does not wait for it.
+        """Return name and text of a CSV file."""
+        # pandas takes half a second to load; only readers of CSV files wait for it.
         from monitor.reports import as_csv  # noqa: PLC0415
 
         report = self._report(request)
@@ -78,45 +78,45 @@ class ReportViews:
             raise NothingThereError(
                 "there is no Release of that week and revision any more, or yet"
             )
-        return WeeklyReport.of(stored, self._facts)
+        return WeeklyReport.from_stored(stored, self._facts)
 
     def _line(self, week: StoredWeek) -> ReportLine | None:
-        """A line of the list; None where retention has deleted the week meanwhile."""
+        """Return a line of the list; None if retention has deleted the week meanwhile."""
         key = week.week, week.newest, week.size
-        known = self._decided.get(key)
-        if known is None:
+        decided = self._decided.get(key)
+        if decided is None:
             stored = self._published.revision(IsoWeek.named(week.week), week.newest)
             if stored is None:
                 return None
-            known = self._decided[key] = _Decided.of(stored)
+            decided = self._decided[key] = _Decided.from_revision(stored)
         return ReportLine(
             week=week.week,
             revision=week.newest,
             revisions=week.revisions,
-            as_of=to_datetime(known.as_of),
-            decision=known.decision.word,
-            verdict=known.decision.sentence,
-            digest=known.digest,
-            signatures=signature_lines(week.signatures, known.digest),
+            as_of=to_datetime(decided.as_of),
+            decision=decided.decision.word,
+            verdict=decided.decision.sentence,
+            digest=decided.digest,
+            signatures=signature_lines(week.signatures, decided.digest),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Line about a revision: kept, since its tables are large."""
+    """Line about a revision; cached because its tables are large."""
 
     as_of: int
     digest: str
     decision: WeekDecision
 
     @classmethod
-    def of(cls, revision: Revision) -> _Decided:
+    def from_revision(cls, revision: Revision) -> _Decided:
         return cls(revision.as_of, revision.digest, decide(revision.release))
 
 
 def policy(page: str) -> str:
-    """Content that a browser may load for a report: its own style, and nothing else."""
-    styles = " ".join(f"'sha256-{_hashed(one)}'" for one in _STYLE.findall(page))
+    """Return the content policy of a report page: its own style, and nothing else."""
+    styles = " ".join(f"'sha256-{_hashed(style)}'" for style in _STYLE.findall(page))
     return f"default-src 'none'; style-src {styles}; base-uri 'none'; frame-ancestors 'none'"
 
 
@@ -125,13 +125,17 @@ def _hashed(style: str) -> str:
 
 
 def as_csv_file(page: ReportList) -> str:
-    """The list, a week a row."""
-    return written(_COLUMNS, (_row(one) for one in page.reports))
+    """Return the list of reports as CSV, one row per week."""
+    return written(_COLUMNS, (_row(line) for line in page.reports))
 
 
-def _row(one: ReportLine) -> list[object]:
-    signed = "; ".join(each.signature.by for each in one.signatures if each.of_this_revision)
-    return [one.week, one.revision, one.as_of, one.decision, one.verdict, one.digest, signed]
+def _row(line: ReportLine) -> list[object]:
+    signers = "; ".join(
+        signature_line.signature.by
+        for signature_line in line.signatures
+        if signature_line.of_this_revision
+    )
+    return [line.week, line.revision, line.as_of, line.decision, line.verdict, line.digest, signers]
 
 
 def _view(request: Request) -> ReportView:

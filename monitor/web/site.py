@@ -1,4 +1,4 @@
-"""The status page and the API by path: requests in, answers out."""
+"""Status page and API by path: requests in, answers out."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from monitor.web.published import Published
 from monitor.web.report_views import ReportViews
 
 Endpoint = Callable[[Request], Response]
-"""Makes the answer to a request."""
+"""Function from a request to its answer."""
 
 MAX_INCIDENTS = 50
-"""Incidents on a page; the command lists all."""
+"""Number of incidents on a page; the command lists all."""
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)  # within a database's integers
 _BUSY = {"Retry-After": "1"}
@@ -47,7 +47,7 @@ _log = logging.getLogger("slicewatch.access")
 
 
 class Site:
-    """All pages and answers, from what is published; any thread may use it."""
+    """Pages and API answers, made of published values; any thread may use it."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Site:
         """Load the templates.
 
         Args:
-            published: what there is to show.
-            facts: of the settings.
-            blind: reasons why the service does not see; must only read memory.
+            published: reader of published values.
+            facts: facts from the settings.
+            blind: reasons why the service cannot see the router; must only read memory.
             now: wall clock, microseconds.
         """
         self._published = published
@@ -75,7 +75,7 @@ class Site:
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
 
     def views(self) -> dict[str, Endpoint]:
-        """Everything that is read, by path."""
+        """Return the endpoints that only read, by path."""
         pages = {
             "/": self._overview_page,
             "/slice": self._slice_page,
@@ -109,44 +109,50 @@ class Site:
         }
 
     def forms(self) -> dict[str, Endpoint]:
-        """Everything that readers with the right may do, by path."""
-        made = {"/acknowledge": self._acknowledge, "/close": self._close}
-        return {path: self._as_page(make) for path, make in made.items()}
+        """Return the endpoints for acts on incidents, by path."""
+        actions = {"/acknowledge": self._acknowledge, "/close": self._close}
+        return {path: self._as_page(make) for path, make in actions.items()}
 
-    # What is shown
+    # Contents
 
-    def _found(self, view: ViewSubject) -> tuple[int, Snapshot] | None:
-        """The Snapshot of a view; None before the first one that has tables."""
+    def _numbered_snapshot(self, view: ViewSubject) -> tuple[int, Snapshot] | None:
+        """Return the Snapshot of a view with its number; None before the first with tables."""
         if view.as_of is None:
-            found = self._published.newest()
-            return None if found is None or found[1].watermark is None else found
-        found = self._published.at(view.as_of)
-        if found is None:
+            numbered_snapshot = self._published.newest()
+            return (
+                None
+                if numbered_snapshot is None or numbered_snapshot[1].watermark is None
+                else numbered_snapshot
+            )
+        numbered_snapshot = self._published.at(view.as_of)
+        if numbered_snapshot is None:
             raise NothingThereError("nothing was published at that time, or it is kept no longer")
-        return found
+        return numbered_snapshot
 
-    def _moment(self, view: ViewSubject, found: tuple[int, Snapshot]) -> Moment:
-        return building.moment(*found, newest=view.as_of is None, now=self._now())
+    def _moment(self, view: ViewSubject, numbered_snapshot: tuple[int, Snapshot]) -> Moment:
+        return building.moment(*numbered_snapshot, newest=view.as_of is None, now=self._now())
 
     def _overview(self, request: Request) -> Overview:
         view = _view(request)
-        found = self._found(view)
+        numbered_snapshot = self._numbered_snapshot(view)
         pipeline = self._published.pipeline()
         return building.overview(
-            found[1] if found else None,
-            self._moment(view, found) if found else None,
-            self._contracts(view, found) if found else (),
-            beginning=None if found else beginning(pipeline, self._facts.first, self._now()),
+            numbered_snapshot[1] if numbered_snapshot else None,
+            self._moment(view, numbered_snapshot) if numbered_snapshot else None,
+            self._contracts(view, numbered_snapshot) if numbered_snapshot else (),
+            beginning=None
+            if numbered_snapshot
+            else beginning(pipeline, self._facts.first, self._now()),
             blind=self._blind() if view.as_of is None else (),
             pipeline=pipeline,
             limitations=self._facts.limitations,
         )
 
     def _contracts(
-        self, view: ViewSubject, found: tuple[int, Snapshot]
+        self, view: ViewSubject, numbered_snapshot: tuple[int, Snapshot]
     ) -> tuple[ContractContent, ...]:
-        """The contracts of a view; those of the newest Snapshot are built once."""
-        number, snapshot = found
+        """Return the contracts of a view; those of the newest Snapshot are built once."""
+        number, snapshot = numbered_snapshot
         if view.as_of is not None:
             return building.contract_contents(snapshot, view, self._facts.versions)
         newest, built = self._built
@@ -154,28 +160,30 @@ class Site:
             built = {}
             self._built = number, built
         key = view.contract, view.window, view.group_by
-        if key not in built:  # at worst two threads build the same
+        if key not in built:  # at worst, two threads build the same content
             built[key] = building.contract_contents(snapshot, view, self._facts.versions)
         return built[key]
 
     def _slice(self, request: Request) -> SliceContent:
-        view, found = _view(request), self._published_of(request)
+        view, numbered_snapshot = _view(request), self._required_snapshot(request)
         incidents = [
-            one
-            for one in self._published.incidents(self._now(), MAX_INCIDENTS)
-            if view.as_of is None or to_micros(one.since) <= view.as_of
+            incident
+            for incident in self._published.incidents(self._now(), MAX_INCIDENTS)
+            if view.as_of is None or to_micros(incident.since) <= view.as_of
         ]
-        points = self._history_of(found[1], view).points
-        return building.slice_content(found[1], self._moment(view, found), view, points, incidents)
+        points = self._history_of(numbered_snapshot[1], view).points
+        return building.slice_content(
+            numbered_snapshot[1], self._moment(view, numbered_snapshot), view, points, incidents
+        )
 
     def _history(self, request: Request) -> HistoryContent:
-        return self._history_of(self._published_of(request)[1], _view(request))
+        return self._history_of(self._required_snapshot(request)[1], _view(request))
 
-    def _published_of(self, request: Request) -> tuple[int, Snapshot]:
-        found = self._found(_view(request))
-        if found is None:
+    def _required_snapshot(self, request: Request) -> tuple[int, Snapshot]:
+        numbered_snapshot = self._numbered_snapshot(_view(request))
+        if numbered_snapshot is None:
             raise NothingThereError("nothing is published yet; the overview says what it waits for")
-        return found
+        return numbered_snapshot
 
     def _history_of(self, snapshot: Snapshot, view: ViewSubject) -> HistoryContent:
         table, place = building.chosen_place(snapshot, view)
@@ -194,27 +202,27 @@ class Site:
         return HistoryContent(**asdict(key), points=tuple(points))
 
     def _incidents(self) -> IncidentList:
-        found = tuple(self._published.incidents(self._now(), MAX_INCIDENTS + 1))
-        return IncidentList(found[:MAX_INCIDENTS], len(found) > MAX_INCIDENTS)
+        incidents = tuple(self._published.incidents(self._now(), MAX_INCIDENTS + 1))
+        return IncidentList(incidents[:MAX_INCIDENTS], len(incidents) > MAX_INCIDENTS)
 
     def _incident(self, request: Request) -> IncidentReport:
         return self._incident_of(str(request.path_params["number"]))
 
     def _incident_of(self, number: str) -> IncidentReport:
-        one = None
+        incident = None
         if _NUMBER.fullmatch(number):
-            one = self._published.incident(int(number), self._now())
-        if one is None:
+            incident = self._published.incident(int(number), self._now())
+        if incident is None:
             raise NothingThereError("there is no incident of that number")
-        return one
+        return incident
 
     # Pages
 
     def _overview_page(self, request: Request) -> Response:
         page = self._overview(request)
         today = to_datetime(self._now()).date()
-        # What it does not show was not checked, and must not come back in its links.
-        return self._html(self._pages.overview(page, _view(request).of_all, today))
+        # Parameters that the page ignores were not checked, and must not come back in its links.
+        return self._html(self._pages.overview(page, _view(request).of_all_slices, today))
 
     def _slice_page(self, request: Request) -> Response:
         return self._html(self._pages.slice(self._slice(request), _view(request)))
@@ -223,7 +231,7 @@ class Site:
         return self._html(self._pages.incidents(self._incidents()))
 
     def _incident_page(self, request: Request) -> Response:
-        return self._html(self._of_incident(self._incident(request), request))
+        return self._html(self._incident_html(self._incident(request), request))
 
     def _reports_page(self, _: Request) -> Response:
         return self._html(self._pages.reports(self._reports.list()))
@@ -232,14 +240,14 @@ class Site:
         page = self._reports.page(request)
         return self._html(page, policy=report_views.policy(page))
 
-    def _of_incident(self, one: IncidentReport, request: Request, error: str = "") -> str:
-        newest = self._found(ViewSubject())
+    def _incident_html(self, incident: IncidentReport, request: Request, error: str = "") -> str:
+        newest = self._numbered_snapshot(ViewSubject())
         tables = newest[1].contracts if newest else ()
-        table = next((table for table in tables if table.contract == one.contract), None)
-        link, found = _newest_cell(one, table)
+        table = next((table for table in tables if table.contract == incident.contract), None)
+        link, metric_cell = _newest_cell(incident, table)
         return self._pages.incident(
-            one,
-            found,
+            incident,
+            metric_cell,
             link,
             at=self._moment(ViewSubject(), newest) if newest else None,
             synthetic=table is not None and table.synthetic,
@@ -261,60 +269,62 @@ class Site:
 
     def _overview_csv(self, request: Request) -> Response:
         page = self._overview(request)
-        return _csv("overview", csv_files.of_contracts(page.moment, page.contracts))
+        return _csv("overview", csv_files.contracts_text(page.moment, page.contracts))
 
     def _versions_csv(self, request: Request) -> Response:
         page = self._overview(request)
-        return _csv("versions", csv_files.of_versions(page.moment, page.contracts))
+        return _csv("versions", csv_files.versions_text(page.moment, page.contracts))
 
     def _slice_csv(self, request: Request) -> Response:
-        return _csv("slice", csv_files.of_slice(self._slice(request)))
+        return _csv("slice", csv_files.slice_text(self._slice(request)))
 
     def _history_csv(self, request: Request) -> Response:
-        return _csv("history", csv_files.of_history(self._history(request)))
+        return _csv("history", csv_files.history_text(self._history(request)))
 
     def _incidents_csv(self, _: Request) -> Response:
-        return _csv("incidents", csv_files.of_incidents(self._incidents().incidents))
+        return _csv("incidents", csv_files.incidents_text(self._incidents().incidents))
 
     def _reports_csv(self, _: Request) -> Response:
         return _csv("reports", report_views.as_csv_file(self._reports.list()))
 
-    # What people do
+    # Acts
 
     def _acknowledge(self, request: Request) -> Response:
         def act(number: int, fields: Mapping[str, str]) -> None:
-            said = act_input(_author(fields), fields.get("note", ""), _field_name)
-            self._published.acknowledge(number, said, self._now())
+            act_fields = act_input(_author(fields), fields.get("note", ""), _field_name)
+            self._published.acknowledge(number, act_fields, self._now())
 
         return self._acted(request, "acknowledged", act)
 
     def _close(self, request: Request) -> Response:
         def act(number: int, fields: Mapping[str, str]) -> None:
-            said = act_input(_author(fields), fields.get("note", ""), _field_name)
+            act_fields = act_input(_author(fields), fields.get("note", ""), _field_name)
             now = self._now()
             outcome = closing(fields.get("outcome"), fields.get("until"), now, _field_name)
-            self._published.close(number, outcome, said, now)
+            self._published.close(number, outcome, act_fields, now)
 
         return self._acted(request, "closed", act)
 
     def _acted(
-        self, request: Request, what: str, act: Callable[[int, Mapping[str, str]], None]
+        self, request: Request, action: str, act: Callable[[int, Mapping[str, str]], None]
     ) -> Response:
-        """Do it, log who did, and show the incident; or say why not."""
+        """Perform an act, log its author, and show the incident; or show why it was refused."""
         fields: Mapping[str, str] = request.state.fields
-        one = self._incident_of(fields.get("incident", ""))
+        incident = self._incident_of(fields.get("incident", ""))
         try:
-            act(one.id, fields)
+            act(incident.id, fields)
         except SlicewatchError as error:
-            page = self._of_incident(one, request, str(error))
+            page = self._incident_html(incident, request, str(error))
             return self._html(page, HTTPStatus.BAD_REQUEST)
-        _log.info("incident %s", what, extra={"incident": one.id, "reader": request.state.reader})
-        return RedirectResponse(f"/incidents/{one.id}", HTTPStatus.SEE_OTHER)
+        _log.info(
+            "incident %s", action, extra={"incident": incident.id, "reader": request.state.reader}
+        )
+        return RedirectResponse(f"/incidents/{incident.id}", HTTPStatus.SEE_OTHER)
 
     # Refusals
 
     def _as_page(self, make: Endpoint) -> Endpoint:
-        """The endpoint, whose refusals are pages."""
+        """Wrap an endpoint so that its refusals are pages."""
 
         @wraps(make)
         def answered(request: Request) -> Response:
@@ -334,20 +344,22 @@ class Site:
         return answered
 
 
-def _newest_cell(one: IncidentReport, table: ContractTable | None) -> tuple[str, Cell | None]:
-    """Query of the page of an incident's slice, and what is newest of its metric."""
+def _newest_cell(incident: IncidentReport, table: ContractTable | None) -> tuple[str, Cell | None]:
+    """Return the query of the incident's slice page, and the newest cell of its metric."""
     window = window_of(table) if table is not None else None
-    if table is None or window is None or one.slice == WITHHELD:
+    if table is None or window is None or incident.slice == WITHHELD:
         return "", None
-    place = find_place(table, window, one.group_by, one.slice)
+    place = find_place(table, window, incident.group_by, incident.slice)
     if place is None:
         return "", None
-    link = ViewSubject(one.contract, "", one.group_by, one.slice, one.metric).query()
-    return link, cell(place, one.metric)
+    link = ViewSubject(
+        incident.contract, "", incident.group_by, incident.slice, incident.metric
+    ).query()
+    return link, cell(place, incident.metric)
 
 
 def _as_text(make: Endpoint) -> Endpoint:
-    """The endpoint, whose refusals are JSON."""
+    """Wrap an endpoint so that its refusals are JSON."""
 
     @wraps(make)
     def answered(request: Request) -> Response:
@@ -384,10 +396,10 @@ def _csv(name: str, text: str) -> Response:
 
 
 def _author(fields: Mapping[str, str]) -> str:
-    by = fields.get("by", "")
-    if not by.strip():
+    author = fields.get("by", "")
+    if not author.strip():
         raise SlicewatchError("Your name is missing: a person on duty or a team")
-    return by
+    return author
 
 
 _FIELD_NAMES = {"by": "Your name", "note": "The note", "outcome": "Outcome", "until": "Last day"}

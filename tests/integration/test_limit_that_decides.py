@@ -168,7 +168,7 @@ def test_the_headline_and_the_cell_of_a_page(case: Case) -> None:
     (cell,) = (one for one in line.cells if one.metric is case.metric)
     assert cell.state is State.SUSPECTED
     assert cell.decided_by == case.decides
-    (row,) = rows_of(csv_files.of_contracts(None, [content]), case.metric)
+    (row,) = rows_of(csv_files.contracts_text(None, [content]), case.metric)
     assert row["decided_by"] == case.decides.kind.value
     assert float(row[row["decided_by"]]) == case.decides.value
 
@@ -253,7 +253,7 @@ def test_an_incident_names_the_limit_that_it_broke() -> None:
     console = Console(file=io.StringIO(), record=True, width=200)
     console.print(table_of_incidents([of_it]), details(of_it))
     assert console.export_text().count(listed) == 2
-    (row,) = csv.DictReader(io.StringIO(csv_files.of_incidents([of_it])))
+    (row,) = csv.DictReader(io.StringIO(csv_files.incidents_text([of_it])))
     assert (row["limit"], row["limit_value"]) == ("min_ratio", "0.8")
     withheld = replace(shown, group_by="", slice=WITHHELD, behind=None)
     assert "limit" not in incident_sentence(metric, WITHHELD, None, withheld.limit)

@@ -37,7 +37,7 @@ def report(made: Releasing) -> WeeklyReport | None:
     with made.engine.connect() as connection:
         stored = stored_report(connection, IsoWeek.named("2026-W23", ZONE))
     facts = composition.report_facts(made.settings)
-    return None if stored is None else WeeklyReport.of(stored, facts)
+    return None if stored is None else WeeklyReport.from_stored(stored, facts)
 
 
 def test_a_week_is_released_when_it_is_over_there(elsewhere: Releasing) -> None:

@@ -1,8 +1,7 @@
 """Planners: from the published numbers of a week to plans, what-ifs, tipping points.
 
-Each planner is a pure function from a report to rows. It knows the Release and facts of the
-settings, so nothing that it says could not be computed by a reader. Sections show its rows, and
-the JSON file has all of them.
+Each planner is a pure function from a report to rows. It knows only the Release and the settings,
+so a reader could compute the same rows. Sections show the rows; the JSON file has all of them.
 """
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Rates that this week and the one before both show as numbers, and whether intervals overlap."""
+"""Changes of rates that this week and the week before both show as numbers."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _Rates = Mapping[tuple[Named, Metric], tuple[ShownRate, str]]
 
 
 def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
-    """Every rate that both weeks show; none where no Release of the week before is stored."""
+    """Return a line per rate that both weeks show; none without a Release of the week before."""
     if report.before is None:
         return ()
     return tuple(_lines(_shown(report.windows()), _shown(of_release(report.before.release))))
 
 
 def _shown(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
-    """Rates that have a value, with the version of their contract."""
+    """Return the rates that have a value, with their contract version."""
     return {
-        (Named.of(place), metric): (rate, table.version)
+        (Named.for_place(place), metric): (rate, table.version)
         for table, window in windows
         for place in (total_place(table, window), *places(table, window))
         for metric, rate in place.row.rates.items()
@@ -64,14 +64,16 @@ def _lines(rates: _Rates, earlier: _Rates) -> Iterator[ChangeLine]:
     for key, (now, version) in rates.items():
         if key not in earlier:
             continue
-        then, was = earlier[key]
-        if now.value is not None and then.value is not None:
-            change = round(now.value - then.value, _DIGITS)
-            overlap = _overlap(then, now)
-            yield ChangeLine(*key, version, was, then.value, now.value, change, overlap)
+        before, version_before = earlier[key]
+        if now.value is not None and before.value is not None:
+            change = round(now.value - before.value, _DIGITS)
+            overlap = _overlap(before, now)
+            yield ChangeLine(
+                *key, version, version_before, before.value, now.value, change, overlap
+            )
 
 
-def _overlap(one: ShownRate, other: ShownRate) -> bool | None:
-    if one.lower is None or one.upper is None or other.lower is None or other.upper is None:
+def _overlap(first: ShownRate, second: ShownRate) -> bool | None:
+    if first.lower is None or first.upper is None or second.lower is None or second.upper is None:
         return None
-    return not (one.upper < other.lower or other.upper < one.lower)
+    return not (first.upper < second.lower or second.upper < first.lower)

@@ -4,8 +4,8 @@ With p = P(ready), TPR, FPR and the precision v = P(ready | auto_serve) of a sli
 
     FPR = p / (1 - p) * (1 - v) / v * TPR
 
-always. So of two slices with different p that have the same TPR and the same precision, one has
-another FPR: not all three can be alike, whatever the router does (but for one that never errs).
+always. Slices with different p, equal TPR and equal precision therefore differ in FPR. All three
+can be equal only for a router that never errs.
 
 Source: Chouldechova (2017), Big Data 5.
 """
@@ -46,12 +46,12 @@ class CriteriaLine:
 
 
 def criteria(report: WeeklyReport) -> tuple[CriteriaLine, ...]:
-    """Every slice whose TPR, FPR and ready rate are shown as numbers."""
+    """Return a line per slice whose TPR, FPR and ready rate are shown as numbers."""
     return tuple(_lines(report))
 
 
 def precision(tpr: float, fpr: float, ready: float) -> float | None:
-    """P(ready | auto_serve); None where nothing is served.
+    """Return P(ready | auto_serve); None if nothing is served.
 
     Example:
         >>> precision(0.8, 0.2, 0.5)
@@ -62,7 +62,7 @@ def precision(tpr: float, fpr: float, ready: float) -> float | None:
 
 
 def forced_fpr(tpr: float, precise: float, ready: float) -> float | None:
-    """The FPR that follows from TPR, precision and P(ready); None where it is not defined."""
+    """Return the FPR that follows from TPR, precision and P(ready); None if it is undefined."""
     if ready >= 1 or precise <= 0:
         return None
     return ready / (1 - ready) * (1 - precise) / precise * tpr
@@ -70,23 +70,35 @@ def forced_fpr(tpr: float, precise: float, ready: float) -> float | None:
 
 def _numbers(row: SliceRow) -> tuple[float, float, float] | None:
     tpr, fpr, ready = (
-        row.rates[m].value if m in row.rates else None
-        for m in (Metric.TPR, Metric.FPR, Metric.READY)
+        row.rates[metric].value if metric in row.rates else None
+        for metric in (Metric.TPR, Metric.FPR, Metric.READY)
     )
     return None if tpr is None or fpr is None or ready is None else (tpr, fpr, ready)
 
 
 def _lines(report: WeeklyReport) -> Iterator[CriteriaLine]:
     for contract, window in report.windows():
-        whole = _numbers(total_place(contract, window).row)
-        of_all = None if whole is None else precision(*whole)
-        if whole is None or of_all is None:
+        total_numbers = _numbers(total_place(contract, window).row)
+        total_precision = None if total_numbers is None else precision(*total_numbers)
+        if total_numbers is None or total_precision is None:
             continue
         for place in places(contract, window):
-            mine = _numbers(place.row)
-            precise = None if mine is None else precision(*mine)
-            forced = None if mine is None else forced_fpr(whole[0], of_all, mine[2])
-            if mine is None or precise is None or forced is None:
+            slice_numbers = _numbers(place.row)
+            slice_precision = None if slice_numbers is None else precision(*slice_numbers)
+            fpr_forced = (
+                None
+                if slice_numbers is None
+                else forced_fpr(total_numbers[0], total_precision, slice_numbers[2])
+            )
+            if slice_numbers is None or slice_precision is None or fpr_forced is None:
                 continue
-            numbers = (mine[2], precise, mine[1], whole[1], forced)
-            yield CriteriaLine(Named.of(place), *(round(x, _DIGITS) for x in numbers))
+            numbers = (
+                slice_numbers[2],
+                slice_precision,
+                slice_numbers[1],
+                total_numbers[1],
+                fpr_forced,
+            )
+            yield CriteriaLine(
+                Named.for_place(place), *(round(number, _DIGITS) for number in numbers)
+            )

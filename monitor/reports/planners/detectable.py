@@ -1,4 +1,4 @@
-"""The smallest gap beyond its limit that the labels of this week would find."""
+"""Smallest gap beyond its limit that the labels of this week would find."""
 
 from __future__ import annotations
 
@@ -34,28 +34,28 @@ class DetectableLine:
 
 
 def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
-    """Every comparison of a labelled rate of which both sides are shown."""
+    """Return a line per comparison of a labelled rate with both sides shown."""
     return tuple(
         line
         for contract, window in report.windows()
         for group in window.groups
         for metric in planned_metrics(contract)
-        for line in _of_group(contract, group, metric)
+        for line in _group_lines(contract, group, metric)
     )
 
 
 def reference_of(group: GroupTable) -> str | None:
-    """Reference of the slices of a group-by; None where no comparison is shown."""
+    """Return the reference of a group-by's slices; None if no comparison is shown."""
     return next((gap.reference for row in group.rows for gap in row.gaps.values()), None)
 
 
 def group_z(group: GroupTable, reference: str) -> tuple[int, float]:
-    """Comparisons that hold together in a group-by, and the normal quantile of their bounds."""
-    number = comparisons(sum(bool(row.rates) for row in group.rows), reference)
-    return number, simultaneous_z(number)
+    """Return a group-by's number of comparisons and the normal quantile of their joint bounds."""
+    count = comparisons(sum(bool(row.rates) for row in group.rows), reference)
+    return count, simultaneous_z(count)
 
 
-def _of_group(
+def _group_lines(
     contract: ContractTable, group: GroupTable, metric: Metric
 ) -> Iterator[DetectableLine]:
     reference, weeks = reference_of(group), weeks_in(group.labelled)
@@ -69,7 +69,7 @@ def _of_group(
     by_limit = {
         limit: detectable_gaps(arms, Fraction(str(limit)), z, weeks) for limit in set(limits)
     }
-    for at, (row, limit) in enumerate(zip(group.rows, limits, strict=True)):
+    for index, (row, limit) in enumerate(zip(group.rows, limits, strict=True)):
         if metric in row.gaps:
-            named = Named(contract.contract, group.group_by, row.slice)
-            yield DetectableLine(named, metric, limit, by_limit[limit][at])
+            row_name = Named(contract.contract, group.group_by, row.slice)
+            yield DetectableLine(row_name, metric, limit, by_limit[limit][index])

@@ -1,4 +1,4 @@
-"""Gaps of the weeks before, as their newest Releases show them, of the slices that matter most."""
+"""Weekly gaps of the slices with the largest gaps, from the newest Release per week."""
 
 from __future__ import annotations
 
@@ -55,13 +55,16 @@ class GapHistory:
 
 
 def gap_histories(report: WeeklyReport) -> tuple[GapHistory, ...]:
-    """Histories of the slices of each contract whose gaps are now the largest."""
-    wanted = dict(_wanted(report))
-    found: dict[Named, list[GapPoint]] = {name: [] for name in wanted}
-    for revision in (*report.history, report.revision) if wanted else ():
-        for name, point in _points(revision, wanted):
-            found[name].append(point)
-    return tuple(GapHistory(name, metric, tuple(found[name])) for name, metric in wanted.items())
+    """Return the gap histories of each contract's slices with the largest gaps now."""
+    wanted_metrics = dict(_wanted(report))
+    points_by_slice: dict[Named, list[GapPoint]] = {row_name: [] for row_name in wanted_metrics}
+    for revision in (*report.history, report.revision) if wanted_metrics else ():
+        for row_name, point in _points(revision, wanted_metrics):
+            points_by_slice[row_name].append(point)
+    return tuple(
+        GapHistory(row_name, metric, tuple(points_by_slice[row_name]))
+        for row_name, metric in wanted_metrics.items()
+    )
 
 
 def _wanted(report: WeeklyReport) -> Iterator[tuple[Named, Metric]]:
@@ -69,10 +72,12 @@ def _wanted(report: WeeklyReport) -> Iterator[tuple[Named, Metric]]:
         metric = next(iter(limited(contract)), None)
         if metric is None:
             continue
-        its = [place for place in places(contract, window) if "+" not in group_by_of(place)]
-        shown = [place for place in its if metric in place.row.gaps]
-        for place in sorted(shown, key=lambda one: _rank(one, metric))[:MOST_SLICES]:
-            yield Named.of(place), metric
+        single_places = [
+            place for place in places(contract, window) if "+" not in group_by_of(place)
+        ]
+        gap_places = [place for place in single_places if metric in place.row.gaps]
+        for place in sorted(gap_places, key=lambda place: _rank(place, metric))[:MOST_SLICES]:
+            yield Named.for_place(place), metric
 
 
 def _rank(place: Place, metric: Metric) -> tuple[bool, float, str]:
@@ -80,15 +85,17 @@ def _rank(place: Place, metric: Metric) -> tuple[bool, float, str]:
     return place.row.states[metric] not in BAD, -abs(value or 0.0), place.row.slice
 
 
-def _points(revision: Revision, wanted: dict[Named, Metric]) -> Iterator[tuple[Named, GapPoint]]:
-    names = {name.slice for name in wanted}
+def _points(
+    revision: Revision, wanted_metrics: dict[Named, Metric]
+) -> Iterator[tuple[Named, GapPoint]]:
+    names = {row_name.slice for row_name in wanted_metrics}
     for contract, window in of_release(decode_slices(revision.body, names)):
         for place in places(contract, window):
-            name = Named.of(place)
-            metric = wanted.get(name)
+            row_name = Named.for_place(place)
+            metric = wanted_metrics.get(row_name)
             gap = place.row.gaps.get(metric) if metric is not None else None
             if metric is None or gap is None or gap.lower is None or gap.upper is None:
                 continue
             limit = cell(place, metric).max_gap
             numbers = (gap.value, gap.lower, gap.upper, limit)
-            yield name, GapPoint(revision.week, revision.number, *numbers)
+            yield row_name, GapPoint(revision.week, revision.number, *numbers)

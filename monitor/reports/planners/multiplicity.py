@@ -1,4 +1,4 @@
-"""Number of comparisons that the bounds of each group-by hold together for."""
+"""Number of comparisons for which the bounds of each group-by hold together."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _CONFIDENCE = 0.95
 
 
 def multiplicity(report: WeeklyReport) -> tuple[MultiplicityLine, ...]:
-    """Every group-by of which a comparison is shown."""
+    """Return a line per group-by that shows a comparison."""
     lines = []
     for contract, window in report.windows():
         for group in window.groups:
             reference = reference_of(group)
             if reference is not None:
-                number, z = group_z(group, reference)
-                each = 1 - (1 - _CONFIDENCE) / max(number, 1)
-                numbers = (number, _CONFIDENCE, round(each, 5), round(z, 3))
+                count, z = group_z(group, reference)
+                each_confidence = 1 - (1 - _CONFIDENCE) / max(count, 1)
+                numbers = (count, _CONFIDENCE, round(each_confidence, 5), round(z, 3))
                 lines.append(MultiplicityLine(contract.contract, group.group_by, *numbers))
     return tuple(lines)

@@ -1,4 +1,4 @@
-"""Published rates as planners use them: points, intervals at any confidence, what is served."""
+"""Published rates as planners use them: points, intervals at any confidence, weekly volumes."""
 
 from __future__ import annotations
 
@@ -27,44 +27,44 @@ class Named:
     slice: str
 
     @classmethod
-    def of(cls, place: Place) -> Named:
-        """The names of a row."""
+    def for_place(cls, place: Place) -> Named:
+        """Return the contract and slice of a published row."""
         return cls(place.contract.contract, group_by_of(place), place.row.slice)
 
 
 def group_by_of(place: Place) -> str:
-    """The group-by of a row; empty for all decisions."""
+    """Return the group-by of a row; empty for all decisions."""
     return place.table.group_by if isinstance(place.table, GroupTable) else ""
 
 
 def precision_of(contract: ContractTable) -> Precision:
-    """The resolution of what a contract shows."""
+    """Return the resolution at which a contract shows numbers."""
     return Precision(contract.k, contract.synthetic and contract.k == 1)
 
 
 def decisions_behind(contract: ContractTable, support: int) -> tuple[float, float]:
-    """Return the fewest and the most decisions that a support of a week may stand for.
+    """Return the fewest and the most decisions that a weekly support may stand for.
 
-    It is the sum of the middles of bands. Half a band is up to a fortieth of its count or half of
-    k; of a row that the table rule made one step coarser it is twice that. Four columns of it.
+    A support is the sum of the middles of four columns of bands. Half a band is up to a fortieth of
+    its count or half of k, and twice that in a row that the table rule coarsened by one step.
 
     Example:
         >>> from types import SimpleNamespace
         >>> decisions_behind(SimpleNamespace(k=11, synthetic=False), 1000)
         (906.0, 1094.0)
     """
-    off = 0.0 if precision_of(contract).exact else 0.05 * support + 4 * contract.k
-    return max(support - off, 0.0), support + off
+    half_width = 0.0 if precision_of(contract).exact else 0.05 * support + 4 * contract.k
+    return max(support - half_width, 0.0), support + half_width
 
 
 def point(rate: ShownRate | None) -> float | None:
-    """The rounded rate, or the code in its place; None where it is withheld."""
-    told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
-    return next((x for x in told if x is not None), None)
+    """Return the rounded rate, or the code in its place; None if it is withheld."""
+    shown_numbers = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
+    return next((number for number in shown_numbers if number is not None), None)
 
 
 def interval_at(rate: ShownRate, z: float = Z95) -> tuple[float, float]:
-    """Bounds of a shown rate at a normal quantile; a rate without a point has its own bounds."""
+    """Return bounds of a shown rate at a normal quantile; a rate without a point keeps its own."""
     if rate.value is None:
         return rate.lower or 0.0, 1.0 if rate.upper is None else rate.upper
     lower, upper = wilson(rate.value, rate.support, z)
@@ -72,12 +72,12 @@ def interval_at(rate: ShownRate, z: float = Z95) -> tuple[float, float]:
 
 
 def weeks_in(period: Period | None) -> float:
-    """Length of a period in weeks; 0 where there is none."""
+    """Return the length of a period in weeks; 0 without a period."""
     return 0.0 if period is None else (period.end - period.start) / WEEK
 
 
 def reviewed_weekly(place: Place) -> float:
-    """Decisions of a slice in a week that were not blocked, at least; 0 where that is hidden."""
+    """Return the fewest unblocked decisions of a slice in a week; 0 if that is hidden."""
     selection, blocked = place.row.rates.get(Metric.SELECTION), place.row.rates.get(Metric.BLOCKED)
     weeks = weeks_in(place.table.decisions)
     if selection is None or blocked is None or blocked.upper is None or not weeks:

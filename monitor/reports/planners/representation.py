@@ -1,4 +1,4 @@
-"""Shares of slices among all decisions, against those of the population that is to be reached."""
+"""Shares of slices among all decisions, compared with shares of a target population."""
 
 from __future__ import annotations
 
@@ -35,8 +35,12 @@ class RepresentationLine:
 
 
 def representation(report: WeeklyReport) -> tuple[RepresentationLine, ...]:
-    """Every slice of an attribute that has a target."""
-    targets = {one.name: dict(one.target) for one in report.facts.attributes if one.target}
+    """Return a line per shown slice of an attribute with a target."""
+    targets = {
+        attribute.name: dict(attribute.target)
+        for attribute in report.facts.attributes
+        if attribute.target
+    }
     return tuple(
         line
         for contract, window in report.windows()
@@ -54,12 +58,12 @@ def _lines(
         rate, value = row.rates.get(Metric.SELECTION), attribute_values(row.slice)[group.group_by]
         if rate is not None and value in targets:
             bands[row.slice] = targets[value], *decisions_behind(contract, rate.support)
-    wanted = sum(target for target, _, _ in bands.values())
-    least, most = (sum(band[at] for band in bands.values()) for at in (1, 2))
-    for name, (target, low, high) in bands.items():
+    target_sum = sum(target for target, _, _ in bands.values())
+    least, most = (sum(band[end] for band in bands.values()) for end in (1, 2))
+    for slice_text, (target, low, high) in bands.items():
         yield RepresentationLine(
-            Named(contract.contract, group.group_by, name),
-            round(target / wanted, 2),
+            Named(contract.contract, group.group_by, slice_text),
+            round(target / target_sum, 2),
             floor(low / (low + most - high) * _DECIMALS + _SLACK) / _DECIMALS,
             ceil(high / (high + least - low) * _DECIMALS - _SLACK) / _DECIMALS,
         )

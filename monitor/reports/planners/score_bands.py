@@ -1,13 +1,13 @@
 """Calibration of a slice: shares of its replies by score band, and their bounds.
 
-Of every band b let x_b and y_b be the shares of ready and other replies, of all that are not
-blocked. What is published bounds them by linear constraints, homogeneous in the total:
+For every band b, let x_b and y_b be the shares of ready and other replies among all unblocked ones.
+The published numbers bound them by linear constraints, homogeneous in the total:
 
 - P(ready | band) and P(ready) lie in their intervals;
-- a band has at least as many replies as its effective number of labels (only where labels and
-  decisions are of nearly one time, so that the number of all replies is known);
-- if it is known from which score on the router serves, and that is an edge of bands, the bands
-  above hold TPR of the ready and FPR of the other replies.
+- a band has at least as many replies as its effective number of labels (only if labels and
+  decisions cover nearly the same time, so that the number of all replies is known);
+- if the router's threshold is known and an edge of bands, the bands above it hold TPR of the ready
+  and FPR of the other replies.
 
 All intervals are widened so that they hold together (Bonferroni).
 """
@@ -31,46 +31,46 @@ from monitor.reports.planners.published_rates import decisions_behind, interval_
 _EDGE = re.compile(r"^(\d+\.\d+) (?:to|and) ")
 _LABELLED = (Metric.READY, Metric.TPR, Metric.FPR)
 _SAME = 1e-9
-_MOST_BESIDE = 0.25
-"""Labels may cover a little time that decisions do not. Up to a quarter, that time is taken to have
-as many replies as the rest."""
+_MOST_UNCOVERED = 0.25
+"""Largest time with labels but no decisions, relative to the time of the decisions. Up to this
+quarter, that time is assumed to have as many replies as the rest."""
 
 
 def lowest_scores(cells: Sequence[CalibrationCell]) -> tuple[float | None, ...]:
-    """The score at which each band begins; None of that without a score, 0 of the lowest one."""
+    """Return the score at which each band begins; None without a score, 0 for the lowest band."""
     return tuple(_lowest(cell.band) for cell in cells)
 
 
 def _lowest(band: str) -> float | None:
     if band == "no score":
         return None
-    found = _EDGE.match(band)
-    return float(found[1]) if found else 0.0
+    edge = _EDGE.match(band)
+    return float(edge[1]) if edge else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """The bands of one slice as published.
+    """Score bands of one slice as published.
 
     Attributes:
-        begins: the score at which each begins; None without a score.
-        labelled: whether P(ready) of each is shown.
-        known: the shares (x, y) of each, shape (2, B), where labels are complete; None else.
+        begins: lowest score of each band; None without a score.
+        labelled: whether P(ready) of each band is shown.
+        shares: shares (x, y) of each band, shape (2, B); None unless labels are complete.
         rules: constraints: rows a with a (x, y) <= 0, shape (C, 2 B).
     """
 
     begins: tuple[float | None, ...]
     labelled: tuple[bool, ...]
-    known: Floats | None
+    shares: Floats | None
     rules: Floats
 
     @classmethod
-    def of(cls, place: Place, present: float | None) -> Bands | None:
-        """The bands of a row; None where its calibration or its ready rate is withheld.
+    def for_place(cls, place: Place, present: float | None) -> Bands | None:
+        """Return the bands of a row; None if its calibration or its ready rate is withheld.
 
         Args:
-            place: as published.
-            present: the score from which on the router serves; None where that is not known.
+            place: published row of the slice.
+            present: score from which on the router serves; None if unknown.
         """
         cells, ready = place.row.calibration, place.row.rates.get(Metric.READY)
         if not cells or ready is None:
@@ -81,18 +81,18 @@ class Bands:
         return cls(begins, labelled, _complete(place, ready), rules)
 
     def served(self, threshold: float) -> Bools:
-        """The bands that are served from a threshold on; never what has no score."""
+        """Return which bands are served from a threshold on; a band without a score never is."""
         return _above(self.begins, threshold)
 
 
 def _above(begins: Sequence[float | None], threshold: float) -> Bools:
-    return np.array([at is not None and at >= threshold - _SAME for at in begins], bool)
+    return np.array([begin is not None and begin >= threshold - _SAME for begin in begins], bool)
 
 
 def _complete(place: Place, ready: ShownRate) -> Floats | None:
-    """Shares of the bands where numbers are exact and every reply has a label; else None.
+    """Return the shares of the bands if numbers are exact and all replies have labels; else None.
 
-    Then supports are counts, which add up, and labelled rows alone give the same rates.
+    Supports are then counts, which add up, and labelled rows alone give the same rates.
     """
     cells, row = place.row.calibration, place.row
     if not precision_of(place.contract).exact or ready.value is None or not ready.support:
@@ -100,69 +100,82 @@ def _complete(place: Place, ready: ShownRate) -> Floats | None:
     pairs = [(row.rates.get(metric), row.as_labelled.get(metric)) for metric in _LABELLED]
     alike = all(
         rate is None
-        or ((rate.value is not None and same is not None) and abs(rate.value - same) < _SAME)
-        for rate, same in pairs
+        or (
+            (rate.value is not None and labelled_rate is not None)
+            and abs(rate.value - labelled_rate) < _SAME
+        )
+        for rate, labelled_rate in pairs
     )
-    counts = [0 if one.rate is None else one.rate.support for one in cells]
+    counts = [0 if band_cell.rate is None else band_cell.rate.support for band_cell in cells]
     if not alike or sum(counts) != ready.support:
         return None
-    values = [0.0 if one.rate is None else (one.rate.value or 0.0) for one in cells]
+    values = [
+        0.0 if band_cell.rate is None else (band_cell.rate.value or 0.0) for band_cell in cells
+    ]
     shares = np.array(counts) / ready.support
     return np.array([shares * values, shares * (1 - np.array(values))])
 
 
 def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Floats]:
     cells = place.row.calibration
-    number = len(cells)
-    known = _present(place, present)
-    z = simultaneous_z(sum(one.rate is not None for one in cells) + 1 + len(known))
-    one, zero = np.eye(number), np.zeros(number)
-    everything = np.ones(number)
-    yield from _within(everything, zero, *interval_at(ready, z))
-    for at, cell in enumerate(cells):
+    band_count = len(cells)
+    served_rates = _present(place, present)
+    z = simultaneous_z(
+        sum(band_cell.rate is not None for band_cell in cells) + 1 + len(served_rates)
+    )
+    unit, no_band = np.eye(band_count), np.zeros(band_count)
+    all_bands = np.ones(band_count)
+    yield from _within(all_bands, no_band, *interval_at(ready, z))
+    for band, cell in enumerate(cells):
         if cell.rate is not None:
-            yield from _within(one[at], zero, *interval_at(cell.rate, z))
+            yield from _within(unit[band], no_band, *interval_at(cell.rate, z))
             least = _least_share(place, cell.rate)
-            yield np.concatenate([least - one[at], least - one[at]])
-    for metric, rate, above in known:
+            yield np.concatenate([least - unit[band], least - unit[band]])
+    for metric, rate, above in served_rates:
         low, high = interval_at(rate, z)
-        part = [low - above, above - high]
-        blank = np.zeros(number)
-        for side in part:
-            yield np.concatenate([side, blank] if metric is Metric.TPR else [blank, side])
+        sides = [low - above, above - high]
+        zeros = np.zeros(band_count)
+        for side in sides:
+            yield np.concatenate([side, zeros] if metric is Metric.TPR else [zeros, side])
 
 
-def _within(ready: Floats, zero: Floats, low: float, high: float) -> Iterator[Floats]:
-    """Low (x + y) <= x <= high (x + y), summed over the bands that ``ready`` marks."""
-    yield np.concatenate([(low - 1) * ready, low * ready + zero])
-    yield np.concatenate([(1 - high) * ready, -high * ready + zero])
+def _within(ready: Floats, zeros: Floats, low: float, high: float) -> Iterator[Floats]:
+    """Yield low (x + y) <= x <= high (x + y), summed over the bands that ``ready`` marks."""
+    yield np.concatenate([(low - 1) * ready, low * ready + zeros])
+    yield np.concatenate([(1 - high) * ready, -high * ready + zeros])
 
 
 def _present(place: Place, threshold: float | None) -> list[tuple[Metric, ShownRate, Floats]]:
-    """TPR and FPR, and the bands that are served now; nothing where that is not known."""
+    """Return TPR and FPR with the bands that are served now; nothing if that is not known."""
     begins = lowest_scores(place.row.calibration)
-    edges = [at for at in begins if at]
-    if threshold is None or not any(abs(at - threshold) < _SAME for at in edges):
+    edges = [begin for begin in begins if begin]
+    if threshold is None or not any(abs(begin - threshold) < _SAME for begin in edges):
         return []
     above = _above(begins, threshold).astype(np.float64)
-    rates = ((m, place.row.rates.get(m)) for m in (Metric.TPR, Metric.FPR))
+    rates = ((metric, place.row.rates.get(metric)) for metric in (Metric.TPR, Metric.FPR))
     return [(metric, rate, above) for metric, rate in rates if rate is not None]
 
 
 def _least_share(place: Place, rate: ShownRate) -> float:
-    """The share of replies that a band has at least; 0 where their number is not known."""
-    selection, blocked = (place.row.rates.get(m) for m in (Metric.SELECTION, Metric.BLOCKED))
-    beside = _beside(place.table.decisions, place.table.labelled)
-    if selection is None or beside > _MOST_BESIDE:
+    """Return the least share of replies in a band; 0 if their number is not known."""
+    selection, blocked = (
+        place.row.rates.get(metric) for metric in (Metric.SELECTION, Metric.BLOCKED)
+    )
+    uncovered = _uncovered(place.table.decisions, place.table.labelled)
+    if selection is None or uncovered > _MOST_UNCOVERED:
         return 0.0
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
-    least, _ = decisions_behind(place.contract, rate.support)
-    _, most = decisions_behind(place.contract, selection.support)
-    return min(1.0, least / (most * passed * (1 + beside))) if most * passed > 0 else 0.0
+    least_replies, _ = decisions_behind(place.contract, rate.support)
+    _, most_decisions = decisions_behind(place.contract, selection.support)
+    return (
+        min(1.0, least_replies / (most_decisions * passed * (1 + uncovered)))
+        if most_decisions * passed > 0
+        else 0.0
+    )
 
 
-def _beside(decisions: Period | None, labelled: Period | None) -> float:
-    """Time that has labels and no published decisions, over that of the decisions."""
+def _uncovered(decisions: Period | None, labelled: Period | None) -> float:
+    """Return the time with labels but no published decisions, relative to that of the decisions."""
     if decisions is None or labelled is None:
         return inf
     common = min(decisions.end, labelled.end) - max(decisions.start, labelled.start)

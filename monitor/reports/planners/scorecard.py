@@ -1,4 +1,4 @@
-"""The scorecard: one line for each dimension of what was watched, and never one number for all."""
+"""Scorecard: one line per dimension of the watch, and never one number for all."""
 
 from __future__ import annotations
 
@@ -42,15 +42,17 @@ class ScoreLine:
 
 
 def scorecard(report: WeeklyReport) -> tuple[ScoreLine, ...]:
-    """Every dimension of every contract, and those that are of the service as a whole."""
+    """Return a line per dimension of every contract, and those of the whole service."""
     return tuple(_lines(report))
 
 
 def _lines(report: WeeklyReport) -> Iterator[ScoreLine]:
     for contract, window in report.windows():
-        found = list(checks(contract, window))
+        limit_checks = list(checks(contract, window))
         for metric, dimension in DIMENSIONS.items():
-            yield _judged(contract, dimension, [one for one in found if one.metric is metric])
+            yield _judged(
+                contract, dimension, [check for check in limit_checks if check.metric is metric]
+            )
         yield _measured(contract, window)
         yield _labels(contract, window)
     yield _incidents(report)
@@ -58,26 +60,30 @@ def _lines(report: WeeklyReport) -> Iterator[ScoreLine]:
     yield _data(report)
 
 
-def _judged(contract: ContractTable, dimension: str, found: list[LimitCheck]) -> ScoreLine:
-    if not found:
+def _judged(contract: ContractTable, dimension: str, limit_checks: list[LimitCheck]) -> ScoreLine:
+    if not limit_checks:
         return ScoreLine(contract.contract, dimension, "no limit", "the contract sets none")
-    tally = Counter(one.verdict for one in found)
+    tally = Counter(check.verdict for check in limit_checks)
     words = {
         Verdict.FAIL: "outside the limit",
         Verdict.INCONCLUSIVE: "undecided",
         Verdict.INSUFFICIENT_SUPPORT: "not measured",
         Verdict.PASS: "within the limit",
     }
-    why = ", ".join(f"{tally[verdict]} {said}" for verdict, said in words.items() if tally[verdict])
-    word = overall(one.verdict for one in found).value.replace("_", " ")
+    why = ", ".join(
+        f"{tally[verdict]} {meaning}" for verdict, meaning in words.items() if tally[verdict]
+    )
+    word = overall(check.verdict for check in limit_checks).value.replace("_", " ")
     return ScoreLine(contract.contract, dimension, word, why)
 
 
 def _measured(contract: ContractTable, window: WindowTable) -> ScoreLine:
-    found = list(checks(contract, window))
-    known = sum(one.verdict is not Verdict.INSUFFICIENT_SUPPORT for one in found)
-    word = "complete" if found and known == len(found) else "in part" if known else "nothing"
-    why = f"{known} of {len(found)} checks have enough support"
+    judged = list(checks(contract, window))
+    measured = sum(check.verdict is not Verdict.INSUFFICIENT_SUPPORT for check in judged)
+    word = (
+        "complete" if judged and measured == len(judged) else "in part" if measured else "nothing"
+    )
+    why = f"{measured} of {len(judged)} checks have enough support"
     return ScoreLine(contract.contract, "how much could be measured", word, why)
 
 
@@ -97,17 +103,17 @@ def _labels(contract: ContractTable, window: WindowTable) -> ScoreLine:
 
 
 def _incidents(report: WeeklyReport) -> ScoreLine:
-    sent = Counter(one.severity for one in report.release.incidents)
-    why = f"{sent[Severity.PAGE]} pages and {sent[Severity.TICKET]} tickets were open"
+    open_counts = Counter(incident.severity for incident in report.release.incidents)
+    why = f"{open_counts[Severity.PAGE]} pages and {open_counts[Severity.TICKET]} tickets were open"
     word = "open" if report.release.incidents else "none"
     return ScoreLine("", "incidents of the week", word, why)
 
 
 def _drift(report: WeeklyReport) -> ScoreLine:
-    number = sum(one.annotation is Annotation.DRIFT for one in report.release.findings)
-    others = len(report.release.findings) - number
-    why = f"{number} slices worse than their reference period, {others} other findings"
-    return ScoreLine("", "drift", "advice" if number + others else "none", why)
+    drifts = sum(finding.annotation is Annotation.DRIFT for finding in report.release.findings)
+    other_findings = len(report.release.findings) - drifts
+    why = f"{drifts} slices worse than their reference period, {other_findings} other findings"
+    return ScoreLine("", "drift", "advice" if drifts + other_findings else "none", why)
 
 
 def _data(report: WeeklyReport) -> ScoreLine:

@@ -1,13 +1,13 @@
-"""Gaps as they are, and between slices of the same requests: direct standardisation.
+"""Gaps among similar requests: direct standardisation.
 
-Two slices may differ because they send other requests. Within each value b of another attribute the
-slice is compared with its reference, and the differences are averaged with the same weights for
-both, s_b = the share that b has of the trials of the group-by, by their shown supports:
+Two slices may differ because they send different requests. A planner compares the slice with its
+reference within each value b of another attribute, and averages the differences with the same
+weights for both. With s_b the share of b in the group-by's trials, by their shown supports:
 
     standardised gap = sum over b of s_b (gap within b)
 
-A standardised gap is no correction of the other: it says how much is left among alike requests, and
-hides what is wrong with how requests come to differ. Its interval combines those of the parts.
+A standardised gap does not correct the raw one. It says how much is left among similar requests,
+and hides causes that make requests differ. Its interval combines the intervals of the parts.
 
 Source: Zou, Huang and Zhang (2009), Statistics in Medicine 28 (intervals of weighted sums).
 """
@@ -61,81 +61,94 @@ class StandardisedLine:
 
 
 def standardised(report: WeeklyReport) -> tuple[StandardisedLine, ...]:
-    """Every gap of one attribute, over each attribute that it is crossed with."""
+    """Return a line per gap of a single attribute and attribute that it is crossed with."""
     return tuple(
         line
         for contract, window in report.windows()
-        for one in window.groups
+        for group in window.groups
         for pair in window.groups
-        if _over(one, pair)
-        for line in _lines(contract, one, pair)
+        if _over(group, pair)
+        for line in _lines(contract, group, pair)
     )
 
 
-def _over(one: GroupTable, pair: GroupTable) -> str:
-    """The attribute that a pair has beside a single one; empty where it is no such pair."""
+def _over(group: GroupTable, pair: GroupTable) -> str:
+    """Return the attribute that a crossed group-by adds to a single one; empty if it does not."""
     names = pair.group_by.split("+")
-    if "+" in one.group_by or len(names) != 2 or one.group_by not in names:  # noqa: PLR2004
+    if "+" in group.group_by or len(names) != 2 or group.group_by not in names:  # noqa: PLR2004
         return ""
-    return next(name for name in names if name != one.group_by)
+    return next(name for name in names if name != group.group_by)
 
 
 def _lines(
-    contract: ContractTable, one: GroupTable, pair: GroupTable
+    contract: ContractTable, group: GroupTable, pair: GroupTable
 ) -> Iterator[StandardisedLine]:
-    over = _over(one, pair)
-    wanted = [m for m in _METRICS if m in limited(contract)] or list(_METRICS[:2])
-    for metric in wanted:
-        cells = _cells(pair, one.group_by, over, metric)
-        for row in listed(one):
+    over = _over(group, pair)
+    metrics = [
+        limited_metric for limited_metric in _METRICS if limited_metric in limited(contract)
+    ] or list(_METRICS[:2])
+    for metric in metrics:
+        cells = _cells(pair, group.group_by, over, metric)
+        for row in listed(group):
             gap = row.gaps.get(metric)
             if gap is None:
                 continue
-            value = attribute_values(row.slice)[one.group_by]
-            others = None
+            value = attribute_values(row.slice)[group.group_by]
+            reference_values = None
             if gap.reference != COMPLEMENT:
-                others = [attribute_values(gap.reference)[one.group_by]]
-            named = Named(contract.contract, one.group_by, row.slice)
-            found, number, hidden = _compared(cells, value, others, metric)
-            std, low, high = found or (None, None, None)
-            yield StandardisedLine(named, metric, over, gap.value, std, low, high, number, hidden)
+                reference_values = [attribute_values(gap.reference)[group.group_by]]
+            row_name = Named(contract.contract, group.group_by, row.slice)
+            interval, cell_count, hidden = _compared(cells, value, reference_values, metric)
+            std, low, high = interval or (None, None, None)
+            yield StandardisedLine(
+                row_name, metric, over, gap.value, std, low, high, cell_count, hidden
+            )
 
 
 _Cells = Mapping[str, Mapping[str, ShownRate | None]]
-"""Rates of one attribute's values within each value of the other."""
+"""Rates by value of the other attribute, then by value of the attribute itself."""
 
 
 def _cells(pair: GroupTable, name: str, over: str, metric: Metric) -> _Cells:
-    found: dict[str, dict[str, ShownRate | None]] = {}
+    rates_by_value: dict[str, dict[str, ShownRate | None]] = {}
     for row in listed(pair):
         values = attribute_values(row.slice)
-        found.setdefault(values[over], {})[values[name]] = row.rates.get(metric)
-    return found
+        rates_by_value.setdefault(values[over], {})[values[name]] = row.rates.get(metric)
+    return rates_by_value
 
 
 def _compared(
-    cells: _Cells, value: str, others: Sequence[str] | None, metric: Metric
+    cells: _Cells, value: str, reference_values: Sequence[str] | None, metric: Metric
 ) -> tuple[_Interval | None, int, int]:
-    """The standardised gap, how many cells it needs, and how many of them are not shown."""
+    """Return the standardised gap, the number of cells it needs, and of those not shown."""
     parts: list[tuple[float, _Interval]] = []
-    number = hidden = 0
-    for inside in cells.values():
-        rest = [x for x in inside if x != value and (others is None or x in others)]
-        needed = [value, *rest]
-        rates = [inside.get(name) for name in needed]
-        numbers = [_numbers(rate) for rate in rates]
-        number += len(needed)
-        hidden += sum(one is None for one in numbers)
+    cell_count = hidden = 0
+    for rates_by_value in cells.values():
+        compared_values = [
+            name
+            for name in rates_by_value
+            if name != value and (reference_values is None or name in reference_values)
+        ]
+        needed = [value, *compared_values]
+        rates = [rates_by_value.get(name) for name in needed]
+        intervals = [_numbers(rate) for rate in rates]
+        cell_count += len(needed)
+        hidden += sum(interval is None for interval in intervals)
         weight = sum(rate.support for rate in rates if rate is not None)
-        known = [one for one in numbers if one is not None]
+        shown_intervals = [interval for interval in intervals if interval is not None]
         supports = [rate.support for rate in rates if rate is not None]
-        if len(known) == len(needed) and len(needed) > 1:
-            parts.append((weight, _gap(known[0], _pooled(known[1:], supports[1:]), metric)))
+        if len(shown_intervals) == len(needed) and len(needed) > 1:
+            parts.append(
+                (
+                    weight,
+                    _gap(shown_intervals[0], _pooled(shown_intervals[1:], supports[1:]), metric),
+                )
+            )
         elif len(needed) == 1:
             hidden += 1
     if hidden or not parts:
-        return None, number, hidden
-    return _weighted(parts), number, 0
+        return None, cell_count, hidden
+    return _weighted(parts), cell_count, 0
 
 
 def _numbers(rate: ShownRate | None) -> _Interval | None:
@@ -148,17 +161,19 @@ def _pooled(rates: Sequence[_Interval], supports: Sequence[int]) -> _Interval:
     return _weighted(list(zip(supports, rates, strict=True)))
 
 
-def _gap(mine: _Interval, other: _Interval, metric: Metric) -> _Interval:
-    worse, better = (other, mine) if metric in HARMED_BY_LESS else (mine, other)
+def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _Interval:
+    worse, better = (
+        (reference_rate, slice_rate) if metric in HARMED_BY_LESS else (slice_rate, reference_rate)
+    )
     lower, upper = mover(*worse, *better)
     return worse[0] - better[0], float(lower), float(upper)
 
 
 def _weighted(parts: Sequence[tuple[float, _Interval]]) -> _Interval:
-    """A weighted mean of independent numbers with its interval."""
-    whole = sum(weight for weight, _ in parts)
-    shares = [(weight / whole, one) for weight, one in parts]
-    value = sum(s * x for s, (x, _, _) in shares)
-    below = hypot(*(s * (x - low) for s, (x, low, _) in shares))
-    above = hypot(*(s * (high - x) for s, (x, _, high) in shares))
+    """Return a weighted mean of independent numbers with its interval."""
+    total = sum(weight for weight, _ in parts)
+    shares = [(weight / total, interval) for weight, interval in parts]
+    value = sum(share * centre for share, (centre, _, _) in shares)
+    below = hypot(*(share * (centre - low) for share, (centre, low, _) in shares))
+    above = hypot(*(share * (high - centre) for share, (centre, _, high) in shares))
     return round(value, _DIGITS), round(value - below, _DIGITS), round(value + above, _DIGITS)

@@ -1,13 +1,13 @@
-"""Threshold what-if: what would be served if the threshold were at an edge of the score bands.
+"""Threshold what-if: rates if the threshold were at an edge of the score bands.
 
-Every reply that is not blocked is taken to be routed by its score: served from the threshold on,
-and to review below it or without a score. At an edge, the rates follow from the shares of the bands
-(:mod:`monitor.reports.planners.score_bands`): exactly where labels are complete and numbers exact,
+The planner assumes that the score alone routes every unblocked reply: served from the threshold on,
+to review below it or without a score. At an edge, the rates follow from the shares of the bands
+(:mod:`monitor.reports.planners.score_bands`): exactly if labels are complete and numbers exact,
 else between bounds. All three rates fall as the threshold rises, so inside a band they lie between
-those at its two edges; TPR and FPR are not identified there if it has no labels.
+the rates at its two edges. Without labels in the band, TPR and FPR are not identified there.
 
-The bounds are the least and the largest value that any shares can have that the published numbers
-allow: linear programs, after the total of the rate's denominator is set to 1.
+The bounds are the extremes over all shares that the published numbers allow. Linear programs find
+them, after the total of the rate's denominator is set to 1.
 
 Source: Charnes and Cooper (1962), Naval Research Logistics Quarterly 9 (ratios as linear programs);
 Manski (1989), Journal of Human Resources 24 (what is not known is bounded, not guessed).
@@ -65,32 +65,43 @@ class WhatIfLine:
 
 
 def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
-    """All thresholds of all slices whose calibration is shown, contract by contract."""
+    """Return a line per threshold and slice, for all slices that show their calibration."""
     lines: list[WhatIfLine] = []
     for contract, window in report.windows():
-        found = [total_place(contract, window), *places(contract, window)]
-        made = ((one, Bands.of(one, report.facts.present_threshold)) for one in found)
-        lines += at_thresholds([(one, bands) for one, bands in made if bands is not None])
+        all_places = [total_place(contract, window), *places(contract, window)]
+        place_bands = (
+            (place, Bands.for_place(place, report.facts.present_threshold)) for place in all_places
+        )
+        lines += at_thresholds(
+            [(place, bands) for place, bands in place_bands if bands is not None]
+        )
     return tuple(lines)
 
 
-def at_thresholds(found: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIfLine]:
-    """The lines of some slices of one contract."""
-    if not found:
+def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIfLine]:
+    """Yield a line per threshold and band of each slice of one contract."""
+    if not place_bands:
         return
-    edges = sorted({at for _, bands in found for at in bands.begins if at})
-    rates = {(edge, m): _rates(found, edge, m) for edge in edges for m in _METRICS}
-    for at, (place, bands) in enumerate(found):
+    edges = sorted({begin for _, bands in place_bands for begin in bands.begins if begin})
+    rates = {
+        (edge, metric): _rates(place_bands, edge, metric) for edge in edges for metric in _METRICS
+    }
+    for index, (place, bands) in enumerate(place_bands):
         precision = precision_of(place.contract)
         at_edges = [
-            _line(place, edge, None, *(_shown(rates[edge, m][at], precision) for m in _METRICS))
+            _line(
+                place,
+                edge,
+                None,
+                *(_shown(rates[edge, metric][index], precision) for metric in _METRICS),
+            )
             for edge in edges
         ]
         yield from _with_bands(place, bands, at_edges)
 
 
 def _line(place: Place, edge: float, below: float | None, *rates: Bounds | None) -> WhatIfLine:
-    return WhatIfLine(Named.of(place), edge, below, *rates)
+    return WhatIfLine(Named.for_place(place), edge, below, *rates)
 
 
 def _shown(ends: _Ends, precision: Precision) -> Bounds | None:
@@ -101,59 +112,70 @@ def _shown(ends: _Ends, precision: Precision) -> Bounds | None:
 
 
 def _with_bands(place: Place, bands: Bands, edges: Sequence[WhatIfLine]) -> Iterator[WhatIfLine]:
-    """The lines at edges, and between them those inside the bands."""
+    """Yield the lines at edges, and between them the lines inside the bands."""
     everything, nothing = Bounds(1.0, 1.0), Bounds(0.0, 0.0)
     first = _line(place, 0.0, None, everything, everything, everything)
     last = _line(place, 1.0, None, nothing, nothing, nothing)
-    for low, high in pairwise([first, *edges, last]):
-        if low is not first:
-            yield low
-        labelled = any(
-            shown
-            for begins, shown in zip(bands.begins, bands.labelled, strict=True)
-            if begins is not None and low.threshold <= begins < high.threshold
+    for lower_line, upper_line in pairwise([first, *edges, last]):
+        if lower_line is not first:
+            yield lower_line
+        has_labels = any(
+            has_labels
+            for begins, has_labels in zip(bands.begins, bands.labelled, strict=True)
+            if begins is not None and lower_line.threshold <= begins < upper_line.threshold
         )
         selection, *outcomes = (
-            _between(getattr(high, name), getattr(low, name))
+            _between(getattr(upper_line, name), getattr(lower_line, name))
             for name in ("selection", "tpr", "fpr")
         )
-        inside = outcomes if labelled else [None, None]
-        yield _line(place, low.threshold, high.threshold, selection, *inside)
+        inside = outcomes if has_labels else [None, None]
+        yield _line(place, lower_line.threshold, upper_line.threshold, selection, *inside)
 
 
 def _between(least: Bounds | None, most: Bounds | None) -> Bounds | None:
     return None if least is None or most is None else Bounds(least.lower, most.upper)
 
 
-def _rates(found: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
-    """One rate at one edge, of all slices."""
-    open_ones = [at for at, (_, bands) in enumerate(found) if bands.known is None]
+def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
+    """Return bounds of one rate at one edge, for each slice."""
+    open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.shares is None]
     solved = dict(
-        zip(open_ones, _solved([found[at][1] for at in open_ones], edge, metric), strict=True)
+        zip(
+            open_indices,
+            _solved([place_bands[index][1] for index in open_indices], edge, metric),
+            strict=True,
+        )
     )
     return [
-        solved[at] if bands.known is None else _exact(bands.known, bands.served(edge), metric)
-        for at, (_, bands) in enumerate(found)
+        solved[index] if bands.shares is None else _exact(bands.shares, bands.served(edge), metric)
+        for index, (_, bands) in enumerate(place_bands)
     ]
 
 
 def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
-    part = {Metric.SELECTION: shares.sum(axis=0), Metric.TPR: shares[0], Metric.FPR: shares[1]}
-    whole = float(part[metric].sum())
-    rate = float(part[metric][served].sum()) / whole if whole > 0 else None
+    shares_by_metric = {
+        Metric.SELECTION: shares.sum(axis=0),
+        Metric.TPR: shares[0],
+        Metric.FPR: shares[1],
+    }
+    denominator = float(shares_by_metric[metric].sum())
+    rate = float(shares_by_metric[metric][served].sum()) / denominator if denominator > 0 else None
     return None if rate is None else (rate, rate)
 
 
 def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
-    """Least and largest rate of each slice; None where the published numbers allow no shares.
+    """Return the least and largest rate per slice; None if the published numbers allow no shares.
 
-    The programs of all slices are solved as one: they share nothing, so the best sum is that of
-    the best of each. Where one of them has no solution, they are solved half by half.
+    One solver call takes the programs of all slices: they share nothing, so the best sum is the sum
+    of the best. If any program has no solution, each half is solved alone.
     """
     if not bands:
         return []
-    weights = [_weights(len(one.begins), metric) for one in bands]
-    gains = [w * np.tile(one.served(edge), 2) for one, w in zip(bands, weights, strict=True)]
+    weights = [_weights(len(slice_bands.begins), metric) for slice_bands in bands]
+    gains = [
+        slice_weights * np.tile(slice_bands.served(edge), 2)
+        for slice_bands, slice_weights in zip(bands, weights, strict=True)
+    ]
     ends = [_optimum(bands, weights, [sign * gain for gain in gains]) for sign in (1, -1)]
     if ends[0] is None or ends[1] is None:
         if len(bands) == 1:
@@ -164,27 +186,27 @@ def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
 
 
 def _weights(bands: int, metric: Metric) -> Floats:
-    """Weight of each (x, y) in the denominator of a rate: 1 or 0."""
-    ready, other = metric is not Metric.FPR, metric is not Metric.TPR
-    return np.repeat([float(ready), float(other)], bands)
+    """Return the weight of each (x, y) in the denominator of a rate: 1 or 0."""
+    ready, not_ready = metric is not Metric.FPR, metric is not Metric.TPR
+    return np.repeat([float(ready), float(not_ready)], bands)
 
 
 def _optimum(
     bands: Sequence[Bands], weights: Sequence[Floats], costs: Sequence[Floats]
 ) -> Floats | None:
-    """The least cost of each slice whose denominator is 1; None where there is none."""
+    """Return the least cost of each slice whose denominator is 1; None if there is none."""
     from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
     from scipy.sparse import block_diag  # noqa: PLC0415 - slow to load
 
-    found = linprog(
+    solution = linprog(
         np.concatenate(costs),
-        A_ub=block_diag([one.rules for one in bands], format="csr"),
-        b_ub=np.zeros(sum(len(one.rules) for one in bands)),
-        A_eq=block_diag([w[None] for w in weights], format="csr"),
+        A_ub=block_diag([slice_bands.rules for slice_bands in bands], format="csr"),
+        b_ub=np.zeros(sum(len(slice_bands.rules) for slice_bands in bands)),
+        A_eq=block_diag([slice_weights[None] for slice_weights in weights], format="csr"),
         b_eq=np.ones(len(bands)),
         method="highs",
     )
-    if not found.success:
+    if not solution.success:
         return None
     starts = np.cumsum([0, *(len(cost) for cost in costs)])[:-1]
-    return np.asarray(np.add.reduceat(np.concatenate(costs) * found.x, starts))
+    return np.asarray(np.add.reduceat(np.concatenate(costs) * solution.x, starts))

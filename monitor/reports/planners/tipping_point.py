@@ -1,8 +1,8 @@
-"""Tipping point: how many labels have to be missing, or wrong, for a verdict to be another one.
+"""Tipping point: share of labels that have to be missing or wrong to turn a verdict.
 
 Labels of two slices may be wrong to different degrees: one has less careful reviewers, harder
-cases, or labels that do not come. For each verdict that is pass or fail, two shares are given, of
-the labels of the slice **or** of its reference, whichever is smaller:
+cases, or labels that do not come. Each verdict that is pass or fail gets two shares, of the labels
+of the slice **or** of its reference, whichever is smaller:
 
 - in the worst case: at most this share of the labels of each route is missing or wrong, and all of
   it in the direction that moves the rate most (:func:`monitor.core.publish.missing_labels.
@@ -10,8 +10,8 @@ the labels of the slice **or** of its reference, whichever is smaller:
 - evenly: this share of all labels is wrong, ready or not, on either route. With A of N_A served
   decisions labelled as hits, (A - e N_A) / (1 - 2 e) of them are hits.
 
-The gap's interval moves with its point; the verdict is another one as soon as it would not be read
-from the moved interval.
+The gap's interval moves with its point. The verdict turns as soon as the moved interval does not
+support it.
 
 Source: Manski (1989), Journal of Human Resources 24; Horowitz and Manski (1995), Econometrica 63
 (contaminated data); Rogan and Gladen (1978), American Journal of Epidemiology 107 (even errors).
@@ -36,10 +36,10 @@ from monitor.reports.weekly_report import WeeklyReport
 _STEPS = 14
 _DIGITS = 3
 _HALF = 0.499
-"""Labels of which half are wrong say nothing, so no share of even errors is larger."""
+"""Largest share of even errors: labels say nothing if half of them are wrong."""
 
 Shift = Callable[[float], tuple[float, float]]
-"""By how much a rate may be lower, and higher, at a share of bad labels."""
+"""Function from a share of bad labels to how much lower, and higher, the rate may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TippingLine:
 
 
 def tipping_points(report: WeeklyReport) -> tuple[TippingLine, ...]:
-    """The tipping points of every pass and fail of which all rates are shown as numbers."""
+    """Return a line per pass or fail whose rates are all shown as numbers."""
     return tuple(_lines(report))
 
 
@@ -77,7 +77,7 @@ def _lines(report: WeeklyReport) -> Iterator[TippingLine]:
 
 
 def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
-    """The tipping points of one comparison; None where nothing is decided, or shown."""
+    """Return the tipping points of one comparison; None if nothing is decided, or shown."""
     gap, sides = place.row.gaps.get(metric), _sides(place.row, metric)
     limits = place.contract.limits_of(group_by_of(place), place.row.slice, metric)
     limit = limits.get(LimitKind.MAX_GAP)
@@ -85,48 +85,51 @@ def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
         return None
     if gap.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.BETTER_OFF):
         return None
-    turned = [_turned(gap, limit, metric, of_slice=at == 0) for at in range(len(sides))]
+    turned = [_turned(gap, limit, metric, of_slice=index == 0) for index in range(len(sides))]
     worst = [_first(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)]
     even = [_first(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)]
-    return TippingLine(Named.of(place), metric, gap.verdict, _least(worst), _least(even))
+    return TippingLine(Named.for_place(place), metric, gap.verdict, _least(worst), _least(even))
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A slice, or what it is compared with: P(served | hit), P(served | no hit), P(hit)."""
+    """A slice, or its reference: P(served | hit), P(served | no hit), P(hit)."""
 
     rate: float
-    other: float
+    other_rate: float
     hits: float
 
     def worst(self, share: float) -> tuple[float, float]:
-        low, high = possible_range(self.rate, self.other, self.hits, 1 - share)
+        low, high = possible_range(self.rate, self.other_rate, self.hits, 1 - share)
         return max(self.rate - low, 0.0), max(high - self.rate, 0.0)
 
     def even(self, share: float) -> tuple[float, float]:
-        served, held = self.rate * self.hits, (1 - self.rate) * self.hits
-        route = served + self.other * (1 - self.hits)
-        left = max(served - share * route, 0.0), max(held - share * (1 - route), 0.0)
-        moved = (left[0] / sum(left) if sum(left) > 0 else self.rate) - self.rate
-        return max(-moved, 0.0), max(moved, 0.0)
+        served, reviewed = self.rate * self.hits, (1 - self.rate) * self.hits
+        route = served + self.other_rate * (1 - self.hits)
+        hits_left = max(served - share * route, 0.0), max(reviewed - share * (1 - route), 0.0)
+        change = (hits_left[0] / sum(hits_left) if sum(hits_left) > 0 else self.rate) - self.rate
+        return max(-change, 0.0), max(change, 0.0)
 
 
 def _sides(row: SliceRow, metric: Metric) -> list[_Side]:
-    """The slice, and its reference where all gaps of it are shown as numbers."""
+    """Return the slice, and its reference if all its gaps are shown as numbers."""
     metrics = (metric, Metric.FPR if metric is Metric.TPR else Metric.TPR, Metric.READY)
-    rates = [row.rates[m].value if m in row.rates else None for m in metrics]
-    gaps = [row.gaps[m].value if m in row.gaps else None for m in metrics]
-    found = []
-    for numbers in (rates, [_beside(*one) for one in zip(metrics, rates, gaps, strict=True)]):
-        rate, other, ready = numbers
-        if rate is None or other is None or ready is None:
+    rates = [row.rates[needed].value if needed in row.rates else None for needed in metrics]
+    gaps = [row.gaps[needed].value if needed in row.gaps else None for needed in metrics]
+    sides = []
+    for numbers in (
+        rates,
+        [_reference_rate(*rate_and_gap) for rate_and_gap in zip(metrics, rates, gaps, strict=True)],
+    ):
+        rate, other_rate, ready = numbers
+        if rate is None or other_rate is None or ready is None:
             break
-        found.append(_Side(rate, other, 1 - ready if metric is Metric.FPR else ready))
-    return found
+        sides.append(_Side(rate, other_rate, 1 - ready if metric is Metric.FPR else ready))
+    return sides
 
 
-def _beside(metric: Metric, rate: float | None, gap: float | None) -> float | None:
-    """The rate of the reference, from that of the slice and their gap."""
+def _reference_rate(metric: Metric, rate: float | None, gap: float | None) -> float | None:
+    """Return the rate of the reference, from the slice's rate and their gap."""
     if rate is None or gap is None:
         return None
     return min(1.0, max(0.0, rate + (gap if metric in HARMED_BY_LESS else -gap)))
@@ -152,12 +155,12 @@ def _turned(
 
 
 def _first(
-    shift: Shift, turned: Callable[[tuple[float, float]], bool], most: float
+    shift: Shift, turned: Callable[[tuple[float, float]], bool], largest: float
 ) -> float | None:
-    """The smallest share that turns the verdict, by bisection; shifts grow with the share."""
-    if not turned(shift(most)):
+    """Return the smallest share that turns the verdict, by bisection; the shift grows with it."""
+    if not turned(shift(largest)):
         return None
-    low, high = 0.0, most
+    low, high = 0.0, largest
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if turned(shift(middle)) else (middle, high)

@@ -1,4 +1,4 @@
-"""Context of the gaps: other criteria, alike requests, multiplicity, representation."""
+"""Context of the gaps: other criteria, similar requests, multiplicity, representation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def criteria(report: WeeklyReport) -> Section:
-    """Criteria that cannot hold together at these ready rates, and what the owner accepts."""
+    """Show which criteria cannot hold together at these ready rates, and accepted trade-offs."""
     lines = planned(report).criteria
     accepted = [
-        f"{one.name}: the accepted trade-off is: {one.accepted_trade_off}"
-        if one.accepted_trade_off
-        else f"{one.name}: its owner has declared no accepted trade-off (accepted_trade_off)."
-        for one in report.facts.use_cases
+        f"{use_case.name}: the accepted trade-off is: {use_case.accepted_trade_off}"
+        if use_case.accepted_trade_off
+        else f"{use_case.name}: its owner has declared no accepted trade-off (accepted_trade_off)."
+        for use_case in report.facts.use_cases
     ]
     if not lines:
         why = "No slice shows TPR, FPR and ready rate together, so criteria cannot be compared."
@@ -38,20 +38,22 @@ def criteria(report: WeeklyReport) -> Section:
         " column is the FPR that a slice would have with the TPR and the precision of all"
         " decisions: the further it is from theirs, the more one of the three has to give.",
         *accepted,
-        *without(report, slices_in({one.of for one in lines}), "one of its rates is hidden"),
+        *without(report, slices_in({line.of for line in lines}), "one of its rates is hidden"),
     )
     columns = "slice|ready|precision|fpr|fpr of all decisions|fpr that would follow"
-    return listed(columns, (_criteria(report, one) for one in lines), sentences, "criteria")
+    return listed(columns, (_criteria(report, line) for line in lines), sentences, "criteria")
 
 
-def _criteria(report: WeeklyReport, one: CriteriaLine) -> tuple[str, ...]:
-    numbers = (one.ready, one.precision, one.fpr, one.fpr_of_all)
-    forced = percent(one.fpr_forced) if one.fpr_forced <= 1 else "none: it would be above 100 %"
-    return (name_of(report, one.of), *map(percent, numbers), forced)
+def _criteria(report: WeeklyReport, line: CriteriaLine) -> tuple[str, ...]:
+    numbers = (line.ready, line.precision, line.fpr, line.fpr_of_all)
+    forced_fpr = (
+        percent(line.fpr_forced) if line.fpr_forced <= 1 else "none: it would be above 100 %"
+    )
+    return (name_of(report, line.of), *map(percent, numbers), forced_fpr)
 
 
 def multiplicity(report: WeeklyReport) -> Section:
-    """For how many comparisons bounds hold together."""
+    """State for how many comparisons the bounds hold together."""
     lines = planned(report).multiplicity
     if not lines:
         return Section(("No comparison is shown, so no bounds have to hold together.",))
@@ -61,22 +63,22 @@ def multiplicity(report: WeeklyReport) -> Section:
     )
     rows = (
         (
-            one.group_by
+            line.group_by
             if len(report.release.contracts) == 1
-            else f"{one.contract}: {one.group_by}",
-            f"{one.comparisons}",
-            percent(one.confidence),
-            f"{100 * one.each:.3f} %",
-            f"{one.z:.3f}",
+            else f"{line.contract}: {line.group_by}",
+            f"{line.comparisons}",
+            percent(line.confidence),
+            f"{100 * line.each:.3f} %",
+            f"{line.z:.3f}",
         )
-        for one in lines
+        for line in lines
     )
     columns = "group-by|comparisons|together|each alone|standard errors on each side"
     return listed(columns, rows, sentences, "multiplicity")
 
 
 def standardised(report: WeeklyReport) -> Section:
-    """Gaps, raw and among alike requests."""
+    """List gaps, raw and among similar requests."""
     lines = planned(report).standardised
     if not lines:
         why = "No group-by crosses an attribute with another one, so no gap can be standardised."
@@ -88,21 +90,21 @@ def standardised(report: WeeklyReport) -> Section:
         " and not that the rest has a good reason.",
     )
     columns = "slice|rate|over|raw gap, points|standardised, points|95 % interval, points"
-    rows = (_standardised(report, one) for one in lines)
+    rows = (_standardised(report, line) for line in lines)
     return listed(columns, rows, sentences, "standardised")
 
 
-def _standardised(report: WeeklyReport, one: StandardisedLine) -> tuple[str | TableCell, ...]:
-    head = (name_of(report, one.of), one.metric.value, one.over, points(one.raw))
-    if one.value is None:
-        why = f"not known: {one.hidden} of the {one.cells} cells it needs are hidden"
+def _standardised(report: WeeklyReport, line: StandardisedLine) -> tuple[str | TableCell, ...]:
+    head = (name_of(report, line.of), line.metric.value, line.over, points(line.raw))
+    if line.value is None:
+        why = f"not known: {line.hidden} of the {line.cells} cells it needs are hidden"
         return (*head, TableCell(why, Tone.UNSURE), NONE)
-    return (*head, points(one.value), gap_bounds(one.lower, one.upper))
+    return (*head, points(line.value), gap_bounds(line.lower, line.upper))
 
 
 def representation(report: WeeklyReport) -> Section:
-    """Shares of slices against a population that the settings name."""
-    if not any(one.target for one in report.facts.attributes):
+    """Compare shares of slices with a population that the settings name."""
+    if not any(attribute.target for attribute in report.facts.attributes):
         why = "The settings name no population to compare with ([[attribute]] target)."
         return Section((why,))
     lines = planned(report).representation
@@ -113,22 +115,22 @@ def representation(report: WeeklyReport) -> Section:
         " since numbers of decisions are bands. Who does not come here at all is in no rate.",
     )
     columns = "slice|share of the population|share of decisions|compared"
-    rows = (_represented(report, one) for one in lines)
+    rows = (_represented(report, line) for line in lines)
     return listed(columns, rows, sentences, "representation")
 
 
-def _represented(report: WeeklyReport, one: RepresentationLine) -> tuple[str | TableCell, ...]:
-    said = TableCell("as the population, as far as bands tell")
-    if one.most < one.target:
-        said = TableCell("fewer than in the population", Tone.UNSURE)
-    elif one.least > one.target:
-        said = TableCell("more than in the population", Tone.UNSURE)
-    share = bounds(one.least, one.most)
-    return name_of(report, one.of), percent(one.target), share, said
+def _represented(report: WeeklyReport, line: RepresentationLine) -> tuple[str | TableCell, ...]:
+    comparison = TableCell("as the population, as far as bands tell")
+    if line.most < line.target:
+        comparison = TableCell("fewer than in the population", Tone.UNSURE)
+    elif line.least > line.target:
+        comparison = TableCell("more than in the population", Tone.UNSURE)
+    share = bounds(line.least, line.most)
+    return name_of(report, line.of), percent(line.target), share, comparison
 
 
 def blocked(report: WeeklyReport) -> Section:
-    """Comparison of how often requests of slices are blocked."""
+    """Compare how often requests of each slice are blocked."""
     rows = [
         row
         for contract, window in report.windows()
@@ -150,7 +152,7 @@ def _blocked(report: WeeklyReport, place: Place) -> Iterator[tuple[str | TableCe
     rate, gap = place.row.rates.get(Metric.BLOCKED), place.row.gaps.get(Metric.BLOCKED)
     if rate is not None:
         yield (
-            name_of(report, Named.of(place)),
+            name_of(report, Named.for_place(place)),
             rate_text(rate),
             bounds(rate.lower, rate.upper),
             points(gap.value) if gap else NONE,
@@ -160,11 +162,11 @@ def _blocked(report: WeeklyReport, place: Place) -> Iterator[tuple[str | TableCe
 
 
 def scorecard(report: WeeklyReport) -> Section:
-    """One line for each dimension; they are not added up."""
+    """List one line per dimension; the lines are not added up."""
     sentences = ("One line for each dimension. They are not added up: there is no overall number.",)
     rows = (
-        (one.dimension, one.contract or "all", _word(one.word), one.why)
-        for one in planned(report).scorecard
+        (line.dimension, line.contract or "all", _word(line.word), line.why)
+        for line in planned(report).scorecard
     )
     return listed("dimension|contract|result|what was found", rows, sentences, "scorecard")
 

@@ -1,4 +1,4 @@
-"""Labels of the next weeks: what this week could find, and how many to ask for."""
+"""Plans for labels: the gaps that this week could find, and the audits of the next week."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HIDDEN = "a number that it needs is hidden"
 
 
 def budget(report: WeeklyReport) -> Section:
-    """Number of auto-served replies to audit next week, slice by slice."""
+    """List the auto-served replies to audit next week, per slice."""
     lines = planned(report).label_budget
     if not lines:
         why = "No slice has all the numbers that a budget needs: TPR, FPR, ready and blocked rate."
@@ -27,33 +27,33 @@ def budget(report: WeeklyReport) -> Section:
         " of the settings: the number to send as audit_p.",
         "A plan holds for all rates that this week's intervals leave possible, so it may ask for"
         " more than would have been enough.",
-        *without(report, slices_in({one.of for one in lines}), _HIDDEN),
+        *without(report, slices_in({line.of for line in lines}), _HIDDEN),
     )
     rows = (
         (
-            name_of(report, one.of),
-            one.metric.value,
-            points(one.width_now).lstrip("+"),
-            f"at least {one.served:,}",
-            _share(one),
-            NONE if one.audits is None else f"about {one.audits:,}",
+            name_of(report, line.of),
+            line.metric.value,
+            points(line.width_now).lstrip("+"),
+            f"at least {line.served:,}",
+            _share(line),
+            NONE if line.audits is None else f"about {line.audits:,}",
         )
-        for one in lines
+        for line in lines
     )
     columns = "slice|rate|width now, points|served in a week|audit next week|audits"
     return listed(columns, rows, sentences, "label_budget")
 
 
-def _share(one: BudgetLine) -> TableCell:
-    if one.share is not None:
-        return TableCell(percent(one.share))
-    narrowest = points(one.narrowest).lstrip("+")
-    said = f"no share is enough: with all audits that the settings allow, {narrowest} points"
-    return TableCell(f"{said}; merge slices, or look at four weeks", Tone.UNSURE)
+def _share(line: BudgetLine) -> TableCell:
+    if line.share is not None:
+        return TableCell(percent(line.share))
+    narrowest = points(line.narrowest).lstrip("+")
+    reason = f"no share is enough: with all audits that the settings allow, {narrowest} points"
+    return TableCell(f"{reason}; merge slices, or look at four weeks", Tone.UNSURE)
 
 
 def detectable_gaps(report: WeeklyReport) -> Section:
-    """The smallest gap beyond the limit that the labels of this week would find."""
+    """List the smallest gaps beyond the limit that this week's labels would find."""
     lines = planned(report).detectable_gaps
     if not lines:
         why = "No gap of a labelled rate is shown, so it is not known what this week could find."
@@ -62,22 +62,22 @@ def detectable_gaps(report: WeeklyReport) -> Section:
         "A true gap of this size is found to be beyond its limit in four weeks of five, with as"
         " many labels as in this week. Smaller ones are mostly overlooked: that nothing was found"
         " does not say that there is none.",
-        *without(report, slices_in({one.of for one in lines}), _HIDDEN),
+        *without(report, slices_in({line.of for line in lines}), _HIDDEN),
     )
     rows = (
         (
-            name_of(report, one.of),
-            one.metric.value,
-            points(one.limit).lstrip("+"),
-            _gap(one),
+            name_of(report, line.of),
+            line.metric.value,
+            points(line.limit).lstrip("+"),
+            _gap(line),
         )
-        for one in lines
+        for line in lines
     )
     columns = "slice|rate|limit, points|smallest gap that is found, points"
     return listed(columns, rows, sentences, "detectable_gaps")
 
 
-def _gap(one: DetectableLine) -> TableCell:
-    if one.gap is None:
+def _gap(line: DetectableLine) -> TableCell:
+    if line.gap is None:
         return TableCell("none that there can be", Tone.UNSURE)
-    return TableCell(points(one.gap).lstrip("+"))
+    return TableCell(points(line.gap).lstrip("+"))

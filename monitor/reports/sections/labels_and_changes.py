@@ -1,4 +1,4 @@
-"""Sections on labels, on changes, and on what a Release does not have and where that is instead."""
+"""Sections on labels and changes, and on numbers that a Release lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DELAYS = (Annotation.LABELS_LATER, Annotation.LABELS_EARLIER)
 
 
 def labels(report: WeeklyReport) -> Section:
-    """Coverage, delay and disagreement of labels, as far as they are published."""
+    """List coverage, delay and disagreement of labels, as far as they are published."""
     rows = [
         row
         for contract, window in report.windows()
@@ -46,61 +46,65 @@ def labels(report: WeeklyReport) -> Section:
 def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
     period = place.table.labelled
     if place.row.completeness is not None and period is not None:
-        named = Named.of(place)
-        said = [
-            FINDINGS[one.annotation]
-            for one in report.release.findings
-            if one.annotation in _DELAYS
-            and (one.contract, one.group_by, one.slice)
-            == (named.contract, named.group_by, named.slice)
+        row_name = Named.for_place(place)
+        delays = [
+            FINDINGS[finding.annotation]
+            for finding in report.release.findings
+            if finding.annotation in _DELAYS
+            and (finding.contract, finding.group_by, finding.slice)
+            == (row_name.contract, row_name.group_by, row_name.slice)
         ]
         yield (
-            name_of(report, named),
+            name_of(report, row_name),
             percent(place.row.completeness),
             report.moment(period.end),
-            "; ".join(said) or NONE,
+            "; ".join(delays) or NONE,
             *_agreement(place.row.agreement),
         )
 
 
-def _agreement(found: ShownAgreement | None) -> tuple[str, str]:
-    """Kappa and its interval."""
-    if found is None:
+def _agreement(agreement: ShownAgreement | None) -> tuple[str, str]:
+    """Return kappa and its interval."""
+    if agreement is None:
         return NONE, NONE
-    shown = f"{found.kappa}" if found.kappa is not None else f"at least {found.at_least}"
-    return shown, f"{found.lower} to {found.upper}"
+    kappa = (
+        f"{agreement.kappa}" if agreement.kappa is not None else f"at least {agreement.at_least}"
+    )
+    return kappa, f"{agreement.lower} to {agreement.upper}"
 
 
 def changes(report: WeeklyReport) -> Section:
-    """Changes of contracts, with owner, date and reason, and of the router's versions."""
+    """List changes of contracts, with owner, date and reason."""
     before = {} if report.before is None else _versions(report.before.release.contracts)
-    facts = {(one.name, one.version): one for one in report.facts.use_cases}
+    facts = {(use_case.name, use_case.version): use_case for use_case in report.facts.use_cases}
     rows = []
     for contract in report.release.contracts:
-        was = before.get(contract.contract)
-        known = facts.get((contract.contract, contract.version))
-        if was is not None and was != contract.version:
-            date = known.effective.isoformat() if known else NONE
-            reason = known.reason if known else NONE
-            rows.append((contract.contract, was, contract.version, contract.owner, date, reason))
+        version_before = before.get(contract.contract)
+        use_case = facts.get((contract.contract, contract.version))
+        if version_before is not None and version_before != contract.version:
+            date = use_case.effective.isoformat() if use_case else NONE
+            reason = use_case.reason if use_case else NONE
+            rows.append(
+                (contract.contract, version_before, contract.version, contract.owner, date, reason)
+            )
     sentences = (
         "Changes of the threshold and of other versions of the router are found slice by slice, as"
         " advisory findings; whoever deploys the router knows their owner and reason.",
     )
-    made = titled(table("contract|version before|now|owner|holds since|made because", rows))
+    tables = titled(table("contract|version before|now|owner|holds since|made because", rows))
     if report.before is None:
         return Section(("No Release of the week before is stored to compare with.", *sentences))
-    if not made:
+    if not tables:
         return Section(("No contract has another version than the week before.", *sentences))
-    return Section(sentences, made)
+    return Section(sentences, tables)
 
 
 def _versions(contracts: Iterable[ContractTable]) -> dict[str, str]:
-    return {one.contract: one.version for one in contracts}
+    return {contract.contract: contract.version for contract in contracts}
 
 
 def change(report: WeeklyReport) -> Section:
-    """Every rate that both weeks show, and whether its intervals overlap."""
+    """List every rate that both weeks show, and whether its intervals overlap."""
     before = report.before
     if before is None:
         return Section(("No Release of the week before is stored, so nothing can be compared.",))
@@ -119,24 +123,24 @@ def change(report: WeeklyReport) -> Section:
 _OVERLAPS = {True: "overlap", False: "do not overlap", None: "not known"}
 
 
-def _change(one: ChangeLine) -> tuple[str, ...]:
-    name = one.of.contract
-    if one.version != one.version_before:
-        name = f"{name} (version {one.version_before}, now {one.version})"
-    rates = (percent(one.before), percent(one.now), points(one.change), _OVERLAPS[one.overlap])
-    return (name, slice_name(one.of.slice), one.metric.value, *rates)
+def _change(line: ChangeLine) -> tuple[str, ...]:
+    name = line.of.contract
+    if line.version != line.version_before:
+        name = f"{name} (version {line.version_before}, now {line.version})"
+    rates = (percent(line.before), percent(line.now), points(line.change), _OVERLAPS[line.overlap])
+    return (name, slice_name(line.of.slice), line.metric.value, *rates)
 
 
 def reference(report: WeeklyReport) -> Section:
-    """Slices that are worse than in their own frozen reference period."""
+    """List slices that are worse than in their own frozen reference period."""
     rows = [
         (
-            name_of(report, Named(one.contract, one.group_by, one.slice)),
-            one.metric.value if one.metric else NONE,
-            report.moment(one.latest),
+            name_of(report, Named(finding.contract, finding.group_by, finding.slice)),
+            finding.metric.value if finding.metric else NONE,
+            report.moment(finding.latest),
         )
-        for one in report.release.findings
-        if one.annotation is Annotation.DRIFT
+        for finding in report.release.findings
+        if finding.annotation is Annotation.DRIFT
     ]
     sentences = (
         "Each slice is compared, mix by mix, with a reference period that was frozen. What is"
@@ -150,11 +154,13 @@ def reference(report: WeeklyReport) -> Section:
 
 
 def by_version(report: WeeklyReport) -> Section:
-    """Rates by version: where they are, or how to get them."""
-    names = [one.name for one in report.facts.attributes if one.source == "version"]
+    """Name the attributes of router versions, or say how to add one."""
+    names = [
+        attribute.name for attribute in report.facts.attributes if attribute.source == "version"
+    ]
     if names:
-        said = ", ".join(names)
-        return Section((f"Slices by version are among the tables, by the attribute {said}.",))
+        attributes = ", ".join(names)
+        return Section((f"Slices by version are among the tables, by the attribute {attributes}.",))
     return Section(
         (
             "No attribute is taken from a version of the router, so no rate is given by version. An"
@@ -164,13 +170,13 @@ def by_version(report: WeeklyReport) -> Section:
 
 
 def told_elsewhere(sentence: str) -> Callable[[WeeklyReport], Section]:
-    """A section that a Release has no numbers for; the sentence says why, and where they are."""
+    """Return a section without numbers; the sentence says why, and where numbers are."""
 
-    def made(report: WeeklyReport) -> Section:
+    def section(report: WeeklyReport) -> Section:
         del report
         return Section((sentence,))
 
-    return made
+    return section
 
 
 blind_subsample = told_elsewhere(

@@ -1,4 +1,4 @@
-"""Tables of planners' rows: names of slices, and sentences for what is left out."""
+"""Tables of planners' rows: names of slices, and sentences on missing rows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from monitor.reports.planners.published_rates import Named
 from monitor.reports.weekly_report import WeeklyReport
 
 
-def name_of(report: WeeklyReport, of: Named) -> str:
-    """A slice, with its contract where there are several."""
-    name = slice_name(of.slice)
-    return name if len(report.release.contracts) == 1 else f"{of.contract}: {name}"
+def name_of(report: WeeklyReport, row_name: Named) -> str:
+    """Return the name of a slice, with its contract if the Release has several."""
+    name = slice_name(row_name.slice)
+    return name if len(report.release.contracts) == 1 else f"{row_name.contract}: {name}"
 
 
 def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
-    """Number of slices a section says nothing about, and why; nothing where it has all of them."""
+    """Return a sentence on the slices without a row and why; nothing if no slice is missing."""
     missing = sum(1 for _ in report.places()) - shown
     if missing <= 0:
         return ()
@@ -26,9 +26,9 @@ def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
     return (f"{missing} {slices} no row here: {why}.",)
 
 
-def slices_in(lines: set[Named]) -> int:
-    """Number of slices among them; all decisions are none."""
-    return sum(bool(one.slice) for one in lines)
+def slices_in(row_names: set[Named]) -> int:
+    """Return the number of slices among names; all decisions together are no slice."""
+    return sum(bool(row_name.slice) for row_name in row_names)
 
 
 def listed(
@@ -37,13 +37,13 @@ def listed(
     sentences: Sequence[str],
     name: str,
 ) -> Section:
-    """A section with a table of a planner's rows, short enough to be read.
+    """Return a section with a table of a planner's rows, cut to a readable length.
 
     Args:
-        columns: as of :func:`monitor.drawing.tables.table`.
-        rows: of the table.
-        sentences: above it.
-        name: of the rows in the JSON file; empty where they are those of the Release.
+        columns: headings, as :func:`monitor.drawing.tables.table` takes them.
+        rows: cells of each row.
+        sentences: text above the table.
+        name: key of the rows in the JSON file; empty for rows of the Release.
     """
     where = f"the JSON file, under {f'planned.{name}' if name else 'release'}"
     return cut(Section(tuple(sentences), titled(table(columns, rows))), where)

@@ -1,4 +1,4 @@
-"""Plots that have sections of their own: gaps over time, intersections; each with its table."""
+"""Plots with sections of their own: gaps over time and intersections, each with its table."""
 
 from __future__ import annotations
 
@@ -28,64 +28,65 @@ _PAIR = 2
 
 
 def over_time(report: WeeklyReport) -> Section:
-    """Gaps of the first limited rate, week by week, with the line of the contract."""
+    """Plot the gaps of the first limited rate, week by week, with the limit of the contract."""
     lines = planned(report).gap_history
     if not lines:
         return Section(("No gap of a single attribute is shown, so none can be followed.",))
-    many = len(report.history)
+    weeks_before = len(report.history)
     sentences = (
-        f"This week and the {many} weeks before it of which a Release is stored, each by its newest"
-        " revision, of the slices whose gaps are now the largest. A gap above 0 means that the"
-        " slice is worse off; the dashed lines are the limit. A week that is missing was hidden.",
+        f"This week and the {weeks_before} weeks before it of which a Release is stored,"
+        " each by its newest revision, of the slices whose gaps are now the largest. A gap above 0"
+        " means that the slice is worse off; the dashed lines are the limit. A week that is missing"
+        " was hidden.",
     )
-    tables = [one for line in lines for one in _history(report, line)]
+    tables = [history_table for line in lines for history_table in _history(report, line)]
     return Section(sentences, tuple(tables))
 
 
 def _history(report: WeeklyReport, line: GapHistory) -> tuple[Titled, ...]:
     rows = (
         (
-            one.week,
-            f"{one.revision}",
-            points(one.value),
-            gap_bounds(one.lower, one.upper),
-            points(one.limit).lstrip("+"),
+            point.week,
+            f"{point.revision}",
+            points(point.value),
+            gap_bounds(point.lower, point.upper),
+            points(point.limit).lstrip("+"),
         )
-        for one in line.points
+        for point in line.points
     )
     chart = charts.gap_history(list(_drawn(line.points)), (), "weeks")
     name = f"{name_of(report, line.of)}: {TERMS[line.metric].name}"
     return titled(table(_WEEKS, rows), name, chart=chart or None)
 
 
-def _drawn(found: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
-    """The points of a chart; those of weeks between them that were hidden have no number."""
-    known = {one.week: one for one in found}
-    week, last = IsoWeek.named(found[0].week), IsoWeek.named(found[-1].week)
+def _drawn(week_points: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
+    """Yield the points of a chart; a hidden week in between yields a point without numbers."""
+    points_by_week = {point.week: point for point in week_points}
+    week, last = IsoWeek.named(week_points[0].week), IsoWeek.named(week_points[-1].week)
     while week.start <= last.start:
-        yield _point(week, known.get(week.name))
+        yield _point(week, points_by_week.get(week.name))
         week = IsoWeek.of(week.end)
 
 
-def _point(week: IsoWeek, one: GapPoint | None) -> HistoryPoint:
+def _point(week: IsoWeek, point: GapPoint | None) -> HistoryPoint:
     ends = to_datetime(week.end)
     day = (ends - timedelta(days=1)).date()
     rate = (None,) * 6
-    limit = one.limit if one else None
-    gap = (None, one.value, one.lower, one.upper, None) if one else (None,) * 5
+    limit = point.limit if point else None
+    gap = (None, point.value, point.lower, point.upper, None) if point else (None,) * 5
     return HistoryPoint(day, ends, "", limit, State.NO_LIMIT, *rate, *gap)
 
 
 def intersections(report: WeeklyReport) -> Section:
-    """Gaps of the intersections of two attributes."""
-    made = [
-        one
+    """Draw the gaps of the intersections of two attributes."""
+    heat_maps = [
+        heat_map
         for contract, window in report.windows()
         for group in window.groups
         if len(group.group_by.split("+")) == _PAIR
-        for one in _heat_map(report, contract, window, group)
+        for heat_map in _heat_map(report, contract, window, group)
     ]
-    if not made:
+    if not heat_maps:
         return Section(
             ("No group-by crosses two attributes, so there is no intersection to draw.",)
         )
@@ -93,22 +94,24 @@ def intersections(report: WeeklyReport) -> Section:
         "The stronger the colour, the larger the gap: red where the intersection is worse off, blue"
         " where its reference is. Hatched: hidden, or too little support to judge.",
     )
-    return Section(sentences, tuple(made))
+    return Section(sentences, tuple(heat_maps))
 
 
 def _heat_map(
     report: WeeklyReport, contract: ContractTable, window: WindowTable, group: GroupTable
 ) -> Iterator[Titled]:
     metric = next(iter(limited(contract)), None)
-    found = [place for place in places(contract, window) if place.table is group]
-    if metric is None or not found:
+    group_places = [place for place in places(contract, window) if place.table is group]
+    if metric is None or not group_places:
         return
     first, second = group.group_by.split("+")
-    cells = {_values(place, first, second): cell(place, metric) for place in found}
-    rows, columns = (sorted({key[at] for key in cells}) for at in (0, 1))
+    cells = {_values(place, first, second): cell(place, metric) for place in group_places}
+    rows, columns = (sorted({pair[axis] for pair in cells}) for axis in (0, 1))
     title = f"{TERMS[metric].name}: gaps by {first} and {second}, in points"
     chart = plots.heat_map(title, rows, columns, cells)
-    listed = table("slice|gap, points|interval, points|state", map(_row, found, cells.values()))
+    listed = table(
+        "slice|gap, points|interval, points|state", map(_row, group_places, cells.values())
+    )
     yield from titled(listed, f"{report.named(contract)}{title}", chart=chart)
 
 
@@ -117,7 +120,7 @@ def _values(place: Place, first: str, second: str) -> tuple[str, str]:
     return values[first], values[second]
 
 
-def _row(place: Place, one: Cell) -> tuple[str | TableCell, ...]:
-    gap = one.gap
-    shown = (points(gap.value), gap_bounds(gap.lower, gap.upper)) if gap else (NONE, NONE)
-    return (slice_name(place.row.slice), *shown, state_cell(one))
+def _row(place: Place, metric_cell: Cell) -> tuple[str | TableCell, ...]:
+    gap = metric_cell.gap
+    gap_texts = (points(gap.value), gap_bounds(gap.lower, gap.upper)) if gap else (NONE, NONE)
+    return (slice_name(place.row.slice), *gap_texts, state_cell(metric_cell))

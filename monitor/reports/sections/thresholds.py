@@ -1,4 +1,4 @@
-"""Share that would be served at other thresholds, between bounds."""
+"""Bounds of the share that would be served at other thresholds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def what_if(report: WeeklyReport) -> Section:
-    """The rates of each slice if the threshold were at or between the edges of the score bands."""
+    """List each slice's rates if the threshold were at or between edges of score bands."""
     lines = planned(report).threshold_what_if
     if not lines:
         why = "No slice shows its calibration and its ready rate, so nothing is known of other"
@@ -24,39 +24,39 @@ def what_if(report: WeeklyReport) -> Section:
         "Each cell has the ends of what the published numbers allow, all of which hold together"
         " with 95 % confidence for a slice. Only ends that differ by a few points say much.",
         _present(report),
-        *without(report, slices_in({one.of for one in lines}), "its calibration is hidden"),
+        *without(report, slices_in({line.of for line in lines}), "its calibration is hidden"),
     )
     rows = (
         (
-            name_of(report, one.of),
-            _threshold(one),
-            *(_cell(ends) for ends in (one.selection, one.tpr, one.fpr)),
+            name_of(report, line.of),
+            _threshold(line),
+            *(_cell(rate_bounds) for rate_bounds in (line.selection, line.tpr, line.fpr)),
         )
-        for one in lines
+        for line in lines
     )
     columns = "slice|threshold|selection|tpr|fpr"
     return listed(columns, rows, sentences, "threshold_what_if")
 
 
 def _present(report: WeeklyReport) -> str:
-    known = report.facts.present_threshold
-    if known is None:
+    threshold = report.facts.present_threshold
+    if threshold is None:
         return (
             "The settings do not say from which score on the router serves now"
             " (report.present_threshold); with that the bounds would be narrower."
         )
-    return f"As the settings say, the router serves from a score of {known:.2f} on now."
+    return f"As the settings say, the router serves from a score of {threshold:.2f} on now."
 
 
-def _threshold(one: WhatIfLine) -> str:
-    if one.below is None:
-        return f"{one.threshold:.2f}"
-    return f"inside {one.threshold:.2f} to {one.below:.2f}"
+def _threshold(line: WhatIfLine) -> str:
+    if line.below is None:
+        return f"{line.threshold:.2f}"
+    return f"inside {line.threshold:.2f} to {line.below:.2f}"
 
 
-def _cell(ends: Bounds | None) -> str | TableCell:
-    if ends is None:
+def _cell(rate_bounds: Bounds | None) -> str | TableCell:
+    if rate_bounds is None:
         return TableCell("not identified", Tone.UNSURE)
-    if ends.lower == ends.upper:
-        return percent(ends.lower)
-    return bounds(ends.lower, ends.upper)
+    if rate_bounds.lower == rate_bounds.upper:
+        return percent(rate_bounds.lower)
+    return bounds(rate_bounds.lower, rate_bounds.upper)

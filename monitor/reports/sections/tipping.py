@@ -1,4 +1,4 @@
-"""Number of labels that have to be missing, or wrong, for verdicts to be other ones."""
+"""Shares of missing or wrong labels that would turn verdicts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TONES = {Verdict.FAIL: Tone.BAD, Verdict.BETTER_OFF: Tone.PLAIN, Verdict.PASS: 
 
 
 def tipping_points(report: WeeklyReport) -> Section:
-    """The smallest share of bad labels that turns each verdict."""
+    """List the smallest share of bad labels that turns each verdict."""
     lines = planned(report).tipping_points
     if not lines:
         why = "No labelled rate passes or fails with all its numbers shown, so no verdict can turn."
@@ -29,13 +29,13 @@ def tipping_points(report: WeeklyReport) -> Section:
     )
     rows = (
         (
-            name_of(report, one.of),
-            one.metric.value,
-            TableCell(one.verdict.value, _TONES[one.verdict]),
-            _share(one.worst_case, "no share"),
-            _share(one.even, "no share below half"),
+            name_of(report, line.of),
+            line.metric.value,
+            TableCell(line.verdict.value, _TONES[line.verdict]),
+            _share(line.worst_case, "no share"),
+            _share(line.even, "no share below half"),
         )
-        for one in lines
+        for line in lines
     )
     columns = "slice|rate|verdict|turns in the worst case from|turns by even errors from"
     return listed(columns, rows, sentences, "tipping_points")

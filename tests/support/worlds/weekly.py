@@ -91,4 +91,6 @@ def report_of(made: Releasing, number: int | None = None) -> WeeklyReport:
         made.folder / "settings.toml",
         {"SLICEWATCH__STORE__URL": f"sqlite:///{made.folder}/store.db"},
     )
-    return WeeklyReport.of(replace(stored, before=None), composition.report_facts(settings))
+    return WeeklyReport.from_stored(
+        replace(stored, before=None), composition.report_facts(settings)
+    )

@@ -151,7 +151,7 @@ def test_the_newest_report_is_shown_and_any_revision_by_its_link(
         stored = weekly_releases.stored_report(connection, WEEK)
     assert stored is not None
     assert fetch(site.servers, REPORT)[2] == as_json.render(
-        WeeklyReport.of(stored, FACTS.report)
+        WeeklyReport.from_stored(stored, FACTS.report)
     ), "the very bytes that the command writes"
 
 
