@@ -386,7 +386,7 @@ class Evaluator:
         """
         made = watermark is not None and self._make_tables(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown
-        shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
+        shown = (publisher.lost, publisher.excluded, memory.incidents.states, probes)
         if not made and shown == memory.shown and not (memory.moved and caught_up):
             return False
         calendar = memory.published
