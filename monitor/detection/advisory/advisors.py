@@ -99,7 +99,9 @@ class Advisors:
 
     def changed_at(self, contract: str, group_by: str, text: str) -> int | None:
         """Start of the cohort in which other versions last began to answer a slice, or None."""
-        timeline = self.ledger.of(contract, group_by).get(VersionChange(contract, group_by, text))
+        timeline = self.ledger.group_timelines(contract, group_by).get(
+            VersionChange(contract, group_by, text)
+        )
         tally = timeline.now if timeline else None
         return tally.last if tally else None
 

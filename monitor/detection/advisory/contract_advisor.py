@@ -92,7 +92,9 @@ class ContractWatch:
         """All that a contract of the settings declares, with what is kept of it."""
         name, groups, size = contract.name, contract.group_bys, settings.cluster_size
         share = 1 / len(settings.contracts)
-        requests = RequestWatch.start(RequestTest.of(settings.coding.audit_rates, share), size)
+        requests = RequestWatch.start(
+            RequestTest.for_audit_rates(settings.coding.audit_rates, share), size
+        )
         river = kept.read(f"{_RIVER}/{name}", Advisory(), Advisory.from_bytes)
         kept.renewed += river.renewed
         watch = cls(
@@ -133,7 +135,7 @@ class ContractWatch:
         """
         if seen.thinned is None:
             return
-        at, cells = pane_start(hour, Grain.HOUR), CellLabels.of(seen.thinned, index)
+        at, cells = pane_start(hour, Grain.HOUR), CellLabels.from_counts(seen.thinned, index)
         for group, drift in self.drifts.items():
             labels = drift.places.table(cells)
             for text in drift.advance(hour, labels, weight):

@@ -63,7 +63,7 @@ class GroupDrift:
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, cluster_size: int) -> GroupDrift:
         """Without any label."""
-        places = Places.of(group, coding)
+        places = Places.for_group(group, coding)
         slices = places.slices
         baselines = {rate: Baseline.empty(rate, slices, ()) for rate in RATES}
         return cls(places, baselines, RunningVersions.empty(len(slices)), cluster_size)
@@ -142,7 +142,7 @@ class GroupDrift:
             raise ValueError("the baselines are of another form, or of other attributes")
         baselines = {rate: Baseline.from_arrays(arrays.part(state, rate)) for rate in RATES}
         first = baselines[RATES[0]]
-        places = Places.of(group, coding, first.mixes)
+        places = Places.for_group(group, coding, first.mixes)
         running = RunningVersions.from_arrays(arrays.part(state, "running"))
         aligned = {rate: b.aligned(places.slices, b.mixes) for rate, b in baselines.items()}
         rows = arrays.positions(first.slices, places.slices)

@@ -178,7 +178,7 @@ class FindingTimes:
             for timeline in timelines.values():
                 timeline.fold(hour - KEPT)
 
-    def of(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
+    def group_timelines(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
         """All that was found of one group-by."""
         return self.timelines.get((contract, group_by), {})
 

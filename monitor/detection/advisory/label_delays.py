@@ -86,7 +86,7 @@ class DelayTally:
         return cls(*(np.zeros(slices) for _ in range(3)))
 
     @classmethod
-    def of(cls, slices: Int64s, references: Int64s) -> DelayTally:
+    def from_labels(cls, slices: Int64s, references: Int64s) -> DelayTally:
         """The tally of one cohort.
 
         Args:
@@ -191,7 +191,7 @@ class WeeklyDelays:
         told = self._told() if self.week not in (None, week) else []
         if week != self.week:
             self.week, self.tally = week, DelayTally.empty(len(self.slices))
-        self.tally = self.tally + DelayTally.of(*self._sides(counts))
+        self.tally = self.tally + DelayTally.from_labels(*self._sides(counts))
         return told
 
     def _told(self) -> list[tuple[str, DelayDifference]]:

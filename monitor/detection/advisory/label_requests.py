@@ -70,7 +70,7 @@ class RequestTest:
     weights: Floats
 
     @classmethod
-    def of(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
+    def for_audit_rates(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
         """All strata there can be, in the order of :func:`request_counts`.
 
         Args:

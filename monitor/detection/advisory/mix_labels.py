@@ -55,7 +55,7 @@ class CellLabels:
     k: Int64s
 
     @classmethod
-    def of(cls, thinned: Counts, index: CellIndex) -> CellLabels:
+    def from_counts(cls, thinned: Counts, index: CellIndex) -> CellLabels:
         """Labels in a contract's thinned counts; every cell must be in the index."""
         cells = np.searchsorted(index.cells, thinned.keys)
         strata = index.strata[cells]
@@ -116,7 +116,7 @@ class Places:
         self._rows = {text: row for row, text in enumerate(self.slices)}
 
     @classmethod
-    def of(cls, group: GroupBy, coding: Coding, mixes: Sequence[str] = ()) -> Places:
+    def for_group(cls, group: GroupBy, coding: Coding, mixes: Sequence[str] = ()) -> Places:
         """With the mixes that were met before, in their order."""
         others = tuple(
             attribute.name

@@ -110,7 +110,7 @@ class HourlyLabels:
     received: Int64s
 
     @classmethod
-    def of(cls, counts: HourlySlices, slices: Sequence[str], rates: int) -> HourlyLabels:
+    def from_counts(cls, counts: HourlySlices, slices: Sequence[str], rates: int) -> HourlyLabels:
         """Of one group-by; slices that the hours do not have get zeros.
 
         Args:
@@ -167,7 +167,7 @@ class _Bets:
     log_e: Floats
 
     @classmethod
-    def of(cls, some: Bools, log_e: Floats) -> _Bets:
+    def from_mask(cls, some: Bools, log_e: Floats) -> _Bets:
         rows = np.flatnonzero(some)
         return cls(rows, log_e[rows])
 
@@ -233,7 +233,7 @@ class SliceLabels:
             hours: pane indices, increasing, later than all before.
             counts: of this group-by in these hours.
         """
-        seen = HourlyLabels.of(counts, self.slices, len(self.test.rates))
+        seen = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
         on_requests, on_missing = self._on_requests(seen), self._on_missing(seen)
         lately = self._lately(seen)
         for at, hour in enumerate(hours):
@@ -282,7 +282,10 @@ class SliceLabels:
         asked, spared = self.test.log_ratios()
         log_e = seen.requests @ asked + (seen.decisions - seen.requests) @ spared
         some = seen.decisions.any(axis=-1).reshape(len(log_e), -1)
-        return [_Bets.of(*one) for one in zip(some, log_e.reshape(*some.shape, ODDS), strict=True)]
+        return [
+            _Bets.from_mask(*one)
+            for one in zip(some, log_e.reshape(*some.shape, ODDS), strict=True)
+        ]
 
     def _on_missing(self, seen: HourlyLabels) -> list[_Bets]:
         """Bets of each hour on what does not come, which then joins the usual share."""
@@ -293,9 +296,9 @@ class SliceLabels:
             self.level = self.level.learned(hour)
         some = pairs.comparable
         log_e = np.zeros((len(some), len(EXCESSES)))
-        log_e[some] = gap_log_e(pairs.of(some), np.concatenate(levels)[some], TOLERATED)
+        log_e[some] = gap_log_e(pairs.selected(some), np.concatenate(levels)[some], TOLERATED)
         by_hour = some.reshape(shape), log_e.reshape(*shape, len(EXCESSES))
-        return [_Bets.of(*one) for one in zip(*by_hour, strict=True)]
+        return [_Bets.from_mask(*one) for one in zip(*by_hour, strict=True)]
 
     def _bet(self, on_requests: _Bets, on_missing: _Bets) -> None:
         """Bet on one hour."""

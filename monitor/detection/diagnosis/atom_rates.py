@@ -97,7 +97,7 @@ class AtomRates:
     trials: AtomTrials
 
     @classmethod
-    def of(
+    def from_panes(
         cls,
         panes: Sequence[Counts],
         index: CellIndex,
@@ -118,9 +118,10 @@ class AtomRates:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
         atoms = roll_up(merge(panes), index, attributes)
-        layout = Layout.of(rates_of(atoms), coding)
+        layout = Layout.for_rates(rates_of(atoms), coding)
         cohorts = [
-            SliceCohort.of(roll_up(pane, index, attributes), atoms.slices, layout) for pane in panes
+            SliceCohort.from_counts(roll_up(pane, index, attributes), atoms.slices, layout)
+            for pane in panes
         ]
         if (hit := HIT_ROUTES.get(metric)) is not None:
             trials = _counted(_since([cohort.routed for cohort in cohorts]), hit, metric)

@@ -73,7 +73,9 @@ class Candidates:
     cost: Floats
 
     @classmethod
-    def of(cls, atoms: Sequence[str], group_bys: Sequence[tuple[str, ...]]) -> Candidates:
+    def for_group_bys(
+        cls, atoms: Sequence[str], group_bys: Sequence[tuple[str, ...]]
+    ) -> Candidates:
         """Every slice of the group-bys that has decisions."""
         names: list[tuple[str, str]] = []
         rows = []
@@ -121,7 +123,7 @@ class AtomHarm:
     harmed: Floats
 
     @classmethod
-    def of(cls, trials: AtomTrials, limit: float) -> AtomHarm:
+    def from_trials(cls, trials: AtomTrials, limit: float) -> AtomHarm:
         """Evidence in the trials of atoms, whose rates may differ a little anyway.
 
         Args:

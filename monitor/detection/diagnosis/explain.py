@@ -94,13 +94,15 @@ def explain(
         return Explanation(0, ())
     metric = _metric(streams, contract)
     attributes = sorted({name for group in contract.group_bys for name in group.attributes})
-    rates = AtomRates.of(panes, index, attributes, coding, metric)
-    candidates = Candidates.of(rates.atoms, [group.attributes for group in contract.group_bys])
-    gaps = [_Gap.of(stream, candidates, len(rates.atoms)) for stream in streams]
+    rates = AtomRates.from_panes(panes, index, attributes, coding, metric)
+    candidates = Candidates.for_group_bys(
+        rates.atoms, [group.attributes for group in contract.group_bys]
+    )
+    gaps = [_Gap.for_stream(stream, candidates, len(rates.atoms)) for stream in streams]
     since = _onset(gaps, rates.trials)
     trials = rates.trials.since(since)
     limit = _limit_on_gap(contract, streams, trials)
-    search = Search(AtomHarm.of(trials, limit), candidates, limit)
+    search = Search(AtomHarm.from_trials(trials, limit), candidates, limit)
     partition = _Partition(trials, candidates, search)
     for gap in sorted(gaps, key=lambda gap: -float(_evidence(gap, trials))):
         partition.add(gap)
@@ -126,7 +128,7 @@ class _Gap:
     better: Bools
 
     @classmethod
-    def of(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
+    def for_stream(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
         rows = {candidates.slices[row]: row for row in candidates.within(stream.group_by)}
         sides = {text: candidates.atoms(row) for text, row in rows.items()}
         nothing = np.zeros(atoms, bool)

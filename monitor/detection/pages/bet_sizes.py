@@ -80,7 +80,7 @@ class BetTable:
     review: Floats
 
     @classmethod
-    def of(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
+    def from_outcomes(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
         """The table for the columns of a day."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
@@ -101,7 +101,7 @@ class Logs:
     auto: Floats
     review: Floats
 
-    def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
+    def of_stakes(self, stakes: BetSizes, rows: Int64s) -> Floats:
         """Logs of the chosen stakes, shape (n, 5, levels)."""
         shape = (len(rows), *stakes.mu.shape[1:])
         mu, nu = (at[rows].reshape(len(rows), -1).astype(np.int64) for at in (stakes.mu, stakes.nu))

@@ -84,7 +84,7 @@ class Budget:
         given = {key: min(spent * part, most) for key, part in parts.items()}
         return Budget({**self.weights, **given}, additions)
 
-    def of(self, streams: Iterable[Stream]) -> Floats:
+    def weights_of(self, streams: Iterable[Stream]) -> Floats:
         """Weights of declared streams, in the order given."""
         return np.array([self.weights[stream.key] for stream in streams], np.float64)
 

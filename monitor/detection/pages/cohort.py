@@ -45,7 +45,7 @@ class Layout:
     bands: int
 
     @classmethod
-    def of(cls, rates: Sequence[int], coding: Coding) -> Layout:
+    def for_rates(cls, rates: Sequence[int], coding: Coding) -> Layout:
         """The layout of these rates.
 
         Raises:
@@ -83,7 +83,7 @@ class SliceCohort:
     received: Int64s
 
     @classmethod
-    def of(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
+    def from_counts(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
         """Counts of one hour, as :meth:`of_hours` lays them out."""
         hour = HourlySlices(counts.slices, counts.strata, counts.values[None])
         (cohort,) = cls.of_hours(hour, slices, layout)

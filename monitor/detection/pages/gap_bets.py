@@ -71,7 +71,7 @@ class GapBets:
         """
         served = self.metric is Metric.PRECISION
         table, arms = (ServedTable, ServedCounts) if served else (BetTable, ComparisonCounts)
-        tables = {side: table.of(outcomes, self.metric, side) for side in Side}
+        tables = {side: table.from_outcomes(outcomes, self.metric, side) for side in Side}
         slices = arms.slices(outcomes, self.metric)
         others = arms.references(outcomes, self.metric, reference)
         return GapPlan(
@@ -159,7 +159,7 @@ class _Bets:
 
     def log_e(self, rows: Int64s, a: Logs, b: Logs) -> Floats:
         """The least over the intervals, shape (n, 5); the outermost ones end at 0 and at 1."""
-        above_upper, below_lower = a.of(self.higher, rows), b.of(self.lower, rows)
+        above_upper, below_lower = a.of_stakes(self.higher, rows), b.of_stakes(self.lower, rows)
         inner = (above_upper[:, :, 1:] + below_lower[:, :, :-1]).min(axis=2)
         outer = np.minimum(above_upper[:, :, 0], below_lower[:, :, -1])
         log_e: Floats = np.minimum(inner, outer)

@@ -172,7 +172,7 @@ def add_hour(
     found = [counts.comparable for counts in every]
     if not any(rows.any() for rows in found):
         return found
-    some = [counts.of(rows) for counts, rows in zip(every, found, strict=True)]
+    some = [counts.selected(rows) for counts, rows in zip(every, found, strict=True)]
     both = [PairCounts.joined([counts, counts.swapped]) for counts in some]
     rates = [
         np.tile(one.level.rate[rows], DIRECTIONS) for one, rows in zip(gaps, found, strict=True)

@@ -133,17 +133,21 @@ class GroupTests:
             found = comparisons(contract, group, metric, StreamKind.GAP, coding)
             if found.streams:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
-                watch = StreamGroup.start(found.streams, budget.of(found.streams), width)
+                watch = StreamGroup.start(found.streams, budget.weights_of(found.streams), width)
                 gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
             found = comparisons(contract, group, metric, StreamKind.RATIO, coding)
             if found.streams:
-                watch = StreamGroup.start(found.streams, budget.of(found.streams), ALTERNATIVES)
+                watch = StreamGroup.start(
+                    found.streams, budget.weights_of(found.streams), ALTERNATIVES
+                )
                 ratios[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
             found = comparisons(contract, group, metric, StreamKind.LEVEL, coding)
             if found.streams:
-                watch = StreamGroup.start(found.streams, budget.of(found.streams), len(FRACTIONS))
+                watch = StreamGroup.start(
+                    found.streams, budget.weights_of(found.streams), len(FRACTIONS)
+                )
                 levels[metric] = watch
-        ready = ReadyRates.start(len(slices), Layout.of((), coding))
+        ready = ReadyRates.start(len(slices), Layout.for_rates((), coding))
         made = cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
         made.labels = any(metric.labelled for metric in metrics)
         return made
@@ -227,7 +231,7 @@ class GroupTests:
         return plans
 
     def _plan(self) -> _Plans:
-        plans = _Plans(Outcomes.of(self.ready.forecast()))
+        plans = _Plans(Outcomes.from_forecast(self.ready.forecast()))
         for _ in self._fill(plans):
             pass
         return plans
@@ -260,7 +264,7 @@ class GroupTests:
         if ahead is None or ahead.day != day or ahead.today is not self.today:
             ready = replace(self.ready)
             ready.learn(self.today, days=day - self.day)
-            plans = _Plans(Outcomes.of(ready.forecast()))
+            plans = _Plans(Outcomes.from_forecast(ready.forecast()))
             ahead = self._ahead = _PlansAhead(day, self.today, plans, self._fill(plans))
         return next(ahead.left, True) is None
 

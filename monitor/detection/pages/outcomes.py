@@ -131,7 +131,7 @@ class Outcomes:
     traffic: Floats
 
     @classmethod
-    def of(cls, forecast: Forecast) -> Outcomes:
+    def from_forecast(cls, forecast: Forecast) -> Outcomes:
         """The columns that this forecast needs."""
         layout = forecast.layout
         codes = _codes(forecast.ready)

@@ -205,7 +205,7 @@ class PageTests:
     @property
     def weights(self) -> Floats:
         """The share of the error budget of each, in the same order."""
-        return self.budget.of(self.streams)
+        return self.budget.weights_of(self.streams)
 
     @property
     def names(self) -> set[str]:
@@ -269,7 +269,7 @@ class PageTests:
         self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: float
     ) -> list[Stream]:
         self.rates[contract.name] = seen.rates
-        layout = Layout.of(seen.rates, self.settings.coding)
+        layout = Layout.for_rates(seen.rates, self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
             tests, cohort = self._group(contract, group.name), seen.cohorts.get(group.name)

@@ -103,7 +103,7 @@ class PairCounts:
         """The same pairs, those not chosen without trials."""
         return PairCounts(*(np.where(pairs, column, 0) for column in self._columns))
 
-    def of(self, pairs: Bools) -> PairCounts:
+    def selected(self, pairs: Bools) -> PairCounts:
         """Some of the pairs."""
         return PairCounts(*(column[pairs] for column in self._columns))
 
@@ -205,7 +205,7 @@ def pair_log_e(
     found, at = np.zeros_like(a1), counts.comparable
     if at.any():  # hardly a pair has new labels on both sides in an hour of little traffic
         edge = tuple(np.broadcast_to(x, at.shape)[at, None] for x in (offset, slope))
-        found[at] = _log_e(counts.of(at), a1[at], b1[at], *edge)
+        found[at] = _log_e(counts.selected(at), a1[at], b1[at], *edge)
     return found
 
 

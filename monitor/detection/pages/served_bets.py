@@ -53,7 +53,7 @@ class ServedLogs(Logs):
 
     side: Side
 
-    def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
+    def of_stakes(self, stakes: BetSizes, rows: Int64s) -> Floats:
         """Logs of the chosen stakes, shape (n, 5, levels)."""
         mu, k = stakes.mu[rows].astype(np.int64), stakes.nu[rows]
         own = np.take_along_axis(self.auto, mu.reshape(len(rows), -1), axis=1).reshape(mu.shape)

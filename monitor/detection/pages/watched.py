@@ -128,7 +128,9 @@ class Watching:
             first, same = len(found), rates[len(found)]
             end = first + rates[first:].count(same)  # a rate that was seen stays
             part = HourlySlices(rolled.slices, rolled.strata, rolled.values[first:end])
-            found += SliceCohort.of_hours(part, self.groups[name], Layout.of(same, self.coding))
+            found += SliceCohort.of_hours(
+                part, self.groups[name], Layout.for_rates(same, self.coding)
+            )
         return found
 
     def _thinned(
