@@ -129,7 +129,7 @@ class Watching:
             first, rates_in_run = len(cohorts), rates[len(cohorts)]
             end = first + rates[first:].count(rates_in_run)  # rates are never removed
             part = HourlySlices(rolled.slices, rolled.strata, rolled.values[first:end])
-            cohorts += SliceCohort.of_hours(
+            cohorts += SliceCohort.from_hours(
                 part, self.groups[name], Layout.for_rates(rates_in_run, self.coding)
             )
         return cohorts
