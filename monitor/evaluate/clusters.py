@@ -1,14 +1,13 @@
 """Clusters of decisions, day by day: the size that bets are divided by, and repetition.
 
-A bet is divided by the decisions of the largest unit of its UTC day, over all shards and use cases:
-a unit may be in a slice and in its reference, and no bet spans two days. The size depends on the
+A bet is divided by the decisions of the largest unit of its UTC day, over all shards and use cases.
+A unit may be in a slice and in its reference, and no bet spans two days. The size depends on the
 requests alone, not on routes and labels, so the bet may depend on it. A unit has another hash each
 day, so units of different days count as different units.
 
 Units are kept in memory; only the largest size of a day is stored. After a restart, counting starts
 again for that day, and the new largest size is added to the stored one. So the stored size stays an
-upper bound: n_u is at most the sum, over the runs of the evaluator, of the largest size in each
-run.
+upper bound: n_u is at most the sum of the largest sizes of all runs of the evaluator.
 """
 
 from __future__ import annotations

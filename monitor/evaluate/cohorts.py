@@ -122,8 +122,8 @@ class Cohorts:
         if first == end:
             return pane_start(end, Grain.HOUR)
         ready = mature(*self._labels(first, end), threshold, ahead=horizon // HOUR)
-        usual, seen = self._usual_delay(end, since), self._longest_delay(since)
-        overdue = label_frontier(watermark, usual, seen, horizon)
+        usual, longest = self._usual_delay(end, since), self._longest_delay(since)
+        overdue = label_frontier(watermark, usual, longest, horizon)
         ready[: max(pane_of(overdue, Grain.HOUR) - first, 0)] = True
         waiting = np.flatnonzero(~ready)
         return pane_start(first + int(waiting[0]) if len(waiting) else end, Grain.HOUR)
@@ -161,8 +161,8 @@ class Cohorts:
             return hour, CohortState.INCOMPLETE
         if self._is_mature(hour, end, horizon, threshold):
             return hour, CohortState.CONSUMED
-        passed = self._is_overdue(hour, watermark, horizon, threshold)
-        return (hour, CohortState.CONSUMED) if passed else None
+        is_overdue = self._is_overdue(hour, watermark, horizon, threshold)
+        return (hour, CohortState.CONSUMED) if is_overdue else None
 
     def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
         """Return the hour whose decisions come next for metrics without labels, with its state.
@@ -246,7 +246,7 @@ class Cohorts:
 
 
 def _by_hour(hours: Int64s, mask: npt.NDArray[np.bool_]) -> Iterator[tuple[int, Int64s]]:
-    """Yield each hour with its rows among those that ``mask`` selects."""
+    """Yield each hour with its rows where ``mask`` is True."""
     rows = np.flatnonzero(mask)
     rows = rows[np.argsort(hours[rows], kind="stable")]
     for part in np.split(rows, np.flatnonzero(np.diff(hours[rows])) + 1):

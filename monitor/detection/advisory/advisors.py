@@ -69,7 +69,7 @@ class Advisors:
     def advance(
         self,
         hour: int,
-        seen: Mapping[str, WatchedUseCase],
+        use_cases: Mapping[str, WatchedUseCase],
         index: CellIndex,
         listed: Sequence[Stream] | None = None,
     ) -> FindingLog:
@@ -77,13 +77,13 @@ class Advisors:
 
         Args:
             hour: pane index, later than all before.
-            seen: the cohort as each contract sees it, by name.
-            index: what the cell ids mean.
+            use_cases: the cohort as each contract sees it, by name.
+            index: meaning of the cell ids.
             listed: the weekly list of page streams, with the first cohort after an ISO week.
         """
         week = [stream for watch in self.watches for stream in watch.enter(hour)]
         drifted, shifted = _listed(week, self._weight)
-        watched_cases = [(watch, seen[watch.name]) for watch in self.watches]
+        watched_cases = [(watch, use_cases[watch.name]) for watch in self.watches]
         findings_of_cohort = [
             finding
             for watch, case in watched_cases

@@ -129,15 +129,15 @@ class ContractWatch:
                     yield WeekOfStream(Drift(self.name, group, text, rate), log_e, mix_shift)
 
     def feed(
-        self, hour: int, seen: WatchedUseCase, index: CellIndex, weight: float
+        self, hour: int, use_case: WatchedUseCase, index: CellIndex, weight: float
     ) -> Iterator[RateChange | VersionChange]:
         """Feed thinned labels to drift and to river's detectors.
 
         Yields the changes of rates that river finds, and the slices that other versions answer.
         """
-        if seen.thinned is None:
+        if use_case.thinned is None:
             return
-        at, cells = pane_start(hour, Grain.HOUR), CellLabels.from_counts(seen.thinned, index)
+        at, cells = pane_start(hour, Grain.HOUR), CellLabels.from_counts(use_case.thinned, index)
         for group, drift in self.drifts.items():
             labels = drift.places.table(cells)
             for text in drift.advance(hour, labels, weight):
@@ -149,10 +149,10 @@ class ContractWatch:
                         self.name, group, alarm.slice, alarm.metric, alarm.detector, alarm.change
                     )
 
-    def compare_delays(self, hour: int, seen: WatchedUseCase) -> Iterator[LabelDelay]:
+    def compare_delays(self, hour: int, use_case: WatchedUseCase) -> Iterator[LabelDelay]:
         """Add to the week's label delays; yield the differences of an ended week."""
         for group, delays in self.delays.items():
-            for text, difference in delays.advance(hour, seen.rolled[group]):
+            for text, difference in delays.advance(hour, use_case.rolled[group]):
                 yield LabelDelay(self.name, group, text, difference.timing, difference.buckets)
 
     @property

@@ -120,7 +120,7 @@ class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
 
 
 class VersionChange(Subject, frozen=True, tag=True, array_like=True):
-    """A slice answered by other versions than those that its baselines were collected from."""
+    """A slice answered by other versions than when its baselines were collected."""
 
 
 AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionChange

@@ -95,11 +95,11 @@ class DelayTally:
             slices: labels by (slice, route, bucket), from :func:`delay_counts`.
             references: labels of each slice's reference, disjoint from it; the same shape.
         """
-        both = slices + references
-        n, n_slice = both.sum(axis=2), slices.sum(axis=2)
-        bucket = np.arange(both.shape[2])
-        mean = divide(both @ bucket, n, empty=0)
-        spread = np.maximum(divide(both @ bucket**2, n, empty=0) - mean**2, 0)
+        labels = slices + references
+        n, n_slice = labels.sum(axis=2), slices.sum(axis=2)
+        bucket = np.arange(labels.shape[2])
+        mean = divide(labels @ bucket, n, empty=0)
+        spread = np.maximum(divide(labels @ bucket**2, n, empty=0) - mean**2, 0)
         pairs = divide(n_slice * (n - n_slice), n, empty=0)
         variance = pairs * spread * divide(n, n - 1, empty=0)
         excess = slices @ bucket - n_slice * mean

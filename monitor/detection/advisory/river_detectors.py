@@ -68,7 +68,7 @@ Detection = tuple[Detector, ChangeDirection]
 
 
 class CusumState(msgspec.Struct, array_like=True, frozen=True):
-    """One PageHinkley: its tuning, its mean and its sums."""
+    """State of a PageHinkley detector: its tuning, its mean and its sums."""
 
     delta: float
     threshold: float
@@ -142,7 +142,7 @@ class ChangeDetectors:
                 yield change
 
     def _feed_until_look(self, labels: bytes) -> ChangeDirection | None:
-        """Feed labels of which only the last makes ADWIN compare its windows."""
+        """Feed labels; only the last one makes ADWIN compare its windows."""
         deque(map(self._adwin.update, labels[:-1]), maxlen=0)  # a loop in C
         before = self._adwin.estimation
         self._adwin.update(labels[-1])

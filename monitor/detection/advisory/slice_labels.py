@@ -132,8 +132,10 @@ class HourlyLabels:
             columns_of_hours[:, present] = counted @ sums
         by_rate = np.clip(table, 0, None).reshape(*table.shape[:-1], _ROUTES, rates)
         decisions, requests, received = by_rate
-        came = np.minimum(received, requests).sum(axis=-1)
-        return cls(decisions, np.minimum(requests, decisions), requests.sum(axis=-1), came)
+        received_labels = np.minimum(received, requests).sum(axis=-1)
+        return cls(
+            decisions, np.minimum(requests, decisions), requests.sum(axis=-1), received_labels
+        )
 
     @property
     def missing(self) -> PairCounts:
@@ -233,9 +235,9 @@ class SliceLabels:
             hours: pane indices, increasing, later than all before.
             counts: counts of this group-by in these hours.
         """
-        seen = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
-        on_requests, on_missing = self._on_requests(seen), self._on_missing(seen)
-        lately = self._lately_after(seen)
+        labels = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
+        on_requests, on_missing = self._on_requests(labels), self._on_missing(labels)
+        lately = self._lately_after(labels)
         for at, hour in enumerate(hours):
             self._bet(on_requests[at], on_missing[at])
             self.lately = lately[at]
@@ -265,11 +267,11 @@ class SliceLabels:
                     lasting[fault] = FaultStatus(episode.hours[0], episode.shares[findings - 1])
         return lasting
 
-    def _lately_after(self, seen: HourlyLabels) -> list[Floats]:
+    def _lately_after(self, labels: HourlyLabels) -> list[Floats]:
         """Return the recent labels after each hour."""
-        due = seen.decisions @ self.test.rates
-        asked, came = seen.requested, seen.received
-        columns = np.stack([due, asked, came, _others(asked), _others(came)], axis=1)
+        due = labels.decisions @ self.test.rates
+        asked, received = labels.requested, labels.received
+        columns = np.stack([due, asked, received, _others(asked), _others(received)], axis=1)
         kept = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
         lately, after_hours = self.lately, []
         for keeps, hour in zip(kept, columns.reshape(len(asked), 5, -1), strict=True):
@@ -277,21 +279,21 @@ class SliceLabels:
             after_hours.append(lately)
         return after_hours
 
-    def _on_requests(self, seen: HourlyLabels) -> list[_Bets]:
+    def _on_requests(self, labels: HourlyLabels) -> list[_Bets]:
         """Return the bets of each hour on requests."""
         asked, spared = self.test.log_ratios()
-        log_e = seen.requests @ asked + (seen.decisions - seen.requests) @ spared
-        betting = seen.decisions.any(axis=-1).reshape(len(log_e), -1)
+        log_e = labels.requests @ asked + (labels.decisions - labels.requests) @ spared
+        betting = labels.decisions.any(axis=-1).reshape(len(log_e), -1)
         return [
             _Bets.from_mask(*bets)
             for bets in zip(betting, log_e.reshape(*betting.shape, ODDS), strict=True)
         ]
 
-    def _on_missing(self, seen: HourlyLabels) -> list[_Bets]:
+    def _on_missing(self, labels: HourlyLabels) -> list[_Bets]:
         """Return the bets of each hour on missing labels, which then join the usual share."""
-        pairs, shape = seen.missing, (len(seen.requested), -1)
+        pairs, shape = labels.missing, (len(labels.requested), -1)
         levels = []
-        for hour in pairs.split(len(seen.requested)):
+        for hour in pairs.split(len(labels.requested)):
             levels.append(self.level.rate)
             self.level = self.level.learned(hour)
         betting = pairs.comparable
@@ -313,12 +315,12 @@ class SliceLabels:
         few, many = np.logaddexp.reduce(np.split(self.requests.log_r, 2, axis=1), axis=2)
         crossed = self._crossed(np.logaddexp(few, many))
         lost = self._crossed(self.missing.statistic())
-        due, asked, came, *_ = self.lately
+        due, asked, received, *_ = self.lately
         for at in np.flatnonzero(crossed).tolist():
             fault = Fault.TOO_FEW if few[at] >= many[at] else Fault.TOO_MANY
             self._record(at, fault, hour, float(asked[at] / due[at]))
         for at in np.flatnonzero(lost).tolist():
-            self._record(at, Fault.MISSING, hour, float(1 - came[at] / asked[at]))
+            self._record(at, Fault.MISSING, hour, float(1 - received[at] / asked[at]))
         self.requests.reset(crossed)
         self.missing.reset(lost)
 
@@ -354,10 +356,10 @@ class SliceLabels:
     @property
     def _looks_repaired(self) -> Mapping[Fault, Bools]:
         """Return the rows whose recent labels show no such fault, by fault."""
-        due, asked, came, asked_elsewhere, came_elsewhere = self.lately
+        due, asked, received, asked_elsewhere, came_elsewhere = self.lately
         off = divide(asked, due, empty=1) - 1
         excess_missing = divide(came_elsewhere, asked_elsewhere, empty=1) - divide(
-            came, asked, empty=1
+            received, asked, empty=1
         )
         return {
             Fault.TOO_FEW: (off >= -_REQUESTS_OFF) & (due >= _FEW),
@@ -415,8 +417,8 @@ class SliceLabels:
 
 def _fold(episode: Episode, oldest: int) -> None:
     """Forget the findings before an hour, except the first and the last of them."""
-    old = sum(at < oldest for at in episode.hours)
-    del episode.hours[1 : old - 1], episode.shares[1 : old - 1]
+    old_hours = sum(at < oldest for at in episode.hours)
+    del episode.hours[1 : old_hours - 1], episode.shares[1 : old_hours - 1]
 
 
 def _keys(slices: Sequence[str]) -> list[str]:

@@ -37,7 +37,7 @@ _WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
 
 @dataclass(frozen=True, slots=True)
 class BreachCause:
-    """One cause of crossings.
+    """A cause of crossings.
 
     Attributes:
         group_by: group-by of the slice.
@@ -56,7 +56,7 @@ class BreachCause:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All crossings of one contract and metric, by cause.
+    """The causes of all crossings of one contract and metric.
 
     Attributes:
         since: the pane in which the gaps arose: counts from there on were used.

@@ -11,7 +11,7 @@ split by replacing the reference's stages with the slice's one after the other *
 pipeline**: first the effect of the gate alone on the reference's traffic, then the judge on top,
 then the threshold. Decisions without a score are a part of their own, which no stage explains. The
 parts sum to the difference exactly. The order is a choice: a later stage only sees what an earlier
-one lets through, and an average over orders would mix parts that never happened.
+one lets through. An average over orders would mix parts that never happened.
 
 For all decisions (:meth:`Passage.of_decisions`) this splits the difference in selection rates,
 where other scores may mean other requests. For the ready ones (:meth:`Passage.of_ready`) it splits
@@ -245,8 +245,8 @@ def _share_noise(slices: Floats, references: Floats) -> Floats:
 
 def _serve_noise(slices: Passage, references: Passage) -> Floats:
     """Return the variance of the difference in P(auto_serve | band) under equal rates."""
-    both = slices.through + references.through
-    pooled = divide(both[:, Route.AUTO_SERVE], both.sum(axis=1), empty=0)
+    pooled_counts = slices.through + references.through
+    pooled = divide(pooled_counts[:, Route.AUTO_SERVE], pooled_counts.sum(axis=1), empty=0)
     # Delta method for a / (a + b): each dispersion is weighted by the share of the other.
     weights = np.stack([1 - pooled, pooled], axis=1)
     spreads = [

@@ -68,7 +68,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class SliceCohort:
-    """One cohort of one group-by.
+    """A cohort of one group-by, in dense arrays.
 
     Attributes:
         decisions: N_k, shape (S, route, rate, band).
@@ -132,7 +132,7 @@ class SliceCohort:
         return SliceCohort(*(counts.sum(axis=0) - counts for counts in self._arrays))
 
     def moved(self, own_layout: Layout, layout: Layout) -> SliceCohort:
-        """The same counts on the axes of another layout, which knows all the rates of this one."""
+        """Return the counts on the axes of a layout that has all rates of ``own_layout``."""
         place = [layout.rates.index(rate) for rate in own_layout.rates]
         moved = np.zeros((3, len(self.decisions), *layout.shape), np.int64)
         moved[:, :, :, place] = np.stack([self.decisions, self.labelled, self.ready])

@@ -1,4 +1,4 @@
-"""All sequential tests of one group-by of one contract, advanced cohort by cohort.
+"""Group tests: the sequential tests of one group-by of a contract, advanced cohort by cohort.
 
 The inputs of the bets are fixed once per UTC day of event time, from the days before. Gaps of
 labelled rates are bet on in batches: when slice and reference both have a thousand decisions, or

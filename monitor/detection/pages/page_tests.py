@@ -1,4 +1,4 @@
-"""All streams of all contracts, advanced cohort by cohort.
+"""Page tests: the streams of all contracts, advanced cohort by cohort.
 
 Streams with and without labels may be advanced apart (:data:`LABELLED`, :data:`ROUTES`), because
 labels come days later. They share one budget: the expected number of false pages, over all streams
@@ -96,18 +96,18 @@ class PageAdvance:
         crossed: streams that page now.
         ended: the ISO week that ended before this cohort, or None.
         listed: the weekly list of that week, or None.
-        seen: the cohort as each contract sees it, by name, for the advisory detectors.
+        use_cases: the cohort as each contract sees it, by name, for the advisory detectors.
     """
 
     crossed: tuple[Stream, ...]
     ended: WeekEnd | None = field(compare=False, repr=False)
     listed: tuple[Stream, ...] | None
-    seen: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
+    use_cases: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class PageTests:
-    """All sequential tests, or those of one turn.
+    """The sequential tests of all contracts, or those of one turn.
 
     Attributes:
         settings: contracts and coding.
@@ -163,7 +163,7 @@ class PageTests:
         for name, group in groups.items():
             if body := _stored_part(kept, name, turn):
                 group.restore(*arrays.decode(body))
-        rates = {name: tuple(seen) for name, seen in stored_budget["rates"].items()}
+        rates = {name: tuple(indices) for name, indices in stored_budget["rates"].items()}
         watches = (watch for tests in groups.values() for watch in tests.watches.values())
         history = EvidenceHistory.start(
             [stream.key for watch in watches for stream in watch.streams]
@@ -183,14 +183,14 @@ class PageTests:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
         hours, tables = [cohort.hour for cohort in cohorts], [cohort.counts for cohort in cohorts]
-        seen = {
+        use_cases_by_hour = {
             contract.name: self._watching(contract).see(
                 hours, tables, index, self.rates.get(contract.name, ())
             )
             for contract in self.settings.contracts
         }
         return [
-            self._advance(cohort, {name: hours[at] for name, hours in seen.items()})
+            self._advance(cohort, {name: hours[at] for name, hours in use_cases_by_hour.items()})
             for at, cohort in enumerate(cohorts)
         ]
 
@@ -258,24 +258,24 @@ class PageTests:
         labels = any(metric.labelled for metric in self.turn.metrics)
         return Watching(contract, self.settings.coding, groups, labels)
 
-    def _advance(self, cohort: HourCohort, seen: Mapping[str, WatchedUseCase]) -> PageAdvance:
+    def _advance(self, cohort: HourCohort, use_cases: Mapping[str, WatchedUseCase]) -> PageAdvance:
         size = max(self.settings.cluster_size, cohort.cluster_size or 1)
         crossed: list[Stream] = []
         for contract in self.settings.contracts:
-            crossed += self._contract(contract, cohort.hour, seen[contract.name], size)
+            crossed += self._contract(contract, cohort.hour, use_cases[contract.name], size)
         self.history.note(cohort.hour, self._steps())
         ended = self._week_end()
         listed = _listed([week for week in (ended, cohort.other_week) if week is not None])
-        return PageAdvance(tuple(crossed), ended, listed, seen)
+        return PageAdvance(tuple(crossed), ended, listed, use_cases)
 
     def _contract(
-        self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: float
+        self, contract: Contract, hour: int, use_case: WatchedUseCase, cluster_size: float
     ) -> list[Stream]:
-        self.rates[contract.name] = seen.rates
-        layout = Layout.for_rates(seen.rates, self.settings.coding)
+        self.rates[contract.name] = use_case.rates
+        layout = Layout.for_rates(use_case.rates, self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
-            tests, cohort = self._group(contract, group.name), seen.cohorts.get(group.name)
+            tests, cohort = self._group(contract, group.name), use_case.cohorts.get(group.name)
             if cohort is None:
                 tests.enter(hour, layout, cluster_size)
             else:

@@ -36,7 +36,7 @@ class StreamKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stream:
-    """One monitored comparison; equal streams continue each other over restarts and settings.
+    """A monitored comparison; equal streams continue each other over restarts and settings.
 
     Attributes:
         contract: contract name.

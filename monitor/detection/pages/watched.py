@@ -29,7 +29,7 @@ from monitor.detection.pages.projection import thin_labels
 
 @dataclass(frozen=True, slots=True)
 class WatchedUseCase:
-    """One cohort as one contract sees it.
+    """A cohort as one contract sees it.
 
     Attributes:
         counts: counts of its cells.
@@ -111,13 +111,13 @@ class Watching:
 
         A stratum without decisions in the hour, after all corrections, has no rate.
         """
-        before, after, seen = [], [], tuple(sorted(rates))
+        before, after, seen_rates = [], [], tuple(sorted(rates))
         total = counts.roll_up(index, ()) if self.labels else None
         for hour in range(counts.hours):
-            before.append(seen)
+            before.append(seen_rates)
             if total is not None:
-                seen = tuple(sorted({*seen, *rates_of(total.of(hour))}))
-            after.append(seen)
+                seen_rates = tuple(sorted({*seen_rates, *rates_of(total.of(hour))}))
+            after.append(seen_rates)
         return before, after
 
     def _laid_out(
@@ -152,7 +152,9 @@ class Watching:
         strata = decode_strata(index.strata[np.searchsorted(index.cells, counts.cells)])
         inside = is_reviewed(strata)
         audit: Floats = np.where(inside, audit_rates[strata.rate], 1.0)
-        least = np.array([audit_rates[max(seen)] if seen else np.inf for seen in rates])
+        least = np.array(
+            [audit_rates[max(seen_rates)] if seen_rates else np.inf for seen_rates in rates]
+        )
         below = np.zeros(len(hours), bool)
         below[counts.hour[inside & (audit < least[counts.hour])]] = True
         below |= np.isinf(least)

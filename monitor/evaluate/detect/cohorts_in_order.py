@@ -233,11 +233,11 @@ class DetectionState:
         )
         for cohort, advance in zip(counted, advances, strict=True):
             self.crossings.cross(advance.crossed, cohort.hour, change)
-            self.advice.advance(cohort.hour, advance.seen, inputs.index, advance.listed)
+            self.advice.advance(cohort.hour, advance.use_cases, inputs.index, advance.listed)
             change.listed = change.listed if advance.listed is None else advance.listed
         consumed = {cohort.hour: cohort for cohort in counted}
-        passed = (FrozenCohort(hour, state, live) for hour, state in hours)
-        change.cohorts += [consumed.get(cohort.hour, cohort) for cohort in passed]
+        turns = (FrozenCohort(hour, state, live) for hour, state in hours)
+        change.cohorts += [consumed.get(cohort.hour, cohort) for cohort in turns]
         self.consumed = hours[-1][0]
 
     def _cohort(self, inputs: Inputs, counted: FrozenCohort) -> HourCohort:
@@ -279,8 +279,8 @@ class DetectionState:
         contract = next(
             declared for declared in self.policy.contracts if declared.name == stream.contract
         )
-        own = scoped(contract, counts, inputs.index)
-        rolled = roll_up(own, inputs.index, stream.group_by.split("+"))
+        scoped_counts = scoped(contract, counts, inputs.index)
+        rolled = roll_up(scoped_counts, inputs.index, stream.group_by.split("+"))
         return resolved(stream, rolled, self.policy.coding, contract.limits, contract.k)
 
 

@@ -88,7 +88,7 @@ class IncidentBook:
     Attributes:
         standing: open incidents by id.
         next_id: id of the next incident.
-        acts: what people decided on incidents.
+        acts: decisions of people on incidents.
         crossings: unresolved crossings by id.
     """
 
@@ -263,7 +263,7 @@ class _Draft:
         return _near([self.extras.versions_changed_at(contract, group_by, text)], at)
 
     def ticket(self, listed: Collection[Stream]) -> None:
-        """Open tickets for listed streams without a page; end those that left the list."""
+        """Open tickets for listed streams without a page; end tickets of streams off the list."""
         begin, paged = (
             self.step.begin,
             {crossing.stream for crossing in self.book.crossings.values()},
@@ -288,7 +288,7 @@ class _Draft:
                     self._open_incident(IncidentKind.LISTED, cause, begin, streams=keys)
 
     def leave_to_pages(self) -> None:
-        """Take streams off tickets that pages report: those that crossed, or all of a named slice.
+        """Take streams off tickets that pages report: crossed ones, or all of a named slice.
 
         This is the last step, because a page may name the slice of a ticket when it is opened or
         renamed.
@@ -364,12 +364,13 @@ class _Draft:
 
         None if there is none, or its name was removed.
         """
-        wanted = (contract, metric, place.group_by, place.slice)
+        named_slice = (contract, metric, place.group_by, place.slice)
         named = (
             incident
             for incident in self._open_incidents(kind)
             if incident.slice is not None
-            and (incident.contract, incident.metric, incident.group_by, incident.slice) == wanted
+            and (incident.contract, incident.metric, incident.group_by, incident.slice)
+            == named_slice
         )
         return next(named, None)
 

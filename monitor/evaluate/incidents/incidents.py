@@ -184,10 +184,10 @@ class Incidents:
         """Keep the value of a slice that is shown for the first time."""
         if view.incident.first is not None or (value := pages.value(view)) is None:
             return view
-        seen = replace(view.incident, first=value)
-        self.book.put(seen)
-        self._first_shown[seen.id] = seen
-        return replace(view, incident=seen)
+        incident = replace(view.incident, first=value)
+        self.book.put(incident)
+        self._first_shown[incident.id] = incident
+        return replace(view, incident=incident)
 
     def _extras(self, inputs: Inputs, fresh: DetectionChange) -> RowExtras:
         settings_changed_at = [era.start for era in self.eras.eras[1:]]

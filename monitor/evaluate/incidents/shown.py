@@ -84,7 +84,7 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """What shown incidents need beside the published table.
+    """Inputs of shown incidents that the published table does not hold.
 
     Attributes:
         contract: limits.
@@ -127,7 +127,7 @@ class ShownIncidents:
 
     Attributes:
         table: the contract as published.
-        context: what the table does not say.
+        context: inputs that the table does not hold.
     """
 
     table: ContractTable
@@ -244,8 +244,8 @@ class ShownIncidents:
         days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[published.at]
         if days is None:
             return None
-        done = self.context.now + days * DAY + max(self.context.now - frontier, 0)
-        return -(-done // DAY) * DAY
+        resolved_at = self.context.now + days * DAY + max(self.context.now - frontier, 0)
+        return -(-resolved_at // DAY) * DAY
 
 
 def _gap(published: _PublishedRow, metric: Metric) -> ShownGap | None:

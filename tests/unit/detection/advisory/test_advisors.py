@@ -84,7 +84,7 @@ class Site:
         self, hour: int, traffic: Traffic, change: Changed = asked, cells: Cells = ALL
     ) -> dict[str, WatchedUseCase]:
         """An hour's cohort."""
-        return dict(self.cohort(hour, traffic, change, cells).seen)
+        return dict(self.cohort(hour, traffic, change, cells).use_cases)
 
     def cohort(self, hour: int, traffic: Traffic, change: Changed, cells: Cells) -> PageAdvance:
         """What an hour brings the fleet; hours have their own seeds."""
@@ -98,7 +98,7 @@ class Site:
     ) -> None:
         for hour in hours:
             one = self.cohort(hour, traffic, change, cells)
-            found = self.advice.advance(MONDAY + hour, one.seen, cells.index, one.listed)
+            found = self.advice.advance(MONDAY + hour, one.use_cases, cells.index, one.listed)
             self.findings.append(found)
 
     def restart(self, **parts: bytes) -> None:
