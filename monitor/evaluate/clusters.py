@@ -28,7 +28,7 @@ cause."""
 
 @dataclass(slots=True)
 class ClusterDays:
-    """Facts about clusters by day since 1970; always equal to what the store holds.
+    """Facts about clusters by day since 1970; always equal to the stored state.
 
     Attributes:
         days: facts of the days that are kept.
@@ -38,7 +38,7 @@ class ClusterDays:
     _counted: dict[int, UnitSizes] = field(default_factory=dict)
 
     def take(self, deltas: Sequence[StoredDelta]) -> dict[int, DayClusters]:
-        """Add deltas that are folded now; return what they add to each day."""
+        """Add deltas that are folded now; return the additions to each day."""
         added: dict[int, DayClusters] = {}
         for repetition in (repetition for delta in deltas for repetition in delta.repetition):
             added[repetition.day] = added.get(repetition.day, DayClusters()) + DayClusters.of(

@@ -129,7 +129,7 @@ _PageCauses = tuple[
 
 @dataclass(slots=True)
 class _Memory:
-    """State kept between cycles; always equal to what the store holds."""
+    """State kept between cycles; always equal to the stored state."""
 
     cursors: dict[Shard, int]
     dictionary: CellDictionary
@@ -397,13 +397,13 @@ class Evaluator:
         before, encoded = memory.encoded, encode_after(snapshot, memory.encoded)
         cycle = Cycle(
             folded=memory.cursors,
-            incidents=memory.incidents.taken(),
+            incidents=memory.incidents.take_first_shown(),
             snapshot=snapshot if before is None or encoded.body != before.body else None,
             body=encoded.body,
         )
         number = self._store.commit(epoch, cycle, self._clock.now())
         if number is not None:
-            memory.incidents.stored(number)
+            memory.incidents.note_snapshot(number)
             memory.stored = number, snapshot
         memory.encoded, memory.shown, memory.moved = encoded, shown, False
         if memory.weeks.due(calendar.decisions, calendar.week_tables):

@@ -87,7 +87,7 @@ class WatchedSet:
 
 @dataclass(slots=True)
 class ProbeSets:
-    """The declared probe sets; always equal to what the store holds.
+    """The declared probe sets; always equal to the stored state.
 
     Attributes:
         live: whether they may page; decisions loaded in bulk never do.

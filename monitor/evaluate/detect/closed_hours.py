@@ -34,7 +34,7 @@ counts. Without it, one day in eight would end without evidence."""
 
 @dataclass(slots=True)
 class ClosedHours:
-    """The tests of all limits without labels; always equal to what the store holds.
+    """The tests of all limits without labels; always equal to the stored state.
 
     Attributes:
         settings: settings of the detectors.

@@ -80,7 +80,7 @@ class NewestTurns(NamedTuple):
 
 @dataclass(slots=True)
 class DetectionState:
-    """The detectors; always equal to what the store holds.
+    """The detectors; always equal to the stored state.
 
     Attributes:
         policy: settings of detection.

@@ -50,7 +50,7 @@ class StepChanges:
 
 @dataclass(slots=True)
 class Crossings:
-    """Every crossing that is kept; always equal to what the store holds.
+    """Every crossing that is kept; always equal to the stored state.
 
     Attributes:
         live: whether new crossings may page; hours loaded in bulk never do.
@@ -89,7 +89,7 @@ class Crossings:
             self._cross(stream, hour, change)
 
     def resolve(self, crossing: Crossing, at: int, change: StepChanges) -> None:
-        """End a crossing."""
+        """Resolve a crossing."""
         change.resolved[crossing.id] = at
         self._end(crossing, at)
 

@@ -83,7 +83,7 @@ class RowExtras:
 
 @dataclass(slots=True)
 class IncidentBook:
-    """The open incidents; always equal to what the store holds.
+    """The open incidents; always equal to the stored state.
 
     Attributes:
         standing: open incidents by id.

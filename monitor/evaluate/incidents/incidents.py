@@ -148,12 +148,12 @@ class Incidents:
         ]
         return pages.shown(self._with_first_value(view, pages) for view in views)
 
-    def taken(self) -> IncidentChange:
+    def take_first_shown(self) -> IncidentChange:
         """Return the incidents whose value was first shown since the last call."""
         changed, self._first_shown = self._first_shown, {}
         return IncidentChange(changed=[changed[number] for number in sorted(changed)])
 
-    def stored(self, number: int) -> None:
+    def note_snapshot(self, number: int) -> None:
         """Note the number of the Snapshot that shows all open incidents."""
         for incident in list(self.book.standing.values()):
             if incident.snapshot is None:
