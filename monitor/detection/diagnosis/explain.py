@@ -172,7 +172,7 @@ class _Gap:
 
     @property
     def slope(self) -> float:
-        """Return the harm per harm on the better side that the worse may have: 0 for a level."""
+        """Return the factor on the better side's harm in the limit: 1 for a gap, 0 for a level."""
         slopes = {StreamKind.LEVEL: 0.0, StreamKind.RATIO: float(self.stream.limit)}
         return slopes.get(self.stream.kind, 1.0)
 

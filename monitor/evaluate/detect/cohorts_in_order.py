@@ -247,7 +247,7 @@ class DetectionState:
         return HourCohort(hour, counted.counts, self.cluster_size, week_end)
 
     def _resolve(self, inputs: Inputs, hour: int, change: StepChanges, *, labels: bool) -> None:
-        """Resolve each crossing whose stream is gone, or over by the cohorts since."""
+        """Resolve each crossing whose breach is over, or whose stream is no longer declared."""
         standing = self.crossings.standing_of(labels=labels)
         if not standing:
             return

@@ -170,7 +170,7 @@ class IncidentBook:
         self.standing[incident.id] = incident
 
     def _orphans(self, step: IncidentStep) -> list[Crossing]:
-        """Return unresolved crossings older than the first incident of the store."""
+        """Return unresolved crossings without an incident: they predate all incidents."""
         assigned = {number for incident in self.standing.values() for number in incident.crossings}
         unassigned = (
             crossing for crossing in self.crossings.values() if crossing.id not in assigned
@@ -340,8 +340,7 @@ class _Draft:
         """Return True when a page or ticket has the cause, or when it was repaired this week.
 
         A ticket takes the streams that are new to it. Streams of several slices may report one
-        harm, each
-        from its own side.
+        harm, each from its own side.
         """
         if self._named(IncidentKind.BREACH, contract, metric, cause) is not None:
             return True
