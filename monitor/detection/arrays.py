@@ -73,5 +73,5 @@ def part(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Arrays:
 
 def positions(names: Sequence[str], wanted: Sequence[str]) -> Int64s:
     """Return the position of each wanted name among ``names``; -1 for an unknown one."""
-    at = {name: position for position, name in enumerate(names)}
-    return np.array([at.get(name, -1) for name in wanted], np.int64)
+    position_of = {name: position for position, name in enumerate(names)}
+    return np.array([position_of.get(name, -1) for name in wanted], np.int64)

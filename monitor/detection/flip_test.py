@@ -99,9 +99,9 @@ class FlipTest:
     def bet(self, first: Sequence[tuple[str, FlipDirection]]) -> None:
         """Bet on the first flips of one round: variant and direction, each variant once."""
         for variant, way in first:
-            at = self._variants.index(variant)
+            column = self._variants.index(variant)
             for number, tested in enumerate(_WAYS):
-                self._bet(number * len(self._variants) + at, ahead=way is tested)
+                self._bet(number * len(self._variants) + column, ahead=way is tested)
 
     def _bet(self, row: int, *, ahead: bool) -> None:
         self._bets[row] += 1

@@ -130,8 +130,8 @@ class Cohorts:
 
     def labels_from(self, instant: int) -> int:
         """Count the labels received for the decisions of an hour and of all later ones."""
-        hour = pane_of(instant, Grain.HOUR)
-        return sum(int(table[1].sum()) for at, table in self._hours.items() if at >= hour)
+        first = pane_of(instant, Grain.HOUR)
+        return sum(int(table[1].sum()) for hour, table in self._hours.items() if hour >= first)
 
     def next_cohort(
         self, after: int | None, watermark: int, horizon: int, threshold: Fraction
@@ -240,9 +240,9 @@ class Cohorts:
         for hour, counts in self._hours.items():
             if first <= hour < end:
                 table[hour - first] = counts
-        used = table.any(axis=(0, 1))
-        requested = table[:, 0, used]
-        return np.minimum(table[:, 1, used], requested), requested
+        used_columns = table.any(axis=(0, 1))
+        requested = table[:, 0, used_columns]
+        return np.minimum(table[:, 1, used_columns], requested), requested
 
 
 def _by_hour(hours: Int64s, mask: npt.NDArray[np.bool_]) -> Iterator[tuple[int, Int64s]]:

@@ -529,16 +529,18 @@ class Evaluator:
         cells = np.concatenate([delta.cells for delta in deltas])
         values = np.concatenate([delta.values for delta in deltas])
         memory.dictionary.learn(cells)
-        at = pane_start(panes, Grain.MINUTES5)
+        pane_starts = pane_start(panes, Grain.MINUTES5)
         memory.cohorts.add(
-            pane_of(at, Grain.HOUR),
+            pane_of(pane_starts, Grain.HOUR),
             memory.dictionary.strata(cells),
             CohortColumns.from_counters(values),
         )
         increments: list[PaneCounts] = []
         for grain in _LABEL_GRAINS:
-            kept = at >= self._oldest(grain, watermark)
-            increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
+            is_kept = pane_starts >= self._oldest(grain, watermark)
+            increments += split_panes(
+                grain, pane_of(pane_starts[is_kept], grain), cells[is_kept], values[is_kept]
+            )
         return increments
 
     def _oldest(self, grain: Grain, watermark: int | None) -> int:

@@ -39,9 +39,9 @@ class WatchedSet:
     def read(cls, declared: DeclaredSet, stored: StoredProbeSet) -> Self | None:
         """Return the stored set; None if it is another set's, or unreadable."""
         try:
-            kept, facts = arrays.decode(stored.body)
+            test_arrays, facts = arrays.decode(stored.body)
             pairs = ProbePairs.from_facts(declared, facts["pairs"])
-            return cls(pairs, FlipWatch.from_state(declared.compared, kept, facts["watch"]))
+            return cls(pairs, FlipWatch.from_state(declared.compared, test_arrays, facts["watch"]))
         except (ValueError, KeyError):
             return None
 

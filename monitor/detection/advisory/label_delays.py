@@ -210,11 +210,11 @@ class WeeklyDelays:
         table = delay_counts(counts)
         no_labels = np.zeros((1, *table.shape[1:]), np.int64)
         padded = np.concatenate([table, no_labels])
-        own: Int64s = padded[arrays.positions(counts.slices, self.slices)]
+        slice_labels: Int64s = padded[arrays.positions(counts.slices, self.slices)]
         if self.reference == COMPLEMENT:
-            return own, table.sum(axis=0) - own
+            return slice_labels, table.sum(axis=0) - slice_labels
         reference = padded[arrays.positions(counts.slices, [self.reference])]
-        return own, np.broadcast_to(reference, own.shape)
+        return slice_labels, np.broadcast_to(reference, slice_labels.shape)
 
     def to_bytes(self) -> bytes:
         """Encode the whole state."""

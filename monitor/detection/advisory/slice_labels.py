@@ -238,9 +238,9 @@ class SliceLabels:
         labels = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
         on_requests, on_missing = self._on_requests(labels), self._on_missing(labels)
         lately = self._lately_after(labels)
-        for at, hour in enumerate(hours):
-            self._bet(on_requests[at], on_missing[at])
-            self.lately = lately[at]
+        for position, hour in enumerate(hours):
+            self._bet(on_requests[position], on_missing[position])
+            self.lately = lately[position]
             self._begin(hour)
             self._end(hour)
             self.consumed = hour
@@ -262,7 +262,7 @@ class SliceLabels:
         lasting = {}
         for fault, episodes in sorted(self.episodes.items()):
             for episode in episodes:
-                findings = sum(at < hour for at in episode.hours)
+                findings = sum(found_in < hour for found_in in episode.hours)
                 if findings and (episode.ended is None or episode.ended >= hour):
                     lasting[fault] = FaultStatus(episode.hours[0], episode.shares[findings - 1])
         return lasting
@@ -272,10 +272,10 @@ class SliceLabels:
         due = labels.decisions @ self.test.rates
         asked, received = labels.requested, labels.received
         columns = np.stack([due, asked, received, _others(asked), _others(received)], axis=1)
-        kept = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
+        decay = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
         lately, after_hours = self.lately, []
-        for keeps, hour in zip(kept, columns.reshape(len(asked), 5, -1), strict=True):
-            lately = lately * keeps + hour
+        for decay_of_hour, hour in zip(decay, columns.reshape(len(asked), 5, -1), strict=True):
+            lately = lately * decay_of_hour + hour
             after_hours.append(lately)
         return after_hours
 
@@ -316,11 +316,11 @@ class SliceLabels:
         crossed = self._crossed(np.logaddexp(few, many))
         lost = self._crossed(self.missing.statistic())
         due, asked, received, *_ = self.lately
-        for at in np.flatnonzero(crossed).tolist():
-            fault = Fault.TOO_FEW if few[at] >= many[at] else Fault.TOO_MANY
-            self._record(at, fault, hour, float(asked[at] / due[at]))
-        for at in np.flatnonzero(lost).tolist():
-            self._record(at, Fault.MISSING, hour, float(1 - received[at] / asked[at]))
+        for row in np.flatnonzero(crossed).tolist():
+            fault = Fault.TOO_FEW if few[row] >= many[row] else Fault.TOO_MANY
+            self._record(row, fault, hour, float(asked[row] / due[row]))
+        for row in np.flatnonzero(lost).tolist():
+            self._record(row, Fault.MISSING, hour, float(1 - received[row] / asked[row]))
         self.requests.reset(crossed)
         self.missing.reset(lost)
 
@@ -417,7 +417,7 @@ class SliceLabels:
 
 def _fold(episode: Episode, oldest: int) -> None:
     """Forget the findings before an hour, except the first and the last of them."""
-    old_hours = sum(at < oldest for at in episode.hours)
+    old_hours = sum(hour < oldest for hour in episode.hours)
     del episode.hours[1 : old_hours - 1], episode.shares[1 : old_hours - 1]
 
 

@@ -81,9 +81,9 @@ class Candidates:
         for attributes in group_bys:
             texts = [slice_text(atom, attributes) for atom in atoms]
             distinct_texts = sorted(set(texts))
-            at = {text: len(names) + position for position, text in enumerate(distinct_texts)}
+            row_of = {text: len(names) + position for position, text in enumerate(distinct_texts)}
             names += [("+".join(attributes), text) for text in distinct_texts]
-            rows.append([at[text] for text in texts])
+            rows.append([row_of[text] for text in texts])
         depths = np.array([name.count("+") for name, _ in names])
         alike = np.bincount(depths)[depths] if names else np.zeros(0)
         return cls(
@@ -190,10 +190,10 @@ class Search:
         """Return the best set of causes that the search reaches; empty if none is worth it."""
         fit = self.fit(())
         while len(fit.causes) < MOST_CAUSES:
-            grown = self._further(fit)
+            grown = self._with_next_cause(fit)
             if grown is None or not _better(grown, fit):
                 break
-            fit = self._exchanged(grown)
+            fit = self._after_exchanges(grown)
         return fit
 
     def fit(self, causes: tuple[int, ...]) -> Fit:
@@ -206,7 +206,7 @@ class Search:
         cost += GOOD * np.count_nonzero(effects[1:] < 0)
         return Fit(causes, effects[1:], float(effects[0]), likelihood - cost, design)
 
-    def _exchanged(self, fit: Fit) -> Fit:
+    def _after_exchanges(self, fit: Fit) -> Fit:
         """Drop a cause, or exchange it for one or two others, until nothing is better."""
         while True:
             better_fits = (
@@ -224,15 +224,15 @@ class Search:
                 if neighbour is None:
                     break
                 yield neighbour
-                neighbour = self._further(neighbour, cause)
+                neighbour = self._with_next_cause(neighbour, cause)
 
-    def _further(self, fit: Fit, but: int | None = None) -> Fit | None:
-        """Add the cause worth most, except ``but``; None if no effect is large enough."""
-        fits = [self.fit((*fit.causes, row)) for row in self._promising(fit) if row != but]
-        large = [grown for grown in fits if self._large(grown)]
+    def _with_next_cause(self, fit: Fit, excluded: int | None = None) -> Fit | None:
+        """Add the cause worth most, except ``excluded``; None if no effect is large enough."""
+        fits = [self.fit((*fit.causes, row)) for row in self._promising(fit) if row != excluded]
+        large = [grown for grown in fits if self._matters(grown)]
         return max(large, key=lambda grown: grown.value, default=None)
 
-    def _large(self, fit: Fit) -> bool:
+    def _matters(self, fit: Fit) -> bool:
         """Return True when the effect of the last cause is large enough to matter to a contract."""
         inside = fit.design[-1] > 0
         trials = self._evidence.trials[inside]

@@ -150,12 +150,12 @@ class _Gap:
             rows[text] for text, side in sides.items() if np.array_equal(side, reference_atoms)
         )
         reference_row = next(reference_rows, None)
-        own = (
+        own_cause = (
             (row, stream.direction)
             if reference_row is None
             else (reference_row, Direction.SLICE_WORSE)
         )
-        return cls(stream, own, reference_atoms, slice_atoms)
+        return cls(stream, own_cause, reference_atoms, slice_atoms)
 
     @property
     def limit(self) -> float:
@@ -266,11 +266,15 @@ class _Partition:
         """Return a cause's share of the excess, on those sides of its crossings where it lies."""
         inside = self._fit.design[place] > 0
         sides = [side for gap in gaps for side in (gap.worse, gap.better) if (side & inside).any()]
-        around = np.any([inside, *sides], axis=0)
+        affected = np.any([inside, *sides], axis=0)
         trials = self._trials.total
-        own = float(trials @ self._fit.harm_of(place))
-        excess = float((self._trials.harmed - self._base * trials)[around].sum())
-        return in_words(float(divide(abs(own), max(abs(own), excess * np.sign(own)), empty=1)))
+        added_harm = float(trials @ self._fit.harm_of(place))
+        excess = float((self._trials.harmed - self._base * trials)[affected].sum())
+        return in_words(
+            float(
+                divide(abs(added_harm), max(abs(added_harm), excess * np.sign(added_harm)), empty=1)
+            )
+        )
 
 
 def _evidence(gap: _Gap, trials: AtomTrials) -> Floats:

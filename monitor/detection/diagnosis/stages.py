@@ -142,10 +142,10 @@ def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
     shares = divide(sizes.max(axis=1, where=sure, initial=0), sizes.sum(axis=1), empty=0)
     columns = (sure.any(axis=1), largest, shares, parts, errors)
     return [
-        _divergence(PARTS[at], share, tuple(part_sizes), tuple(part_errors))
+        _divergence(PARTS[part], share, tuple(part_sizes), tuple(part_errors))
         if is_sure
         else Divergence(Stage.NONE, None, tuple(part_sizes), tuple(part_errors))
-        for is_sure, at, share, part_sizes, part_errors in zip(
+        for is_sure, part, share, part_sizes, part_errors in zip(
             *(column.tolist() for column in columns), strict=True
         )
     ]

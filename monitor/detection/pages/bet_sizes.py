@@ -148,8 +148,8 @@ class ComparisonCounts:
         """Return the counts of each slice's reference: one row, or its complement (None)."""
         traffic, possible = outcomes.traffic, outcomes.possible()
         if reference is None:
-            rest = traffic.sum(axis=1, keepdims=True) - traffic
-            return cls._of(outcomes, metric, rest, possible.sum(axis=0) - possible > 0)
+            complements = traffic.sum(axis=1, keepdims=True) - traffic
+            return cls._of(outcomes, metric, complements, possible.sum(axis=0) - possible > 0)
         rows = np.full(len(possible), reference)
         return cls._of(outcomes, metric, traffic[:, rows], possible[rows])
 
@@ -188,10 +188,10 @@ class ComparisonCounts:
         """
         rate_without_y = divide(self.mass[1, :, 0], self.mass[1].sum(axis=1), empty=0)[:, None]
         share = divide(self.trials, self.mass.sum(axis=(0, 2)), empty=0)[:, None]
-        rest = np.where(np.any(self.mass, axis=(0, 2)), 1 - share[:, 0], 0)[:, None]
+        share_without_y = np.where(np.any(self.mass, axis=(0, 2)), 1 - share[:, 0], 0)[:, None]
         with_y = share * np.stack([rates, 1 - rates])
         without = np.broadcast_to(
-            rest * np.stack([rate_without_y, 1 - rate_without_y]), with_y.shape
+            share_without_y * np.stack([rate_without_y, 1 - rate_without_y]), with_y.shape
         )
         return np.stack([with_y, without])[..., None]
 
@@ -219,13 +219,13 @@ def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: I
     shape = (*rates.shape, edges.shape[1])
     stakes = BetSizes(np.empty(shape, np.int16), np.empty(shape, np.int16))
     for start in range(0, len(rates), ARMS_AT_ONCE):
-        at = slice(start, start + ARMS_AT_ONCE)
+        batch = slice(start, start + ARMS_AT_ONCE)
         growth = _Growth(
-            _mixed(weights[:, 0, at], *(table_logs.auto[at] for table_logs in logs)),
-            _mixed(weights[:, 1, at], *(table_logs.review[at] for table_logs in logs)),
+            _mixed(weights[:, 0, batch], *(table_logs.auto[batch] for table_logs in logs)),
+            _mixed(weights[:, 1, batch], *(table_logs.review[batch] for table_logs in logs)),
         )
-        bounds = least[at, None], most[at, None]
-        stakes.mu[at], stakes.nu[at] = growth.highest(*bounds, edges[at, None])
+        bounds = least[batch, None], most[batch, None]
+        stakes.mu[batch], stakes.nu[batch] = growth.highest(*bounds, edges[batch, None])
     return stakes
 
 

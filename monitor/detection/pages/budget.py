@@ -174,8 +174,8 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
     least = limits.min_support(stream.metric)
     if stream.kind is StreamKind.LEVEL:
         support = slices.evidence.support_at(np.array([float(stream.limit)]))
-        kept = _level_kept(stream, slices.columns(Z_ONE_SIDED))
-        return bool(kept and support[0] >= least and slices.route_labels[0] >= k)
+        is_kept = _level_kept(stream, slices.columns(Z_ONE_SIDED))
+        return bool(is_kept and support[0] >= least and slices.route_labels[0] >= k)
     reference = measure(references(counts, stream.reference), coding, stream.metric).row(row)
     supports = support_together(slices, reference)
     labels = min(int(side.route_labels[0]) for side in (slices, reference))

@@ -135,6 +135,6 @@ def of_references(values: npt.NDArray[_Number], reference: int | None) -> npt.ND
         Array of the same shape; it must not be written to.
     """
     if reference is None:
-        rest: npt.NDArray[_Number] = values.sum(axis=0) - values
-        return rest
+        complements: npt.NDArray[_Number] = values.sum(axis=0) - values
+        return complements
     return np.broadcast_to(values[reference], values.shape)

@@ -101,9 +101,9 @@ class HourlyGaps:
 
     def take(self, chosen: Bools | Int64s) -> Floats:
         """Take the waiting evidence of these slices, shape (n, 2, 5), and clear it."""
-        taken = self.waiting[chosen].copy()
+        waiting = self.waiting[chosen].copy()
         self.waiting[chosen] = 0
-        return taken
+        return waiting
 
     def _learn(self, rows: Bools, counts: PairCounts, log_e: Floats) -> None:
         """Add evidence of these slices, and add their counts to the levels of the next hours."""
@@ -173,12 +173,12 @@ def add_hour(
     if not any(rows.any() for rows in comparable):
         return comparable
     pairs = [counts.selected(rows) for counts, rows in zip(all_pairs, comparable, strict=True)]
-    both = [PairCounts.joined([counts, counts.swapped]) for counts in pairs]
+    both_directions = [PairCounts.joined([counts, counts.swapped]) for counts in pairs]
     rates = [
         np.tile(hourly_gaps.level.rate[rows], DIRECTIONS)
         for hourly_gaps, rows in zip(gaps, comparable, strict=True)
     ]
-    columns = zip(gaps, comparable, both, rates, strict=True)
+    columns = zip(gaps, comparable, both_directions, rates, strict=True)
     bets = [
         hourly_gaps.alternatives(rows, counts, rate) for hourly_gaps, rows, counts, rate in columns
     ]
@@ -189,9 +189,11 @@ def add_hour(
         for parts_of_tests in zip(*nulls, strict=True)
     )
     a1, b1 = (np.concatenate(parts) for parts in zip(*bets, strict=True))
-    log_e = pair_log_e(PairCounts.joined(both), (a1, b1), offset, slope) / cluster_size
-    own = np.split(log_e, np.cumsum(sizes)[:-1])
-    for hourly_gaps, rows, counts, own_log_e in zip(gaps, comparable, pairs, own, strict=True):
+    log_e = pair_log_e(PairCounts.joined(both_directions), (a1, b1), offset, slope) / cluster_size
+    log_e_of_tests = np.split(log_e, np.cumsum(sizes)[:-1])
+    for hourly_gaps, rows, counts, own_log_e in zip(
+        gaps, comparable, pairs, log_e_of_tests, strict=True
+    ):
         by_direction = own_log_e.reshape(DIRECTIONS, -1, ALTERNATIVES)
         hourly_gaps._learn(rows, counts, by_direction.transpose(1, 0, 2))
     return comparable

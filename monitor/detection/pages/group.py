@@ -286,11 +286,11 @@ class GroupTests:
 
     def _add(self, cohort: SliceCohort, layout: Layout) -> Floats:
         """Add a cohort to the waiting counts; return its outcomes, shape (S, J)."""
-        own = self._require_plans().outcomes.bin_counts(cohort, layout)
+        outcomes = self._require_plans().outcomes.bin_counts(cohort, layout)
         reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
-        self.binned = self.binned + np.stack([own, of_references(own, reference)])
+        self.binned = self.binned + np.stack([outcomes, of_references(outcomes, reference)])
         self.today = cohort if self.today is None else self.today + cohort
-        return own
+        return outcomes
 
     def _decided(self) -> Floats:
         """Return decisions since the last bet of each slice and its reference, shape (2, S)."""
@@ -359,7 +359,7 @@ class GroupTests:
         if not due.any():
             return
         plans, responses, requests = self._require_plans().gaps, self._responses, self._requests
-        used = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
+        used_alternatives = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
             reference_responses = responses.references(gaps.hourly.reference)
@@ -387,7 +387,7 @@ class GroupTests:
             by_labels[~(responses.whole & reference_responses.whole)[rows]] = 0
             log_e = np.concatenate([by_pair, by_labels], axis=2)
             streams = _directions(pairs)
-            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used)
+            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used_alternatives)
         self.binned[:, due] = 0
 
     # State to store.

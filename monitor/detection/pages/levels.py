@@ -45,9 +45,9 @@ class LevelBets:
         stakes = np.outer(1 / reach.largest_loss(self.side, self.limit), FRACTIONS)
         index = np.searchsorted(STAKES, stakes, side="right") - 1
         index[~outcomes.known] = 0
-        used, position = np.unique(index, return_inverse=True)
+        used_stakes, position = np.unique(index, return_inverse=True)
         z = self.side.value * outcomes.z(self.metric, self.side, self.limit)
-        return LevelPlan(log_factors(z, STAKES[used]), position.reshape(index.shape))
+        return LevelPlan(log_factors(z, STAKES[used_stakes]), position.reshape(index.shape))
 
 
 @dataclass(frozen=True, slots=True)

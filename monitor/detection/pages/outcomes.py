@@ -136,11 +136,11 @@ class Outcomes:
         layout = forecast.layout
         codes = _codes(forecast.ready)
         expected = _expected(forecast.decisions)
-        used, position = np.unique(codes[expected], return_inverse=True)
+        used_codes, position = np.unique(codes[expected], return_inverse=True)
         first = np.full(codes.shape, -1, np.int64)
         first[expected] = len(LabelOutcome) * position
-        route, rate, bins = np.unravel_index(used, (*layout.shape[:2], BINS))
-        columns = len(LabelOutcome) * len(used) + len(REVIEWED_ROUTES)
+        route, rate, bins = np.unravel_index(used_codes, (*layout.shape[:2], BINS))
+        columns = len(LabelOutcome) * len(used_codes) + len(REVIEWED_ROUTES)
         traffic = _traffic(forecast, first, columns)
         return cls(
             layout.rates,
@@ -148,7 +148,7 @@ class Outcomes:
             np.append(np.repeat(route == Route.AUTO_SERVE, len(LabelOutcome)), (True, False)),
             np.append(np.repeat((bins + 0.5) / BINS, len(LabelOutcome)), (0.5, 0.5)),
             np.append(np.repeat(layout.audit[rate], len(LabelOutcome)), (1.0, 1.0)),
-            np.append(np.tile(np.arange(len(LabelOutcome)), len(used)), (0, 0)),
+            np.append(np.tile(np.arange(len(LabelOutcome)), len(used_codes)), (0, 0)),
             traffic,
         )
 
@@ -175,13 +175,15 @@ class Outcomes:
         """
         first = self._first_of(layout)
         row, route, rate, band = np.nonzero(cohort.decisions)
-        at = (row, route, rate, band)
+        stratum = (row, route, rate, band)
         decisions, labelled, ready = (
-            counts[at] for counts in (cohort.decisions, cohort.labelled, cohort.ready)
+            counts[stratum] for counts in (cohort.decisions, cohort.labelled, cohort.ready)
         )
-        column = np.where(first[at] >= 0, first[at], self.columns - len(REVIEWED_ROUTES) + route)
+        column = np.where(
+            first[stratum] >= 0, first[stratum], self.columns - len(REVIEWED_ROUTES) + route
+        )
         step = row * self.columns + column
-        further = first[at] >= 0
+        further = first[stratum] >= 0
         counted = np.zeros(len(first) * self.columns)
         values = (decisions - labelled, ready, labelled - ready)
         for outcome, value in zip(LabelOutcome, values, strict=True):
@@ -205,9 +207,9 @@ class Outcomes:
         """Return the mask of the possible outcomes of each slice, shape (S, J)."""
         mask = np.zeros((len(self.first), self.columns), np.bool_)
         mask[:, -len(REVIEWED_ROUTES) :] = True
-        row, *_ = at = np.nonzero(self.first >= 0)
+        row, *_ = expected = np.nonzero(self.first >= 0)
         for outcome in LabelOutcome:
-            mask[row, self.first[tuple(at)] + outcome] = True
+            mask[row, self.first[tuple(expected)] + outcome] = True
         return mask
 
     def reach(self, metric: Metric, possible: Bools) -> Reach:
@@ -247,13 +249,13 @@ def _expected(decisions: Floats) -> Bools:
 
 def _traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
     """Return expected ready and other decisions by outcome; shape (2, S, J)."""
-    row, _, rate, _ = at = np.nonzero(first >= 0)
-    step = row * columns + first[at]
-    audit, ready = forecast.layout.audit[rate], forecast.ready[at]
+    row, _, rate, _ = expected = np.nonzero(first >= 0)
+    step = row * columns + first[expected]
+    audit, ready = forecast.layout.audit[rate], forecast.ready[expected]
     size = len(first) * columns
     traffic = []
     for outcome, share in ((LabelOutcome.READY, ready), (LabelOutcome.NOT_READY, 1 - ready)):
-        decisions = forecast.decisions[at] * share
+        decisions = forecast.decisions[expected] * share
         unlabelled = np.bincount(step, decisions * (1 - audit), size)
         labelled = np.bincount(step + outcome, decisions * audit, size)
         traffic.append((unlabelled + labelled).reshape(len(first), columns))

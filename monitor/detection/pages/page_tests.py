@@ -144,11 +144,11 @@ class PageTests:
         Raises:
             ValueError: if the parts are damaged, or of another version.
         """
-        kept = parts or {}
+        stored = parts or {}
         stored_budget: dict[str, Any] = {"weights": {}, "additions": 0, "rates": {}}
-        if _BUDGET in kept:
-            stored_budget = arrays.decode(kept[_BUDGET])[1]
-        history_part = _stored_part(kept, turn.prefix + _HISTORY, turn)
+        if _BUDGET in stored:
+            stored_budget = arrays.decode(stored[_BUDGET])[1]
+        history_part = _stored_part(stored, turn.prefix + _HISTORY, turn)
         past = arrays.decode(history_part) if history_part else None
         budget = Budget(stored_budget["weights"], stored_budget.get("additions", 0))
         budget = budget.declare(all_streams(settings.contracts, settings.coding))
@@ -161,7 +161,7 @@ class PageTests:
             for group in contract.group_bys
         }
         for name, group in groups.items():
-            if body := _stored_part(kept, name, turn):
+            if body := _stored_part(stored, name, turn):
                 group.restore(*arrays.decode(body))
         rates = {name: tuple(indices) for name, indices in stored_budget["rates"].items()}
         watches = (watch for tests in groups.values() for watch in tests.watches.values())
@@ -190,8 +190,10 @@ class PageTests:
             for contract in self.settings.contracts
         }
         return [
-            self._advance(cohort, {name: hours[at] for name, hours in use_cases_by_hour.items()})
-            for at, cohort in enumerate(cohorts)
+            self._advance(
+                cohort, {name: hours[position] for name, hours in use_cases_by_hour.items()}
+            )
+            for position, cohort in enumerate(cohorts)
         ]
 
     def plan_ahead(self, day: int) -> bool:

@@ -203,10 +203,14 @@ def pair_log_e(
         slope: slope of the null, above 0, shape () or (P,).
     """
     a1, b1 = alternatives
-    log_e, at = np.zeros_like(a1), counts.comparable
-    if at.any():  # in hours of little traffic, hardly a pair has new labels on both sides
-        edge = tuple(np.broadcast_to(bound, at.shape)[at, None] for bound in (offset, slope))
-        log_e[at] = _log_e(counts.selected(at), a1[at], b1[at], *edge)
+    log_e, comparable = np.zeros_like(a1), counts.comparable
+    if comparable.any():  # in hours of little traffic, hardly a pair has new labels on both sides
+        edge = tuple(
+            np.broadcast_to(bound, comparable.shape)[comparable, None] for bound in (offset, slope)
+        )
+        log_e[comparable] = _log_e(
+            counts.selected(comparable), a1[comparable], b1[comparable], *edge
+        )
     return log_e
 
 

@@ -84,12 +84,12 @@ class ReadyRates:
             cohort: the cohort, of this layout and these slices.
             days: days since the last cohort was learnt; at least 0.
         """
-        kept = 0.5 ** (days / self.half_life_days)
-        self.decisions = self.decisions * kept + cohort.decisions
-        self.labelled = self.labelled * kept + cohort.labelled
-        self.ready = self.ready * kept + cohort.ready
-        self.requested = self.requested * kept + cohort.requested
-        self.received = self.received * kept + cohort.received
+        decay = 0.5 ** (days / self.half_life_days)
+        self.decisions = self.decisions * decay + cohort.decisions
+        self.labelled = self.labelled * decay + cohort.labelled
+        self.ready = self.ready * decay + cohort.ready
+        self.requested = self.requested * decay + cohort.requested
+        self.received = self.received * decay + cohort.received
 
     def forecast(self) -> Forecast:
         """Shrink P(ready) from slice to group-by to route to 1/2; return it with the traffic."""
@@ -121,8 +121,8 @@ class ReadyRates:
         present = np.flatnonzero(rows >= 0)
         for moved_counts, counts in zip(moved._counts, self._counts, strict=True):
             for rate in shared:
-                kept = counts[rows[present], :, self.layout.rates.index(rate)]
-                moved_counts[present, :, layout.rates.index(rate)] = kept
+                counts_of_rate = counts[rows[present], :, self.layout.rates.index(rate)]
+                moved_counts[present, :, layout.rates.index(rate)] = counts_of_rate
         moved.requested[present], moved.received[present] = (
             labels[rows[present]] for labels in (self.requested, self.received)
         )

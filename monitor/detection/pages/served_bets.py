@@ -87,10 +87,10 @@ class ServedCounts(ComparisonCounts):
         charge = np.log1p(np.maximum(table.side.value * MU * levels, -SAFE))
         indices = np.empty((*rates.shape, edges.shape[1]), np.int16)
         for start in range(0, len(rates), ARMS_AT_ONCE):
-            at = slice(start, start + ARMS_AT_ONCE)
-            chance = rates[at, :, None]
-            grown = chance * ready[at, None] + (1 - chance) * not_ready[at, None]
-            indices[at] = (grown[:, :, None] - charge[at, None]).argmax(axis=-1)
+            batch = slice(start, start + ARMS_AT_ONCE)
+            chance = rates[batch, :, None]
+            grown = chance * ready[batch, None] + (1 - chance) * not_ready[batch, None]
+            indices[batch] = (grown[:, :, None] - charge[batch, None]).argmax(axis=-1)
         beyond = np.broadcast_to((edges > LAST)[:, None], indices.shape)
         levels_bet = np.broadcast_to(np.minimum(edges, LAST)[:, None], indices.shape)
         return BetSizes(

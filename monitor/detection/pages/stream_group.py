@@ -110,9 +110,9 @@ class StreamGroup:
         """
         if f"{prefix}.log_r" not in arrays:
             return
-        wanted = [stream.key for stream in self.streams]
+        keys_now = [stream.key for stream in self.streams]
         self._steps = None
-        self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, wanted)
+        self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, keys_now)
         if f"{prefix}.week" in arrays:
-            week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, wanted)
+            week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, keys_now)
             self.week = WeekBets(int(arrays[f"{prefix}.week"]), week)

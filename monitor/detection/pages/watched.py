@@ -162,7 +162,7 @@ class Watching:
         thinnable = counts.only(rows)
         row_hours = np.array(hours, np.int64)[thinnable.hour]
         thinned = thin_labels(row_hours, thinnable, audit[rows], least[thinnable.hour])
-        return [None if below[at] else thinned.at(at) for at in range(len(hours))]
+        return [None if below[hour] else thinned.at(hour) for hour in range(len(hours))]
 
 
 _Rates = tuple[int, ...]

@@ -108,8 +108,8 @@ class ClosedHours:
     def parts(self) -> dict[str, bytes]:
         """Return the whole state except the budget that all streams share."""
         facts = {"streams": self.held.keys, "share": self.share.facts()}
-        own = {name: body for name, body in self.fleet.parts().items() if name in self._own}
-        return own | {_WEEKS: arrays.encode(self.held.to_arrays(), facts)}
+        own_parts = {name: body for name, body in self.fleet.parts().items() if name in self._own}
+        return own_parts | {_WEEKS: arrays.encode(self.held.to_arrays(), facts)}
 
     @property
     def _own(self) -> set[str]:

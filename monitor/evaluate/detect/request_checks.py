@@ -67,11 +67,11 @@ class RequestChecks:
     def _advance(self, due: _DueContract, counted: _Counted, inputs: Inputs) -> None:
         decisions, requests = counted.for_contract(due.contract, inputs, self.rates)
         for hour in range(due.hour, counted.end):
-            at = hour - counted.first
+            position = hour - counted.first
             if inputs.excludes(hour):
                 due.watch.requests.skip(hour)
             else:
-                due.watch.requests.advance(hour, decisions[at], requests[at])
+                due.watch.requests.advance(hour, decisions[position], requests[position])
 
 
 @dataclass(frozen=True, slots=True)

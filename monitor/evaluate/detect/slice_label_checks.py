@@ -113,5 +113,5 @@ class _LabelCounts:
         inside = np.isin(self.hours, hours)
         counts = np.zeros((np.count_nonzero(inside), COUNTERS), np.int64)
         counts[:, list(_COUNTED)] = self.values[inside]
-        at = np.searchsorted(hours, self.hours[inside])
-        return HourlyCounts(len(hours), at, self.cells[inside], counts)
+        hour_positions = np.searchsorted(hours, self.hours[inside])
+        return HourlyCounts(len(hours), hour_positions, self.cells[inside], counts)

@@ -106,8 +106,8 @@ class Incidents:
         return IncidentStep(
             opened=[crossing for crossing in opened if needs_labels(crossing.stream) is labels],
             resolved={
-                number: at
-                for number, at in change.resolved.items()
+                number: resolved_at
+                for number, resolved_at in change.resolved.items()
                 if needs_labels(stream_keys.get(number, "")) is labels
             },
             listed=change.listed if labels else None,

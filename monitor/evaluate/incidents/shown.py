@@ -72,8 +72,8 @@ class IncidentView:
         slice_key = (self.incident.group_by, self.incident.slice)
         compares = self.kind is StreamKind.GAP
         crossed = [stream for stream in self.streams if stream.compares is compares]
-        own = [stream for stream in crossed if (stream.group_by, stream.slice) == slice_key]
-        return next(iter((*own, *crossed)), None)
+        own_streams = [stream for stream in crossed if (stream.group_by, stream.slice) == slice_key]
+        return next(iter((*own_streams, *crossed)), None)
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
@@ -110,15 +110,15 @@ class _PublishedRow:
     table: GroupTable | WindowTable
     group_by: str
     row: SliceRow
-    at: int
+    position: int
 
     @classmethod
     def rows_of(cls, window: WindowTable) -> Iterator[Self]:
         """Yield every row of a window."""
         yield cls(window, "", window.total, 0)
         for group in window.groups:
-            for at, row in enumerate(group.rows):
-                yield cls(group, group.group_by, row, at)
+            for position, row in enumerate(group.rows):
+                yield cls(group, group.group_by, row, position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +198,11 @@ class ShownIncidents:
         A row shows its last change only. If that came later than the incident's, or is not
         published yet, no field is set: an empty one would say that no version changed.
         """
-        row, at = published.row, incident.versions_changed_at
-        if at is None:
+        row, changed_at = published.row, incident.versions_changed_at
+        if changed_at is None:
             return {}
         changes = [note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE]
-        if not changes or self.context.changed_at(published.group_by, row.slice) != at:
+        if not changes or self.context.changed_at(published.group_by, row.slice) != changed_at:
             return {}
         return {
             "versions_changed_at": changes[0].latest,
@@ -241,7 +241,7 @@ class ShownIncidents:
             return None
         reference = next(g.reference for g in contract.group_bys if g.name == group.group_by)
         arms = arms_of(metric, group, reference)
-        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[published.at]
+        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[published.position]
         if days is None:
             return None
         resolved_at = self.context.now + days * DAY + max(self.context.now - frontier, 0)
