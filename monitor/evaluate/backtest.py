@@ -153,7 +153,7 @@ def backtest(
 
     Returns:
         The pages and tickets with their times, rounded down to the day. Slices that no published
-            table shows are withheld.
+        table shows are withheld.
     """
     with reading(engine) as connection:
         with_labels, closed = (

@@ -151,7 +151,7 @@ class Cohorts:
 
         Returns:
             Hour and CONSUMED, or INCOMPLETE if its requests are no longer known; None while the
-                hour must be waited for.
+            hour must be waited for.
         """
         end = pane_of(watermark, Grain.HOUR)
         hour = self._beginning if after is None else after + 1
@@ -173,7 +173,7 @@ class Cohorts:
 
         Returns:
             Hour and CONSUMED, or INCOMPLETE if its decisions are no longer kept; None while it is
-                open.
+            open.
         """
         hour = self._beginning if after is None else after + 1
         if hour is None or hour >= pane_of(watermark, Grain.HOUR):

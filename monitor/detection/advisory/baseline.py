@@ -30,8 +30,7 @@ WEIGHTS = np.full(len(SHIFTS), 1 / len(SHIFTS))
 
 REMEMBERED = WEEK
 """Time for which a crossing counts. The test starts again at once, so a lasting shift crosses
-again.
-"""
+again."""
 
 
 @dataclass(frozen=True, slots=True)

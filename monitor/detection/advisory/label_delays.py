@@ -38,8 +38,7 @@ CONFIDENCE = 0.99
 
 SMALLEST = 0.5
 """Smallest reported mean difference, in buckets; a smaller one helps nobody, however
-significant.
-"""
+significant."""
 
 MIN_PAIRS = 10
 """Smallest number of labels of slice and reference each; fewer are not normally distributed."""

@@ -179,8 +179,7 @@ def spread(n: Int64s, k: Int64s) -> bytes:
 
     Returns:
         One byte per label, 1 for a success. The labels of slice i are the last ``n[i]`` of the
-            first
-        ``sum(n[:i+1])``.
+        first ``sum(n[:i+1])``.
 
     Example:
         >>> list(spread(np.array([4, 3]), np.array([2, 1])))

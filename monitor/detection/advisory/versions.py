@@ -116,8 +116,7 @@ def _changed(
 ENOUGH = 20
 """Decisions of a slice per look. So many of a new version differ from any number of an old one.
 With fewer, a slow slice would wait as long, and a trial of a version on a few requests would
-restart it.
-"""
+restart it."""
 
 LOOKS = 1_000
 """Number of looks that the 95 % hold for: a slice that two versions share for good is looked at

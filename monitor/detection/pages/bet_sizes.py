@@ -26,8 +26,7 @@ from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side
 FINE = 0.0125
 """Step of the grid, in log odds: levels are 0.003 apart at 1/2 and 0.001 at 0.9. The excess loses
 the width of an interval: four times this step nearly doubles the delay of a gap 0.05 beyond the
-limit.
-"""
+limit."""
 
 COARSE = 16
 """Steps of ``FINE`` between the stakes on auto_serve: 20 %, at a cost of 1 % of the information."""
@@ -41,8 +40,7 @@ _NU = np.append(np.exp(_FINE_STAKES), 0.0)
 
 ARMS_AT_ONCE = 32
 """Arms per batch: their growth stays in the processor's cache, which halves the time of
-thousands.
-"""
+thousands."""
 
 LAST = 320
 """Largest k: levels have log odds ``FINE * k``, k = -LAST..LAST, from 0.018 to 0.982."""

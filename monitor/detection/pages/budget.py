@@ -123,7 +123,7 @@ def evidence(statistic: Floats, weights: Floats) -> Int64s:
 
     Returns:
         0, 1, 2, 3 for a score below 25, 50, 75 and 100 % of ln 90 (on the log scale: a negative
-            score is 0), 4 for a crossing.
+        score is 0), 4 for a crossing.
     """
     steps: Int64s = np.searchsorted(_STEPS, scores(statistic, weights), side="right")
     return steps.astype(np.int64)

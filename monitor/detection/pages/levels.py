@@ -19,8 +19,7 @@ from monitor.detection.pages.outcomes import Outcomes, Side
 
 FRACTIONS = (0.02, 0.05, 0.12, 0.25, 0.5, 0.9)
 """Parts of the largest possible stake; small ones are best for a rate near its limit. All are below
-:data:`~monitor.detection.pages.outcomes.SAFE`, so no factor is ever 0.
-"""
+:data:`~monitor.detection.pages.outcomes.SAFE`, so no factor is ever 0."""
 
 STAKES = np.append(0.0, np.geomspace(1e-4, 100, 241))
 """Shared grid of stakes lam, 6 % apart: a stake 6 % off costs 0.3 % of the information. The first

@@ -183,7 +183,7 @@ def gap_log_e(counts: PairCounts, level: Floats, limit: npt.ArrayLike) -> Floats
 
     Returns:
         Shape (P, 5), in nats; 0 where an arm has no trial, or where the alternative, kept inside
-            (0, 1), is no violation.
+        (0, 1), is no violation.
     """
     return pair_log_e(counts, gap_alternatives(counts, level, limit), limit)
 

@@ -27,8 +27,7 @@ STRENGTH = 20.0
 
 ROUTE_STRENGTH = 2.0
 """Labels of a whole route that weigh as much as the 1/2 it is shrunk to; only the first ones
-matter.
-"""
+matter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class WeekBets:
 
         Returns:
             The finished week's log e-values, shape (J,), if the hour is the first of a later week;
-                -inf where nothing was bet. Else None.
+            -inf where nothing was bet. Else None.
 
         Raises:
             ValueError: for an hour of an earlier week.

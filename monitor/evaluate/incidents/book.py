@@ -32,8 +32,7 @@ JUST_BEFORE = 2 * DAY
 
 Explain = Callable[[Collection[Stream], int, int], Sequence[BreachCause]]
 """Finds the causes of crossings of one contract and metric. Its arguments: the streams that
-crossed, the time of the first crossing, and the end of the newest cohort (microseconds).
-"""
+crossed, the time of the first crossing, and the end of the newest cohort (microseconds)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,7 @@ from monitor.store.evaluator.stored_incidents import IncidentChange, merged
 
 BEFORE = 7 * DAY
 """Span before a crossing that is searched for its causes. A gap that takes longer to be found is so
-small that its onset hardly shows.
-"""
+small that its onset hardly shows."""
 
 WEEK = 7 * DAY
 
