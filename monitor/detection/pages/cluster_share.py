@@ -2,8 +2,8 @@
 
 Decisions of one unit may depend on each other in any way. A product of e-values whose decisions
 have the powers w_i keeps its mean of at most 1 while the powers of every unit's decisions sum to at
-most 1 (Hoelder). A labelled day is consumed when it is over: all its decisions have the power 1 /
-M, M being its largest unit. An hour that is consumed at once needs a power before M is known.
+most 1 (Hoelder). A labelled day is consumed when it is over: all its decisions have the power
+1 / M, M being its largest unit. An hour that is consumed at once needs a power before M is known.
 
 Let L_h bound the decisions of one unit up to the hour h of a day: it depends on the requests alone.
 Powers w_h that never rise within the day and keep ``sum_h w_h (L_h - L_(h-1)) <= 1`` suffice: for a

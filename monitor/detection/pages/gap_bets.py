@@ -1,8 +1,8 @@
 """Evidence that a rate differs between two groups of decisions by more than the contract allows.
 
-Arm a is the supposedly higher one, arm b the lower; they are disjoint. For any rates with a - b <=
-delta, some interval of levels [c, d] holds b, so that b >= c and a <= d + delta, and both factors
-of ``e_a(above d + delta) e_b(below c)`` have mean at most 1. Hence::
+Arm a is the supposedly higher one, arm b the lower; they are disjoint. For any rates with
+a - b <= delta, some interval of levels [c, d] holds b, so that b >= c and a <= d + delta, and both
+factors of ``e_a(above d + delta) e_b(below c)`` have mean at most 1. Hence::
 
     e = min over the intervals of e_a(above d + delta) e_b(below c),    E[e] <= 1
 
