@@ -15,11 +15,11 @@ from monitor.core.counts.cells import Int64s
 Arrays = dict[str, npt.NDArray[Any]]
 
 VERSION = 1
-"""Changes when bytes of an older version cannot be read any more."""
+"""Version of the stored form; it changes when older bytes cannot be read."""
 
 
 def encode(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, object]) -> bytes:
-    """Arrays and facts (as JSON has them) in one; equal ones give equal bytes.
+    """Encode arrays and facts (JSON types) in one body; equal inputs give equal bytes.
 
     Example:
         >>> body = encode({"log_r": np.array([0.1, -np.inf])}, {"day": 3})
@@ -36,7 +36,7 @@ def encode(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, object]) 
 
 
 def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
-    """Restore what :func:`encode` was given.
+    """Restore the arrays and facts that :func:`encode` was given.
 
     Raises:
         ValueError: if the bytes are damaged, or of another version.
@@ -59,17 +59,19 @@ def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
 
 
 def prefixed(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-    """The arrays of a part, to be kept together with those of others; see :func:`part`."""
+    """Prefix the names of a part's arrays, to store them with other parts; see :func:`part`."""
     return {f"{name}.{key}": values for key, values in arrays.items()}
 
 
 def part(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Arrays:
-    """The arrays that :func:`prefixed` was given."""
+    """Return the arrays that were stored under :func:`prefixed`."""
     start = f"{name}."
-    return {key.removeprefix(start): v for key, v in arrays.items() if key.startswith(start)}
+    return {
+        key.removeprefix(start): values for key, values in arrays.items() if key.startswith(start)
+    }
 
 
-def positions(known: Sequence[str], wanted: Sequence[str]) -> Int64s:
-    """Position of each wanted name among the known ones; -1 for an unknown one."""
-    at = {name: position for position, name in enumerate(known)}
-    return np.array([at.get(name, -1) for name in wanted], np.int64)
+def positions(names: Sequence[str], wanted: Sequence[str]) -> Int64s:
+    """Return the position of each wanted name among ``names``; -1 for an unknown one."""
+    position_of = {name: position for position, name in enumerate(names)}
+    return np.array([position_of.get(name, -1) for name in wanted], np.int64)

@@ -1,8 +1,8 @@
-"""Sequential test of first flips: whether flips of a probe set go one way beyond chance, and pages.
+"""Sequential test of first flips of a probe set: it pages when they go one way beyond chance.
 
 A repeat is no new evidence: a deterministic router flips the same pair in every run, and a noisy
-judge flips a pair near the threshold again and again the same way. So each comparison of a variant
-with its reference bets once in its life, with its first flip behind the evidence gate.
+judge flips a pair near the threshold again and again in the same direction. So each comparison of a
+variant with its reference bets only once, with its first flip behind the evidence gate.
 
 For a variant v and a direction d, the n-th first flip has the e-value 2 theta if it goes that way,
 else 2 (1 - theta). The evidence is a mixture over alternatives theta and over starting points::
@@ -10,48 +10,48 @@ else 2 (1 - theta). The evidence is a mixture over alternatives theta and over s
     M_v = sum over theta of 1/K * ( sum over j <= n of w_j * e_j ... e_n ) + 1 / (n + 1),
     w_j = 1 / (j (j + 1)),      M = mean over variants of M_v
 
-and a direction crosses when M reaches 2 / alpha. Every variant has a mixture of its own, and their
-mean counts: within a pair all variants share one reference, so their flips are not independent,
-but each of them alone is fair (to let them all bet in one product is not even fair on average).
+and a direction crosses when M reaches 2 / alpha. Every variant has its own mixture, and their mean
+counts: within a pair all variants share one reference, so their flips are not independent, but each
+variant alone is fair (a single product over all variants would not be fair even on average).
 
-The claim, in these words: *let it be true, from the declaration of the set on, or from the resolve
-of a page in this direction on, that the first flip of a comparison goes this way with probability
-at most 1/2, given all that was seen of the set before. Then the probability that the direction
-ever crosses from there on is at most alpha / 2.* It is so by Ville's inequality, whatever the
-dependence between pairs, runs and variants, and however the alternatives change with time. A set
-for which both directions are chance alone therefore crosses 0.0101 times in its whole life on
-average at most, which is less than the 1/90 that all streams of the contracts together are allowed
-in one day; after each true page that is resolved, one direction begins with 0.005 anew. There is
-no rate per time in it: bets are spent.
+The claim is: *assume that, from the declaration of the set on, or from the resolve of a page in
+this direction on, the first flip of a comparison goes this way with probability at most 1/2, given
+all that was seen of the set before. Then the probability that the direction ever crosses from there
+on is at most alpha / 2.* This is Ville's inequality, under any dependence between pairs, runs and
+variants, and under any change of the alternatives over time. So a set whose directions are both
+chance crosses at most 0.0101 times in its whole life on average. That is less than the 1/90 that
+all streams of the contracts together are allowed in one day. After each true page that is resolved,
+one direction begins with 0.005 anew. It is not a rate per time: bets are spent.
 
-What it rests on: where wording makes no difference, reference and variant of a pair could as well
-be swapped. One router answers all variants of a pair, so they are to be sent together; what the
-evidence gate did with a pair before says nothing of what the judge does with it.
+The assumption: where wording makes no difference, reference and variant of a pair could be swapped.
+One router answers all variants of a pair, so they are to be sent together. The former treatment of
+a pair by the evidence gate says nothing about its treatment by the judge.
 
-Flips of replies that are expected to be ready and of others are two kinds of error, and bet in one
-test: the claim is of the set, and is true of any mixture of them. The counters tell them apart.
+Flips of replies expected to be ready and of other replies are two kinds of error, but bet in one
+test: the claim is about the set, and holds for any mixture of them. The counters keep them apart.
 
-A comparison that has bet never bets again, also after a page was resolved: it is known then which
-of its variants is nearer the threshold, and its next flip is not even any more.
+A comparison that has bet never bets again, even after a page was resolved: by then it is known
+which of its variants is nearer the threshold, and its next flip is no longer even.
 
 **Pages of a probe set** are opened by an excess of flips, and closed when it is gone.
 
-A page opens when the sequential test has crossed and flips of that direction are in excess: over
-the newest comparison of each pair and variant, behind the evidence gate, more of them than of the
-other direction, and by more than chance easily makes. It stays open until the excess is no more
-than that; then the test begins anew in that direction, with the comparisons that have not bet yet.
+A page opens when the sequential test has crossed and flips of that direction are in excess: among
+the newest comparisons of each pair and variant, behind the evidence gate, they outnumber the flips
+of the other direction by more than chance easily produces. The page stays open until the excess is
+no longer above that. Then the test begins anew in that direction, with the comparisons that have
+not bet yet.
 
-What chance makes is taken from how far the two ways can be apart: of n pairs that flip either way,
-the excess of one is at least sqrt(2 n ln(1 / p)) with probability p at most. Easily is one half. (A
-router that always answers alike has the same few flips near the threshold for ever, of which some
-more go one way: an end at an excess of nought would never come, however well it was repaired.)
+The bound of chance: of n pairs that flip either way, the excess of one direction is at least sqrt(2
+n ln(1 / p)) with probability at most p. "Easily" means p = 1/2. (A router that always answers alike
+has the same few flips near the threshold forever, slightly more in one direction: an end at an
+excess of 0 would never come, however well it was repaired.)
 
-Those that have bet cannot cross again, though the same fault may well come back to the same pairs.
-So a direction that has paged pages again when its excess is as large as the shortest run of flips
-that crosses, and as chance makes it with probability alpha at most. (A large set of which many
-pairs lie near the threshold would page every few rounds for the length of the run alone.) It is the
-old page's finding seen again, and tested after each round: that it is wrong is rare, and has no
-bound over all of them. A set that never crosses never pages.
+Comparisons that have bet cannot cross again, although the same fault may return to the same pairs.
+So a direction that has paged pages again when its excess reaches the shortest run of flips that
+crosses, and a size that chance produces with probability at most alpha. (Otherwise a large set with
+many pairs near the threshold would page every few rounds.) This is the old page's finding seen
+again, tested after each round: a false one is rare, but has no bound over all rounds. A set that
+never crosses never pages.
 
 Source: Ville (1939); Shafer (2021), JRSS A 184, "Testing by betting"; Hoeffding (1963), JASA 58.
 """
@@ -76,8 +76,8 @@ ALPHA = 0.01
 """Probability that a set ever pages falsely, both directions together."""
 
 ALTERNATIVES = np.array([0.6, 0.75, 0.9, 1.0])
-"""Shares of first flips that go one way. The last one gives the shortest run that pages, of ten
-flips; the first finds what is near chance: at .6 it takes half as many as without it."""
+"""Shares of first flips that go one way. The last gives the shortest run that pages, ten flips; the
+first finds shares near chance: at .6 it halves the number of flips."""
 
 _WAYS = tuple(FlipDirection)
 
@@ -86,10 +86,10 @@ class FlipTest:
     """The evidence of one probe set, for both directions."""
 
     def __init__(self, variants: Sequence[str]) -> None:
-        """A test without evidence.
+        """Create a test without evidence.
 
         Args:
-            variants: distinct names of those that are compared with the reference.
+            variants: distinct names of the variants that are compared with the reference.
         """
         self._variants = tuple(variants)
         rows = len(_WAYS) * len(self._variants)
@@ -97,11 +97,11 @@ class FlipTest:
         self._bets = np.zeros(rows, np.int64)
 
     def bet(self, first: Sequence[tuple[str, FlipDirection]]) -> None:
-        """Add the first flips of one round: variant and direction, each variant once."""
+        """Bet on the first flips of one round: variant and direction, each variant once."""
         for variant, way in first:
-            at = self._variants.index(variant)
+            column = self._variants.index(variant)
             for number, tested in enumerate(_WAYS):
-                self._bet(number * len(self._variants) + at, ahead=way is tested)
+                self._bet(number * len(self._variants) + column, ahead=way is tested)
 
     def _bet(self, row: int, *, ahead: bool) -> None:
         self._bets[row] += 1
@@ -111,7 +111,7 @@ class FlipTest:
         self._mixture.bet(np.array([row]), log_e[None], _WEIGHTS)
 
     def log_evidence(self, way: FlipDirection) -> float:
-        """The evidence ln M of a direction; 0 without any bet."""
+        """Return the evidence ln M of a direction; 0 without any bet."""
         rows = self._rows(way)
         begun, unbegun = self._mixture.statistic()[rows], -np.log1p(self._bets[rows])
         log_m = np.logaddexp(begun, unbegun)
@@ -122,7 +122,7 @@ class FlipTest:
         return self.log_evidence(way) >= _LOG_THRESHOLD
 
     def reset(self, way: FlipDirection) -> None:
-        """Begin anew in one direction, as after a page was resolved."""
+        """Begin a direction anew, as after a resolved page."""
         self._mixture.reset(self._rows(way))
         self._bets[self._rows(way)] = 0
 
@@ -131,12 +131,12 @@ class FlipTest:
         return np.arange(size) + _WAYS.index(way) * size
 
     def to_arrays(self) -> Arrays:
-        """All that the state consists of."""
+        """Return the whole state as arrays."""
         return {**self._mixture.to_arrays(), "bets": self._bets.copy()}
 
     @classmethod
     def from_arrays(cls, variants: Sequence[str], arrays: Arrays) -> Self:
-        """The state that :meth:`to_arrays` gave, bit for bit.
+        """Restore the state from :meth:`to_arrays`, bit for bit.
 
         Raises:
             ValueError: if the shapes are not those of these variants.
@@ -150,10 +150,10 @@ class FlipTest:
 
 
 def fewest_flips(variants: int) -> int:
-    """Smallest number of first flips that pages: of one variant, all one way, from the first on.
+    """Return the smallest number of first flips that pages: of one variant, all one way.
 
     Args:
-        variants: how many are compared with the reference.
+        variants: number of variants that are compared with the reference.
 
     Example:
         >>> fewest_flips(1), fewest_flips(3)
@@ -174,17 +174,17 @@ _LOG_THRESHOLD = float(np.log(len(_WAYS) / ALPHA))
 
 
 EASILY = 0.5
-"""Probability of an excess that is nothing: what chance makes as often as not ends a page."""
+"""Probability of an excess that counts as chance and ends a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlipPage:
-    """A direction that pages.
+    """An open page of a direction.
 
     Attributes:
         at: event time of the round that opened it, or that first showed it (microseconds).
-        live: whether it may be shown. What is loaded in bulk never is, though it moves the test; a
-            page that came of it is shown from the first live round that finds it standing still.
+        live: whether it may be shown. A page of a round loaded in bulk is not, though the round
+            moves the test; it is shown from the first live round that finds it still open.
     """
 
     at: int
@@ -196,10 +196,10 @@ class FlipWatch:
     """The test and the pages of one probe set.
 
     Attributes:
-        test: of first flips.
-        fewest: flips that cross at the least.
-        pages: those that are open.
-        paged: directions that ever did.
+        test: the test of first flips.
+        fewest: smallest number of flips that crosses.
+        pages: open pages by direction.
+        paged: directions that have ever paged.
     """
 
     test: FlipTest
@@ -209,15 +209,15 @@ class FlipWatch:
 
     @classmethod
     def start(cls, variants: Sequence[str]) -> Self:
-        """Nothing was compared yet.
+        """Return a watch without comparisons.
 
         Args:
-            variants: distinct names of those that are compared with the reference.
+            variants: distinct names of the variants that are compared with the reference.
         """
         return cls(FlipTest(variants), fewest_flips(len(variants)))
 
     def follow(self, compared: ComparedRound, *, live: bool) -> None:
-        """Let a round bet, and open and end pages by it."""
+        """Bet on a round, and open and end pages."""
         self.test.bet(compared.first)
         excess = {FlipDirection.HELD_BACK: compared.excess, FlipDirection.SERVED: -compared.excess}
         for way in FlipDirection:
@@ -242,15 +242,15 @@ class FlipWatch:
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))
 
     def _is_back(self, excess: int, spread: int) -> bool:
-        """Return True when flips in one direction again exceed what chance makes."""
+        """Return True when flips of a direction that has paged exceed chance again."""
         return excess >= max(self.fewest, _chance(spread, ALPHA))
 
     def shown(self) -> dict[FlipDirection, int]:
-        """Open pages that may be shown, with their event time."""
+        """Return the event times of the open pages that may be shown, by direction."""
         return {way: page.at for way, page in self.pages.items() if page.live}
 
     def to_facts(self) -> dict[str, Any]:
-        """The state other than the test's, in the types of JSON."""
+        """Return the state other than the test's arrays, as JSON types."""
         return {
             "pages": msgspec.to_builtins(self.pages, order="deterministic"),
             "paged": sorted(self.paged),
@@ -263,7 +263,7 @@ class FlipWatch:
         arrays: Arrays,
         facts: Mapping[str, Any],
     ) -> Self:
-        """The state that the test's arrays and :meth:`to_facts` gave.
+        """Restore the state from the test's arrays and :meth:`to_facts`.
 
         Raises:
             ValueError: they are of other variants.
@@ -275,5 +275,5 @@ class FlipWatch:
 
 
 def _chance(spread: int, probability: float) -> float:
-    """An excess that chance makes, or a larger one, with a probability of at most this."""
+    """Return the excess that chance reaches with at most this probability."""
     return math.sqrt(2 * spread * math.log(1 / probability))

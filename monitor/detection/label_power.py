@@ -1,19 +1,18 @@
 """Label needs: weeks until labels can decide, in three classes, and the gap four weeks can find.
 
-Both are computed from numbers that are published anyway (rounded rates, lower edges of support
-bands), so they reveal nothing more. At a support that grows by so much a week, a gap g beyond its
-limit is **found** when the lower bound of its interval (MOVER of Wilson's, at the z of the
-contract's comparisons) is above the limit. It is found with a probability of at least
-:data:`POWER` once
+Both are computed from published numbers (rounded rates, lower edges of support bands), so they
+reveal nothing more. A gap g beyond its limit is **found** when the lower bound of its interval
+(MOVER of Wilson's, at the z of the contract's comparisons) is above the limit. With equal support
+added each week, it is found with a probability of at least :data:`POWER` once
 
     lower bound at z + z_power of a gap estimated as g  >  limit
 
-because the estimate lies below g by more than z_power standard errors in the other cases only.
-Where few are audited, the support of a slice falls a little as its TPR does; that bands are taken
-at their lower edge makes up for it: simulated gaps of the printed size are found in 83 to 98 %.
+because the estimate lies more than z_power standard errors below g only in the other cases. If few
+decisions are audited, the support of a slice falls a little with its TPR; the lower edges of the
+bands make up for it: simulated gaps of the printed size are found in 83 to 98 %.
 
 Example:
-    >>> arms = PowerDesign(Metric.TPR, *(np.array([x]) for x in (0.9, 60.0, 400.0)))
+    >>> arms = PowerDesign(Metric.TPR, *(np.array([number]) for number in (0.9, 60.0, 400.0)))
     >>> [need.value for need in label_needs(arms, Fraction("0.10"), z=1.96)]
     ['more_than_four_weeks']
     >>> detectable_gaps(arms, Fraction("0.10"), z=1.96)
@@ -36,13 +35,13 @@ from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.core.time import WEEK
 
 POWER = 0.80
-"""P(found) that a need or a detectable gap promises."""
+"""Probability of finding the gap that a need or a detectable gap promises."""
 
 BEYOND = Fraction(1, 20)
-"""The gap that label needs are about is this much above the limit."""
+"""Distance above the limit of the gap that label needs refer to."""
 
 WEEKS = (1.0, 4.0)
-"""Edges of the classes of needs; detectable gaps are those of the second."""
+"""Edges of the classes of needs; detectable gaps use the second."""
 
 _Z_POWER = NormalDist().inv_cdf(POWER)
 _STEPS = 100  # detectable gaps are reported in whole points
@@ -50,7 +49,7 @@ _SLACK = 1e-9  # 0.15 - 0.15 is not quite 0 in floats
 
 
 class LabelNeed(enum.StrEnum):
-    """Weeks of labels, at their present rate, until a gap of the limit + 0.05 would be found."""
+    """Weeks of labels, at their present rate, until a gap of the limit + 0.05 is found."""
 
     LESS_THAN_ONE_WEEK = "less_than_one_week"
     ONE_TO_FOUR_WEEKS = "one_to_four_weeks"
@@ -62,10 +61,10 @@ class PowerDesign:
     """Slices and their references as published, arrays of shape (S,).
 
     Attributes:
-        metric: of the gap.
+        metric: metric of the gap.
         reference_rate: the rounded rate, or its code; NaN where it is hidden.
         slice_weekly: support of a slice in a week, the lower edge of its band; 0 where hidden.
-        reference_weekly: the same of its reference.
+        reference_weekly: support of its reference in a week, in the same way.
     """
 
     metric: Metric
@@ -73,97 +72,102 @@ class PowerDesign:
     slice_weekly: Floats
     reference_weekly: Floats
 
-    def found(self, gap: float | Floats, limit: Fraction, weeks: float, z: float) -> Bools:
-        """True where such a gap, the slice worse off, is found after so many weeks.
+    def finds(self, gap: float | Floats, limit: Fraction, weeks: float, z: float) -> Bools:
+        """Return the mask of slices whose gap is found after so many weeks, the slice worse off.
 
-        Gaps of shape (G, 1) are tested all at once; the result has shape (G, S).
-
-        False where there can be no such gap: the slice's rate would be outside [0, 1].
+        Gaps of shape (G, 1) are tested at once; the result has shape (G, S). Gaps that would put
+        the slice's rate outside [0, 1] are not found.
         """
-        mine = _interval(self._worse_off(gap), weeks * self.slice_weekly, z)
-        other = _interval(self.reference_rate, weeks * self.reference_weekly, z)
-        worse, better = (other, mine) if self.metric in HARMED_BY_LESS else (mine, other)
+        slice_interval = _interval(self._worse_off(gap), weeks * self.slice_weekly, z)
+        reference_interval = _interval(self.reference_rate, weeks * self.reference_weekly, z)
+        worse, better = (
+            (reference_interval, slice_interval)
+            if self.metric in HARMED_BY_LESS
+            else (slice_interval, reference_interval)
+        )
         lower, _ = mover(*worse, *better)
         return np.asarray(self.can_be(gap) & (lower > float(limit) + _SLACK), bool)
 
     def can_be(self, gap: float | Floats) -> Bools:
-        """True where both supports and the reference's rate are shown, with room for the gap."""
+        """Return the mask of slices whose supports and rates are shown, with room for the gap."""
         rate = self._worse_off(gap)  # NaN is neither above 0 nor below 1
         shown = np.minimum(self.slice_weekly, self.reference_weekly) > 0
         return np.asarray(shown & (rate >= -_SLACK) & (rate <= 1 + _SLACK), bool)
 
     def _worse_off(self, gap: float | Floats) -> Floats:
-        """Rates of slices that are worse off than their references by the gap."""
+        """Return the rates of slices that are worse off than their references by the gap."""
         return self.reference_rate + (-gap if self.metric in HARMED_BY_LESS else gap)
 
 
 def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed | None]:
-    """The class of every slice; None where something is hidden, or there can be no such gap.
+    """Return the class of every slice; None where a number is hidden, or the gap is impossible.
 
     Args:
-        arms: as published.
-        limit: of the contract, on the gap.
+        arms: slices and references as published.
+        limit: limit of the contract on the gap.
         z: normal quantile of the contract's intervals
             (:func:`monitor.core.rates.gaps.simultaneous_z`).
     """
     gap = float(limit + BEYOND)
-    soon, later = (arms.found(gap, limit, weeks, z) for weeks in WEEKS)
+    soon, later = (arms.finds(gap, limit, weeks, z) for weeks in WEEKS)
     needs = np.where(soon, 0, np.where(later, 1, 2))
     return [
-        tuple(LabelNeed)[need] if tell else None
-        for need, tell in zip(needs.tolist(), arms.can_be(gap).tolist(), strict=True)
+        tuple(LabelNeed)[need] if possible else None
+        for need, possible in zip(needs.tolist(), arms.can_be(gap).tolist(), strict=True)
     ]
 
 
 def detectable_gaps(
     arms: PowerDesign, limit: Fraction, z: float, weeks: float = WEEKS[1]
 ) -> list[float | None]:
-    """The smallest gap, in whole points, that so many weeks of labels would find.
+    """Return the smallest gap, in whole points, that so many weeks of labels would find.
 
-    None where something is hidden, and where no gap that there can be would be found.
+    None where a number is hidden, or where no possible gap would be found.
 
     Args:
-        arms: as published.
-        limit: of the contract, on the gap.
+        arms: slices and references as published.
+        limit: limit of the contract on the gap.
         z: normal quantile of the contract's intervals.
-        weeks: of labels, at the rate of ``arms``.
+        weeks: weeks of labels, at the rate of ``arms``.
     """
     points = [step / _STEPS for step in range(int(limit * _STEPS) + 1, _STEPS + 1)]
-    found = arms.found(np.array(points)[:, None], limit, weeks, z)
-    return [points[row.index(True)] if any(row) else None for row in found.T.tolist()]
+    is_found = arms.finds(np.array(points)[:, None], limit, weeks, z)
+    return [points[row.index(True)] if any(row) else None for row in is_found.T.tolist()]
 
 
 def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
-    """Every row and what it is compared with, as far as both are shown.
+    """Return every row with its reference, as far as both are shown.
 
-    What is shown of the rows is all that is known of a complement: their mean, weighted by support.
+    Only the shown rows of a complement are known: its rate is their mean, weighted by support.
 
     Args:
-        metric: that rests on labels.
-        table: with a period of labels.
+        metric: a labelled metric.
+        table: a table with a period of labels.
         reference: slice text, or ``complement``.
     """
     period, rows = table.labelled, table.rows
-    weeks = ((period.end - period.start) / WEEK if period else 0) or 1  # of an empty one: nothing
+    weeks = ((period.end - period.start) / WEEK if period else 0) or 1  # empty: no labels
     rates = [row.rates.get(metric) for row in rows]
     points = np.array([_point(rate) for rate in rates])
     supports = np.array([0 if rate is None else rate.support for rate in rates], np.float64)
     supports[np.isnan(points)] = 0
-    mine, hits = supports, np.nan_to_num(points) * supports
+    slice_supports, hits = supports, np.nan_to_num(points) * supports
     if reference == COMPLEMENT:
-        others, hits = supports.sum() - supports, hits.sum() - hits
+        reference_supports, hits = supports.sum() - supports, hits.sum() - hits
     else:
-        named = np.array([row.slice == reference for row in rows], bool)
-        mine = np.where(named, 0, supports)
-        others, hits = (np.full(len(rows), x[named].sum()) for x in (supports, hits))
-    compared: Floats = divide(hits, others)
-    return PowerDesign(metric, compared, mine / weeks, others / weeks)
+        is_reference = np.array([row.slice == reference for row in rows], bool)
+        slice_supports = np.where(is_reference, 0, supports)
+        reference_supports, hits = (
+            np.full(len(rows), column[is_reference].sum()) for column in (supports, hits)
+        )
+    compared: Floats = divide(hits, reference_supports)
+    return PowerDesign(metric, compared, slice_supports / weeks, reference_supports / weeks)
 
 
 def _point(rate: ShownRate | None) -> float:
-    """The rounded rate, or the bound in its place; NaN where there is neither."""
-    told = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
-    return next((x for x in told if x is not None), np.nan)
+    """Return the rounded rate, or the bound in its place; NaN without either."""
+    published = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
+    return next((number for number in published if number is not None), np.nan)
 
 
 def _interval(rate: Floats, support: Floats, z: float) -> tuple[Floats, Floats, Floats]:

@@ -1,8 +1,8 @@
-"""What a contract would have done: its detectors and incidents over the stored cohorts.
+"""Backtest: the detectors and incidents of a contract over the stored cohorts.
 
-The same code as in the service, from the first cohort that is kept on, and read-only. What the
-service's own detectors consumed is frozen, so its own contract comes to the pages that were sent,
-as long as every cohort since its beginning is kept and nobody closed an incident meanwhile.
+The code is that of the service; it starts with the oldest stored cohort and writes nothing. The
+service's own contract reproduces the pages that were sent, because consumed cohorts are frozen. It
+does so only while every cohort since its beginning is kept and nobody has closed an incident.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _LAST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class BacktestPolicy:
-    """The contracts that are tried, and what they are tried under.
+    """The contracts to try, and the settings to try them under.
 
     Attributes:
-        contracts: of all use cases.
+        contracts: contracts of all use cases.
         eras: how decisions were coded, by event time.
         completeness: share of requested labels that makes a cohort mature.
-        cluster_size: largest number of decisions that hang together.
-        since: event time (microseconds) from which on cohorts are taken; None: all that are kept.
-        until: event time up to which; None: all.
+        cluster_size: largest number of decisions that depend on each other.
+        since: first event time (microseconds); None: from the oldest stored cohort on.
+        until: event time before which cohorts are taken; None: all.
     """
 
     contracts: Sequence[Contract]
@@ -64,75 +64,78 @@ class BacktestPolicy:
     until: int | None = None
 
 
-class _Replayed(CountedCohorts):
-    """Cohorts as they were frozen, in place of counts as they are now."""
+class _FrozenCohorts(CountedCohorts):
+    """Cohorts as they were frozen, in place of the present counts."""
 
     def __init__(self, engine: sa.Engine, first: int) -> None:
         super().__init__(engine)
         self._first = first
 
     def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
-        """Those of the hours that are taken."""
+        """Return the frozen cohorts of hours within the span of the backtest."""
         return super().frozen(max(first, self._first), end, labels=labels)
 
     def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """The cohorts of hours as they were consumed."""
+        """Return the cohorts of hours as they were consumed."""
         return self._consumed(hours, live=live, labels=True)
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """The decisions of hours as they were consumed."""
+        """Return the decisions of hours as they were consumed."""
         return self._consumed(hours, live=live, labels=False)
 
     def _consumed(self, hours: Sequence[int], *, live: bool, labels: bool) -> list[FrozenCohort]:
         if not hours:
             return []
-        kept, wanted = self.frozen(hours[0], hours[-1] + 1, labels=labels), set(hours)
-        return [replace(one, live=live) for one in kept if one.hour in wanted]
+        cohorts, due = self.frozen(hours[0], hours[-1] + 1, labels=labels), set(hours)
+        return [replace(cohort, live=live) for cohort in cohorts if cohort.hour in due]
 
     def first_counted(self) -> None:
-        """Nothing: label requests and missing labels are not tried, they do not page."""
+        """Return None: label requests and missing labels do not page, so they are not tried."""
 
 
 _Hour = tuple[int, CohortState, bool]
-"""Pane index, what became of it, and whether it was live."""
+"""Pane index, state of the cohort, and whether it was live."""
 
 
-class _Stored(Cohorts):
-    """The hours in the order and with the states that they were stored with."""
+class _StoredTurns(Cohorts):
+    """The hours in their stored order, with their stored states."""
 
     def __init__(self, with_labels: Sequence[_Hour], closed: Sequence[_Hour]) -> None:
         super().__init__()
         self._left, self._closed = (
-            [(hour, state) for hour, state, _ in reversed(one)] for one in (with_labels, closed)
+            [(hour, state) for hour, state, _ in reversed(turns)] for turns in (with_labels, closed)
         )
 
     def next_cohort(
         self, consumed: int | None, watermark: int, horizon: int, threshold: Fraction
     ) -> tuple[int, CohortState] | None:
-        """The hour after the one that was consumed last."""
+        """Return the hour after the newest consumed one, with its state."""
         del watermark, horizon, threshold
-        return _after(consumed, self._left)
+        return _first_after(consumed, self._left)
 
     def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
-        """The same of what needs no labels."""
+        """Return the hour after the newest closed one, with its state."""
         del watermark
-        return _after(after, self._closed)
+        return _first_after(after, self._closed)
 
     @property
     def hours(self) -> range:
-        """From the first to the last."""
-        first = min(one[-1][0] for one in (self._left, self._closed) if one)
-        return range(first, max(one[0][0] for one in (self._left, self._closed) if one) + 1)
+        """Return the range from the first to the last hour."""
+        first = min(turns[-1][0] for turns in (self._left, self._closed) if turns)
+        return range(first, max(turns[0][0] for turns in (self._left, self._closed) if turns) + 1)
 
     def labels_due(self, watermark: int, horizon: int) -> None:
-        """Nothing: checks of missing labels are not tried."""
+        """Return None: checks of missing labels are not tried."""
         del watermark, horizon
 
 
-def _after(
+def _first_after(
     consumed: int | None, left: list[tuple[int, CohortState]]
 ) -> tuple[int, CohortState] | None:
-    """The first hour after another, of those in ``left`` (the first is its last)."""
+    """Return the first hour after ``consumed``; None when no hour is left.
+
+    ``left`` holds the hours in reverse; passed hours are removed.
+    """
     while left and consumed is not None and left[-1][0] <= consumed:
         left.pop()
     return left[-1] if left else None
@@ -145,31 +148,35 @@ def backtest(
 
     Args:
         engine: the store; nothing is written.
-        policy: what is tried.
-        progress: called after every day of cohorts with the hours that are done, and all of them.
+        policy: contracts and settings.
+        progress: called after each day of cohorts with the number of hours done, and of all hours.
 
     Returns:
-        Pages and tickets by when they would have come. Slices that no published table shows are
-        withheld, and times are given to the day.
+        The pages and tickets with their times, rounded down to the day. Slices that no published
+        table shows are withheld.
     """
     with reading(engine) as connection:
         with_labels, closed = (
-            [one for one in consumed_hours(connection, labels=labels) if one[0] in _hours(policy)]
+            [
+                turn
+                for turn in consumed_hours(connection, labels=labels)
+                if turn[0] in _hours(policy)
+            ]
             for labels in (True, False)
         )
         shown = shown_cells(connection)
     labelled = {hour for hour, *_ in with_labels}
-    # What needs no labels is ahead: its last hours have no labels yet.
-    hours = [*with_labels, *(one for one in closed if one[0] not in labelled)]
-    tried = _Stored(with_labels, closed)
-    found = _incidents(engine, policy, tried, progress) if hours else []
+    # Closed hours run ahead: the last ones have no labels yet.
+    hours = [*with_labels, *(turn for turn in closed if turn[0] not in labelled)]
+    replayed = _StoredTurns(with_labels, closed)
+    incidents = _incidents(engine, policy, replayed, progress) if hours else []
     return Backtest(
         start=pane_start(hours[0][0], Grain.HOUR) if hours else None,
         end=pane_start(hours[-1][0] + 1, Grain.HOUR) if hours else None,
         hours=len(hours),
         left_out=sum(state is not CohortState.CONSUMED for _, state, _ in hours),
         bulk=sum(not live for *_, live in hours),
-        incidents=tuple(_told(one, shown, policy) for one in found),
+        incidents=tuple(_backtest_incident(incident, shown, policy) for incident in incidents),
     )
 
 
@@ -181,32 +188,32 @@ def _hours(policy: BacktestPolicy) -> range:
 def _incidents(
     engine: sa.Engine,
     policy: BacktestPolicy,
-    tried: _Stored,
+    replayed: _StoredTurns,
     progress: Callable[[int, int], None],
 ) -> list[Incident]:
-    """The incidents of the stored hours, by id, as they stand at the end."""
+    """Return the incidents of the stored hours, by id, in their final state."""
     incidents = _fresh(policy)
-    detection, hours = incidents.detection, tried.hours
+    detection, hours = incidents.detection, replayed.hours
     with reading(engine) as connection:
         inputs = Inputs(
-            _Replayed(engine, hours.start),
+            _FrozenCohorts(engine, hours.start),
             CellDictionary(StoredCells(engine)).index,
             excluded_spans(connection),
             ClusterDays(read_cluster_days(connection)),
         )
-    known: dict[int, Incident] = {}
+    by_number: dict[int, Incident] = {}
     before = detection.turns
-    while (change := detection.step(inputs, tried, _LAST, 0)) is not None:
+    while (change := detection.step(inputs, replayed, _LAST, 0)) is not None:
         followed = incidents.follow(change, inputs, before)
-        known |= {one.id: one for one in (*followed.opened, *followed.changed)}
+        by_number |= {incident.id: incident for incident in (*followed.opened, *followed.changed)}
         before = detection.turns
-        newest = max(one for one in before if one is not None)
+        newest = max(hour for hour in before if hour is not None)
         progress(newest + 1 - hours.start, len(hours))
-    return [known[number] for number in sorted(known)]
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def _fresh(policy: BacktestPolicy) -> Incidents:
-    """Detectors and incidents that have seen nothing yet."""
+    """Return detectors and incidents that have consumed nothing."""
     detection = DetectionState.load(
         StoredDetection(),
         DetectionPolicy(
@@ -220,19 +227,21 @@ def _fresh(policy: BacktestPolicy) -> Incidents:
     return Incidents(detection, policy.eras, IncidentBook())
 
 
-def _told(one: Incident, shown: Collection[ShownCell], policy: BacktestPolicy) -> BacktestIncident:
-    (contract,) = (known for known in policy.contracts if known.name == one.contract)
-    visible = one.slice is not None and (
-        (one.contract, one.group_by or "", one.slice, one.metric) in shown
+def _backtest_incident(
+    incident: Incident, shown_cells: Collection[ShownCell], policy: BacktestPolicy
+) -> BacktestIncident:
+    (contract,) = (declared for declared in policy.contracts if declared.name == incident.contract)
+    visible = incident.slice is not None and (
+        (incident.contract, incident.group_by or "", incident.slice, incident.metric) in shown_cells
     )
     return BacktestIncident(
-        severity=severity_of(one.kind, contract.role(one.metric)),
-        contract=one.contract,
-        metric=one.metric,
-        group_by=(one.group_by or "") if visible else "",
-        slice=(one.slice or "") if visible else WITHHELD,
-        since=_day(one.opened_at),
-        resolved=None if one.resolved_at is None else _day(one.resolved_at),
+        severity=severity_of(incident.kind, contract.role(incident.metric)),
+        contract=incident.contract,
+        metric=incident.metric,
+        group_by=(incident.group_by or "") if visible else "",
+        slice=(incident.slice or "") if visible else WITHHELD,
+        since=_day(incident.opened_at),
+        resolved=None if incident.resolved_at is None else _day(incident.resolved_at),
     )
 
 

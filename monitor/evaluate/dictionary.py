@@ -19,7 +19,7 @@ _NO_VERSION = 0  # of coarse cells
 
 
 class CellDictionary:
-    """Fine cells of the label grains, and coarse ones (atom x route) of the 5-minute grain."""
+    """Fine cells of the label grains, and coarse cells (atom x route) of the 5-minute grain."""
 
     def __init__(self, stored: StoredCells) -> None:
         self._stored = stored
@@ -32,7 +32,7 @@ class CellDictionary:
         self._index: CellIndex | None = None
 
     def learn(self, cells: Int64s) -> None:
-        """Make sure that all these cells are known.
+        """Read the meaning of all cells that are not known yet.
 
         Raises:
             StoreError: the store does not say what a cell means.
@@ -47,8 +47,10 @@ class CellDictionary:
             return
         self._meaning |= _meaning(self._stored.rows(unknown))
         self._index = None
-        met = {self._meaning[cell][2] for cell in unknown if cell in self._meaning} - {_NO_VERSION}
-        if not met <= self._versions.keys():
+        versions = {self._meaning[cell][2] for cell in unknown if cell in self._meaning} - {
+            _NO_VERSION
+        }
+        if not versions <= self._versions.keys():
             self._versions = self._stored.version_texts()
         if not all(map(self._knows, unknown)):
             self._texts = self._stored.atom_texts()
@@ -60,13 +62,13 @@ class CellDictionary:
         return meaning is not None and meaning[0] in self._texts
 
     def strata(self, cells: Int64s) -> Int64s:
-        """Stratum code of each cell."""
+        """Return the stratum code of each cell."""
         return np.array([self._meaning[cell][1] for cell in cells.tolist()], np.int64)
 
     def coarse(self, cells: Int64s) -> Int64s:
-        """The atom x route cell that each fine cell belongs to."""
-        table = [self._coarse.get(cell) or self._coarsen(cell) for cell in cells.tolist()]
-        return np.array(table, np.int64)
+        """Return the coarse cell (atom x route) of each fine cell."""
+        coarse_cells = [self._coarse.get(cell) or self._coarsen(cell) for cell in cells.tolist()]
+        return np.array(coarse_cells, np.int64)
 
     def _coarsen(self, cell: int) -> int:
         atom, code, _ = self._meaning[cell]
@@ -83,7 +85,7 @@ class CellDictionary:
 
     @property
     def index(self) -> CellIndex:
-        """All cells as sorted columns."""
+        """Return all cells as sorted columns."""
         if self._index is None:
             cells = np.array(sorted(self._meaning), np.int64)
             meaning = np.array([self._meaning[cell] for cell in cells.tolist()], np.int64)
@@ -93,6 +95,6 @@ class CellDictionary:
 
 
 def _meaning(cells: Cells) -> dict[int, tuple[int, int, int]]:
-    """Atom, stratum and version of each cell."""
+    """Return atom, stratum and version of each cell."""
     columns = (cells.atoms.tolist(), cells.strata.tolist(), cells.versions.tolist())
     return dict(zip(cells.ids.tolist(), zip(*columns, strict=True), strict=True))

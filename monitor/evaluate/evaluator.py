@@ -1,8 +1,8 @@
 """The evaluator: fold deltas, keep the windows, publish a Snapshot when its bytes change.
 
-Exactly one works at a time, by a lease with a fence. A cycle reads and computes outside any
-transaction and writes in one that begins with the fence; when the fence fails, everything in
-memory is forgotten and read again from the store.
+Exactly one evaluator works at a time, by a lease with a fence. A cycle reads and computes outside
+any transaction and writes in one that begins with the fence. When the fence fails, the evaluator
+forgets its memory and reads it again from the store.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 log = logging.getLogger("slicewatch.evaluate")
 
 MAX_DELTAS = 200
-"""Deltas folded in one transaction at most, so that catching up stays bounded in memory."""
+"""Limit on deltas folded in one transaction; it bounds the memory for catching up."""
 
 _FIRST = -(1 << 62)
 _LONG = 10_000 * DAY  # longer than any history
@@ -83,16 +83,16 @@ class EvaluatorPolicy:
 
     Attributes:
         owner: name of this evaluator, for the lease.
-        lease: microseconds; longer where a step takes longer.
+        lease: microseconds; extended when a step takes longer.
         horizon: microseconds after which a label is not waited for.
-        lateness: microseconds that events come out of order.
+        lateness: microseconds that events may arrive out of order.
         completeness: share of requested labels that makes a cohort mature.
         eras: how decisions were coded, by event time.
-        contracts: with the windows of each.
-        live: whether what is consumed may page; what is loaded in bulk never does.
-        cluster_size: largest number of decisions that hang together.
+        contracts: contracts with their windows.
+        live: whether consumed hours may page; hours loaded in bulk never do.
+        cluster_size: largest number of decisions that depend on each other.
         probes: declared probe sets.
-        timezone: in which weeks begin.
+        timezone: time zone in which weeks begin.
         aggregates: microseconds that counts of days are kept.
     """
 
@@ -111,7 +111,7 @@ class EvaluatorPolicy:
 
     @property
     def detection(self) -> DetectionPolicy:
-        """Settings of detection."""
+        """Return the settings of detection."""
         return DetectionPolicy(
             contracts=[contract for contract, _ in self.contracts],
             coding=self.eras.newest,
@@ -121,15 +121,15 @@ class EvaluatorPolicy:
         )
 
 
-_Beside = tuple[
+_PageCauses = tuple[
     LostSpans, tuple[TimeSpan, ...], tuple[tuple[int, str], ...], tuple[ShownProbeSet, ...]
 ]
-"""Causes of changed pages though nothing is counted: losses, exclusions, incidents, probes."""
+"""Causes that change pages without new counts: losses, exclusions, incidents, probes."""
 
 
 @dataclass(slots=True)
 class _Memory:
-    """State that is kept between cycles; always equal to what the store holds."""
+    """State kept between cycles; always equal to the stored state."""
 
     cursors: dict[Shard, int]
     dictionary: CellDictionary
@@ -144,16 +144,16 @@ class _Memory:
     weeks: Weeks
     encoded: Encoded | None = None
     stored: tuple[int, Snapshot] | None = None
-    shown: _Beside | None = None
+    shown: _PageCauses | None = None
     moved: bool = False
     horizon: int = 0
 
 
 class Evaluator:
-    """Call :meth:`cycle` again and again, from one thread.
+    """The evaluator; call :meth:`cycle` again and again, from one thread.
 
     Attributes:
-        hurried: whether label cohorts that wait are left for the next cycle.
+        hurried: returns True to leave waiting label cohorts to the next cycle.
     """
 
     def __init__(self, store: EvaluatorStore, policy: EvaluatorPolicy, clock: Clock) -> None:
@@ -166,7 +166,7 @@ class Evaluator:
         self._memory: _Memory | None = None
 
     def cycle(self) -> bool:
-        """Fold what is new and publish; returns False while another evaluator works.
+        """Fold new deltas and publish; return False while another evaluator works.
 
         Raises:
             StoreError: the database cannot be used; the next cycle begins from the store.
@@ -190,24 +190,24 @@ class Evaluator:
 
     @property
     def store(self) -> EvaluatorStore:
-        """The evaluator's side of the store."""
+        """Return the evaluator's side of the store."""
         return self._store
 
     @property
     def policy(self) -> EvaluatorPolicy:
-        """Settings that this evaluator was made with."""
+        """Return the settings of this evaluator."""
         return self._policy
 
     @property
     def age(self) -> float:
-        """Seconds since the evaluator that works, here or elsewhere, began its last cycle."""
+        """Return the seconds since the working evaluator, here or elsewhere, began a cycle."""
         return max(0, self._store.lease.renewed_ago(self._policy.lease)) / SECOND
 
     @property
     def coverage(self) -> float | None:
-        """Smallest share of the labels asked for that all decisions have; None if none is shown.
+        """Return the smallest label completeness in any window; None if none is shown.
 
-        Computed from the Snapshot, as anybody could.
+        It is computed from the Snapshot, as anybody could.
         """
         if self._memory is None or self._memory.stored is None:
             return None
@@ -221,7 +221,7 @@ class Evaluator:
 
     @property
     def unpublished_labels(self) -> int | None:
-        """Labels of hours that have no label tables yet; None while this process knows nothing."""
+        """Count labels of hours without label tables; None while this process has no state."""
         memory = self._memory
         if memory is None or memory.published.labels is None:
             return None
@@ -229,26 +229,29 @@ class Evaluator:
 
     @property
     def published(self) -> tuple[int, Snapshot] | None:
-        """Number and content of the newest Snapshot; None while this process evaluates nothing."""
+        """Return number and content of the newest Snapshot; None before this process evaluates."""
         return self._memory.stored if self._memory else None
 
     @property
     def cluster_size(self) -> int | None:
-        """Size that the bets on the newest cohort are divided by, rounded up to a power of two.
+        """Return the divisor of the bets on the newest cohort, rounded up to a power of two.
 
-        None while none is known since this process evaluates.
+        None until this process has evaluated a cohort.
         """
         size = self._memory.detection.cluster_size if self._memory else None
         return None if size is None else rounded_up(size)
 
     @property
     def repeats(self) -> bool | None:
-        """Whether decisions without a unit are repeated; None while this process knows nothing."""
+        """Return True when decisions without a unit are repeated.
+
+        None if this process does not evaluate.
+        """
         size = self._policy.cluster_size
         return self._memory.clusters.repeats(size) if self._memory else None
 
     def release_lease(self) -> None:
-        """Let another evaluator work at once."""
+        """Release the lease, so that another evaluator may start at once."""
         self._store.lease.release(self._policy.owner)
         self._forget()
 
@@ -264,22 +267,22 @@ class Evaluator:
         return epoch
 
     def _learn_lease(self, took: float) -> None:
-        """Outlast the last steps: two evaluators could fence each other out for ever.
+        """Extend the lease to outlast the last steps.
 
-        The lease shrinks by halves, so it is still long enough when the first evaluation, the
-        longest step, comes after the load.
+        Otherwise two evaluators could fence each other forever. The lease shrinks only by halves,
+        so it is still long enough for the first evaluation, the longest step, after the load.
         """
         self._lease = max(self._policy.lease, int(4 * took * SECOND), self._lease // 2)
 
     def _step(self, epoch: int) -> bool:
-        """Do the work of one renewal of the lease; returns whether more may wait."""
+        """Do the work of one renewal of the lease; return whether more may wait."""
         if self._memory is None:
             self._memory = self._load()
             return True
         return self._fold_some(epoch, self._memory)
 
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
-        """One cycle over a bounded number of deltas; returns whether more may wait."""
+        """Run one cycle over a bounded number of deltas; return whether more may wait."""
         news = self._store.deltas.news(memory.cursors, MAX_DELTAS)
         watermark, deltas = news.watermark, news.deltas
         memory.horizon = self._horizon(watermark, news.labels_read_to)
@@ -303,9 +306,10 @@ class Evaluator:
         return LostSpans.from_losses(losses, topic, policy.lateness, policy.horizon)
 
     def _horizon(self, watermark: int | None, read_to: int | None) -> int:
-        """Microseconds that a label is waited for: more while a label shard lags by half of that.
+        """Return the microseconds that a label is waited for.
 
-        Else decisions that are read first, in a back-fill, would have their labels passed over.
+        They are more if a label shard lags by half of the horizon: otherwise a back-fill that reads
+        decisions first would pass over their labels.
         """
         horizon = self._policy.horizon
         if watermark is None or read_to is None:
@@ -314,7 +318,7 @@ class Evaluator:
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
     def _apply_acts(self, epoch: int, memory: _Memory, acts: Acts) -> None:
-        """Carry out what people decided on incidents."""
+        """Carry out what people decided about incidents."""
         memory.incidents.now = self._clock.now()
         memory.incidents.book.set_acts(acts)
         ended = memory.incidents.apply_acts()
@@ -327,7 +331,7 @@ class Evaluator:
         memory.moved = True
 
     def _compare(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
-        """Compare the probes whose turn has come; everything up to the watermark is folded."""
+        """Compare the probes that are due; everything up to the watermark is folded."""
         change = memory.probes.advance(watermark)
         if change is not None:
             cycle = Cycle(folded=memory.cursors, probes=change)
@@ -335,7 +339,7 @@ class Evaluator:
             memory.probes.log_changes()
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
-        """Consume hours whose turn has come; returns whether more may wait."""
+        """Consume the hours that are due; return whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(
@@ -359,7 +363,6 @@ class Evaluator:
     def _fold(
         self, epoch: int, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> None:
-        """Add the deltas to all counts."""
         increments = self._increments(memory, deltas, watermark)
         cursors = {delta.shard: delta.seq for delta in deltas}
         cycle = Cycle(
@@ -377,17 +380,16 @@ class Evaluator:
     def _publish(
         self, epoch: int, memory: _Memory, watermark: int | None, *, caught_up: bool
     ) -> bool:
-        """Close panes, and store the Snapshot where its bytes have changed.
+        """Close panes and store the Snapshot if its bytes have changed.
 
-        Returns False where there was nothing to do.
-
-        Also once the detectors have caught up, as they are past more days then: else findings of
-        the last days would be reported with the next table only.
+        Returns False if nothing was due. It publishes also when the detectors have caught up,
+        because they are past more days then: findings of the last days must not wait for the next
+        table.
         """
-        made = watermark is not None and self._make_tables(epoch, memory, watermark)
+        has_new_tables = watermark is not None and self._make_tables(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown
-        shown = (publisher.lost, publisher.excluded, memory.incidents.stands, probes)
-        if not made and shown == memory.shown and not (memory.moved and caught_up):
+        shown = (publisher.lost, publisher.excluded, memory.incidents.states, probes)
+        if not has_new_tables and shown == memory.shown and not (memory.moved and caught_up):
             return False
         calendar = memory.published
         published = Published(calendar.decisions, calendar.labels, calendar.windows)
@@ -395,13 +397,13 @@ class Evaluator:
         before, encoded = memory.encoded, encode_after(snapshot, memory.encoded)
         cycle = Cycle(
             folded=memory.cursors,
-            incidents=memory.incidents.taken(),
+            incidents=memory.incidents.take_first_shown(),
             snapshot=snapshot if before is None or encoded.body != before.body else None,
             body=encoded.body,
         )
         number = self._store.commit(epoch, cycle, self._clock.now())
         if number is not None:
-            memory.incidents.stored(number)
+            memory.incidents.note_snapshot(number)
             memory.stored = number, snapshot
         memory.encoded, memory.shown, memory.moved = encoded, shown, False
         if memory.weeks.due(calendar.decisions, calendar.week_tables):
@@ -409,7 +411,7 @@ class Evaluator:
         return True
 
     def _release_weeks(self, epoch: int, memory: _Memory, snapshot: Snapshot) -> None:
-        """Once a day of event time: store the Releases of closed weeks that have changed."""
+        """Store the Releases of closed weeks that have changed; runs once a day of event time."""
         store, now = self._store, self._clock.now()
 
         def incidents(week: IsoWeek) -> tuple[ReleasedIncident, ...]:
@@ -436,11 +438,11 @@ class Evaluator:
             )
 
     def _make_tables(self, epoch: int, memory: _Memory, watermark: int) -> bool:
-        """Make and store the tables of all spans that have closed; returns whether there were any.
+        """Make and store the tables of all closed spans; return whether there were any.
 
-        Everything up to the watermark is folded, so each span has all that was counted in it.
+        Everything up to the watermark is folded, so each span is complete.
         """
-        policy, made = self._policy, False
+        policy, has_made_tables = self._policy, False
         labels_to = memory.cohorts.frontier(
             watermark, memory.horizon, policy.completeness, self._oldest_cohort(watermark)
         )
@@ -454,13 +456,13 @@ class Evaluator:
             cycle = Cycle(folded=memory.cursors, calendar=changes)
             self._store.commit(epoch, cycle, self._clock.now())
             memory.published.add(changes, memory.calendars)
-            made = True
-        if made:
+            has_made_tables = True
+        if has_made_tables:
             memory.published.forget(watermark - policy.horizon - AFTER_HORIZON - WEEK)
         oldest = self._oldest_cohort(watermark - (memory.horizon - policy.horizon))
         memory.cohorts.forget(oldest)
         memory.clusters.forget(oldest)
-        return made
+        return has_made_tables
 
     def _load(self) -> _Memory:
         policy = self._policy
@@ -488,7 +490,7 @@ class Evaluator:
             ),
         )
         offset = standard_offset(policy.timezone)
-        calendars = [Calendar(self._store, one, coding, offset) for one in contracts]
+        calendars = [Calendar(self._store, contract, coding, offset) for contract in contracts]
         watermark = self._store.deltas.watermark()
         since = _FIRST if watermark is None else watermark - policy.horizon - 8 * WEEK
         published = PublishedCalendar.load(self._store, calendars, since, since)
@@ -515,37 +517,42 @@ class Evaluator:
         return memory
 
     def _oldest_cohort(self, watermark: int) -> int:
-        """First hour whose cohort is kept: within what retention keeps, or a restart saw less."""
+        """Return the first kept hour of cohorts; retention keeps it for a restart too."""
         back = self._policy.horizon + min(self._policy.horizon, 7 * DAY)
         return pane_of(watermark - back, Grain.HOUR)
 
     def _increments(
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> list[PaneCounts]:
-        """Increments of deltas: to every grain while it is kept, and to cohorts."""
+        """Return the increments to every kept grain, and add the deltas to the cohorts."""
         panes = np.concatenate([delta.panes for delta in deltas])
         cells = np.concatenate([delta.cells for delta in deltas])
         values = np.concatenate([delta.values for delta in deltas])
         memory.dictionary.learn(cells)
-        at = pane_start(panes, Grain.MINUTES5)
+        pane_starts = pane_start(panes, Grain.MINUTES5)
         memory.cohorts.add(
-            pane_of(at, Grain.HOUR),
+            pane_of(pane_starts, Grain.HOUR),
             memory.dictionary.strata(cells),
-            CohortColumns.of(values),
+            CohortColumns.from_counters(values),
         )
         increments: list[PaneCounts] = []
         for grain in _LABEL_GRAINS:
-            kept = at >= self._oldest(grain, watermark)
-            increments += split_panes(grain, pane_of(at[kept], grain), cells[kept], values[kept])
+            is_kept = pane_starts >= self._oldest(grain, watermark)
+            increments += split_panes(
+                grain, pane_of(pane_starts[is_kept], grain), cells[is_kept], values[is_kept]
+            )
         return increments
 
     def _oldest(self, grain: Grain, watermark: int | None) -> int:
-        """First instant whose panes are kept; a back-fill brings years that only weeks keep."""
+        """Return the first instant whose panes are kept.
+
+        A back-fill brings years that only weeks keep.
+        """
         if watermark is None or grain is not Grain.HOUR:
             return _FIRST
         return watermark - self._policy.horizon - HOURS_KEPT_AFTER_HORIZON
 
 
 def _read_declared(connection: sa.Connection) -> tuple[tuple[TimeSpan, ...], Acts]:
-    """What people have said meanwhile: of bad data, and of incidents."""
+    """Read what people have declared: spans of bad data, and acts on incidents."""
     return excluded_spans(connection), read_acts(connection)

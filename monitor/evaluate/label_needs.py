@@ -15,13 +15,13 @@ AT_LEAST: Mapping[LabelNeed, int] = {
     LabelNeed.ONE_TO_FOUR_WEEKS: 1,
     LabelNeed.MORE_THAN_FOUR_WEEKS: 4,
 }
-"""Weeks that each class stands for: at least so many."""
+"""Smallest number of weeks in each class."""
 
 
 def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> GroupTable:
-    """The table with the needs and the detectable gaps of its labelled metrics.
+    """Add the label needs and detectable gaps of its labelled metrics to a table.
 
-    Precision has none of its own: it needs what TPR and FPR do.
+    Precision has no need of its own: it needs the labels of TPR and FPR.
     """
     if table.labelled is None:
         return table
@@ -31,17 +31,19 @@ def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> G
     gaps: list[dict[Metric, float]] = [{} for _ in table.rows]
     limits = [contract.limits_of(group.name, row.slice) for row in table.rows]
     for metric in (metric for metric in USUAL_METRICS if metric.labelled):
-        its = [one.max_gap(metric) for one in limits]
+        max_gaps = [row_limits.max_gap(metric) for row_limits in limits]
         arms = arms_of(metric, table, group.reference)
-        for limit in {limit for limit in its if limit is not None}:
-            found = zip(label_needs(arms, limit, z), detectable_gaps(arms, limit, z), strict=True)
-            for at, (need, gap) in enumerate(found):
-                if need is not None and its[at] == limit:
-                    needs[at][metric] = AT_LEAST[need]
-                if gap is not None and its[at] == limit:
-                    gaps[at][metric] = gap
+        for limit in {limit for limit in max_gaps if limit is not None}:
+            needs_and_gaps = zip(
+                label_needs(arms, limit, z), detectable_gaps(arms, limit, z), strict=True
+            )
+            for position, (need, gap) in enumerate(needs_and_gaps):
+                if need is not None and max_gaps[position] == limit:
+                    needs[position][metric] = AT_LEAST[need]
+                if gap is not None and max_gaps[position] == limit:
+                    gaps[position][metric] = gap
     rows = (
-        replace(row, detectable_gaps=found, label_needs=need)
-        for row, found, need in zip(table.rows, gaps, needs, strict=True)
+        replace(row, detectable_gaps=row_gaps, label_needs=row_needs)
+        for row, row_gaps, row_needs in zip(table.rows, gaps, needs, strict=True)
     )
     return replace(table, rows=tuple(rows))

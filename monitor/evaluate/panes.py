@@ -10,7 +10,7 @@ from monitor.ports import PaneCounts
 
 
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
-    """Rows of (pane, cell, counters) as one table a pane; equal cells are added up."""
+    """Split rows of (pane, cell, counters) into a table per pane; equal cells are added up."""
     if len(panes) and (panes == panes[0]).all():  # as in nearly every cycle
         return [PaneCounts(int(grain), int(panes[0]), Counts.of(cells, values))]
     order = np.argsort(panes, kind="stable")

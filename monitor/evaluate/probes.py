@@ -1,7 +1,7 @@
 """Declared probe sets between cycles: decisions in, flips and pages out.
 
-Decisions join a set's state in the transaction that moves the cursors of the deltas they came
-with; they have their turn, in event time, once everything up to the watermark is folded.
+Decisions join the state of a set in the transaction that moves the cursors of their deltas. They
+are compared in event time, once everything up to the watermark is folded.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ log = logging.getLogger("slicewatch.evaluate")
 
 @dataclass(slots=True)
 class WatchedSet:
-    """One declared set: its rounds and what they have come to."""
+    """A declared probe set: its rounds and the flips they have shown."""
 
     pairs: ProbePairs
     watch: FlipWatch
 
     @classmethod
     def start(cls, declared: DeclaredSet) -> Self:
-        """Nothing was compared yet."""
+        """Return a set without compared decisions."""
         return cls(ProbePairs(declared), FlipWatch.start(declared.compared))
 
     @classmethod
     def read(cls, declared: DeclaredSet, stored: StoredProbeSet) -> Self | None:
-        """As it was stored last; None where that is of another set, or cannot be read."""
+        """Return the stored set; None if it is another set's, or unreadable."""
         try:
-            kept, facts = arrays.decode(stored.body)
+            test_arrays, facts = arrays.decode(stored.body)
             pairs = ProbePairs.from_facts(declared, facts["pairs"])
-            return cls(pairs, FlipWatch.from_state(declared.compared, kept, facts["watch"]))
+            return cls(pairs, FlipWatch.from_state(declared.compared, test_arrays, facts["watch"]))
         except (ValueError, KeyError):
             return None
 
     @classmethod
     def load(cls, declared: DeclaredSet, stored: StoredProbeSet | None) -> Self:
-        """As it was stored last; anew where that is of no use."""
+        """Return the stored set, or a new one where nothing usable is stored."""
         if stored is None:
             return cls.start(declared)
-        found = cls.read(declared, stored)
-        if found is None:
+        restored = cls.read(declared, stored)
+        if restored is None:
             log.warning(
                 "a probe set begins anew: what is stored under its name is of other content,"
                 " variants or version",
                 extra={"probe_set": declared.name},
             )
-        return found or cls.start(declared)
+        return restored or cls.start(declared)
 
     def stored(self) -> StoredProbeSet:
-        """Its whole state; equal ones have equal bytes."""
+        """Encode the whole state; equal states have equal bytes."""
         facts = {"pairs": self.pairs.to_facts(), "watch": self.watch.to_facts()}
         body = arrays.encode(self.watch.test.to_arrays(), facts)
         return StoredProbeSet(self.pairs.declared.digest, body)
 
     def shown(self) -> ShownProbeSet | None:
-        """As it is published; None before the first watermark."""
+        """Return the set as it is published; None before the first watermark."""
         pairs, declared = self.pairs, self.pairs.declared
         if pairs.covered is None:
             return None
@@ -87,13 +87,13 @@ class WatchedSet:
 
 @dataclass(slots=True)
 class ProbeSets:
-    """All declared sets; always equal to what the store holds.
+    """The declared probe sets; always equal to the stored state.
 
     Attributes:
-        live: whether they may page; what is loaded in bulk never does.
-        sets: by content hash.
-        gone: names of stored sets that nothing declares any more.
-        shown: as they are published, by name.
+        live: whether they may page; decisions loaded in bulk never do.
+        sets: watched sets by content hash.
+        gone: names of stored sets that are no longer declared.
+        shown: published sets, by name.
     """
 
     live: bool
@@ -106,34 +106,38 @@ class ProbeSets:
     def load(
         cls, stored: Mapping[str, StoredProbeSet], declared: Sequence[DeclaredSet], *, live: bool
     ) -> Self:
-        """As they were committed last."""
+        """Return the sets as they were last committed."""
         sets = {
-            one.digest: WatchedSet.load(one, stored.get(one.name))
-            for one in sorted(declared, key=lambda one: one.name)
+            declared_set.digest: WatchedSet.load(declared_set, stored.get(declared_set.name))
+            for declared_set in sorted(declared, key=lambda declared_set: declared_set.name)
         }
-        known = cls(live, sets, frozenset(stored.keys() - {one.name for one in declared}))
-        known._show()
-        return known
+        probe_sets = cls(
+            live, sets, frozenset(stored.keys() - {declared_set.name for declared_set in declared})
+        )
+        probe_sets._show()
+        return probe_sets
 
     def take(self, deltas: Iterable[StoredDelta]) -> ProbeSetsChange:
-        """Let the probe decisions of some deltas wait for their turn."""
-        decisions = [one for delta in deltas for one in delta.probes]
-        fed = {one.probe_set for one in decisions} & self.sets.keys()
-        for digest in fed:
-            self.sets[digest].pairs.add(one for one in decisions if one.probe_set == digest)
-        return self._change(fed)
+        """Add the probe decisions of deltas to their sets; they wait to be compared."""
+        decisions = [decision for delta in deltas for decision in delta.probes]
+        digests = {decision.probe_set for decision in decisions} & self.sets.keys()
+        for digest in digests:
+            self.sets[digest].pairs.add(
+                decision for decision in decisions if decision.probe_set == digest
+            )
+        return self._change(digests)
 
     def advance(self, watermark: int | None) -> ProbeSetsChange | None:
-        """Compare what has its turn by now; None where there is nothing to commit.
+        """Compare the probes that are due; None if there is nothing to commit.
 
-        Full panes have theirs, as the watermark is published: otherwise the number of compared
-        probes, whose times are known, would reveal the instant of the newest decision, perhaps
-        the only one.
+        Only probes of full panes are due, as the watermark is published by panes. Otherwise the
+        number of compared probes, whose times are known, would reveal the instant of the newest
+        decision.
         """
         if watermark is None:
             return None
         watermark = _published(watermark)
-        due = [digest for digest, one in self.sets.items() if one.pairs.is_due(watermark)]
+        due = [digest for digest, watched in self.sets.items() if watched.pairs.is_due(watermark)]
         for digest in due:
             self._follow(self.sets[digest], watermark)
         if not due and not self.gone:
@@ -142,35 +146,35 @@ class ProbeSets:
         dropped, self.gone = self.gone, frozenset()
         return self._change(due, dropped)
 
-    def _follow(self, one: WatchedSet, watermark: int) -> None:
-        before = one.watch.shown()
-        for compared in one.pairs.advance(watermark):
-            one.watch.follow(compared, live=self.live)
-        changed = before.keys() ^ (after := one.watch.shown()).keys()
-        self._news += [(one.pairs.declared.name, way, way in after) for way in sorted(changed)]
+    def _follow(self, watched: WatchedSet, watermark: int) -> None:
+        before = watched.watch.shown()
+        for compared in watched.pairs.advance(watermark):
+            watched.watch.follow(compared, live=self.live)
+        changed = before.keys() ^ (after := watched.watch.shown()).keys()
+        self._news += [(watched.pairs.declared.name, way, way in after) for way in sorted(changed)]
 
     def _change(self, digests: Iterable[str], dropped: Iterable[str] = ()) -> ProbeSetsChange:
-        changed = [self.sets[digest] for digest in digests]
-        states = {one.pairs.declared.name: one.stored() for one in changed}
+        watched_sets = [self.sets[digest] for digest in digests]
+        states = {watched.pairs.declared.name: watched.stored() for watched in watched_sets}
         return ProbeSetsChange(states, frozenset(dropped))
 
     def _show(self) -> None:
-        shown = (one.shown() for one in self.sets.values())
-        self.shown = tuple(one for one in shown if one is not None)
+        shown = (watched_set.shown() for watched_set in self.sets.values())
+        self.shown = tuple(watched_set for watched_set in shown if watched_set is not None)
 
     def log_changes(self) -> None:
-        """Log what has been committed."""
-        for name, way, stands in self._news:
-            of = way.value
-            if stands:
+        """Log the committed changes."""
+        for name, way, is_open in self._news:
+            direction = way.value
+            if is_open:
                 log.warning(
                     "flips of a probe set go one way beyond chance",
-                    extra={"probe_set": name, "direction": of},
+                    extra={"probe_set": name, "direction": direction},
                 )
             else:
                 log.warning(
                     "the excess of flips of a probe set is gone",
-                    extra={"probe_set": name, "direction": of},
+                    extra={"probe_set": name, "direction": direction},
                 )
         self._news.clear()
 
@@ -183,5 +187,5 @@ def _shown(flips: Mapping[FlipKey, int]) -> tuple[ShownFlips, ...]:
 
 
 def _published(at: int) -> int:
-    """An instant, as coarse as a watermark may be published."""
+    """Round an instant down to the precision of a published watermark."""
     return pane_start(pane_of(at, Grain.MINUTES5), Grain.MINUTES5)

@@ -49,7 +49,7 @@ def main() -> int:
         began = time.perf_counter()
         (advance,) = fleet.advance([HourCohort(hour, counts)], cells.index)
         crossed = time.perf_counter()
-        advice.advance(hour, advance.seen, cells.index, advance.listed)
+        advice.advance(hour, advance.use_cases, cells.index, advance.listed)
         if hour >= MONDAY + 24:
             paged.append(1e3 * (crossed - began))
             advised.append(1e3 * (time.perf_counter() - crossed))

@@ -195,7 +195,7 @@ def test_river_s_changes_are_counted_up_to_the_end_of_the_newest_day(
 ) -> None:
     """Every table says what was found before its end, however far the cohorts were by then."""
     hours: dict[tuple[Annotation, Metric], list[int]] = defaultdict(list)
-    for subject, timeline in ledger(alone).of("replies", "a").items():
+    for subject, timeline in ledger(alone).group_timelines("replies", "a").items():
         if isinstance(subject, RateChange):
             assert timeline.totals == list(range(1, len(timeline.totals) + 1))
             found = (pane_start(hour, Grain.HOUR) for hour in timeline.hours)

@@ -268,7 +268,7 @@ def test_budgets(declarations: list[list[Stream]]) -> None:
         declared = declared.declare(streams)
     expected = oracle.budget(declarations)
     assert declared.weights.keys() == {stream.key for stream in expected}
-    close(declared.of(list(expected)), [float(w) for w in expected.values()], atol=0)
+    close(declared.weights_of(list(expected)), [float(w) for w in expected.values()], atol=0)
     assert sum(expected.values()) < 1
 
 
@@ -391,7 +391,7 @@ def stakes_of(logs: Floats, z: Floats, side: int) -> Floats:
 def test_levels(world: tuple[Forecast, SliceCohort, Layout], metric: Metric, limit: float) -> None:
     forecast, cohort, now = world
     side = oracle.BELOW if metric is Metric.TPR else oracle.ABOVE
-    outcomes = Outcomes.of(forecast)
+    outcomes = Outcomes.from_forecast(forecast)
     bets = LevelBets(metric, limit)
     plan = bets.plan(outcomes)
     stakes = stakes_of(plan.logs, outcomes.z(metric, bets.side, limit), side)
@@ -467,7 +467,7 @@ def outcome_counts(
 def test_a_level_expects_one_at_its_limit(
     guess: tuple[float, float], metric: Metric, rate: float
 ) -> None:
-    outcomes = Outcomes.of(forecast_of(guess))
+    outcomes = Outcomes.from_forecast(forecast_of(guess))
     chances, counts = outcome_counts(outcomes, arm_cells(rate, guess, metric), 4, metric)
     for inside, expected in ((0.0, 1.0), (0.02, None)):
         limit = rate - inside if metric is Metric.TPR else rate + inside
@@ -520,7 +520,7 @@ def test_gaps(
     reference: int | None,
 ) -> None:
     forecast, cohort, now = world
-    outcomes = Outcomes.of(forecast)
+    outcomes = Outcomes.from_forecast(forecast)
     plan = GapBets(metric, limit).plan(outcomes, reference)
     counts = outcomes.bin_counts(cohort, now)
     rest = counts.sum(axis=0) - counts
@@ -579,7 +579,7 @@ AT_THE_LIMIT = [(0.12, 0.02), (0.55, 0.45), (0.9, 0.8), (0.98, 0.9), (0.5, 0.7)]
 def test_a_gap_expects_at_most_one(
     guess: tuple[float, float], metric: Metric, truth: tuple[float, float]
 ) -> None:
-    outcomes = Outcomes.of(forecast_of(guess))
+    outcomes = Outcomes.from_forecast(forecast_of(guess))
     plan = GapBets(metric, 0.1).plan(outcomes, reference=1)
     arms = [outcome_counts(outcomes, arm_cells(rate, guess, metric), 3, metric) for rate in truth]
     chances = np.outer(arms[0][0], arms[1][0]).ravel()
@@ -599,7 +599,7 @@ def test_the_stakes_of_a_gap_grow_almost_as_fast_as_can_be() -> None:
     The arm that is better off stays as it was, the other one is worse by the gap.
     """
     guess = (0.925, 0.375)
-    plan = GapBets(Metric.TPR, 0.1).plan(Outcomes.of(forecast_of(guess)), reference=1)
+    plan = GapBets(Metric.TPR, 0.1).plan(Outcomes.from_forecast(forecast_of(guess)), reference=1)
     rate, base, other = past_of(guess)
     for m, beyond in enumerate(oracle.GAPS_BEYOND):
         worse = max(rate - 0.1 - beyond, 0.005)

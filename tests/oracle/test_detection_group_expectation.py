@@ -30,7 +30,7 @@ from monitor.detection.pages.outcomes import BINS
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 CODING = Coding((Attribute("channel", ("chat", "email")),), score_bands=(), audit_rates=(1.0, 0.25))
-LAYOUT = Layout.of((0, 1), CODING)
+LAYOUT = Layout.for_rates((0, 1), CODING)
 GROUP = GroupBy(("channel",))
 LIMITS = Limits(
     max_tpr_gap=Fraction("0.10"),

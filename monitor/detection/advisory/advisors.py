@@ -1,8 +1,8 @@
 """Advisory detectors: everything that watches besides the page streams, and never pages.
 
-Drift from baselines (with its weekly list), river's detectors and label delays are advanced by the
-same cohorts as the pages; label requests have a turn of their own. A damaged or outdated part of
-what is kept begins anew: that costs time, never a false page.
+Drift from baselines (with its weekly list), river's detectors and label delays consume the same
+cohorts as the pages; label requests are consumed earlier. A damaged or outdated part of the stored
+state begins anew: that costs time, never a false page.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Advisors:
     """The state of all advisory detectors.
 
     Attributes:
-        watches: one for every contract.
-        ledger: what was found so far.
-        renewed: parts that began anew since they could not be read, or not be continued.
+        watches: a watch per contract.
+        ledger: all findings so far.
+        renewed: number of parts that began anew because they were unreadable or outdated.
     """
 
     watches: Sequence[ContractWatch]
@@ -54,22 +54,22 @@ class Advisors:
     def start(
         cls, settings: DetectorSettings, parts: Mapping[str, bytes] | None = None
     ) -> Advisors:
-        """All that the settings declare, with the state that is kept of it.
+        """Return the detectors that the settings declare, with their stored state.
 
         Args:
-            settings: what is declared.
-            parts: what :meth:`parts` gave; parts of others are not read.
+            settings: contracts and coding.
+            parts: stored parts from :meth:`parts`; other names are ignored.
         """
         kept = KeptParts(parts or {})
-        watches = [ContractWatch.start(one, settings, kept) for one in settings.contracts]
+        watches = [ContractWatch.start(contract, settings, kept) for contract in settings.contracts]
         ledger = kept.read(_LEDGER, FindingTimes(), FindingTimes.from_bytes)
-        ledger.keep({(one.name, text) for one in watches for text in one.slices})
+        ledger.keep({(watch.name, text) for watch in watches for text in watch.slices})
         return cls(watches, ledger, kept.renewed)
 
     def advance(
         self,
         hour: int,
-        seen: Mapping[str, WatchedUseCase],
+        use_cases: Mapping[str, WatchedUseCase],
         index: CellIndex,
         listed: Sequence[Stream] | None = None,
     ) -> FindingLog:
@@ -77,68 +77,83 @@ class Advisors:
 
         Args:
             hour: pane index, later than all before.
-            seen: the cohort as each contract sees it, by name.
-            index: what the cell ids mean.
+            use_cases: the cohort as each contract sees it, by name.
+            index: meaning of the cell ids.
             listed: the weekly list of page streams, with the first cohort after an ISO week.
         """
-        week = [stream for one in self.watches for stream in one.enter(hour)]
+        week = [stream for watch in self.watches for stream in watch.enter(hour)]
         drifted, shifted = _listed(week, self._weight)
-        cases = [(one, seen[one.name]) for one in self.watches]
-        fed = [x for one, case in cases for x in one.feed(hour, case, index, self._weight)]
+        watched_cases = [(watch, use_cases[watch.name]) for watch in self.watches]
+        findings_of_cohort = [
+            finding
+            for watch, case in watched_cases
+            for finding in watch.feed(hour, case, index, self._weight)
+        ]
         findings = FindingLog(
             pane_start(hour, Grain.HOUR),
             _gaps(listed or ()),
             drifted,
             shifted,
-            tuple(x for x in fed if isinstance(x, RateChange)),
-            tuple(x for one, case in cases for x in one.compare_delays(hour, case)),
-            tuple(x for x in fed if isinstance(x, VersionChange)),
+            tuple(finding for finding in findings_of_cohort if isinstance(finding, RateChange)),
+            tuple(
+                finding
+                for watch, case in watched_cases
+                for finding in watch.compare_delays(hour, case)
+            ),
+            tuple(finding for finding in findings_of_cohort if isinstance(finding, VersionChange)),
         )
         self.ledger.note(findings)
         return findings
 
     def changed_at(self, contract: str, group_by: str, text: str) -> int | None:
-        """Start of the cohort in which other versions last began to answer a slice, or None."""
-        timeline = self.ledger.of(contract, group_by).get(VersionChange(contract, group_by, text))
+        """Return the start of the cohort in which versions last changed for a slice, or None."""
+        timeline = self.ledger.group_timelines(contract, group_by).get(
+            VersionChange(contract, group_by, text)
+        )
         tally = timeline.now if timeline else None
         return tally.last if tally else None
 
     @property
     def tallies(self) -> Mapping[AnySubject, FindingCount]:
-        """Count and latest time of everything that was ever found."""
+        """Return count and latest time of every finding."""
         return self.ledger.tallies
 
     @property
     def names(self) -> set[str]:
-        """Names of all parts of the state."""
-        return {_LEDGER}.union(*(one.names for one in self.watches))
+        """Return the names of all parts of the state."""
+        return {_LEDGER}.union(*(watch.names for watch in self.watches))
 
     def parts(self) -> dict[str, bytes]:
-        """The whole state, to be kept with the cohort that was consumed last."""
+        """Return the whole state, to be stored with the newest consumed cohort."""
         parts = {_LEDGER: self.ledger.to_bytes()}
-        for one in self.watches:
-            parts |= one.parts()
+        for watch in self.watches:
+            parts |= watch.parts()
         return parts
 
     @property
     def _weight(self) -> float:
-        """Weight of each drift stream: all are equal, and their sum is 1."""
-        return 1 / max(sum(one.streams for one in self.watches), 1)
+        """Return the weight of each drift stream: all are equal, and their sum is 1."""
+        return 1 / max(sum(watch.streams for watch in self.watches), 1)
 
 
 def _gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
-    """The slices and metrics that are worse off by the streams on a list, each of them once.
+    """Return the distinct slices and metrics that listed streams show to be worse off.
 
-    Where all others together are worse off than a slice, it is that slice, unless the list has one
-    of these others.
+    If a complement is worse off than a slice, the slice itself is returned, unless the list has a
+    slice of that complement.
     """
-    told = {(s.contract, s.group_by, s.metric) for s in listed if s.worse_off != COMPLEMENT}
+    groups_with_slices = {
+        (stream.contract, stream.group_by, stream.metric)
+        for stream in listed
+        if stream.worse_off != COMPLEMENT
+    }
     gaps = (
-        ListedGap(s.contract, s.group_by, s.slice, s.metric)
-        if s.worse_off == COMPLEMENT
-        else ListedGap(s.contract, s.group_by, s.worse_off, s.metric)
-        for s in listed
-        if s.worse_off != COMPLEMENT or (s.contract, s.group_by, s.metric) not in told
+        ListedGap(stream.contract, stream.group_by, stream.slice, stream.metric)
+        if stream.worse_off == COMPLEMENT
+        else ListedGap(stream.contract, stream.group_by, stream.worse_off, stream.metric)
+        for stream in listed
+        if stream.worse_off != COMPLEMENT
+        or (stream.contract, stream.group_by, stream.metric) not in groups_with_slices
     )
     return tuple(dict.fromkeys(gaps))
 
@@ -146,11 +161,18 @@ def _gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
 def _listed(
     week: Sequence[WeekOfStream], weight: float
 ) -> tuple[tuple[Drift, ...], tuple[MixShift, ...]]:
-    """The list of an ISO week, and the slices that are not on it since only their mix shifted."""
+    """Return the drift list of an ISO week, and the unlisted slices whose mix shifted."""
     log_e = np.array([stream.log_e for stream in week], np.float64)
     listed = ebh(log_e, np.full(len(week), math.log(weight))).tolist()
-    others = [one.subject for one, on in zip(week, listed, strict=True) if one.mix_shift and not on]
+    shifted = [
+        stream.subject
+        for stream, is_listed in zip(week, listed, strict=True)
+        if stream.mix_shift and not is_listed
+    ]
     return (
-        tuple(one.subject for one, on in zip(week, listed, strict=True) if on),
-        tuple(MixShift(s.contract, s.group_by, s.slice, s.metric) for s in others),
+        tuple(stream.subject for stream, is_listed in zip(week, listed, strict=True) if is_listed),
+        tuple(
+            MixShift(subject.contract, subject.group_by, subject.slice, subject.metric)
+            for subject in shifted
+        ),
     )

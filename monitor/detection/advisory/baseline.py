@@ -1,10 +1,10 @@
-"""Drift of a slice's labelled rate from what it was when the running version began.
+"""Drift of a slice's labelled rate from its value when the running version began.
 
-A shift of the request mix must not look like a drift, so labels are compared mix by mix with a
-frozen reference. The same test without mixes runs in parallel: where it alone has crossed, what has
-changed is the mix.
+A shift of the request mix must not look like drift, so labels are compared with a frozen reference
+mix by mix. The same test without mixes runs in parallel: if it alone has crossed, the mix has
+changed.
 
-Drift is a matter of tickets and annotations. Pages compare with the contract, never with a past.
+Drift leads to tickets and annotations. Pages compare with the contract, never with the past.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from monitor.detection.pages.budget import crossed
 from monitor.detection.pages.mixture import Rows, SrMixture
 
 WEIGHTS = np.full(len(SHIFTS), 1 / len(SHIFTS))
-"""Of the alternatives."""
+"""Weights of the alternatives."""
 
 REMEMBERED = WEEK
-"""How long a crossing counts. The test starts again at once, so a standing shift crosses again."""
+"""Time for which a crossing counts. The test starts again at once, so a lasting shift crosses
+again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class DriftBets:
     """Evidence of one cohort against the references, mix by mix.
 
     Attributes:
-        rows: the slices that bet, shape (R,).
+        rows: the betting slices, shape (R,).
         log_e: log e-values of the alternatives, shape (R, 5), not yet divided by a cluster size.
     """
 
@@ -50,7 +51,7 @@ class DriftTest:
     """A Shiryaev-Roberts test of every slice that starts again when it crosses.
 
     Attributes:
-        mixture: its clock is in days.
+        mixture: the evidence; its clock is in days.
         crossed_at: event time of the last crossing, shape (S,).
     """
 
@@ -59,7 +60,7 @@ class DriftTest:
 
     @classmethod
     def empty(cls, slices: int) -> DriftTest:
-        """Without evidence."""
+        """Return a test without evidence."""
         return cls(SrMixture.empty(slices, len(SHIFTS)), np.full(slices, NEVER))
 
     def bet(self, at: int, bets: DriftBets, weights: Floats, cluster_size: float) -> None:
@@ -68,23 +69,23 @@ class DriftTest:
         if not len(bets.rows) and self.is_empty:
             return
         self.mixture.bet(bets.rows, bets.log_e, WEIGHTS, cluster_size)
-        over = crossed(self.mixture.statistic(), weights)
-        self.crossed_at[over] = at
-        self.mixture.reset(over)
+        has_crossed = crossed(self.mixture.statistic(), weights)
+        self.crossed_at[has_crossed] = at
+        self.mixture.reset(has_crossed)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no evidence of any slice."""
+        """Return True when no slice has evidence."""
         return bool(np.isneginf(self.mixture.log_r).all())
 
     def crossed_lately(self, at: int) -> Bools:
-        """Mask of the slices that have crossed within :data:`REMEMBERED`, shape (S,)."""
+        """Return the mask of slices that crossed within :data:`REMEMBERED`, shape (S,)."""
         ever, lately = self.crossed_at != NEVER, at - self.crossed_at < REMEMBERED
-        both: Bools = ever & lately
-        return both
+        mask: Bools = ever & lately
+        return mask
 
     def restart(self, rows: Rows) -> None:
-        """Forget evidence and crossings of these slices."""
+        """Forget the evidence and crossings of these slices."""
         self.mixture.reset(rows)
         self.crossed_at[rows] = NEVER
 
@@ -97,9 +98,9 @@ class Baseline:
         metric: TPR (drift is a fall) or FPR (drift is a rise).
         slices: slice texts: the rows.
         mixes: joint values of the group-by's other attributes: the columns.
-        reference: what is compared with.
+        reference: labels to compare with.
         stratified: the test of drift, mix by mix.
-        marginal: the same without mixes.
+        marginal: the test without mixes.
     """
 
     metric: Metric
@@ -116,7 +117,7 @@ class Baseline:
 
     @classmethod
     def empty(cls, metric: Metric, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
-        """Without any label."""
+        """Return a baseline without labels."""
         rows = len(slices)
         reference = Reference.empty(rows, len(mixes))
         tests = DriftTest.empty(rows), DriftTest.empty(rows)
@@ -125,15 +126,15 @@ class Baseline:
     def advance(
         self, at: int, n: npt.ArrayLike, k: npt.ArrayLike, weights: Floats, cluster_size: float = 1
     ) -> DriftBets:
-        """Bet one cohort against the finished references, and let it join the others.
+        """Bet one cohort against the finished references, and add it to the unfinished ones.
 
         Args:
             at: event time of the cohort's hour, in microseconds; cohorts come in order.
-            n: labels thinned to one probability, shape (S, C): positives for the TPR, negatives
-                for the FPR.
-            k: auto-served ones among them.
-            weights: each slice's share of one false crossing in 90 days, shape (S,), with a sum
-                of at most 1.
+            n: labels thinned to one probability, shape (S, C): positives for the TPR, negatives for
+                the FPR.
+            k: auto-served labels among them.
+            weights: each slice's share of one false crossing in 90 days, shape (S,), at most 1 in
+                sum.
             cluster_size: the largest number of dependent decisions.
 
         Returns:
@@ -153,24 +154,24 @@ class Baseline:
         return bets
 
     def statistic(self) -> Floats:
-        """S = ln R of the drift test, mix by mix, shape (S,)."""
+        """Return S = ln R of the drift test, mix by mix, shape (S,)."""
         return self.stratified.mixture.statistic()
 
     def mix_shift(self, at: int) -> Bools:
-        """Mask of the slices whose rates have moved although no mix's has, shape (S,).
+        """Return the mask of slices whose rate has moved although that of no mix has, shape (S,).
 
         The test without mixes has crossed within a week of ``at``, the one with mixes has not.
         """
         return self.marginal.crossed_lately(at) & ~self.stratified.crossed_lately(at)
 
     def restart(self, rows: Rows) -> None:
-        """Begin new references without any evidence: another version answers these slices."""
+        """Begin new references without evidence for slices that another version answers."""
         self.reference.restart(rows)
         self._restart_tests(rows)
         self._renew_bets()
 
     def aligned(self, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
-        """The same for other slices and mixes, in that order: known ones go on, others begin."""
+        """Return the baseline for other slices and mixes, in that order; new ones begin empty."""
         rows = positions(self.slices, slices)
         tests = (
             DriftTest(
@@ -182,7 +183,7 @@ class Baseline:
         return Baseline(self.metric, tuple(slices), tuple(mixes), reference, *tests)
 
     def to_arrays(self) -> Arrays:
-        """Copies of all that the state consists of."""
+        """Return copies of the whole state as arrays."""
         arrays: Arrays = {
             "metric": np.array(self.metric.value),
             "slices": np.array(self.slices, np.str_),
@@ -196,7 +197,7 @@ class Baseline:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Baseline:
-        """The state that :meth:`to_arrays` gave, bit for bit."""
+        """Restore the state from the arrays of :meth:`to_arrays`, bit for bit."""
         parts = {name: part(arrays, name) for name in ("reference", "stratified", "marginal")}
         tests = (
             DriftTest(SrMixture.from_arrays(parts[name]), parts[name]["crossed_at"].copy())
@@ -212,7 +213,7 @@ class Baseline:
 
     def _bets(self, against: ReferenceBets, n: Floats, k: Floats) -> DriftBets:
         frozen = self.reference.frozen
-        if not frozen.any():  # for days, of most slices for weeks
+        if not frozen.any():  # true for days; for most slices, weeks
             return DriftBets(np.zeros(0, np.int64), np.zeros((0, len(SHIFTS))))
         rows = np.flatnonzero(frozen & against.compared(n))
         return DriftBets(rows, against.log_e(n, k)[rows])

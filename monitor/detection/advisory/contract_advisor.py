@@ -1,4 +1,4 @@
-"""Advisory detectors of one contract, which watch it besides its page streams."""
+"""Contract watches: the advisory detectors of one contract."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _DRIFT, _DELAYS, _RIVER, _REQUESTS = "~drift", "~delays", "~river", "~requests"
 _LABELS = "~labels"
 
 Part = TypeVar("Part")
-_Body = GroupDrift | WeeklyDelays | SliceLabels | RequestWatch | Advisory
+_Detector = GroupDrift | WeeklyDelays | SliceLabels | RequestWatch | Advisory
 
 
 @dataclass(slots=True)
 class KeptParts:
-    """Parts of a state.
+    """Stored parts of a state.
 
     Attributes:
-        parts: by name.
-        renewed: how many of them could not be used.
+        parts: stored bytes by name.
+        renewed: number of parts that could not be used.
     """
 
     parts: Mapping[str, bytes]
     renewed: int = 0
 
     def read(self, name: str, fresh: Part, restored: Callable[[bytes], Part]) -> Part:
-        """A part as it was kept; ``fresh`` where there is none that can be read."""
+        """Return a part as it was stored, or ``fresh`` if it is absent or unreadable."""
         if name not in self.parts:
             return fresh
         try:
@@ -57,7 +57,7 @@ class WeekOfStream:
     Attributes:
         subject: the stream.
         log_e: log e-value of drift; -inf where nothing was bet.
-        mix_shift: whether its rate has moved although no mix's has.
+        mix_shift: whether its rate has moved although that of no mix has.
     """
 
     subject: Drift
@@ -70,12 +70,12 @@ class ContractWatch:
     """Advisory detectors of one contract.
 
     Attributes:
-        name: of the contract.
-        drifts: by group-by.
-        delays: by group-by.
-        requests: of everything together.
-        labels: of slices, by group-by.
-        river: of all slices of all group-bys.
+        name: name of the contract.
+        drifts: drift by group-by.
+        delays: label delays by group-by.
+        requests: label requests over all slices together.
+        labels: label faults of slices, by group-by.
+        river: river's detectors of all slices of all group-bys.
     """
 
     name: str
@@ -89,10 +89,12 @@ class ContractWatch:
     def start(
         cls, contract: Contract, settings: DetectorSettings, kept: KeptParts
     ) -> ContractWatch:
-        """All that a contract of the settings declares, with what is kept of it."""
+        """Return the detectors that a contract declares, with their stored state."""
         name, groups, size = contract.name, contract.group_bys, settings.cluster_size
         share = 1 / len(settings.contracts)
-        requests = RequestWatch.start(RequestTest.of(settings.coding.audit_rates, share), size)
+        requests = RequestWatch.start(
+            RequestTest.for_audit_rates(settings.coding.audit_rates, share), size
+        )
         river = kept.read(f"{_RIVER}/{name}", Advisory(), Advisory.from_bytes)
         kept.renewed += river.renewed
         watch = cls(
@@ -108,16 +110,18 @@ class ContractWatch:
 
     @property
     def slices(self) -> frozenset[str]:
-        """Texts of all slices."""
-        return frozenset(s for drift in self.drifts.values() for s in drift.places.slices)
+        """Return the names of all slices."""
+        return frozenset(
+            slice_name for drift in self.drifts.values() for slice_name in drift.places.slices
+        )
 
     @property
     def streams(self) -> int:
-        """Slices x rates that drift is looked for in."""
+        """Return the number of drift streams: slices x rates."""
         return sum(drift.streams for drift in self.drifts.values())
 
     def enter(self, hour: int) -> Iterator[WeekOfStream]:
-        """Let the cohort of an hour begin; gives the week that has ended, if one has."""
+        """Begin the cohort of an hour; yield the week that has ended, if any."""
         for group, drift in self.drifts.items():
             for rate, week in drift.enter(hour).items():
                 columns = (drift.places.slices, week.log_e.tolist(), week.mix_shift.tolist())
@@ -125,54 +129,60 @@ class ContractWatch:
                     yield WeekOfStream(Drift(self.name, group, text, rate), log_e, mix_shift)
 
     def feed(
-        self, hour: int, seen: WatchedUseCase, index: CellIndex, weight: float
+        self, hour: int, use_case: WatchedUseCase, index: CellIndex, weight: float
     ) -> Iterator[RateChange | VersionChange]:
         """Feed thinned labels to drift and to river's detectors.
 
-        Gives what those find, and the slices that other versions answer.
+        Yields the changes of rates that river finds, and the slices that other versions answer.
         """
-        if seen.thinned is None:
+        if use_case.thinned is None:
             return
-        at, cells = pane_start(hour, Grain.HOUR), CellLabels.of(seen.thinned, index)
+        at, cells = pane_start(hour, Grain.HOUR), CellLabels.from_counts(use_case.thinned, index)
         for group, drift in self.drifts.items():
             labels = drift.places.table(cells)
             for text in drift.advance(hour, labels, weight):
                 yield VersionChange(self.name, group, text)
             for rate in RATES:
                 n, k = labels.of_slices(rate)
-                for one in self.river.advance(at, rate, drift.places.slices, n, k):
+                for alarm in self.river.advance(at, rate, drift.places.slices, n, k):
                     yield RateChange(
-                        self.name, group, one.slice, one.metric, one.detector, one.change
+                        self.name, group, alarm.slice, alarm.metric, alarm.detector, alarm.change
                     )
 
-    def compare_delays(self, hour: int, seen: WatchedUseCase) -> Iterator[LabelDelay]:
-        """Add to the week's label delays; gives those of the week that has ended, if one has."""
+    def compare_delays(self, hour: int, use_case: WatchedUseCase) -> Iterator[LabelDelay]:
+        """Add to the week's label delays; yield the differences of an ended week."""
         for group, delays in self.delays.items():
-            for text, one in delays.advance(hour, seen.rolled[group]):
-                yield LabelDelay(self.name, group, text, one.timing, one.buckets)
+            for text, difference in delays.advance(hour, use_case.rolled[group]):
+                yield LabelDelay(self.name, group, text, difference.timing, difference.buckets)
 
     @property
     def request_part(self) -> dict[str, bytes]:
-        """The part of the state that label requests move, which have their turn before cohorts."""
+        """Return the part of the state that label requests move; they run ahead of cohorts."""
         return {f"{_REQUESTS}/{self.name}": self.requests.to_bytes()}
 
     def label_part(self, group: str) -> dict[str, bytes]:
-        """The part of the state that the labels of a group-by move, which have turns too."""
+        """Return the part of the state that the labels of a group-by move."""
         return {f"{_LABELS}/{self.name}/{group}": self.labels[group].to_bytes()}
 
     @property
     def names(self) -> set[str]:
-        """Names of all parts of the state."""
-        return set(self._bodies())
+        """Return the names of all parts of the state."""
+        return set(self._detectors())
 
     def parts(self) -> dict[str, bytes]:
-        """The whole state."""
-        return {name: one.to_bytes() for name, one in self._bodies().items()}
+        """Return the whole state."""
+        return {name: detector.to_bytes() for name, detector in self._detectors().items()}
 
-    def _bodies(self) -> Mapping[str, _Body]:
-        drifts = {f"{_DRIFT}/{self.name}/{group}": one for group, one in self.drifts.items()}
-        delays = {f"{_DELAYS}/{self.name}/{group}": one for group, one in self.delays.items()}
-        labels = {f"{_LABELS}/{self.name}/{group}": one for group, one in self.labels.items()}
+    def _detectors(self) -> Mapping[str, _Detector]:
+        drifts = {f"{_DRIFT}/{self.name}/{group}": drift for group, drift in self.drifts.items()}
+        delays = {
+            f"{_DELAYS}/{self.name}/{group}": weekly_delays
+            for group, weekly_delays in self.delays.items()
+        }
+        labels = {
+            f"{_LABELS}/{self.name}/{group}": slice_labels
+            for group, slice_labels in self.labels.items()
+        }
         requests, river = f"{_REQUESTS}/{self.name}", f"{_RIVER}/{self.name}"
         return {**drifts, **delays, **labels, requests: self.requests, river: self.river}
 

@@ -1,7 +1,7 @@
-"""Drift of all slices of one group-by from their baselines: TPR and FPR, with the weekly evidence.
+"""Drift of all slices of one group-by from their baselines: TPR and FPR, with weekly evidence.
 
-Where other versions answer a slice, its baselines begin anew. Nothing else does: the null of the
-pages allows any drift, so a version change resets none of their streams.
+When other versions answer a slice, its baselines begin anew. The pages do not: their null allows
+any drift, so a version change resets none of their streams.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.weekly_evidence import WeekBets
 
 FORM = 1
-"""Changes when what is kept cannot be read any more as it was."""
+"""Version of the stored form; it changes when older states cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class EndedWeek:
 
     Attributes:
         log_e: log e-values of drift, shape (S,); -inf where nothing was bet.
-        mix_shift: slices whose rate has moved although no mix's has, shape (S,).
+        mix_shift: mask of slices whose rate has moved although that of no mix has, shape (S,).
     """
 
     log_e: Floats
@@ -44,14 +44,14 @@ class EndedWeek:
 
 @dataclass(slots=True)
 class GroupDrift:
-    """Baselines of both rates, their evidence of the week, and who answers.
+    """Baselines of both rates, their evidence of the week, and the versions that answer.
 
     Attributes:
-        places: where atoms belong; its slices are the rows of everything here.
-        baselines: by rate.
-        weeks: by rate; empty before the first cohort.
-        running: which versions answer each slice.
-        cluster_size: largest number of decisions that hang together.
+        places: places of atoms; its slices are the rows of all arrays.
+        baselines: baselines by rate.
+        weeks: evidence by rate; empty before the first cohort.
+        running: decisions by version of each slice.
+        cluster_size: largest number of decisions that depend on each other.
     """
 
     places: Places
@@ -62,19 +62,19 @@ class GroupDrift:
 
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, cluster_size: int) -> GroupDrift:
-        """Without any label."""
-        places = Places.of(group, coding)
+        """Return the state without labels."""
+        places = Places.for_group(group, coding)
         slices = places.slices
         baselines = {rate: Baseline.empty(rate, slices, ()) for rate in RATES}
         return cls(places, baselines, RunningVersions.empty(len(slices)), cluster_size)
 
     @property
     def streams(self) -> int:
-        """Number of streams: slices x rates."""
+        """Return the number of streams: slices x rates."""
         return len(RATES) * len(self.places.slices)
 
     def enter(self, hour: int) -> dict[Metric, EndedWeek]:
-        """Let the cohort of an hour begin; returns the week that has ended, if one has."""
+        """Begin the cohort of an hour; return the week that has ended, if any, by rate."""
         at = pane_start(hour, Grain.HOUR)
         ended = {}
         for rate, baseline in self.baselines.items():
@@ -91,7 +91,7 @@ class GroupDrift:
 
         Args:
             hour: pane index.
-            labels: of this group-by, from :attr:`places`.
+            labels: labels of this group-by, from :attr:`places`.
             weight: each stream's share of one false crossing in 90 days.
 
         Returns:
@@ -121,30 +121,35 @@ class GroupDrift:
         return rows
 
     def to_bytes(self) -> bytes:
-        """All that is kept."""
+        """Encode the whole state."""
         state = arrays.prefixed("running", self.running.to_arrays())
         for rate, baseline in self.baselines.items():
             state |= arrays.prefixed(rate, baseline.to_arrays())
         for rate, week in self.weeks.items():
             state |= arrays.prefixed(f"week.{rate}", week.mixture.to_arrays())
         weeks = {rate.value: week.week for rate, week in self.weeks.items()}
-        return arrays.encode(state, {"form": FORM, "others": self.places.others, "weeks": weeks})
+        return arrays.encode(
+            state, {"form": FORM, "others": self.places.mix_attributes, "weeks": weeks}
+        )
 
     def restored(self, body: bytes, group: GroupBy, coding: Coding) -> Self:
-        """The same with what was kept; slices that are new begin without evidence.
+        """Return a copy with the stored state; new slices begin without evidence.
 
         Raises:
-            ValueError: if the bytes are damaged or of another form, or mixes were made up of other
-                attributes: then no mix of now is one of then.
+            ValueError: if the bytes are damaged or of another form, or if the mixes were made of
+                other attributes: then no stored mix matches.
         """
         state, facts = arrays.decode(body)
-        if facts.get("form") != FORM or tuple(facts["others"]) != self.places.others:
+        if facts.get("form") != FORM or tuple(facts["others"]) != self.places.mix_attributes:
             raise ValueError("the baselines are of another form, or of other attributes")
         baselines = {rate: Baseline.from_arrays(arrays.part(state, rate)) for rate in RATES}
         first = baselines[RATES[0]]
-        places = Places.of(group, coding, first.mixes)
+        places = Places.for_group(group, coding, first.mixes)
         running = RunningVersions.from_arrays(arrays.part(state, "running"))
-        aligned = {rate: b.aligned(places.slices, b.mixes) for rate, b in baselines.items()}
+        aligned = {
+            rate: baseline.aligned(places.slices, baseline.mixes)
+            for rate, baseline in baselines.items()
+        }
         rows = arrays.positions(first.slices, places.slices)
         weeks = {
             Metric(rate): WeekBets(week, _week(state, rate).aligned(first.slices, places.slices))

@@ -1,4 +1,4 @@
-"""Advisory findings: the subject of each, how often it was found, and when last.
+"""Advisory findings: the subject of each, its count, and its times.
 
 Findings advise: they annotate and count, and nothing is ever paged because of them.
 """
@@ -21,18 +21,18 @@ from monitor.detection.pages.evidence_history import KEPT
 
 
 class Timeline(msgspec.Struct, array_like=True):
-    """The cohorts that found something; changed in place.
+    """The cohorts with a finding of one subject; changed in place.
 
     Attributes:
-        hours: pane index of each of them, increasing.
-        totals: how often it was found up to the end of each.
+        hours: pane indices of these cohorts, increasing.
+        totals: number of findings up to the end of each.
     """
 
     hours: list[int] = []
     totals: list[int] = []
 
     def note(self, hour: int) -> None:
-        """Count it once more, with the cohort of an hour that is not before the last one."""
+        """Count one more finding in the cohort of an hour, not before the last one."""
         total = self.totals[-1] + 1 if self.totals else 1
         if self.hours and self.hours[-1] == hour:
             self.totals[-1] = total
@@ -41,19 +41,19 @@ class Timeline(msgspec.Struct, array_like=True):
             self.totals.append(total)
 
     def before(self, hour: int) -> FindingCount | None:
-        """Count of the findings of earlier hours' cohorts; None for nothing.
+        """Return the count of findings in cohorts before an hour, or None.
 
-        Of hours that are folded away only the newest is known.
+        Of hours that were folded only the newest is known.
         """
         return self._tally(bisect_left(self.hours, hour))
 
     @property
     def now(self) -> FindingCount | None:
-        """Count of the findings of all cohorts so far; None for nothing."""
+        """Return the count of all findings so far, or None."""
         return self._tally(len(self.hours))
 
     def fold(self, oldest: int) -> None:
-        """Forget when it was found before an hour, but for the newest of them: it has the total."""
+        """Forget the hours before ``oldest``, except the newest of them: it has the total."""
         folded = max(bisect_left(self.hours, oldest) - 1, 0)
         del self.hours[:folded], self.totals[:folded]
 
@@ -64,14 +64,14 @@ class Timeline(msgspec.Struct, array_like=True):
 
 
 FORM = 1
-"""Changes when what is kept cannot be read any more as it was."""
+"""Version of the stored form; it changes when older states cannot be read."""
 
 
 class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """Subject of a finding.
 
     Attributes:
-        contract: name.
+        contract: contract name.
         group_by: attribute names joined by ``+``.
         slice: slice text.
     """
@@ -94,7 +94,7 @@ class Drift(Subject, frozen=True, tag=True, array_like=True):
 
 
 class MixShift(Subject, frozen=True, tag=True, array_like=True):
-    """A slice whose rate has moved although no mix's has: other requests come."""
+    """A slice whose rate has moved although that of no mix has: its requests have changed."""
 
     metric: Metric
 
@@ -108,10 +108,10 @@ class RateChange(Subject, frozen=True, tag=True, array_like=True):
 
 
 class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
-    """Over a week, the labels of a slice came later or earlier than its reference's.
+    """Labels of a slice that came later or earlier than its reference's, over a week.
 
     Attributes:
-        timing: of the slice.
+        timing: whether the slice's labels came later or earlier.
         buckets: mean difference in whole buckets, at least 1 (edges: ``DELAY_EDGES_HOURS``).
     """
 
@@ -120,7 +120,7 @@ class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
 
 
 class VersionChange(Subject, frozen=True, tag=True, array_like=True):
-    """Other versions answer a slice than those that its baselines were collected from."""
+    """A slice answered by other versions than when its baselines were collected."""
 
 
 AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionChange
@@ -132,11 +132,11 @@ class FindingLog:
 
     Attributes:
         at: start of the cohort's hour (event time, microseconds).
-        listed: the weekly list of gaps and levels, with the first cohort after an ISO week.
-        drifted: the weekly list of drift, with the same cohort.
-        mix_shifted: with the same cohort; none of them is on the list of drift.
-        changed: by river's detectors; the same one twice if it was found twice.
-        delayed: with the first cohort after an ISO week.
+        listed: the weekly list of gaps and levels, in the first cohort after an ISO week.
+        drifted: the weekly list of drift, in the same cohort.
+        mix_shifted: slices with a mix shift and no drift, in the same cohort.
+        changed: alarms of river's detectors, repeated as often as they fired.
+        delayed: label delays, in the first cohort after an ISO week.
         versions: slices that other versions answer from this cohort on.
     """
 
@@ -150,59 +150,64 @@ class FindingLog:
 
     @property
     def subjects(self) -> tuple[AnySubject, ...]:
-        """Everything that was found."""
+        """Return the subjects of all findings."""
         weekly = self.listed + self.drifted + self.mix_shifted
         return weekly + self.changed + self.delayed + self.versions
 
 
 @dataclass(slots=True)
 class FindingTimes:
-    """Times at which each subject was found; what never was is absent.
+    """Times of the findings of each subject; subjects without findings are absent.
 
-    Of what is older than :data:`~monitor.detection.pages.evidence_history.KEPT` hours only the
-    count and the latest time are kept: nothing asks for what was known
-    before them.
+    Of hours older than :data:`~monitor.detection.pages.evidence_history.KEPT` only the count and
+    the latest time are kept: nothing asks for older states.
 
     Attributes:
-        timelines: by contract and group-by, of each subject.
+        timelines: timelines of subjects by contract and group-by.
     """
 
     timelines: dict[tuple[str, str], dict[AnySubject, Timeline]] = field(default_factory=dict)
 
     def note(self, findings: FindingLog) -> None:
-        """Record the findings of one cohort, which is later than all before."""
+        """Record the findings of one cohort, later than all before."""
         hour = pane_of(findings.at, Grain.HOUR)
         for subject in findings.subjects:
-            self._of(subject).setdefault(subject, Timeline()).note(hour)
+            self._timelines_of(subject).setdefault(subject, Timeline()).note(hour)
         for timelines in self.timelines.values():
             for timeline in timelines.values():
                 timeline.fold(hour - KEPT)
 
-    def of(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
-        """All that was found of one group-by."""
+    def group_timelines(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
+        """Return the timelines of all findings of one group-by."""
         return self.timelines.get((contract, group_by), {})
 
     @property
     def tallies(self) -> dict[AnySubject, FindingCount]:
-        """Count and latest time of the findings of each subject."""
-        now = ((subject, timeline.now) for subject, timeline in self._all())
-        return {subject: tally for subject, tally in now if tally is not None}
+        """Return count and latest time of the findings of each subject."""
+        counts = ((subject, timeline.now) for subject, timeline in self._subjects_with_timelines())
+        return {subject: tally for subject, tally in counts if tally is not None}
 
     def keep(self, watched: Collection[tuple[str, str]]) -> None:
-        """Forget all but these pairs of contract and slice text."""
-        kept = [(s, timeline) for s, timeline in self._all() if (s.contract, s.slice) in watched]
+        """Forget the subjects outside ``watched``, pairs of contract and slice text."""
+        watched_timelines = [
+            (subject, timeline)
+            for subject, timeline in self._subjects_with_timelines()
+            if (subject.contract, subject.slice) in watched
+        ]
         self.timelines = {}
-        for subject, timeline in kept:
-            self._of(subject)[subject] = timeline
+        for subject, timeline in watched_timelines:
+            self._timelines_of(subject)[subject] = timeline
 
     def to_bytes(self) -> bytes:
-        """All of it; equal ones give equal bytes."""
-        timelines = sorted(self._all(), key=lambda pair: msgspec.msgpack.encode(pair[0]))
+        """Encode the whole state; equal states have equal bytes."""
+        timelines = sorted(
+            self._subjects_with_timelines(), key=lambda pair: msgspec.msgpack.encode(pair[0])
+        )
         return zlib.compress(msgspec.msgpack.encode(_SavedFindings(FORM, timelines)), level=1)
 
     @classmethod
     def from_bytes(cls, body: bytes) -> FindingTimes:
-        """Restore what :meth:`to_bytes` gave.
+        """Restore the state of :meth:`to_bytes`.
 
         Raises:
             ValueError: if the bytes are damaged, or of another form.
@@ -215,19 +220,19 @@ class FindingTimes:
             raise ValueError("the stored findings are of another form")
         ledger = cls()
         for subject, timeline in saved.timelines:
-            ledger._of(subject)[subject] = timeline
+            ledger._timelines_of(subject)[subject] = timeline
         return ledger
 
-    def _of(self, subject: AnySubject) -> dict[AnySubject, Timeline]:
+    def _timelines_of(self, subject: AnySubject) -> dict[AnySubject, Timeline]:
         return self.timelines.setdefault((subject.contract, subject.group_by), {})
 
-    def _all(self) -> Iterator[tuple[AnySubject, Timeline]]:
+    def _subjects_with_timelines(self) -> Iterator[tuple[AnySubject, Timeline]]:
         for timelines in self.timelines.values():
             yield from timelines.items()
 
 
 class _SavedFindings(msgspec.Struct, array_like=True, frozen=True):
-    """Stored form of the ledger."""
+    """Stored form of :class:`FindingTimes`."""
 
     form: int
     timelines: list[tuple[AnySubject, Timeline]]

@@ -7,9 +7,9 @@ delays are fixed and only who has them is left to chance: with x the delay bucke
     U = sum over cohorts and routes of n_slice (mean of x in the slice - mean of x in both)
 
 has expectation 0 under equal delays, and the variance of drawing n_slice of n labels without
-replacement, however the delays of an hour depend on each other. Requested labels that have not
-come when the cohort is consumed rank above the last bucket. Tallies of a week are added up
-and tested once, at a stated error; slices whose labels come in clusters need ``cluster_size``.
+replacement, however the delays of an hour depend on each other. Requested labels that are missing
+when the cohort is consumed rank above the last bucket. The tallies of a week are summed and tested
+once, at a stated error; slices whose labels come in clusters need ``cluster_size``.
 
 Source: Mantel (1963), JASA 58 (mean score test with strata).
 """
@@ -37,17 +37,18 @@ CONFIDENCE = 0.99
 """P(no false difference in a group-by's week): one in two years for each group-by."""
 
 SMALLEST = 0.5
-"""Buckets: a mean difference below half of one helps nobody, however significant it is."""
+"""Smallest reported mean difference, in buckets; a smaller one helps nobody, however
+significant."""
 
 MIN_PAIRS = 10
-"""Labels, as if slice and reference had this many each: fewer make no normal distribution."""
+"""Smallest number of labels of slice and reference each; fewer are not normally distributed."""
 
 BUCKETS = len(DELAY_EDGES_HOURS) + 2
-"""Delay buckets, and the one of requested labels that have not come."""
+"""Number of delay buckets, the one for missing labels included."""
 
 
 class Timing(enum.StrEnum):
-    """Timing of a slice's labels, compared with its reference's."""
+    """Timing of a slice's labels, compared with those of its reference."""
 
     LATER = "later"
     EARLIER = "earlier"
@@ -58,7 +59,7 @@ class DelayDifference:
     """A difference that is statistically significant, and large enough to be reported.
 
     Attributes:
-        timing: of the slice.
+        timing: whether the slice's labels come later or earlier.
         buckets: mean difference in whole buckets, at least 1 (edges: ``DELAY_EDGES_HOURS``).
     """
 
@@ -68,11 +69,11 @@ class DelayDifference:
 
 @dataclass(frozen=True, slots=True)
 class DelayTally:
-    """Sums over cohorts and routes, arrays of shape (S,); they add up over a week.
+    """Sums over cohorts and routes, arrays of shape (S,); tallies of a week are summed.
 
     Attributes:
         excess: U, in buckets x labels; positive where the slice is later.
-        variance: of U under equal delays.
+        variance: variance of U under equal delays.
         pairs: sum of n_slice n_reference / n, so that excess / pairs is a mean difference.
     """
 
@@ -82,26 +83,26 @@ class DelayTally:
 
     @classmethod
     def empty(cls, slices: int) -> DelayTally:
-        """The tally that adds nothing."""
+        """Return a tally of zeros."""
         return cls(*(np.zeros(slices) for _ in range(3)))
 
     @classmethod
-    def of(cls, slices: Int64s, references: Int64s) -> DelayTally:
-        """The tally of one cohort.
+    def from_labels(cls, slices: Int64s, references: Int64s) -> DelayTally:
+        """Return the tally of one cohort.
 
         Args:
-            slices: labels by (slice, route, bucket), as :func:`delay_counts` gives them.
-            references: the same of what each slice is compared with, disjoint from it.
+            slices: labels by (slice, route, bucket), from :func:`delay_counts`.
+            references: labels of each slice's reference, disjoint from it; the same shape.
         """
-        both = slices + references
-        n, n_slice = both.sum(axis=2), slices.sum(axis=2)
-        bucket = np.arange(both.shape[2])
-        mean = divide(both @ bucket, n, empty=0)
-        spread = np.maximum(divide(both @ bucket**2, n, empty=0) - mean**2, 0)
+        labels = slices + references
+        n, n_slice = labels.sum(axis=2), slices.sum(axis=2)
+        bucket = np.arange(labels.shape[2])
+        mean = divide(labels @ bucket, n, empty=0)
+        spread = np.maximum(divide(labels @ bucket**2, n, empty=0) - mean**2, 0)
         pairs = divide(n_slice * (n - n_slice), n, empty=0)
         variance = pairs * spread * divide(n, n - 1, empty=0)
         excess = slices @ bucket - n_slice * mean
-        return cls(*(x.sum(axis=1) for x in (excess, variance, pairs)))
+        return cls(*(by_route.sum(axis=1) for by_route in (excess, variance, pairs)))
 
     def __add__(self, other: DelayTally) -> DelayTally:
         return DelayTally(
@@ -111,32 +112,32 @@ class DelayTally:
     def differences(
         self, comparisons: int, cluster_size: float = 1.0
     ) -> list[DelayDifference | None]:
-        """Differences of every slice by a week's tally; None where not significant or too small.
+        """Return the difference of each slice; None where it is not significant or too small.
 
         Args:
-            comparisons: declared in the group-by; they hold together.
+            comparisons: comparisons declared in the group-by; the error holds for all of them.
             cluster_size: largest number of decisions whose slice and delay go together.
         """
         size = divide(self.excess, self.pairs, empty=0)
         least = simultaneous_z(comparisons, CONFIDENCE) * np.sqrt(self.variance * cluster_size)
         sure = (np.abs(self.excess) > least) & (self.pairs >= MIN_PAIRS / 2)
-        told = sure & (np.abs(size) >= SMALLEST)
+        is_reported = sure & (np.abs(size) >= SMALLEST)
         return [
-            _difference(by) if tell else None
-            for by, tell in zip(size.tolist(), told.tolist(), strict=True)
+            _difference(buckets) if report else None
+            for buckets, report in zip(size.tolist(), is_reported.tolist(), strict=True)
         ]
 
 
 def delay_counts(counts: SliceCounts) -> Int64s:
-    """Labels of one cohort by delay, shape (S, route, BUCKETS); the last bucket has not come.
+    """Count the labels of one cohort by delay, shape (S, route, BUCKETS).
 
-    Of the strata that labelled rates rest on. A label that the reviewer could not decide has come,
-    but its delay is not counted: it is in no bucket.
+    The last bucket holds missing labels. Only strata of labelled rates count. An undecidable label
+    is in no bucket, because its delay is not counted.
     """
     columns = np.flatnonzero(reviewed(counts))
     values = counts.values[:, columns]
-    came = values[:, :, [Counter.LABELLED, Counter.UNDECIDABLE]].sum(axis=2)
-    waiting = np.maximum(values[:, :, Counter.Q] - came, 0)
+    received = values[:, :, [Counter.LABELLED, Counter.UNDECIDABLE]].sum(axis=2)
+    waiting = np.maximum(values[:, :, Counter.Q] - received, 0)
     delays = np.maximum(values[:, :, Counter.DELAY_0 : Counter.DELAY_7 + 1], 0)
     buckets = np.concatenate([delays, waiting[:, :, None]], axis=2)
     routes = decode_strata(counts.strata[columns]).route
@@ -151,7 +152,7 @@ def _difference(buckets: float) -> DelayDifference:
 
 
 FORM = 1
-"""Changes when what is kept cannot be read any more as it was."""
+"""Version of the stored form; it changes when older states cannot be read."""
 
 _SUMS = ("excess", "variance", "pairs")
 
@@ -161,10 +162,10 @@ class WeeklyDelays:
     """Label delays of the slices of a group-by relative to their reference's, week by week.
 
     Attributes:
-        slices: the rows: what is compared.
+        slices: the compared slices: the rows.
         reference: a slice text, or ``complement``.
-        cluster_size: largest number of decisions that hang together.
-        tally: of the week so far.
+        cluster_size: largest number of decisions that depend on each other.
+        tally: sums of the present week.
         week: index of the ISO week; None before the first cohort.
     """
 
@@ -176,51 +177,55 @@ class WeeklyDelays:
 
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, cluster_size: int) -> WeeklyDelays:
-        """Without any label."""
-        slices = tuple(s for s in named_slices(group, coding) if s != group.reference)
+        """Return the state without labels."""
+        slices = tuple(
+            slice_name
+            for slice_name in named_slices(group, coding)
+            if slice_name != group.reference
+        )
         return cls(slices, group.reference, cluster_size, DelayTally.empty(len(slices)))
 
     def advance(self, hour: int, counts: SliceCounts) -> list[tuple[str, DelayDifference]]:
-        """Add one cohort; returns the differences of the week that ended before it, if one has.
+        """Add one cohort; return the differences of the week that ended before it, if any.
 
         Args:
             hour: pane index.
-            counts: of this group-by, all its slices.
+            counts: counts of this group-by, all its slices.
         """
         week = pane_of(pane_start(hour, Grain.HOUR), Grain.WEEK)
-        told = self._told() if self.week not in (None, week) else []
+        differences = self._differences() if self.week not in (None, week) else []
         if week != self.week:
             self.week, self.tally = week, DelayTally.empty(len(self.slices))
-        self.tally = self.tally + DelayTally.of(*self._sides(counts))
-        return told
+        self.tally = self.tally + DelayTally.from_labels(*self._sides(counts))
+        return differences
 
-    def _told(self) -> list[tuple[str, DelayDifference]]:
-        found = self.tally.differences(len(self.slices), self.cluster_size)
-        pairs = zip(self.slices, found, strict=True)
+    def _differences(self) -> list[tuple[str, DelayDifference]]:
+        by_row = self.tally.differences(len(self.slices), self.cluster_size)
+        pairs = zip(self.slices, by_row, strict=True)
         return [(text, difference) for text, difference in pairs if difference is not None]
 
     def _sides(self, counts: SliceCounts) -> tuple[Int64s, Int64s]:
-        """Labels of each slice and of its reference by route and delay."""
+        """Return the labels of each slice and of its reference by route and delay."""
         table = delay_counts(counts)
-        nothing = np.zeros((1, *table.shape[1:]), np.int64)
-        padded = np.concatenate([table, nothing])
-        own: Int64s = padded[arrays.positions(counts.slices, self.slices)]
+        no_labels = np.zeros((1, *table.shape[1:]), np.int64)
+        padded = np.concatenate([table, no_labels])
+        slice_labels: Int64s = padded[arrays.positions(counts.slices, self.slices)]
         if self.reference == COMPLEMENT:
-            return own, table.sum(axis=0) - own
-        named = padded[arrays.positions(counts.slices, [self.reference])]
-        return own, np.broadcast_to(named, own.shape)
+            return slice_labels, table.sum(axis=0) - slice_labels
+        reference = padded[arrays.positions(counts.slices, [self.reference])]
+        return slice_labels, np.broadcast_to(reference, slice_labels.shape)
 
     def to_bytes(self) -> bytes:
-        """All that is kept."""
+        """Encode the whole state."""
         sums = {name: getattr(self.tally, name) for name in _SUMS}
         facts = {"form": FORM, "reference": self.reference, "week": self.week}
         return arrays.encode(sums, facts | {"slices": self.slices})
 
     def restored(self, body: bytes) -> Self:
-        """The same with what was kept; slices that are new begin without labels.
+        """Return a copy with the stored state; new slices begin without labels.
 
         Raises:
-            ValueError: if the bytes are damaged or of another form, or of another reference.
+            ValueError: if the bytes are damaged, of another form, or of another reference.
         """
         sums, facts = arrays.decode(body)
         if (facts.get("form"), facts.get("reference")) != (FORM, self.reference):

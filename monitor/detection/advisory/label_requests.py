@@ -1,19 +1,20 @@
-"""Label requests: whether labels are requested as often as the decisions say.
+"""Label requests: a test that labels are requested as often as the decisions say.
 
-Every decision names the probability with which its label is requested, and every rate under
-sampled labels rests on it. Counted requests are thinned to the grid of audit rates, so in a
-stratum (route x audit rate, score bands merged) the requests are
+Every decision names the probability of its label request, and every rate under sampled labels
+depends on it. Counted requests are thinned to the grid of audit rates, so in a stratum (route x
+audit rate, score bands merged) the requests are
 
     q ~ Binomial(N, pi), with pi the grid's rate.
 
-Only what labelled rates are about is tested. Blocked requests, and decisions without evidence, need
-no label, and a router that asks for none has no probability to name: it must be above 0.
+Only decisions that labelled rates count are tested. Blocked requests, and decisions without
+evidence, need no label; a router that requests none has no probability to name, as it must be
+above 0.
 
-This is tested by betting, not by a binomial test each hour: the e-value of an hour is a
-likelihood ratio at the boundary of what is tolerated, and the hours go into the same
-Shiryaev-Roberts mixture as the pages. So the expected number of false alarms, over all strata, is
-at most one a year of consumed event time, however long it runs and under any dependence between
-strata. Decisions that are audited together need ``cluster_size``, as everywhere.
+The test bets, instead of a binomial test each hour: the e-value of an hour is a likelihood ratio at
+the edge of the tolerance, and the hours enter the same Shiryaev-Roberts mixture as the pages. So
+the expected number of false alarms, over all strata, is at most one per year of consumed event
+time, however long it runs and under any dependence between strata. Decisions that are audited
+together need ``cluster_size``, as everywhere.
 
 Source: Robbins (1970), Annals of Mathematical Statistics 41 (mixtures of likelihood ratios);
 Shin, Ramdas and Rinaldo (2024), New England Journal of Statistics in Data Science (e-detectors).
@@ -44,14 +45,14 @@ FALSE_ALARM_DAYS = 365.0
 """E[false alarms up to day t] <= t / FALSE_ALARM_DAYS, over all strata of one test."""
 
 TOLERANCE = 0.02
-"""Share by which requests may miss their rate. A rounded probability (0.031 for 1/32) would else be
-found after ten million decisions, and harms nothing: the pages keep their bound with more than
-twice this share of the labels missing."""
+"""Share by which requests may miss their rate. Otherwise a rounded probability (0.031 for 1/32)
+would be found after ten million decisions, although it is harmless: the pages keep their bound with
+more than twice this share of the labels missing."""
 
 _ODDS = (1.15, 1.5, 3.0, 10.0)
 _SHIFTS = np.log(_ODDS)
-"""What is bet on: the odds of a request, so many times too low or too high. Between neighbours
-three quarters of the best growth are kept."""
+"""Factors by which the odds of a request are bet to be too low or too high. Between neighbours,
+bets keep three quarters of the best growth."""
 
 ALTERNATIVES = 2 * len(_ODDS)
 """Columns of :meth:`RequestTest.log_e`: the first half bets on too few requests."""
@@ -62,44 +63,44 @@ class RequestTest:
     """The bets on the requests of J strata; the strata are declared before any data is seen.
 
     Attributes:
-        rates: shape (J,): probability of a request, in (0, 1].
-        weights: shape (J,): share of the error budget of each; at most 1 in all.
+        rates: probability of a request, in (0, 1], shape (J,).
+        weights: share of the error budget, shape (J,); at most 1 in sum.
     """
 
     rates: Floats
     weights: Floats
 
     @classmethod
-    def of(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
-        """All strata there can be, in the order of :func:`request_counts`.
+    def for_audit_rates(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
+        """Return the test of all possible strata, in the order of :func:`request_counts`.
 
         Args:
             audit_rates: the coding's grid.
-            share: of the error budget, spread evenly.
+            share: part of the error budget, spread evenly.
         """
         rates = np.tile(np.asarray(audit_rates, np.float64), len(REVIEWED_ROUTES))
         return cls(rates, np.full(len(rates), share / len(rates)))
 
     def log_e(self, decisions: npt.ArrayLike, requests: npt.ArrayLike) -> Floats:
-        """Log e-values of one hour, shape (J, ALTERNATIVES).
+        """Return the log e-values of one hour, shape (J, ALTERNATIVES).
 
         E[e] <= 1 while requests are within :data:`TOLERANCE` of their rate, and exactly 1 at its
         edge. A rate near 1 cannot be exceeded: bets on too many are 0 there.
 
         Args:
-            decisions: shape (J,): N.
-            requests: shape (J,): q, from 0 to N.
+            decisions: N, shape (J,).
+            requests: q, from 0 to N, shape (J,).
         """
-        n, q = (np.asarray(x, np.float64)[:, None] for x in (decisions, requests))
+        n, q = (np.asarray(counts, np.float64)[:, None] for counts in (decisions, requests))
         asked, spared = self.log_ratios()
         return np.asarray(q * asked + (n - q) * spared, np.float64)
 
     def faults(self, log_r: Floats) -> list[Fault | None]:
-        """The strata whose statistic has crossed, and on which side.
+        """Return the fault of each stratum whose statistic has crossed, else None.
 
         Args:
-            log_r: shape (J, ALTERNATIVES): the mixture's state. Rows that crossed are to be
-                emptied, so that an alarm repeats only on new evidence.
+            log_r: the mixture's state, shape (J, ALTERNATIVES). The caller empties the rows that
+                crossed, so that an alarm repeats only on new evidence.
         """
         few, many = np.logaddexp.reduce(np.split(log_r, 2, axis=1), axis=2)
         with np.errstate(divide="ignore"):  # a stratum without a share can never cross
@@ -111,43 +112,43 @@ class RequestTest:
         ]
 
     def log_ratios(self) -> tuple[Floats, Floats]:
-        """Log likelihood ratios of a decision with a request, and of one without.
+        """Return the log likelihood ratios of a decision with a request, and of one without.
 
-        Each of shape (J, ALTERNATIVES); 0 where requests cannot be more often than always.
+        Each has shape (J, ALTERNATIVES); it is 0 where requests cannot be more often than always.
         """
         low = (self.rates * (1 - TOLERANCE))[:, None]
         high = np.minimum(self.rates * (1 + TOLERANCE), 1)[:, None]
         edge = np.concatenate([low, high], axis=1).repeat(len(_ODDS), axis=1)
         shift = np.concatenate([-_SHIFTS, _SHIFTS])
         open_edge = np.where(edge < 1, edge, 0.5)
-        other = 1 / (1 + np.exp(-shift) * (1 - open_edge) / open_edge)
-        asked, spared = np.log(other / open_edge), np.log((1 - other) / (1 - open_edge))
+        alternative = 1 / (1 + np.exp(-shift) * (1 - open_edge) / open_edge)
+        asked, spared = np.log(alternative / open_edge), np.log((1 - alternative) / (1 - open_edge))
         return np.where(edge < 1, asked, 0), np.where(edge < 1, spared, 0)
 
 
 def request_counts(
     hour: Int64s, strata: Int64s, counted: Int64s, shape: tuple[int, int]
 ) -> tuple[Int64s, Int64s]:
-    """Decisions N and requests q <= N of every hour and stratum, each of shape (H, J).
+    """Sum decisions N and requests q <= N by hour and stratum, each of shape (H, J).
 
     Args:
-        hour: for every row of counts, its position among the hours.
-        strata: its stratum code; what labelled rates are not about is left out.
-        counted: its decisions and requests, shape (rows, 2).
+        hour: position of each row among the hours.
+        strata: stratum code of each row; strata outside labelled rates are left out.
+        counted: decisions and requests of each row, shape (rows, 2).
         shape: number of hours, and size of the coding's grid.
     """
     hours, rates = shape
     parts = decode_strata(strata)
     inside = is_reviewed(parts)
     column = parts.route * rates + parts.rate
-    found = np.zeros((hours, len(REVIEWED_ROUTES) * rates, 2), np.int64)
-    np.add.at(found, (hour[inside], column[inside]), counted[inside])
-    decisions, requests = np.moveaxis(found, -1, 0)
+    table = np.zeros((hours, len(REVIEWED_ROUTES) * rates, 2), np.int64)
+    np.add.at(table, (hour[inside], column[inside]), counted[inside])
+    decisions, requests = np.moveaxis(table, -1, 0)
     return decisions, np.clip(requests, 0, decisions)
 
 
 FORM = 2
-"""Changes when what is kept cannot be read any more as it was."""
+"""Version of the stored form; it changes when older states cannot be read."""
 
 _EVENLY = np.full(ALTERNATIVES, 1 / ALTERNATIVES)
 
@@ -156,7 +157,7 @@ class RequestFault(NamedTuple):
     """Labels of a stratum are not requested as often as its decisions say.
 
     Attributes:
-        route: of the stratum.
+        route: route of the stratum.
         rate: index of its audit rate.
         fault: too few or too many.
     """
@@ -172,10 +173,10 @@ class RequestWatch:
 
     Attributes:
         test: the bets.
-        mixture: its clock is in days.
-        cluster_size: largest number of decisions that hang together.
-        consumed: the newest hour whose turn has come; None before the first.
-        faults: when each was found; what never was is absent.
+        mixture: the evidence; its clock is in days.
+        cluster_size: largest number of decisions that depend on each other.
+        consumed: the newest consumed hour; None before the first.
+        faults: times at which each fault was found; absent if it never was.
     """
 
     test: RequestTest
@@ -186,50 +187,54 @@ class RequestWatch:
 
     @classmethod
     def start(cls, test: RequestTest, cluster_size: int) -> RequestWatch:
-        """Without evidence."""
+        """Return a watch without evidence."""
         return cls(test, SrMixture.empty(len(test.rates), ALTERNATIVES), cluster_size)
 
     @property
     def until(self) -> int | None:
-        """End of the newest hour whose turn has come (microseconds)."""
+        """Return the end of the newest consumed hour (microseconds)."""
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def advance(self, hour: int, decisions: Int64s, requests: Int64s) -> None:
-        """Bet on one hour; the evidence of strata that are found at fault begins anew.
+        """Bet on one hour; the evidence of strata at fault begins anew.
 
         Args:
             hour: pane index, the one after :attr:`consumed`.
-            decisions: of every stratum, shape (J,).
-            requests: of every stratum, shape (J,).
+            decisions: decisions of each stratum, shape (J,).
+            requests: requests of each stratum, shape (J,).
         """
         rows = np.flatnonzero(decisions)
         self.mixture.add_clock(HOUR / DAY)
         log_e = self.test.log_e(decisions, requests)[rows]
         self.mixture.bet(rows, log_e, _EVENLY, self.cluster_size)
-        self._note(hour, self.test.faults(self.mixture.log_r))
+        self._record(hour, self.test.faults(self.mixture.log_r))
         self.consumed = hour
 
     def skip(self, hour: int) -> None:
-        """Let an hour have its turn whose data are known to be bad: it moves nothing."""
+        """Move the cursor past an hour with bad data, without evidence."""
         self.consumed = hour
 
     def before(self, hour: int) -> dict[RequestFault, FindingCount]:
-        """Count of each fault in earlier hours, and the start of the newest of those hours.
+        """Return the count and the newest hour of each fault, over earlier hours.
 
-        Of those older than :data:`~monitor.detection.pages.evidence_history.KEPT` hours only the
-        newest is known.
+        Of hours older than :data:`~monitor.detection.pages.evidence_history.KEPT` only the newest
+        is known.
         """
-        found = ((one, timeline.before(hour)) for one, timeline in sorted(self.faults.items()))
-        return {one: tally for one, tally in found if tally is not None}
+        tallies = (
+            (fault, timeline.before(hour)) for fault, timeline in sorted(self.faults.items())
+        )
+        return {fault: tally for fault, tally in tallies if tally is not None}
 
     def to_bytes(self) -> bytes:
-        """All that is kept."""
-        faults = [[*one, times.hours, times.totals] for one, times in sorted(self.faults.items())]
+        """Encode the whole state."""
+        faults = [
+            [*fault, times.hours, times.totals] for fault, times in sorted(self.faults.items())
+        ]
         facts = {"form": FORM, "consumed": self.consumed, "faults": faults}
         return arrays.encode(self.mixture.to_arrays(), facts)
 
     def restored(self, body: bytes) -> Self:
-        """The same with what was kept.
+        """Return a copy with the stored state.
 
         Raises:
             ValueError: if the bytes are damaged, or of another form or grid of audit rates.
@@ -238,21 +243,21 @@ class RequestWatch:
         mixture = SrMixture.from_arrays(state)
         if facts.get("form") != FORM or mixture.log_r.shape != self.mixture.log_r.shape:
             raise ValueError("the evidence on label requests is of another form")
-        faults = dict(map(_found, facts["faults"]))
+        faults = dict(map(_fault_timeline, facts["faults"]))
         return type(self)(self.test, mixture, self.cluster_size, facts["consumed"], faults)
 
-    def _note(self, hour: int, faults: list[Fault | None]) -> None:
-        """Remember what was found, and let what is old go."""
+    def _record(self, hour: int, faults: list[Fault | None]) -> None:
+        """Record faults, forget old ones, and empty the evidence of the strata at fault."""
         size = len(faults) // len(REVIEWED_ROUTES)
         for row, fault in enumerate(faults):
             if fault is not None:
-                one = RequestFault(Route(row // size), row % size, fault)
-                self.faults.setdefault(one, Timeline()).note(hour)
+                request_fault = RequestFault(Route(row // size), row % size, fault)
+                self.faults.setdefault(request_fault, Timeline()).note(hour)
         for timeline in self.faults.values():
             timeline.fold(hour - KEPT)
         self.mixture.reset(np.array([fault is not None for fault in faults]))
 
 
-def _found(row: list[Any]) -> tuple[RequestFault, Timeline]:
+def _fault_timeline(row: list[Any]) -> tuple[RequestFault, Timeline]:
     route, rate, fault, hours, totals = row
     return RequestFault(Route(route), rate, Fault(fault)), Timeline(hours, totals)

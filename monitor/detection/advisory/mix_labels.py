@@ -1,7 +1,7 @@
-"""Labels of one cohort by slice and by mix, and who decided: what drift is looked for in.
+"""Label tables of one cohort by slice and mix, with the versions that decided: the input of drift.
 
-A *mix* is one joint value of the attributes that a group-by does not have. Attributes that name a
-version are none: they say who answers, not what was asked.
+A *mix* is a joint value of the attributes that a group-by does not have, except those that name a
+version: they say who answers, not what was asked.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from monitor.detection.pages.declared import declared_slices
 _NOWHERE = (-1, -1)
 
 RATES = (Metric.TPR, Metric.FPR)
-"""The rates that rest on labels; the first axis of every array here."""
+"""The labelled rates; the first axis of the arrays below."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellLabels:
-    """Reviewed cells of one cohort, labels thinned to one probability.
+    """Reviewed cells of one cohort, with labels thinned to one probability.
 
     Attributes:
         atoms: texts of the distinct atoms.
         atom: position of each cell's atom among them, shape (R,).
         versions: ids of the distinct version tuples, increasing.
-        version: position of each cell's version among them.
-        decisions: shape (R,).
+        version: position of each cell's version among them, shape (R,).
+        decisions: decisions, shape (R,).
         n: labels of each rate's class (ready for the TPR, not ready for the FPR), shape (2, R).
-        k: auto-served ones among them.
+        k: auto-served labels among them.
     """
 
     atoms: tuple[str, ...]
@@ -55,8 +55,8 @@ class CellLabels:
     k: Int64s
 
     @classmethod
-    def of(cls, thinned: Counts, index: CellIndex) -> CellLabels:
-        """Labels in a contract's thinned counts; every cell must be in the index."""
+    def from_counts(cls, thinned: Counts, index: CellIndex) -> CellLabels:
+        """Take the labels from a contract's thinned counts; the index must have every cell."""
         cells = np.searchsorted(index.cells, thinned.keys)
         strata = index.strata[cells]
         inside = reviewed(SliceCounts((), strata, np.zeros((0, len(cells), 1), np.int64)))
@@ -65,21 +65,21 @@ class CellLabels:
         n = np.stack([ready, values[:, Counter.LABELLED] - ready])
         served = decode_strata(strata[inside]).route == Route.AUTO_SERVE
         atoms, atom = np.unique(index.atoms[cells], return_inverse=True)
-        known = index.versions
-        ids = np.zeros(len(cells), np.int64) if known is None else known[cells]
+        version_ids = index.versions
+        ids = np.zeros(len(cells), np.int64) if version_ids is None else version_ids[cells]
         versions, version = np.unique(ids, return_inverse=True)
-        texts = tuple(index.atom_texts[one] for one in atoms.tolist())
+        texts = tuple(index.atom_texts[number] for number in atoms.tolist())
         decisions = np.maximum(values[:, Counter.N], 0)
         return cls(texts, atom, versions, version, decisions, n, n * served)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLabels:
-    """One cohort's labels of one group-by.
+    """Labels of one cohort in one group-by.
 
     Attributes:
         n: labels by rate, slice and mix, shape (2, S, C).
-        k: auto-served ones among them.
+        k: auto-served labels among them.
         versions: ids of the version tuples that decided, shape (V,).
         decided: decisions by slice and version, shape (S, V).
     """
@@ -90,51 +90,51 @@ class GroupLabels:
     decided: Int64s
 
     def of_slices(self, rate: Metric) -> tuple[Int64s, Int64s]:
-        """Labels and auto-served ones of each slice, both of shape (S,)."""
+        """Return labels and auto-served labels of each slice, both of shape (S,)."""
         row = RATES.index(rate)
         return self.n[row].sum(axis=1), self.k[row].sum(axis=1)
 
 
 @dataclass(slots=True)
 class Places:
-    """Place of each atom among the slices and mixes of one group-by.
+    """Row and column of each atom among the slices and mixes of one group-by.
 
     Attributes:
-        attributes: of the group-by.
-        others: the attributes that make up a mix.
-        slices: the rows; those without one of the attributes have none.
+        attributes: attributes of the group-by.
+        mix_attributes: attributes that make up a mix.
+        slices: the rows; atoms that lack an attribute have none.
     """
 
     attributes: tuple[str, ...]
-    others: tuple[str, ...]
+    mix_attributes: tuple[str, ...]
     slices: tuple[str, ...]
     _columns: dict[str, int]
     _rows: Mapping[str, int] = field(init=False)
-    _known: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._rows = {text: row for row, text in enumerate(self.slices)}
 
     @classmethod
-    def of(cls, group: GroupBy, coding: Coding, mixes: Sequence[str] = ()) -> Places:
-        """With the mixes that were met before, in their order."""
-        others = tuple(
+    def for_group(cls, group: GroupBy, coding: Coding, mixes: Sequence[str] = ()) -> Places:
+        """Return the places of a group-by, with the mixes met before, in their order."""
+        mix_attributes = tuple(
             attribute.name
             for attribute in coding.attributes
             if attribute.version_of is None and attribute.name not in group.attributes
         )
         columns = {mix: column for column, mix in enumerate(mixes)}
-        return cls(group.attributes, others, named_slices(group, coding), columns)
+        return cls(group.attributes, mix_attributes, named_slices(group, coding), columns)
 
     @property
     def mixes(self) -> tuple[str, ...]:
-        """The columns, in the order in which they were met."""
+        """Return the columns, in the order in which they were met."""
         return tuple(self._columns)
 
     def table(self, cells: CellLabels) -> GroupLabels:
-        """Sum cells by slice and mix; mixes that are met for the first time are added."""
-        places = np.array([self._place(text) for text in cells.atoms], np.int64).reshape(-1, 2)
-        row, column = places[cells.atom].T
+        """Sum cells by slice and mix; new mixes are added."""
+        positions = np.array([self._place(text) for text in cells.atoms], np.int64).reshape(-1, 2)
+        row, column = positions[cells.atom].T
         inside = row >= 0
         row, column = row[inside], column[inside]
         n, k = np.zeros((2, len(RATES), len(self.slices), len(self._columns)), np.int64)
@@ -146,16 +146,16 @@ class Places:
         return GroupLabels(n, k, cells.versions, decided)
 
     def _place(self, atom: str) -> tuple[int, int]:
-        if atom not in self._known:
+        if atom not in self._places:
             row = self._rows.get(slice_text(atom, self.attributes))
-            self._known[atom] = _NOWHERE if row is None else (row, self._column(atom))
-        return self._known[atom]
+            self._places[atom] = _NOWHERE if row is None else (row, self._column(atom))
+        return self._places[atom]
 
     def _column(self, atom: str) -> int:
-        return self._columns.setdefault(slice_text(atom, self.others), len(self._columns))
+        return self._columns.setdefault(slice_text(atom, self.mix_attributes), len(self._columns))
 
 
 def named_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
-    """The slices that are watched: those with a value of every attribute."""
+    """Return the watched slices: those with a value of every attribute."""
     slices: Sequence[str] = declared_slices(group, coding)
     return tuple(text for text in slices if MISSING not in parse_atom(text).values())

@@ -1,7 +1,7 @@
 """Frozen reference rates of slices, mix by mix, and bets that a rate has become worse.
 
-A *mix* is one joint value of the attributes that a group-by does not have (channel x difficulty,
-say, for the slices of a language): what the requests of a slice are made of.
+A *mix* is a joint value of the attributes that a group-by does not have: channel x difficulty, for
+example, for the slices of a language.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from monitor.detection.arrays import Arrays
 from monitor.detection.pages.mixture import Rows
 
 MAX_STRATA = 10
-"""Mixes of one slice that are distinguished; those with the fewest labels are joined. With more,
-each would have too few labels for a reference of its own."""
+"""Limit on the distinct mixes of a slice; those with the fewest labels are joined. With more, each
+would have too few labels for a reference of its own."""
 
 ENOUGH_LABELS = 2000
-"""Labels of a good reference: a drop of ten points then takes a third more labels to find than
-if the rate had been known."""
+"""Labels of a good reference: a drop of ten points then needs a third more labels than with a known
+rate."""
 
 FEW_LABELS = 500
-"""Labels of a reference that must do after :data:`LONG_ENOUGH`. Fewer labels cost delay, not
-false tickets: their bound lies further away."""
+"""Labels that suffice after :data:`LONG_ENOUGH`. Fewer labels cost delay, not false tickets: their
+bound lies further away."""
 
 LONG_ENOUGH = 14 * DAY
-"""By then a reference has seen each day of the week twice. To wait longer would leave thin slices
-unwatched, and make a slow drift part of what it is compared with."""
+"""Time after which few labels suffice: the reference has seen each day of the week twice. A longer
+wait would leave thin slices unwatched, and make a slow drift part of the reference."""
 
 LEAST_TIME = DAY
-"""Time that any reference takes: a busy slice has labels enough within an hour, and its nights
-may differ from its days."""
+"""Shortest time of any reference: a busy slice has enough labels within an hour, but its nights may
+differ from its days."""
 
 SHIFTS = np.array([0.15, 0.3, 0.6, 1.0, 1.6])
-"""Alternatives: how far the log odds have moved beyond the bound, in all mixes alike."""
+"""Alternatives: shifts of the log odds beyond the bound, equal in all mixes."""
 
 NEVER = -1
-"""In place of an event time."""
+"""Stands for no event time."""
 
 _Z = 1.645  # one-sided 95 %
 
@@ -53,10 +53,10 @@ class Reference:
 
     Attributes:
         n: labels, shape (S, C).
-        k: auto-served ones among them.
-        begun: event time (microseconds) of a slice's first cohort with labels, shape (S,);
+        k: auto-served labels among them.
+        begun: event time (microseconds) of each slice's first cohort with labels, shape (S,);
             :data:`NEVER` before it.
-        frozen: which slices are finished.
+        frozen: mask of the finished slices.
     """
 
     n: Floats
@@ -66,15 +66,15 @@ class Reference:
 
     @classmethod
     def empty(cls, slices: int, mixes: int) -> Reference:
-        """Without any label."""
+        """Return a reference without labels."""
         counts = np.zeros((slices, mixes))
         return cls(counts, counts.copy(), np.full(slices, NEVER), np.zeros(slices, bool))
 
     def collect(self, at: int, n: Floats, k: Floats) -> Bools:
-        """Add the labels of one hour to all slices that are not finished.
+        """Add the labels of one hour to all unfinished slices.
 
         Returns:
-            The slices that are finished by it, shape (S,).
+            Mask of the slices that this hour finishes, shape (S,).
         """
         collecting = ~self.frozen
         self.begun[collecting & (self.begun == NEVER) & (n.sum(axis=1) > 0)] = at
@@ -88,36 +88,36 @@ class Reference:
         return finished
 
     def restart(self, rows: Rows) -> None:
-        """Begin these slices anew."""
+        """Begin the reference of these slices anew."""
         self.n[rows] = self.k[rows] = 0
         self.begun[rows], self.frozen[rows] = NEVER, False
 
     def picked(self, slices: Int64s, mixes: Int64s) -> Reference:
-        """The reference of these rows and columns, in this order; -1 is a new one."""
+        """Return the reference of these rows and columns, in this order; -1 is a new one."""
         table = np.ix_(slices, mixes)
         n, k = (np.pad(counts, (0, 1))[table] for counts in (self.n, self.k))
         begun, frozen = np.append(self.begun, NEVER), np.append(self.frozen, False)
         return Reference(n, k, begun[slices], frozen[slices])
 
     def to_arrays(self) -> Arrays:
-        """Copies of all that the state consists of."""
+        """Return copies of the whole state as arrays."""
         arrays = {"n": self.n, "k": self.k, "begun": self.begun, "frozen": self.frozen}
         return {name: values.copy() for name, values in arrays.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Reference:
-        """The state that :meth:`to_arrays` gave, bit for bit."""
+        """Restore the state from the arrays of :meth:`to_arrays`, bit for bit."""
         return cls(*(arrays[name].copy() for name in ("n", "k", "begun", "frozen")))
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceBets:
-    """Bets against the rates of a reference; a stratum is a mix, or several joined.
+    """Bets against the rates of a reference; a stratum is one mix, or several joined.
 
     Attributes:
-        strata: the stratum of each mix, shape (S, C); :data:`MAX_STRATA` is none.
+        strata: stratum of each mix, shape (S, C); :data:`MAX_STRATA` is none.
         hit: log factor of an auto-served label, shape (S, stratum, alternative).
-        miss: of any other label.
+        miss: log factor of any other label, the same shape.
     """
 
     strata: Int64s
@@ -126,15 +126,15 @@ class ReferenceBets:
 
     @classmethod
     def against(cls, n: Floats, k: Floats, metric: Metric) -> ReferenceBets:
-        """Bets that all strata have become worse than the bounds of these labels.
+        """Return bets that all strata have become worse than the bounds of these labels.
 
-        The null rate of a stratum is its one-sided 95 % Wilson bound on the worse side (the
-        lower one of a TPR), since its true rate is not known. A stratum with a bound of 0 or 1,
-        beyond which no rate lies, has factors of 1.
+        The null rate of a stratum is its one-sided 95 % Wilson bound on the worse side (the lower
+        one of a TPR), because its true rate is unknown. A stratum whose bound is 0 or 1 has factors
+        of 1.
 
         Args:
             n: reference labels, shape (S, C).
-            k: auto-served ones among them.
+            k: auto-served labels among them.
             metric: TPR becomes worse downwards, FPR upwards.
         """
         strata = _strata(n)
@@ -149,7 +149,7 @@ class ReferenceBets:
         return cls(strata, hit, miss)
 
     def log_e(self, n: Floats, k: Floats) -> Floats:
-        """Log e-values of one cohort's labels, shape (S, 5): sums over the strata.
+        """Return the log e-values of one cohort's labels, shape (S, 5), summed over the strata.
 
         E[e] is at most 1 while the rate of every stratum is its bound or better.
         """
@@ -159,15 +159,15 @@ class ReferenceBets:
         return total
 
     def compared(self, n: Floats) -> Bools:
-        """Mask of the slices with labels in any stratum of the reference, shape (S,)."""
-        found: Bools = _joined(n, self.strata).sum(axis=1) > 0
-        return found
+        """Return the mask of slices with labels in any stratum of the reference, shape (S,)."""
+        mask: Bools = _joined(n, self.strata).sum(axis=1) > 0
+        return mask
 
 
 def _strata(labels: Floats) -> Int64s:
-    """Stratum of each mix: its rank by labels, from the tenth on the same.
+    """Return the stratum of each mix: its rank by labels, the same from the tenth on.
 
-    A mix without a label in the reference is in none: there is nothing to compare it with.
+    A mix without reference labels is in none: it has nothing to be compared with.
     """
     rank = np.argsort(np.argsort(-labels, axis=1, kind="stable"), axis=1)
     strata: Int64s = np.where(labels > 0, np.minimum(rank, MAX_STRATA - 1), MAX_STRATA)
@@ -175,7 +175,7 @@ def _strata(labels: Floats) -> Int64s:
 
 
 def _joined(counts: Floats, strata: Int64s) -> Floats:
-    """Counts by stratum, shape (S, MAX_STRATA)."""
+    """Sum counts by stratum, shape (S, MAX_STRATA)."""
     sums = np.zeros((len(counts), MAX_STRATA + 1))
     np.add.at(sums, (np.arange(len(counts))[:, None], strata), counts)
     return sums[:, :MAX_STRATA]
@@ -187,6 +187,6 @@ def _logit(rate: Floats) -> Floats:
 
 
 def _softplus(x: Floats) -> Floats:
-    """-ln(1 - expit(x)), the logarithm of which never meets a 0."""
+    """Compute -ln(1 - expit(x)), which avoids the logarithm of 0."""
     value: Floats = np.logaddexp(0, x)
     return value

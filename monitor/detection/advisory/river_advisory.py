@@ -1,9 +1,9 @@
-"""The advisory layer: river's drift detectors on the labelled rates of every slice.
+"""River's drift detectors on the labelled rates of every slice.
 
-Two detectors watch each slice x metric: ADWIN, which finds changes of either direction, and
-PageHinkley, which looks for the worse one (a falling TPR, a rising FPR). They say that a rate has
-changed, not that a contract is broken, and a shift of the request mix sets them off as a change
-inside the mix does. So they annotate and count; nothing is ever sent because of them.
+Two detectors watch each slice x metric: ADWIN finds changes in either direction, PageHinkley a
+change for the worse (a falling TPR, a rising FPR). They say that a rate has changed, not that a
+contract is broken, and a shift of the request mix triggers them like a change inside the mix. So
+they annotate and count; nothing is ever sent because of them.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class RiverAlarm:
     Attributes:
         slice: slice text.
         metric: TPR or FPR.
-        detector: which one.
-        change: where the rate went.
+        change: direction of the change.
     """
 
     slice: str
@@ -49,8 +48,8 @@ class FindingCount(msgspec.Struct, array_like=True, frozen=True):
     """Count of a finding, and the time of the newest one.
 
     Attributes:
-        count: since the slice was first fed; a restarted detector does not lower it.
-        last: event time (microseconds) of the cohort that showed the newest one.
+        count: findings since the slice was first fed; a restarted detector does not lower it.
+        last: event time (microseconds) of the cohort of the newest finding.
     """
 
     count: int
@@ -60,12 +59,11 @@ class FindingCount(msgspec.Struct, array_like=True, frozen=True):
 class Advisory:
     """River's detectors of all slices x metrics, fed cohort by cohort.
 
-    A detector that fires starts anew, and river's own counter with it; so changes are counted
-    here.
+    A detector that fires starts again and resets its own counter, so this class counts the changes.
 
     Attributes:
-        renewed: whether the saved state was another release's of river (or of the tuning), so
-            that all detectors began anew, their counts kept.
+        renewed: whether the stored state came from another release of river, or another tuning: all
+            detectors then began anew, with their counts kept.
     """
 
     def __init__(self) -> None:
@@ -75,50 +73,56 @@ class Advisory:
 
     @property
     def tallies(self) -> Mapping[RiverAlarm, FindingCount]:
-        """Counts of the changes found so far; what never was found is absent."""
+        """Return the counts of the changes found so far; absent alarms have none."""
         return self._tallies
 
     @property
     def slices(self) -> frozenset[str]:
-        """Texts of all slices that something is known of."""
-        return frozenset(text for text, _ in self._streams) | {d.slice for d in self._tallies}
+        """Return the names of all slices with a detector or a count."""
+        return frozenset(text for text, _ in self._streams) | {
+            alarm.slice for alarm in self._tallies
+        }
 
     def advance(
         self, at: int, metric: Metric, slices: Sequence[str], n: Int64s, k: Int64s
     ) -> list[RiverAlarm]:
-        """Feed one cohort's labels to the detectors of one metric.
+        """Feed the labels of one cohort to the detectors of one metric.
 
         Args:
             at: event time of the cohort, in microseconds.
             metric: TPR or FPR.
             slices: slice texts.
-            n: labels of each slice, shape (S,), all sampled with one probability: positives for
-                the TPR, negatives for the FPR.
-            k: how many of them were auto-served, at most ``n``.
+            n: labels of each slice, shape (S,), all sampled with one probability: positives for the
+                TPR, negatives for the FPR.
+            k: auto-served labels among them, at most ``n``.
 
         Returns:
-            What was found, in the order of ``slices``; the same change twice if it was.
+            The alarms in the order of ``slices``; an alarm that fired twice is listed twice.
         """
         labels, ends = spread(n, k), np.cumsum(n)
-        found = []
+        alarms = []
         for row in np.flatnonzero(n).tolist():
             stream = self._stream(slices[row], metric)
             changes = stream.feed(labels[ends[row] - n[row] : ends[row]])
-            found += [RiverAlarm(slices[row], metric, *change) for change in changes]
-        for detection in found:
-            self._count(detection, at)
-        return found
+            alarms += [RiverAlarm(slices[row], metric, *change) for change in changes]
+        for alarm in alarms:
+            self._count(alarm, at)
+        return alarms
 
     def forget(self, slices: Collection[str]) -> None:
         """Drop detectors and counts of slices that are no longer watched."""
-        gone = frozenset(slices)
-        self._streams = {key: s for key, s in self._streams.items() if key[0] not in gone}
-        self._tallies = {d: tally for d, tally in self._tallies.items() if d.slice not in gone}
+        dropped = frozenset(slices)
+        self._streams = {
+            key: detectors for key, detectors in self._streams.items() if key[0] not in dropped
+        }
+        self._tallies = {
+            alarm: tally for alarm, tally in self._tallies.items() if alarm.slice not in dropped
+        }
 
     def to_bytes(self) -> bytes:
-        """The state: :meth:`from_bytes` continues as if there had been no stop.
+        """Encode the state: :meth:`from_bytes` continues as if there had been no stop.
 
-        About 300 bytes for every slice x metric.
+        It takes about 300 bytes per slice x metric.
         """
         streams = [(*key, stream.state()) for key, stream in self._streams.items()]
         saved = _SavedAlarms(version("river"), RECIPE, list(self._tallies.items()), streams)
@@ -126,11 +130,10 @@ class Advisory:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Advisory:
-        """Continue what :meth:`to_bytes` gave.
+        """Continue the state of :meth:`to_bytes`.
 
-        The insides of river's detectors may change with any release of it. So under another
-        river, or another tuning, all detectors begin anew; counts are kept, and ``renewed`` is
-        True.
+        The insides of river's detectors may change with any release. So under another river, or
+        another tuning, all detectors begin anew; counts are kept, and ``renewed`` is True.
 
         Raises:
             ValueError: if the bytes are damaged.
@@ -152,9 +155,9 @@ class Advisory:
             self._streams[key] = ChangeDetectors(metric)
         return self._streams[key]
 
-    def _count(self, detection: RiverAlarm, at: int) -> None:
-        before = self._tallies.get(detection, FindingCount(0, at))
-        self._tallies[detection] = FindingCount(before.count + 1, max(before.last, at))
+    def _count(self, alarm: RiverAlarm, at: int) -> None:
+        before = self._tallies.get(alarm, FindingCount(0, at))
+        self._tallies[alarm] = FindingCount(before.count + 1, max(before.last, at))
 
 
 class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
@@ -168,7 +171,7 @@ class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
 
 def _decode(body: bytes) -> _SavedAlarms:
     try:
-        # The check sum of the compressed bytes is a guard: river panics at damaged ones.
+        # The checksum of the compressed bytes is a guard: river panics at damaged state.
         return msgspec.msgpack.decode(zlib.decompress(body), type=_SavedAlarms)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError("the stored state of the advisory detectors is damaged") from error

@@ -1,6 +1,6 @@
 """River's drift detectors of one labelled rate: fed evenly spaced, stopped and revived exactly.
 
-Only creating a detector imports river, and of it the detector's own module alone.
+River is imported when a detector is created, and then only the detector's own module.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from river.drift import ADWIN, PageHinkley
 
 ADWIN_DELTA = 0.05
-"""Significance of ADWIN: 3 to 8 false detections per million labels. With river's default of .002
-there are next to none, and a drop of ten points takes half as many labels again."""
+"""Significance of ADWIN: 3 to 8 false detections per million labels. River's default of .002 has
+hardly any, but a drop of ten points then needs half as many labels again."""
 
 CLOCK = 32
-"""ADWIN compares its windows once in so many labels, and only then can detect anything."""
+"""Labels between two comparisons of ADWIN's windows; it detects changes only then."""
 
 DROP = 0.05
 """The change PageHinkley is tuned to, in rate units."""
@@ -38,8 +38,8 @@ FALSE_ALARM_LABELS = 1e5
 """Mean number of labels between two false detections of PageHinkley."""
 
 EARLY_LABELS = 500
-"""Labels that tell the stream's own rate, which PageHinkley is tuned to. They are fed to it then;
-it detects nothing before as many, so waiting for them costs no delay."""
+"""Labels that estimate the stream's own rate, which PageHinkley is tuned to. They are fed to it
+afterwards; it detects nothing before as many labels, so the wait costs no delay."""
 
 _MIN_WINDOW = 5
 _GRACE = 10
@@ -47,7 +47,7 @@ _LEAST_RATE = 0.01
 _SUMS = ("_sum_increase", "_sum_decrease", "_min_increase", "_max_decrease")
 
 RECIPE = f"{ADWIN_DELTA} {CLOCK} {_MIN_WINDOW} {_GRACE} {DROP} {FALSE_ALARM_LABELS} {EARLY_LABELS}"
-"""All the tuning: a saved state continues only under the same."""
+"""All the tuning; a saved state continues only under the same tuning."""
 
 
 class Detector(enum.StrEnum):
@@ -64,11 +64,11 @@ class ChangeDirection(enum.StrEnum):
     UP = "up"
 
 
-Found = tuple[Detector, ChangeDirection]
+Detection = tuple[Detector, ChangeDirection]
 
 
 class CusumState(msgspec.Struct, array_like=True, frozen=True):
-    """One PageHinkley: its tuning, its mean and its sums."""
+    """State of a PageHinkley detector: its tuning, its mean and its sums."""
 
     delta: float
     threshold: float
@@ -92,7 +92,7 @@ class ChangeDetectors:
     PageHinkley is tuned to the rate of the first :data:`EARLY_LABELS` labels since its restart.
 
     Attributes:
-        metric: TPR or FPR: the direction that PageHinkley looks in, a fall or a rise.
+        metric: TPR or FPR; PageHinkley looks for a fall or a rise.
     """
 
     def __init__(self, metric: Metric) -> None:
@@ -102,23 +102,23 @@ class ChangeDetectors:
         self._early = b""
         self._cusum: PageHinkley | None = None
 
-    def feed(self, labels: bytes) -> list[Found]:
-        """Feed labels in order, one byte each, 1 for a success; returns what was detected."""
+    def feed(self, labels: bytes) -> list[Detection]:
+        """Feed labels in order, one byte each, 1 for a success; return the detections."""
         return [(Detector.ADWIN, change) for change in self._feed_adwin(labels)] + [
             (Detector.PAGE_HINKLEY, self._worse) for _ in self._feed_cusum(labels)
         ]
 
     def state(self) -> ChangeState:
-        """Everything needed to continue: same labels, same detections, at the same labels.
+        """Return the state to continue from: the same labels then give the same detections.
 
-        ADWIN's own serialised window is taken, not a pickle: reading one runs no code.
+        It holds ADWIN's own serialised window, not a pickle: reading one runs no code.
         """
         cusum = None if self._cusum is None else _save_cusum(self._cusum)
         return ChangeState(self._phase, self._adwin._helper.__getstate__(), self._early, cusum)
 
     @classmethod
     def revive(cls, metric: Metric, state: ChangeState) -> ChangeDetectors:
-        """Continue a state that this very release of river wrote; it panics at any other."""
+        """Continue a state that the same release of river wrote; river panics at any other."""
         detectors = cls(metric)
         detectors._phase = state.phase
         detectors._adwin._helper.__setstate__(state.adwin)
@@ -142,7 +142,7 @@ class ChangeDetectors:
                 yield change
 
     def _feed_until_look(self, labels: bytes) -> ChangeDirection | None:
-        """Feed labels of which only the last can make ADWIN look."""
+        """Feed labels; only the last one makes ADWIN compare its windows."""
         deque(map(self._adwin.update, labels[:-1]), maxlen=0)  # a loop in C
         before = self._adwin.estimation
         self._adwin.update(labels[-1])
@@ -167,19 +167,19 @@ class ChangeDetectors:
 
 
 def spread(n: Int64s, k: Int64s) -> bytes:
-    """The labels of all slices one after another, successes spread evenly inside each slice.
+    """Return the labels of all slices in turn, with successes spread evenly inside each slice.
 
-    ``x_i = floor((i+1) k / n) - floor(i k / n)``: the order inside a cohort is not known, and a
-    run of equal labels that the feeding makes up looks like a drift (all successes first: a
-    thousand times more false detections).
+    ``x_i = floor((i+1) k / n) - floor(i k / n)``: the order inside a cohort is unknown, and an
+    artificial run of equal labels looks like drift (all successes first: a thousand times more
+    false detections).
 
     Args:
         n: labels of each slice, shape (S,).
         k: successes among them.
 
     Returns:
-        One byte a label, 1 for a success: those of slice i are the last ``n[i]`` of the first
-        ``sum(n[:i+1])``.
+        One byte per label, 1 for a success. The labels of slice i are the last ``n[i]`` of the
+        first ``sum(n[:i+1])``.
 
     Example:
         >>> list(spread(np.array([4, 3]), np.array([2, 1])))
@@ -192,7 +192,7 @@ def spread(n: Int64s, k: Int64s) -> bytes:
 
 
 def page_hinkley_design(rate: float, metric: Metric, drop: float = DROP) -> tuple[float, float]:
-    """PageHinkley's ``delta`` and ``threshold`` for a stream with a rate of its own.
+    """Compute PageHinkley's ``delta`` and ``threshold`` for a stream with a given rate.
 
     With alpha = 1 PageHinkley is Page's cusum of Bernoulli trials around an estimated mean. For a
     change from p0 to p1, ``s = ln[p0 (1-p1) / (p1 (1-p0))]`` and
@@ -202,7 +202,7 @@ def page_hinkley_design(rate: float, metric: Metric, drop: float = DROP) -> tupl
     Args:
         rate: p0; taken to be at least .01 away from 0 and 1.
         metric: TPR looks for a fall, FPR for a rise.
-        drop: how far p1 is away, but never past half of what is left.
+        drop: distance from p0 to p1, at most half of the distance to 0 or 1.
 
     Returns:
         delta and threshold, in rate units.
@@ -224,10 +224,10 @@ def page_hinkley_design(rate: float, metric: Metric, drop: float = DROP) -> tupl
 
 @cache
 def _module(name: str) -> ModuleType:
-    """A module of ``river.drift``, run without its package.
+    """Load a module of ``river.drift`` without its package.
 
     The package loads data sets, and with them pandas and scikit-learn: a second of CPU and 130 MB
-    in every process that evaluates.
+    in every evaluating process.
     """
     import river  # noqa: PLC0415 - not before there is a detector
 
@@ -240,10 +240,10 @@ def _module(name: str) -> ModuleType:
 
 
 def _adwin() -> ADWIN:
-    made: ADWIN = _module("adwin").ADWIN(
+    detector: ADWIN = _module("adwin").ADWIN(
         delta=ADWIN_DELTA, clock=CLOCK, min_window_length=_MIN_WINDOW, grace_period=_GRACE
     )
-    return made
+    return detector
 
 
 def _tuned(metric: Metric, early: bytes) -> PageHinkley:
@@ -254,14 +254,14 @@ def _tuned(metric: Metric, early: bytes) -> PageHinkley:
 
 def _page_hinkley(metric: Metric, delta: float, threshold: float) -> PageHinkley:
     # Any alpha below 1 makes the drift term saturate: false detections that no threshold stops.
-    made: PageHinkley = _module("page_hinkley").PageHinkley(
+    detector: PageHinkley = _module("page_hinkley").PageHinkley(
         min_instances=EARLY_LABELS,
         delta=delta,
         threshold=threshold,
         alpha=1.0,
         mode="down" if metric is Metric.TPR else "up",
     )
-    return made
+    return detector
 
 
 def _first_detection(detector: PageHinkley, labels: bytes) -> int | None:

@@ -1,16 +1,16 @@
-"""Labels of slices: whether they are requested as decisions say, and come as those of others do.
+"""Label faults of slices: labels that are not requested as stated, or that do not come.
 
-Both are judged where they go wrong, in each slice and route. A slice of 5 % of the traffic that
-nobody labels any more disappears in the pool: 95 % of the labels still come. Two bets are made on
-every hour of a slice and route, each against what is tolerated:
+Both are judged in each slice and route, where they go wrong. If nobody labels a slice with 5 % of
+the traffic any more, the pool hides it: 95 % of the labels still come. Two bets are made on every
+hour of a slice and route, each against a tolerated null:
 
     requests    q ~ Binomial(N, pi) within 2 % of the stated rate, as for all slices together
     labels      P(missing | slice) - P(missing | the other slices) <= 0.05
 
-Labels are counted when as much time has passed as they usually take: those that are missing then
-are late or lost. The e-values of the hours go into Shiryaev-Roberts mixtures, so at most one false
-alarm a year is expected of all slices together, under any dependence between them. A fault that
-was found lasts until its latest labels are within what is tolerated.
+Labels are counted after their usual delay: labels that are missing then are late or lost. The
+e-values of the hours enter Shiryaev-Roberts mixtures, so at most one false alarm per year is
+expected over all slices, under any dependence between them. A fault lasts until its latest labels
+are within tolerance again.
 
 Source: Turner and Gruenwald (2023), two samples; Shin, Ramdas and Rinaldo (2024), e-detectors.
 """
@@ -43,20 +43,20 @@ from monitor.detection.pages.mixture import SrMixture
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e
 
 TOLERATED = 0.05
-"""Points by which more labels of a slice may be missing than of the others: the bets of the pages
-keep their bound with as many missing."""
+"""Excess of the share of missing labels over the other slices that is tolerated: the bets of the
+pages keep their bound with as many missing."""
 
 _ROUTES = len(REVIEWED_ROUTES)
 _USUAL_MISSING = 0.02
 _MEMORY = 20.0
-"""Labels requested after which older ones count half in what a fault's end is judged by: a queue
-that is repaired shows after about eighty."""
+"""Half-life, in requested labels, of the counts that decide the end of a fault: a repaired queue
+shows after about eighty."""
 
 _FEW = 10.0
-"""Requested labels, of the latest ones, below which nothing is said of a fault's end."""
+"""Smallest number of recent requested labels that can end a fault."""
 
 _REQUESTS_OFF = 0.1
-"""Share by which the latest requests may differ from the stated rate at a fault's end."""
+"""Share by which recent requests may differ from the stated rate when a fault ends."""
 
 
 class SliceFault(NamedTuple):
@@ -68,12 +68,12 @@ class SliceFault(NamedTuple):
 
 
 class Episode(msgspec.Struct, array_like=True):
-    """A time in which a fault lasted; changed in place.
+    """A period in which a fault lasted; changed in place.
 
     Attributes:
-        hours: pane index of the hours in which it was found, increasing.
-        shares: with each of them, the share of labels missing, or requested of those due.
-        ended: the first hour in which it no longer lasted; None while it does.
+        hours: pane indices of the hours with a finding, increasing.
+        shares: share of labels missing, or requested of those due, in each of these hours.
+        ended: the first hour without the fault; None while it lasts.
     """
 
     hours: list[int]
@@ -85,8 +85,8 @@ class FaultStatus(NamedTuple):
     """A fault that lasts.
 
     Attributes:
-        since: pane index of the hour in which it was first found.
-        share: of the labels due that are missing, or that are requested.
+        since: pane index of the hour with the first finding.
+        share: share of the due labels that are missing, or requested.
     """
 
     since: int
@@ -98,10 +98,10 @@ class HourlyLabels:
     """Labels of every slice and route in H hours, arrays of shape (H, S, route).
 
     Attributes:
-        decisions: by audit rate too, shape (H, S, route, rate).
-        requests: labels requested by audit rate, at most the decisions; the same shape.
-        requested: labels requested.
-        received: of these the ones that have come.
+        decisions: decisions by audit rate too, shape (H, S, route, rate).
+        requests: requested labels by audit rate, at most the decisions; the same shape.
+        requested: requested labels.
+        received: received labels among them.
     """
 
     decisions: Int64s
@@ -110,50 +110,52 @@ class HourlyLabels:
     received: Int64s
 
     @classmethod
-    def of(cls, counts: HourlySlices, slices: Sequence[str], rates: int) -> HourlyLabels:
-        """Of one group-by; slices that the hours do not have get zeros.
+    def from_counts(cls, counts: HourlySlices, slices: Sequence[str], rates: int) -> HourlyLabels:
+        """Sum the counts of a group-by; slices without counts get zeros.
 
         Args:
-            counts: of the hours.
-            slices: the rows wanted.
+            counts: counts of the hours.
+            slices: the rows.
             rates: size of the grid of audit rates.
         """
         parts = decode_strata(counts.strata)
         columns = np.flatnonzero(is_reviewed(parts) & (parts.rate < rates))
-        place = parts.route[columns] * rates + parts.rate[columns]
-        sums = np.equal.outer(place, np.arange(_ROUTES * rates)).astype(np.int64)
+        positions = parts.route[columns] * rates + parts.rate[columns]
+        sums = np.equal.outer(positions, np.arange(_ROUTES * rates)).astype(np.int64)
         rows = arrays.positions(counts.slices, slices)
-        known = np.flatnonzero(rows >= 0)
-        values = counts.values[:, rows[known][:, None], columns]
+        present = np.flatnonzero(rows >= 0)
+        values = counts.values[:, rows[present][:, None], columns]
         labels = values[..., [Counter.LABELLED, Counter.UNDECIDABLE]].sum(axis=-1)
-        each = (values[..., Counter.N], values[..., Counter.Q], labels)
+        counters = (values[..., Counter.N], values[..., Counter.Q], labels)
         table = np.zeros((3, len(counts.values), len(slices), _ROUTES * rates), np.int64)
-        for mine, counted in zip(table, each, strict=True):
-            mine[:, known] = counted @ sums
+        for columns_of_hours, counted in zip(table, counters, strict=True):
+            columns_of_hours[:, present] = counted @ sums
         by_rate = np.clip(table, 0, None).reshape(*table.shape[:-1], _ROUTES, rates)
         decisions, requests, received = by_rate
-        came = np.minimum(received, requests).sum(axis=-1)
-        return cls(decisions, np.minimum(requests, decisions), requests.sum(axis=-1), came)
+        received_labels = np.minimum(received, requests).sum(axis=-1)
+        return cls(
+            decisions, np.minimum(requests, decisions), requests.sum(axis=-1), received_labels
+        )
 
     @property
     def missing(self) -> PairCounts:
-        """Labels requested and missing of a slice, and of the others of its group-by.
+        """Return requested and missing labels of each slice, and of the group-by's other slices.
 
-        Columns of all hours, one after the other.
+        The hours follow each other along the axis.
         """
         asked, lost = self.requested, self.requested - self.received
-        every = (asked, lost, _others(asked), _others(lost))
-        return PairCounts(*(one.ravel() for one in every))
+        columns = (asked, lost, _others(asked), _others(lost))
+        return PairCounts(*(column.ravel() for column in columns))
 
 
 def _others(labels: Int64s) -> Int64s:
-    """Those of the other slices, by hour, slice and route."""
-    others: Int64s = labels.sum(axis=1, keepdims=True) - labels
-    return others
+    """Return the sums over the other slices, by hour, slice and route."""
+    rest: Int64s = labels.sum(axis=1, keepdims=True) - labels
+    return rest
 
 
 FORM = 1
-"""Changes when what is kept cannot be read any more as it was."""
+"""Version of the stored form; it changes when older states cannot be read."""
 
 _EVEN_ODDS = np.full(ODDS, 1 / ODDS)
 _EVEN_EXCESSES = np.full(len(EXCESSES), 1 / len(EXCESSES))
@@ -161,14 +163,14 @@ _EVEN_EXCESSES = np.full(len(EXCESSES), 1 / len(EXCESSES))
 
 @dataclass(frozen=True, slots=True)
 class _Bets:
-    """Bets of one hour: the n rows that bet, and log e-values of shape (n, alternatives)."""
+    """Bets of one hour: the n betting rows, and log e-values of shape (n, alternatives)."""
 
     rows: Int64s
     log_e: Floats
 
     @classmethod
-    def of(cls, some: Bools, log_e: Floats) -> _Bets:
-        rows = np.flatnonzero(some)
+    def from_mask(cls, mask: Bools, log_e: Floats) -> _Bets:
+        rows = np.flatnonzero(mask)
         return cls(rows, log_e[rows])
 
 
@@ -179,17 +181,17 @@ class SliceLabels:
     Rows of the arrays are slices x routes, in this order: S x 2 = J.
 
     Attributes:
-        slices: the rows: every slice with a value of all attributes.
+        slices: every slice with a value of all attributes.
         test: the bets on requests, by audit rate; its weights are not used.
-        weight: of each row in each of the two tests, in (0, 1).
-        cluster_size: largest number of decisions that hang together.
+        weight: weight of each row in each of the two tests, in (0, 1).
+        cluster_size: largest number of decisions that depend on each other.
         requests: mixture of the bets on requests.
         missing: mixture of the bets on missing labels.
-        level: usual share of missing labels, of a row and the others.
-        lately: labels due, requested and received lately, and in the same hours requested and
-            received of the other slices, shape (5, J).
-        episodes: of each fault that was found, the latest last.
-        consumed: the newest hour whose turn has come; None before the first.
+        level: usual share of missing labels, over a row and the other slices.
+        lately: recent labels due, requested and received, then requested and received of the other
+            slices in the same hours, shape (5, J).
+        episodes: episodes of each fault, the latest last.
+        consumed: the newest consumed hour; None before the first.
     """
 
     slices: tuple[str, ...]
@@ -205,13 +207,13 @@ class SliceLabels:
 
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, share: float, cluster_size: int) -> SliceLabels:
-        """Without evidence.
+        """Return the state without evidence.
 
         Args:
             group: the group-by.
-            coding: has its slices, and the grid of audit rates.
-            share: of the error budget, in (0, 1], spread evenly over rows and tests.
-            cluster_size: largest number of decisions that hang together.
+            coding: its slices, and the grid of audit rates.
+            share: part of the error budget in (0, 1], spread evenly over rows and tests.
+            cluster_size: largest number of decisions that depend on each other.
         """
         slices = named_slices(group, coding)
         rows = len(slices) * _ROUTES
@@ -227,94 +229,98 @@ class SliceLabels:
         )
 
     def advance(self, hours: Sequence[int], counts: HourlySlices) -> None:
-        """Bet on some hours, and say which faults begin and end with each.
+        """Bet on successive hours, and begin and end faults after each.
 
         Args:
             hours: pane indices, increasing, later than all before.
-            counts: of this group-by in these hours.
+            counts: counts of this group-by in these hours.
         """
-        seen = HourlyLabels.of(counts, self.slices, len(self.test.rates))
-        on_requests, on_missing = self._on_requests(seen), self._on_missing(seen)
-        lately = self._lately(seen)
-        for at, hour in enumerate(hours):
-            self._bet(on_requests[at], on_missing[at])
-            self.lately = lately[at]
+        labels = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
+        on_requests, on_missing = self._on_requests(labels), self._on_missing(labels)
+        lately = self._lately_after(labels)
+        for position, hour in enumerate(hours):
+            self._bet(on_requests[position], on_missing[position])
+            self.lately = lately[position]
             self._begin(hour)
             self._end(hour)
             self.consumed = hour
 
     def skip(self, hour: int) -> None:
-        """Let the hours up to this one have their turn: they move nothing more.
+        """Move the cursor to an hour without evidence.
 
-        Their data are known to be bad, or they have moved what they could.
+        The hours up to it have bad data, or have already moved the state.
         """
         self.consumed = hour
 
     @property
     def until(self) -> int | None:
-        """End of the newest hour whose turn has come (microseconds)."""
+        """Return the end of the newest consumed hour (microseconds)."""
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def lasting(self, hour: int) -> dict[SliceFault, FaultStatus]:
-        """The faults that lasted before an hour, by what was known then."""
-        found = {}
+        """Return the faults that lasted before an hour, as they looked then."""
+        lasting = {}
         for fault, episodes in sorted(self.episodes.items()):
-            for one in episodes:
-                known = sum(at < hour for at in one.hours)
-                if known and (one.ended is None or one.ended >= hour):
-                    found[fault] = FaultStatus(one.hours[0], one.shares[known - 1])
-        return found
+            for episode in episodes:
+                findings = sum(found_in < hour for found_in in episode.hours)
+                if findings and (episode.ended is None or episode.ended >= hour):
+                    lasting[fault] = FaultStatus(episode.hours[0], episode.shares[findings - 1])
+        return lasting
 
-    def _lately(self, seen: HourlyLabels) -> list[Floats]:
-        """The latest labels after each of some hours."""
-        due = seen.decisions @ self.test.rates
-        asked, came = seen.requested, seen.received
-        columns = np.stack([due, asked, came, _others(asked), _others(came)], axis=1)
-        kept = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
-        lately, found = self.lately, []
-        for keeps, hour in zip(kept, columns.reshape(len(asked), 5, -1), strict=True):
-            lately = lately * keeps + hour
-            found.append(lately)
-        return found
+    def _lately_after(self, labels: HourlyLabels) -> list[Floats]:
+        """Return the recent labels after each hour."""
+        due = labels.decisions @ self.test.rates
+        asked, received = labels.requested, labels.received
+        columns = np.stack([due, asked, received, _others(asked), _others(received)], axis=1)
+        decay = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
+        lately, after_hours = self.lately, []
+        for decay_of_hour, hour in zip(decay, columns.reshape(len(asked), 5, -1), strict=True):
+            lately = lately * decay_of_hour + hour
+            after_hours.append(lately)
+        return after_hours
 
-    def _on_requests(self, seen: HourlyLabels) -> list[_Bets]:
-        """Bets of each hour on what is requested."""
+    def _on_requests(self, labels: HourlyLabels) -> list[_Bets]:
+        """Return the bets of each hour on requests."""
         asked, spared = self.test.log_ratios()
-        log_e = seen.requests @ asked + (seen.decisions - seen.requests) @ spared
-        some = seen.decisions.any(axis=-1).reshape(len(log_e), -1)
-        return [_Bets.of(*one) for one in zip(some, log_e.reshape(*some.shape, ODDS), strict=True)]
+        log_e = labels.requests @ asked + (labels.decisions - labels.requests) @ spared
+        betting = labels.decisions.any(axis=-1).reshape(len(log_e), -1)
+        return [
+            _Bets.from_mask(*bets)
+            for bets in zip(betting, log_e.reshape(*betting.shape, ODDS), strict=True)
+        ]
 
-    def _on_missing(self, seen: HourlyLabels) -> list[_Bets]:
-        """Bets of each hour on what does not come, which then joins the usual share."""
-        pairs, shape = seen.missing, (len(seen.requested), -1)
+    def _on_missing(self, labels: HourlyLabels) -> list[_Bets]:
+        """Return the bets of each hour on missing labels, which then join the usual share."""
+        pairs, shape = labels.missing, (len(labels.requested), -1)
         levels = []
-        for hour in pairs.split(len(seen.requested)):
+        for hour in pairs.split(len(labels.requested)):
             levels.append(self.level.rate)
             self.level = self.level.learned(hour)
-        some = pairs.comparable
-        log_e = np.zeros((len(some), len(EXCESSES)))
-        log_e[some] = gap_log_e(pairs.of(some), np.concatenate(levels)[some], TOLERATED)
-        by_hour = some.reshape(shape), log_e.reshape(*shape, len(EXCESSES))
-        return [_Bets.of(*one) for one in zip(*by_hour, strict=True)]
+        betting = pairs.comparable
+        log_e = np.zeros((len(betting), len(EXCESSES)))
+        log_e[betting] = gap_log_e(
+            pairs.selected(betting), np.concatenate(levels)[betting], TOLERATED
+        )
+        by_hour = betting.reshape(shape), log_e.reshape(*shape, len(EXCESSES))
+        return [_Bets.from_mask(*bets) for bets in zip(*by_hour, strict=True)]
 
     def _bet(self, on_requests: _Bets, on_missing: _Bets) -> None:
-        """Bet on one hour."""
-        each = (self.requests, on_requests, _EVEN_ODDS), (self.missing, on_missing, _EVEN_EXCESSES)
-        for mixture, bets, weights in each:
+        tests = (self.requests, on_requests, _EVEN_ODDS), (self.missing, on_missing, _EVEN_EXCESSES)
+        for mixture, bets, weights in tests:
             mixture.add_clock(HOUR / DAY)
             mixture.bet(bets.rows, bets.log_e, weights, self.cluster_size)
 
     def _begin(self, hour: int) -> None:
-        """Note what has crossed; its evidence begins anew."""
+        """Record the faults that have crossed; their evidence begins anew."""
         few, many = np.logaddexp.reduce(np.split(self.requests.log_r, 2, axis=1), axis=2)
         crossed = self._crossed(np.logaddexp(few, many))
         lost = self._crossed(self.missing.statistic())
-        due, asked, came, *_ = self.lately
-        for at in np.flatnonzero(crossed).tolist():
-            fault = Fault.TOO_FEW if few[at] >= many[at] else Fault.TOO_MANY
-            self._note(at, fault, hour, float(asked[at] / due[at]))
-        for at in np.flatnonzero(lost).tolist():
-            self._note(at, Fault.MISSING, hour, float(1 - came[at] / asked[at]))
+        due, asked, received, *_ = self.lately
+        for row in np.flatnonzero(crossed).tolist():
+            fault = Fault.TOO_FEW if few[row] >= many[row] else Fault.TOO_MANY
+            self._record(row, fault, hour, float(asked[row] / due[row]))
+        for row in np.flatnonzero(lost).tolist():
+            self._record(row, Fault.MISSING, hour, float(1 - received[row] / asked[row]))
         self.requests.reset(crossed)
         self.missing.reset(lost)
 
@@ -322,56 +328,62 @@ class SliceLabels:
         crossed: Bools = np.greater_equal(statistic + log(self.weight), log(FALSE_ALARM_DAYS))
         return crossed
 
-    def _note(self, row: int, fault: Fault, hour: int, share: float) -> None:
-        one = SliceFault(self.slices[row // _ROUTES], REVIEWED_ROUTES[row % _ROUTES], fault)
-        episodes = self.episodes.setdefault(one, [])
+    def _record(self, row: int, fault: Fault, hour: int, share: float) -> None:
+        slice_fault = SliceFault(self.slices[row // _ROUTES], REVIEWED_ROUTES[row % _ROUTES], fault)
+        episodes = self.episodes.setdefault(slice_fault, [])
         if not episodes or episodes[-1].ended is not None:
             episodes.append(Episode([], []))
         episodes[-1].hours.append(hour)
         episodes[-1].shares.append(share)
 
     def _end(self, hour: int) -> None:
-        """End the faults of rows whose latest labels are as they should be; let what is old go."""
+        """End faults whose recent labels are right again; forget old episodes."""
         if not self.episodes:
             return
-        fine = self._fine
+        fine = self._looks_repaired
         for fault, episodes in self.episodes.items():
             last, row = episodes[-1], self._row(fault)
             if last.ended is None and last.hours[-1] < hour and fine[fault.fault][row]:
                 last.ended = hour
             _fold(last, hour - KEPT)
-            episodes[:] = [one for one in episodes if one.ended is None or one.ended > hour - KEPT]
+            episodes[:] = [
+                episode
+                for episode in episodes
+                if episode.ended is None or episode.ended > hour - KEPT
+            ]
         self.episodes = {fault: episodes for fault, episodes in self.episodes.items() if episodes}
 
     @property
-    def _fine(self) -> Mapping[Fault, Bools]:
-        """Rows of which the latest labels show no such fault, by fault."""
-        due, asked, came, others, others_came = self.lately
+    def _looks_repaired(self) -> Mapping[Fault, Bools]:
+        """Return the rows whose recent labels show no such fault, by fault."""
+        due, asked, received, asked_elsewhere, came_elsewhere = self.lately
         off = divide(asked, due, empty=1) - 1
-        gone = divide(others_came, others, empty=1) - divide(came, asked, empty=1)
+        excess_missing = divide(came_elsewhere, asked_elsewhere, empty=1) - divide(
+            received, asked, empty=1
+        )
         return {
             Fault.TOO_FEW: (off >= -_REQUESTS_OFF) & (due >= _FEW),
             Fault.TOO_MANY: (off <= _REQUESTS_OFF) & (due >= _FEW),
-            Fault.MISSING: (gone <= TOLERATED) & (asked >= _FEW),
+            Fault.MISSING: (excess_missing <= TOLERATED) & (asked >= _FEW),
         }
 
     def _row(self, fault: SliceFault) -> int:
         return self.slices.index(fault.slice) * _ROUTES + REVIEWED_ROUTES.index(fault.route)
 
     def to_bytes(self) -> bytes:
-        """All that is kept."""
+        """Encode the whole state."""
         state = arrays.prefixed("requests", self.requests.to_arrays())
         state |= arrays.prefixed("missing", self.missing.to_arrays())
         state |= {"trials": self.level.trials, "hits": self.level.hits, "lately": self.lately}
-        found = [
-            [*fault, [msgspec.to_builtins(one) for one in episodes]]
+        rows = [
+            [*fault, [msgspec.to_builtins(episode) for episode in episodes]]
             for fault, episodes in sorted(self.episodes.items())
         ]
-        facts = {"form": FORM, "slices": self.slices, "consumed": self.consumed, "episodes": found}
+        facts = {"form": FORM, "slices": self.slices, "consumed": self.consumed, "episodes": rows}
         return arrays.encode(state, facts)
 
     def restored(self, body: bytes) -> Self:
-        """The same with what was kept; slices that are new begin without evidence.
+        """Return a copy with the stored state; new slices begin without evidence.
 
         Raises:
             ValueError: if the bytes are damaged or of another form.
@@ -391,20 +403,22 @@ class SliceLabels:
             self.lately.copy(),
         )
         rows = arrays.positions(then, now)
-        known = rows >= 0
-        fresh.level.trials[known] = state["trials"][rows[known]]
-        fresh.level.hits[known] = state["hits"][rows[known]]
-        fresh.lately[:, known] = state["lately"][:, rows[known]]
-        found = dict(_episodes(row) for row in facts["episodes"])
-        fresh.episodes = {one: many for one, many in found.items() if one.slice in self.slices}
+        present = rows >= 0
+        fresh.level.trials[present] = state["trials"][rows[present]]
+        fresh.level.hits[present] = state["hits"][rows[present]]
+        fresh.lately[:, present] = state["lately"][:, rows[present]]
+        stored = dict(_episodes(row) for row in facts["episodes"])
+        fresh.episodes = {
+            fault: episodes for fault, episodes in stored.items() if fault.slice in self.slices
+        }
         fresh.consumed = facts["consumed"]
         return fresh
 
 
 def _fold(episode: Episode, oldest: int) -> None:
-    """Forget findings between the first one and the last one before an hour."""
-    old = sum(at < oldest for at in episode.hours)
-    del episode.hours[1 : old - 1], episode.shares[1 : old - 1]
+    """Forget the findings before an hour, except the first and the last of them."""
+    old_hours = sum(hour < oldest for hour in episode.hours)
+    del episode.hours[1 : old_hours - 1], episode.shares[1 : old_hours - 1]
 
 
 def _keys(slices: Sequence[str]) -> list[str]:

@@ -1,9 +1,9 @@
 """Version mixes: differences between a slice and its reference, and between now and before.
 
-A version is whatever a decision names (judge, rubric, policy, router, threshold). Two mixes differ
-when the share of some version differs by **significantly** more than :data:`SMALLEST_SHIFT`: the
-interval of the difference (MOVER of Wilson's) lies beyond it, at 95 % over all versions that are
-compared.
+A version is a value that a decision names for a component (judge, rubric, policy, router,
+threshold). Two mixes differ when the share of some version differs by **significantly** more than
+:data:`SMALLEST_SHIFT`: the interval of the difference (MOVER of Wilson's) lies beyond it, at 95 %
+over all versions that are compared.
 """
 
 from __future__ import annotations
@@ -22,26 +22,32 @@ from monitor.core.rates.gaps import Bools, simultaneous_z
 from monitor.detection.arrays import Arrays
 
 SMALLEST_SHIFT = 0.05
-"""A shift of less moves a rate by half a point at most if the versions are ten points apart."""
+"""A smaller shift moves a rate by at most half a point if the versions are ten points apart."""
 
 
 def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1) -> Bools:
-    """Mask of the slices whose version mix differs from their reference's, shape (S,).
+    """Return the mask of slices whose version mix differs from their reference's, shape (S,).
 
-    True where the share of some version differs by more than 0.05, at 95 % over all versions.
-    Without decisions on one side nothing differs.
+    A mix differs when the share of some version differs by more than 0.05, at 95 % over all
+    versions. A slice without decisions on one side does not differ.
 
     Args:
         slices: decisions by (slice, version).
-        references: the same of what each slice is compared with, disjoint from it.
-        looks: how often it is asked; the 95 % hold for all of them together.
+        references: decisions of each slice's reference, disjoint from it; the same shape.
+        looks: number of looks that share the error of 5 %.
     """
-    one, other = np.asarray(slices, np.float64), np.asarray(references, np.float64)
-    if one.shape[1] < 2:  # noqa: PLR2004 - all of both is of the same version
-        return np.zeros(len(one), bool)
-    n, m = (np.broadcast_to(x.sum(axis=1, keepdims=True), x.shape) for x in (one, other))
-    z = simultaneous_z(looks * max(one.shape[1], 1))
-    p, q = divide(one, n), divide(other, m)
+    slice_counts, reference_counts = (
+        np.asarray(slices, np.float64),
+        np.asarray(references, np.float64),
+    )
+    if slice_counts.shape[1] < 2:  # noqa: PLR2004 - both sides have the same version
+        return np.zeros(len(slice_counts), bool)
+    n, m = (
+        np.broadcast_to(counts.sum(axis=1, keepdims=True), counts.shape)
+        for counts in (slice_counts, reference_counts)
+    )
+    z = simultaneous_z(looks * max(slice_counts.shape[1], 1))
+    p, q = divide(slice_counts, n), divide(reference_counts, m)
     lower, upper = mover(p, *wilson(p, n, z), q, *wilson(q, m, z))
     surely = np.nan_to_num(np.maximum(lower, -upper), nan=0)
     differs: Bools = surely.max(axis=1, initial=0) > SMALLEST_SHIFT
@@ -51,16 +57,16 @@ def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int
 def changed_components(
     before: Mapping[str, int], after: Mapping[str, int], k: int
 ) -> tuple[ComponentChange, ...]:
-    """Parts of the router with another version after a change than before, by component.
+    """Return the components of the router whose version changed.
 
-    A part has changed when the shares of its versions differ, at 95 % over all its versions; the
-    version that lost the largest share then gave way to the one that gained the largest. Told is
-    only what has at least k decisions on its side: a rare version never, and neither a part whose
-    versions were counted as others, since there were too many.
+    A component has changed when the shares of its versions differ, at 95 % over all its versions:
+    the version that lost the largest share gave way to the one that gained the largest. Both need
+    at least k decisions. Components whose versions were too many, and so counted as others, are
+    left out.
 
     Args:
         before: decisions of one slice by version tuple (``judge=j1,policy=p1``), before the change.
-        after: the same from then on.
+        after: decisions since the change.
         k: smallest number of decisions of a version that may be named.
 
     Example:
@@ -71,18 +77,18 @@ def changed_components(
         ()
     """
     old, new = _by_component(before), _by_component(after)
-    found = (_changed(name, old[name], new[name], k) for name in COMPONENTS)
-    return tuple(one for one in found if one is not None)
+    changes = (_changed(name, old[name], new[name], k) for name in COMPONENTS)
+    return tuple(change for change in changes if change is not None)
 
 
 COMPONENTS = ("judge", "policy", "router", "rubric", "threshold")
-"""The parts of the router that a version tuple names, sorted."""
+"""The components that a version tuple names, sorted."""
 
 
-def _by_component(decided: Mapping[str, int]) -> Mapping[str, Counter[str]]:
-    """Decisions by version of each part; ``""`` where a tuple does not name it."""
+def _by_component(decisions: Mapping[str, int]) -> Mapping[str, Counter[str]]:
+    """Count decisions by version of each component; ``""`` where a tuple does not name it."""
     sums: dict[str, Counter[str]] = {name: Counter() for name in COMPONENTS}
-    for text, count in decided.items():
+    for text, count in decisions.items():
         named = (
             {} if text == OTHER else dict(part.split("=", 1) for part in text.split(",") if part)
         )
@@ -95,7 +101,9 @@ def _changed(
     name: str, before: Counter[str], after: Counter[str], k: int
 ) -> ComponentChange | None:
     versions = sorted(before.keys() | after.keys())
-    old, new = (np.array([[side[v] for v in versions]], np.int64) for side in (before, after))
+    old, new = (
+        np.array([[side[version] for version in versions]], np.int64) for side in (before, after)
+    )
     if not versions_differ(new, old)[0]:
         return None
     shift = new[0] / new.sum() - old[0] / old.sum()
@@ -106,13 +114,13 @@ def _changed(
 
 
 ENOUGH = 20
-"""Decisions of a slice that are looked at together. So many of a new version are sure to differ
-from any number of an old one; fewer would let a slow slice wait no less, and a trial of a version
-on a few requests restart it."""
+"""Decisions of a slice per look. So many of a new version differ from any number of an old one.
+With fewer, a slow slice would wait as long, and a trial of a version on a few requests would
+restart it."""
 
 LOOKS = 1_000
-"""How many looks the 95 % hold for: a slice whose requests are divided between two versions for
-good is looked at every hour, and must not restart for it."""
+"""Number of looks that the 95 % hold for: a slice that two versions share for good is looked at
+every hour, and must not restart."""
 
 
 @dataclass(slots=True)
@@ -120,25 +128,25 @@ class RunningVersions:
     """Decisions of S slices by version; changed in place.
 
     Attributes:
-        versions: ids, increasing: the columns.
-        known: decisions while the references were collected, shape (S, V).
-        recent: decisions since the last look.
+        versions: version ids, increasing: the columns.
+        collected: decisions while the references were collected, shape (S, V).
+        recent: decisions since the last look, shape (S, V).
     """
 
     versions: Int64s
-    known: Int64s
+    collected: Int64s
     recent: Int64s
 
     @classmethod
     def empty(cls, slices: int) -> RunningVersions:
-        """Without any decision."""
-        nothing = np.zeros((slices, 0), np.int64)
-        return cls(np.zeros(0, np.int64), nothing, nothing.copy())
+        """Return the state without decisions."""
+        no_decisions = np.zeros((slices, 0), np.int64)
+        return cls(np.zeros(0, np.int64), no_decisions, no_decisions.copy())
 
     def changed(self, versions: Int64s, decided: Int64s, collecting: Bools) -> Int64s:
-        """Add one cohort; returns the slices that other versions answer now.
+        """Add one cohort; return the slices that other versions answer now.
 
-        What is known of those begins anew with what was looked at.
+        The collected decisions of those begin anew with the recent ones.
 
         Args:
             versions: ids, shape (V,).
@@ -148,42 +156,44 @@ class RunningVersions:
         self._add_columns(versions)
         self.recent[:, np.searchsorted(self.versions, versions)] += decided
         looked = np.flatnonzero(self.recent.sum(axis=1) >= ENOUGH)
-        differs = looked[versions_differ(self.recent[looked], self.known[looked], LOOKS)]
-        self.known[differs] = 0
+        differs = looked[versions_differ(self.recent[looked], self.collected[looked], LOOKS)]
+        self.collected[differs] = 0
         joins = looked[collecting[looked] | np.isin(looked, differs)]
-        self.known[joins] += self.recent[joins]
+        self.collected[joins] += self.recent[joins]
         self.recent[looked] = 0
         self._drop_columns()
         return differs
 
     def picked(self, rows: Int64s) -> RunningVersions:
-        """The same for these slices, in this order; -1 is a new one."""
-        known, recent = (np.pad(x, ((0, 1), (0, 0)))[rows] for x in (self.known, self.recent))
-        return RunningVersions(self.versions.copy(), known, recent)
+        """Return the state of these slices, in this order; -1 is a new slice."""
+        collected, recent = (
+            np.pad(table, ((0, 1), (0, 0)))[rows] for table in (self.collected, self.recent)
+        )
+        return RunningVersions(self.versions.copy(), collected, recent)
 
     def to_arrays(self) -> Arrays:
-        """All that the state consists of."""
-        return {"versions": self.versions, "known": self.known, "recent": self.recent}
+        """Return the whole state as arrays."""
+        return {"versions": self.versions, "known": self.collected, "recent": self.recent}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> RunningVersions:
-        """The state that :meth:`to_arrays` gave."""
+        """Restore the state from the arrays of :meth:`to_arrays`."""
         return cls(arrays["versions"], arrays["known"], arrays["recent"])
 
     def _add_columns(self, versions: Int64s) -> None:
         if np.array_equal(self.versions, versions):
             return
-        every = np.union1d(self.versions, versions)
-        if len(every) == len(self.versions):
+        versions_union = np.union1d(self.versions, versions)
+        if len(versions_union) == len(self.versions):
             return
-        place = np.searchsorted(every, self.versions)
-        wider = np.zeros((2, len(self.known), len(every)), np.int64)
-        wider[:, :, place] = np.stack([self.known, self.recent])
-        self.versions, (self.known, self.recent) = every, wider
+        place = np.searchsorted(versions_union, self.versions)
+        wider = np.zeros((2, len(self.collected), len(versions_union)), np.int64)
+        wider[:, :, place] = np.stack([self.collected, self.recent])
+        self.versions, (self.collected, self.recent) = versions_union, wider
 
     def _drop_columns(self) -> None:
-        """Forget versions that no slice is compared with any more."""
-        used = self.known.any(axis=0) | self.recent.any(axis=0)
+        """Forget versions that no slice has any decisions of."""
+        used = self.collected.any(axis=0) | self.recent.any(axis=0)
         if not used.all():
             self.versions = self.versions[used]
-            self.known, self.recent = self.known[:, used], self.recent[:, used]
+            self.collected, self.recent = self.collected[:, used], self.recent[:, used]

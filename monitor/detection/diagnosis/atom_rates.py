@@ -1,11 +1,10 @@
-"""Rates of the finest atoms of a use case, from as few labels as there are hours after a page.
+"""Rates of the finest atoms of a use case, from the few labels of the hours after a page.
 
-An atom alone has too few audits for :mod:`monitor.core.rates.estimates`. Its decisions are all
-counted, though, and what was reviewed is labelled: only how many of its auto-served requests were
-ready has to be guessed. The guess starts at what all atoms' labels say of that route and score
-band, as if :data:`BORROWED` of those labels were the atom's own, and gives way to the atom's labels
-as they come. Numbers are for comparing atoms with each other inside; none of them is ever
-published.
+An atom alone has too few audits for :mod:`monitor.core.rates.estimates`. But all its decisions are
+counted, and reviewed ones are labelled: only the number of ready ones among its auto-served
+requests is estimated. The estimate starts with the labels of all atoms for that route and score
+band, as if :data:`BORROWED` of them were the atom's own, and gives way to the atom's labels as they
+come. The numbers serve only to compare atoms; they are never published.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
 from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 
 BORROWED = float(MIN_LABELS)
-"""Labels of all atoms that count as one atom's own; with many more it speaks for itself."""
+"""Labels of all atoms that count as one atom's own; with many more, its own labels dominate."""
 
 _ROUTES = len(REVIEWED_ROUTES)
 
 
 @dataclass(frozen=True, slots=True)
 class AtomTrials:
-    """Expected trials of one metric, those that were harmed and those that were spared.
+    """Expected trials of one metric: harmed and spared.
 
     Arrays of one shape, the last axis by atom.
 
@@ -41,8 +40,8 @@ class AtomTrials:
         harmed: ready but not served (TPR), served but not ready (FPR, PRECISION), not served
             (SELECTION), or blocked.
         spared: the other trials of the metric.
-        harmed_variance: of ``harmed``; equal to it where all is counted.
-        spared_variance: of ``spared``.
+        harmed_variance: variance of ``harmed``; equal to it where all trials are counted.
+        spared_variance: variance of ``spared``.
     """
 
     harmed: Floats
@@ -52,34 +51,37 @@ class AtomTrials:
 
     @property
     def total(self) -> Floats:
-        """All trials."""
+        """Return all trials."""
         return self.harmed + self.spared
 
     @property
     def rate(self) -> Floats:
-        """Share that was harmed; NaN without trials."""
+        """Return the harmed share; NaN without trials."""
         return divide(self.harmed, self.total)
 
     @property
     def support(self) -> Floats:
-        """Counted trials that would determine the rate as well."""
-        mine = self.spared * divide(self.harmed_variance, self.harmed, empty=1)
-        other = self.harmed * divide(self.spared_variance, self.spared, empty=1)
-        return divide(self.total**2, mine + other, empty=0)
+        """Return the number of counted trials that would determine the rate as well."""
+        spared_part = self.spared * divide(self.harmed_variance, self.harmed, empty=1)
+        harmed_part = self.harmed * divide(self.spared_variance, self.spared, empty=1)
+        return divide(self.total**2, spared_part + harmed_part, empty=0)
 
     @property
     def variance(self) -> Floats:
-        """Sampling variance of the rate; NaN without trials. Never 0: half a trial is added."""
+        """Return the sampling variance of the rate; NaN without trials.
+
+        Half an added trial keeps it above 0.
+        """
         share = divide(self.harmed + 0.5, self.total + 1)
         return divide(share * (1 - share), self.support)
 
     def within(self, atoms: Bools) -> AtomTrials:
-        """Added up over some atoms."""
+        """Sum the trials over the atoms in a mask."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
         return AtomTrials(*(part[..., atoms].sum(axis=-1) for part in parts))
 
     def since(self, pane: int) -> AtomTrials:
-        """The trials of one row: from this pane to the last."""
+        """Return the trials of one row: from this pane to the last."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
         return AtomTrials(*(part[pane] for part in parts))
 
@@ -89,15 +91,15 @@ class AtomRates:
     """Rates of every finest atom over recent panes.
 
     Attributes:
-        atoms: texts, sorted: values of all attributes that are considered.
-        trials: shape (panes, atoms): row t is over the panes from t to the last.
+        atoms: atom texts, sorted: values of all considered attributes.
+        trials: trials, shape (panes, atoms): row t is over the panes from t to the last.
     """
 
     atoms: tuple[str, ...]
     trials: AtomTrials
 
     @classmethod
-    def of(
+    def from_panes(
         cls,
         panes: Sequence[Counts],
         index: CellIndex,
@@ -109,18 +111,19 @@ class AtomRates:
 
         Args:
             panes: counts by cell id in order of time, at least one.
-            index: what the ids mean.
-            attributes: what an atom is made of.
-            coding: what the strata mean.
+            index: meaning of the ids.
+            attributes: attributes that make up an atom.
+            coding: meaning of the strata.
             metric: TPR, FPR, BLOCKED, SELECTION or PRECISION.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
         atoms = roll_up(merge(panes), index, attributes)
-        layout = Layout.of(rates_of(atoms), coding)
+        layout = Layout.for_rates(rates_of(atoms), coding)
         cohorts = [
-            SliceCohort.of(roll_up(pane, index, attributes), atoms.slices, layout) for pane in panes
+            SliceCohort.from_counts(roll_up(pane, index, attributes), atoms.slices, layout)
+            for pane in panes
         ]
         if (hit := HIT_ROUTES.get(metric)) is not None:
             trials = _counted(_since([cohort.routed for cohort in cohorts]), hit, metric)
@@ -130,7 +133,7 @@ class AtomRates:
 
 
 def _since(arrays: Sequence[Int64s]) -> Floats:
-    """Row t: the sum of the arrays from t on."""
+    """Return cumulated arrays: row t is the sum from t on."""
     stacked = np.stack(list(arrays))[::-1].astype(np.float64)
     total: Floats = np.cumsum(stacked, axis=0)[::-1]
     return total
@@ -151,9 +154,9 @@ def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
     if metric is Metric.PRECISION:
         good, _, good_variance, _ = _by_route(decisions, labelled, ready)
         bad, _, bad_variance, _ = _by_route(decisions, labelled, labelled - ready)
-        # Their errors by sampling are the same, with the other sign: together they count for more.
-        more = divide((good + bad) ** 2, good**2 + bad**2, empty=1)
-        unsure = more * ((good_variance - good) + (bad_variance - bad)) / 2
+        # Both sampling errors are equal, with opposite signs: together they count for more.
+        sampling_factor = divide((good + bad) ** 2, good**2 + bad**2, empty=1)
+        unsure = sampling_factor * ((good_variance - good) + (bad_variance - bad)) / 2
         return AtomTrials(bad, good, bad + unsure, good + unsure)
     hits = ready if metric is Metric.TPR else labelled - ready
     auto, review, auto_variance, review_variance = _by_route(decisions, labelled, hits)
@@ -165,7 +168,7 @@ def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
 def _by_route(
     decisions: Floats, labelled: Floats, hits: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Expected hits of auto_serve and of human_review, and what they vary like, by atom."""
+    """Return expected hits of auto_serve and of human_review, and their variances, by atom."""
     share = _shares(labelled, hits)
     rest = decisions - labelled
     trials = hits + rest * share
@@ -176,10 +179,10 @@ def _by_route(
 
 
 def _shares(labelled: Floats, hits: Floats) -> Floats:
-    """P(hit | stratum) of every atom: its own labels and some of all atoms'."""
-    routes = [x.sum(axis=(1, 3, 4), keepdims=True) for x in (hits, labelled)]
+    """Estimate P(hit | stratum) of every atom from its own labels and some of all atoms'."""
+    routes = [counts.sum(axis=(1, 3, 4), keepdims=True) for counts in (hits, labelled)]
     of_route = (routes[0] + 0.5) / (routes[1] + 1)
-    bands = [x.sum(axis=(1, 3), keepdims=True) for x in (hits, labelled)]
+    bands = [counts.sum(axis=(1, 3), keepdims=True) for counts in (hits, labelled)]
     of_band = (bands[0] + BORROWED * of_route) / (bands[1] + BORROWED)
     share: Floats = (hits + BORROWED * of_band) / (labelled + BORROWED)
     return share

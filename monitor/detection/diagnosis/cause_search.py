@@ -1,19 +1,18 @@
-"""Search for causes: the fewest slices whose different treatment makes atoms differ as they do.
+"""Search for causes: the fewest slices whose different treatment explains the differences of atoms.
 
-The harm in atom i is taken to be binomial with
+The harm in atom i is modelled as binomial with
 
     logit P(harm | i) = baseline + sum of the effects of the causes that i lies in
 
-and a cause is a slice. Of all sets of causes the one with the largest log-likelihood, less the cost
-of each cause, is looked for: one cause after the other, and each exchanged for any other as long
-as that is better. A slice all of whose children are alike costs one effect, its children one each;
-if one child alone accounts for the difference, its siblings contradict the parent. So the
-smallest slice that explains is the likeliest one, and no share of an excess has to be cut at some
-number.
+and a cause is a slice. The search maximises the log-likelihood minus the cost of each cause: it
+adds one cause after the other, and exchanges each for others while that is better. A slice whose
+children are all alike costs one effect, its children one each; if one child alone accounts for the
+difference, its siblings contradict the parent. So the smallest slice that explains is the
+likeliest, and no threshold on the share of an excess is needed.
 
-Atoms always differ a little. How much a contract tolerates is part of the likelihood: trials are
-discounted as if atoms' rates had a standard deviation of a third of the limit, whatever the
-number of decisions.
+Atoms always differ a little. The likelihood includes the contract's tolerance: trials are
+discounted as if atoms' rates had a standard deviation of a third of the limit, for any number of
+decisions.
 """
 
 from __future__ import annotations
@@ -31,25 +30,25 @@ from monitor.core.rates.gaps import Bools
 from monitor.detection.diagnosis.atom_rates import AtomTrials
 
 ENTRY = 3.0
-"""Nats that a further cause must bring beyond the choice among slices of its depth."""
+"""Nats that a further cause must add, beyond the choice among slices of its depth."""
 
 GOOD = 3.0
-"""Nats more that it takes to name a slice that is better off: of two slices that part, the one
-that is worse off is what the contract is about."""
+"""Additional nats for a slice that is better off: of two differing slices, the contract is about
+the one that is worse off."""
 
 ALIKE = 1 / 3
-"""Of the limit: standard deviation of atoms' rates that is no news. By a half, a gap of .23 in one
-atom would be worth 7 nats at most, however many its decisions: less than to choose it among many
-slices costs. By an eighth, differences that a contract tolerates become causes next to the true
+"""Tolerated standard deviation of atoms' rates, as a part of the limit. With a half, a gap of .23
+in one atom would be worth at most 7 nats for any number of decisions: less than the cost of
+choosing it among many slices. With an eighth, tolerated differences become causes next to the true
 ones (measured: one in 60 worlds with two causes)."""
 
 MOST_CAUSES = 6
 
 EXCHANGED_FOR = 2
-"""A cause may be exchanged for so many at once: two of three children look like their parent."""
+"""Causes that one cause may be exchanged for: two of three children look like their parent."""
 
-_TRIED = 12  # likelihood is computed for so many of the best by the score test
-_EFFECT_PRECISION = 0.25  # of the effects: what no trial limits stays finite
+_TRIED = 12  # candidates with the best score test, for which the likelihood is computed
+_EFFECT_PRECISION = 0.25  # of the effects: keeps effects finite that no trial limits
 _LARGEST_STEP = 2.0
 _STEPS = 30
 _ENOUGH = 1e-9
@@ -61,10 +60,10 @@ class Candidates:
     """The slices that can be a cause, as rows.
 
     Attributes:
-        group_bys: name of each one's group-by.
-        slices: its text.
-        of_atom: the row of every atom in each group-by, shape (G, A).
-        cost: nats for choosing it, shape (C,).
+        group_bys: name of each slice's group-by.
+        slices: slice texts.
+        of_atom: row of every atom in each group-by, shape (G, A).
+        cost: cost of choosing each slice, in nats, shape (C,).
     """
 
     group_bys: tuple[str, ...]
@@ -73,16 +72,18 @@ class Candidates:
     cost: Floats
 
     @classmethod
-    def of(cls, atoms: Sequence[str], group_bys: Sequence[tuple[str, ...]]) -> Candidates:
-        """Every slice of the group-bys that has decisions."""
+    def for_group_bys(
+        cls, atoms: Sequence[str], group_bys: Sequence[tuple[str, ...]]
+    ) -> Candidates:
+        """Return every slice of the group-bys that has decisions."""
         names: list[tuple[str, str]] = []
         rows = []
         for attributes in group_bys:
             texts = [slice_text(atom, attributes) for atom in atoms]
-            found = sorted(set(texts))
-            at = {text: len(names) + i for i, text in enumerate(found)}
-            names += [("+".join(attributes), text) for text in found]
-            rows.append([at[text] for text in texts])
+            distinct_texts = sorted(set(texts))
+            row_of = {text: len(names) + position for position, text in enumerate(distinct_texts)}
+            names += [("+".join(attributes), text) for text in distinct_texts]
+            rows.append([row_of[text] for text in texts])
         depths = np.array([name.count("+") for name, _ in names])
         alike = np.bincount(depths)[depths] if names else np.zeros(0)
         return cls(
@@ -93,18 +94,20 @@ class Candidates:
         )
 
     def within(self, group_by: str) -> list[int]:
-        """The rows of one group-by."""
+        """Return the rows of one group-by."""
         return [row for row, name in enumerate(self.group_bys) if name == group_by]
 
     def atoms(self, row: int) -> Bools:
-        """Mask of the atoms in one candidate."""
+        """Return the mask of the atoms in a candidate."""
         inside: Bools = (self.of_atom == row).any(axis=0)
         return inside
 
     def sums(self, values: Floats) -> Floats:
-        """Over the atoms of each, shape (C,)."""
-        each = np.broadcast_to(values, self.of_atom.shape).ravel()
-        total: Floats = np.bincount(self.of_atom.ravel(), each, len(self.slices)).astype(np.float64)
+        """Sum values over the atoms of each candidate, shape (C,)."""
+        values_of_atoms = np.broadcast_to(values, self.of_atom.shape).ravel()
+        total: Floats = np.bincount(self.of_atom.ravel(), values_of_atoms, len(self.slices)).astype(
+            np.float64
+        )
         return total
 
 
@@ -113,20 +116,20 @@ class AtomHarm:
     """Harm in every atom.
 
     Attributes:
-        trials: discounted, shape (A,).
-        harmed: of these.
+        trials: discounted trials, shape (A,).
+        harmed: harmed trials among them.
     """
 
     trials: Floats
     harmed: Floats
 
     @classmethod
-    def of(cls, trials: AtomTrials, limit: float) -> AtomHarm:
-        """Evidence in the trials of atoms, whose rates may differ a little anyway.
+    def from_trials(cls, trials: AtomTrials, limit: float) -> AtomHarm:
+        """Discount trials of atoms whose rates may differ by a tolerated amount.
 
         Args:
-            trials: shape (A,).
-            limit: of the contract on a gap; atoms' rates may have a third of it as their sd.
+            trials: trials, shape (A,).
+            limit: limit of the contract on a gap; atoms' rates may have a third of it as their sd.
         """
         total = trials.total.sum()
         usual = (trials.harmed.sum() + 0.5) / (total + 1)
@@ -137,14 +140,14 @@ class AtomHarm:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The likeliest effects of some causes.
+    """The likeliest effects of a set of causes.
 
     Attributes:
         causes: rows of the candidates.
         effects: log odds ratio of harm in each, above 0 where its slice is worse off.
-        base: log odds of harm outside of all.
-        value: log-likelihood, less the costs.
-        design: which atoms are in each cause, shape (m, A).
+        base: log odds of harm outside all causes.
+        value: log-likelihood minus the costs.
+        design: membership of atoms in each cause, shape (m, A).
     """
 
     causes: tuple[int, ...]
@@ -155,27 +158,27 @@ class Fit:
 
     @property
     def log_odds(self) -> Floats:
-        """Log odds of harm, by atom."""
+        """Return the log odds of harm, by atom."""
         odds: Floats = self.base + self.effects @ self.design
         return odds
 
     def harm_of(self, cause: int) -> Floats:
-        """Rate of harm that one cause adds in every atom; 0 outside of it."""
+        """Return the rate of harm that one cause adds in every atom; 0 outside it."""
         without = self.log_odds - self.effects[cause] * self.design[cause]
         harm: Floats = expit(self.log_odds) - expit(without)
         return harm
 
 
 class Search:
-    """The causes of one metric.
+    """Searches the causes of one metric.
 
     Args:
-        evidence: by atom.
-        candidates: what can be a cause.
-        limit: of the contract on a gap.
+        evidence: harm by atom.
+        candidates: the possible causes.
+        limit: limit of the contract on a gap.
 
     Attributes:
-        least: what adds less to the rate of harm in its slice is no cause: half of the limit.
+        least: smallest addition to the rate of harm that makes a cause: half of the limit.
     """
 
     def __init__(self, evidence: AtomHarm, candidates: Candidates, limit: float) -> None:
@@ -184,17 +187,17 @@ class Search:
         self.least = limit / 2
 
     def run(self) -> Fit:
-        """The best set of causes that this search finds; empty if nothing is worth its cost."""
+        """Return the best set of causes that the search reaches; empty if none is worth it."""
         fit = self.fit(())
         while len(fit.causes) < MOST_CAUSES:
-            grown = self._further(fit)
+            grown = self._with_next_cause(fit)
             if grown is None or not _better(grown, fit):
                 break
-            fit = self._exchanged(grown)
+            fit = self._after_exchanges(grown)
         return fit
 
     def fit(self, causes: tuple[int, ...]) -> Fit:
-        """The likeliest effects of these causes."""
+        """Return the likeliest effects of these causes."""
         design = np.array([self._candidates.atoms(row) for row in causes], np.float64)
         design = design.reshape(len(causes), len(self._evidence.trials))
         columns = np.concatenate([np.ones((1, design.shape[1])), design])
@@ -203,31 +206,33 @@ class Search:
         cost += GOOD * np.count_nonzero(effects[1:] < 0)
         return Fit(causes, effects[1:], float(effects[0]), likelihood - cost, design)
 
-    def _exchanged(self, fit: Fit) -> Fit:
-        """Any cause left out, or exchanged for one other or two, until nothing is better."""
+    def _after_exchanges(self, fit: Fit) -> Fit:
+        """Drop a cause, or exchange it for one or two others, until nothing is better."""
         while True:
-            better = (other for other in self._neighbours(fit) if _better(other, fit))
-            found = next(better, None)
-            if found is None:
+            better_fits = (
+                neighbour for neighbour in self._neighbours(fit) if _better(neighbour, fit)
+            )
+            better_fit = next(better_fits, None)
+            if better_fit is None:
                 return fit
-            fit = found
+            fit = better_fit
 
     def _neighbours(self, fit: Fit) -> Iterator[Fit]:
         for cause in fit.causes:
-            other: Fit | None = self.fit(tuple(row for row in fit.causes if row != cause))
+            neighbour: Fit | None = self.fit(tuple(row for row in fit.causes if row != cause))
             for _ in range(EXCHANGED_FOR + 1):
-                if other is None:
+                if neighbour is None:
                     break
-                yield other
-                other = self._further(other, cause)
+                yield neighbour
+                neighbour = self._with_next_cause(neighbour, cause)
 
-    def _further(self, fit: Fit, but: int | None = None) -> Fit | None:
-        """With the one more cause that is worth most, but not this; None if none does enough."""
-        fits = [self.fit((*fit.causes, row)) for row in self._promising(fit) if row != but]
-        large = [one for one in fits if self._large(one)]
-        return max(large, key=lambda one: one.value, default=None)
+    def _with_next_cause(self, fit: Fit, excluded: int | None = None) -> Fit | None:
+        """Add the cause worth most, except ``excluded``; None if no effect is large enough."""
+        fits = [self.fit((*fit.causes, row)) for row in self._promising(fit) if row != excluded]
+        large = [grown for grown in fits if self._matters(grown)]
+        return max(large, key=lambda grown: grown.value, default=None)
 
-    def _large(self, fit: Fit) -> bool:
+    def _matters(self, fit: Fit) -> bool:
         """Return True when the effect of the last cause is large enough to matter to a contract."""
         inside = fit.design[-1] > 0
         trials = self._evidence.trials[inside]
@@ -235,14 +240,16 @@ class Search:
         return bool(abs(added) >= self.least)
 
     def _promising(self, fit: Fit) -> list[int]:
-        """Rows by the score test, less their costs: the best of them, best first."""
+        """Return the best rows by score test minus cost, the best first."""
         odds = expit(fit.log_odds)
         score = self._candidates.sums(self._evidence.harmed - self._evidence.trials * odds)
         weight = self._evidence.trials * odds * (1 - odds)
         columns = np.concatenate([np.ones((1, len(odds))), fit.design])
-        known = (columns * weight) @ columns.T + _precision(len(columns))
+        information = (columns * weight) @ columns.T + _precision(len(columns))
         shared = np.stack([self._candidates.sums(weight * column) for column in columns])
-        left = self._candidates.sums(weight) - (shared * np.linalg.solve(known, shared)).sum(axis=0)
+        left = self._candidates.sums(weight) - (shared * np.linalg.solve(information, shared)).sum(
+            axis=0
+        )
         left = np.maximum(left, 0) + _EFFECT_PRECISION
         gain = score**2 / (2 * left) - self._candidates.cost - GOOD * (score < 0)
         gain[list(fit.causes)] = -math.inf
@@ -250,12 +257,12 @@ class Search:
         return [int(row) for row in order if score[row] ** 2 > _SLACK and gain[row] > -math.inf]
 
 
-def _better(one: Fit, other: Fit) -> bool:
-    return one.value > other.value + _SLACK
+def _better(fit: Fit, former: Fit) -> bool:
+    return fit.value > former.value + _SLACK
 
 
 def expit(odds: Floats) -> Floats:
-    """Probabilities of log odds."""
+    """Return the probabilities of log odds."""
     return 1 / (1 + np.exp(-odds))
 
 
@@ -266,7 +273,7 @@ def _precision(columns: int) -> Floats:
 
 
 def _logistic(columns: Floats, evidence: AtomHarm) -> tuple[Floats, float]:
-    """The effects of columns (m + 1, A), and their log-likelihood, by Newton's method."""
+    """Fit the effects of columns (m + 1, A) by Newton's method; return their log-likelihood too."""
     usual = (evidence.harmed.sum() + 0.5) / (evidence.trials.sum() + 1)
     effects = np.zeros(len(columns))
     effects[0] = math.log(usual / (1 - usual))

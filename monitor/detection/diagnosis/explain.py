@@ -1,11 +1,11 @@
 """Common causes of the crossings of one contract and metric: the slices that explain them.
 
-A slice that is treated worse drags along every slice that contains it, and lies in the reference of
-every slice that does not, which then is "better off". All of them may cross; there is one incident,
-and it names the smallest slice that explains the gap. Which slices those are is found from the
-decisions since the gap arose (:mod:`monitor.detection.diagnosis.cause_search`); a crossing belongs
-to the cause that adds most to its gap, if that is at least half of what is beyond the limit. A
-crossing that no cause explains is its own.
+A slice that is treated worse affects every slice that contains it. It also lies in the reference of
+every slice that does not contain it; such a slice then looks better off. All of them may cross, but there is one incident: it
+names the smallest slice that explains the gap. The causes are searched in the decisions since the
+gap arose (:mod:`monitor.detection.diagnosis.cause_search`). A crossing belongs to the cause that
+adds most to its gap, if that is at least half of the excess over the limit. A crossing without such
+a cause is its own.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from monitor.detection.diagnosis.stages import in_words
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 
 EVERYTHING = ""
-"""The slice, and the group-by, of a cause that lies in no slice: a level that all are beyond."""
+"""Slice and group-by of a cause that lies in no slice: all slices are beyond a level."""
 
 _NOWHERE = -1
-_LEAST_LIMIT = 0.005  # of a ratio of rates near 0, which would tell any two atoms apart
+_LEAST_LIMIT = 0.005  # for ratios of rates near 0, which would make any two atoms differ
 _WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
 
 
 @dataclass(frozen=True, slots=True)
 class BreachCause:
-    """One cause of crossings.
+    """A cause of crossings.
 
     Attributes:
-        group_by: of the slice.
-        slice: the smallest one that explains the gap; :data:`EVERYTHING` if it lies in none.
-        direction: REFERENCE_WORSE if it is the better off that part the slice from the others.
-        share: how much of the excess of the slices it explains it makes.
-        streams: the crossings it explains, sorted. Those of other slices only inherit it.
+        group_by: group-by of the slice.
+        slice: the smallest slice that explains the gap; :data:`EVERYTHING` if it lies in none.
+        direction: REFERENCE_WORSE if the slice differs by being better off.
+        share: its share of the excess of the slices it explains.
+        streams: the crossings it explains, sorted; those of other slices only inherit it.
     """
 
     group_by: str
@@ -56,11 +56,11 @@ class BreachCause:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """All crossings of one contract and metric, by cause.
+    """The causes of all crossings of one contract and metric.
 
     Attributes:
-        since: the pane in which the gaps arose: from there on all was counted.
-        causes: sorted by slice; every crossing is in exactly one.
+        since: the pane in which the gaps arose: counts from there on were used.
+        causes: causes sorted by slice; every crossing is in exactly one.
     """
 
     since: int
@@ -77,13 +77,13 @@ def explain(
     """Partition crossings by cause.
 
     Args:
-        crossed: standing crossings of one metric of the contract, in any order.
-        contract: whose they are.
-        coding: what the strata mean.
+        crossed: unresolved crossings of one metric of the contract, in any order.
+        contract: the contract.
+        coding: meaning of the strata.
         panes: recent counts of the contract's cells in order of time, from before the first
-            crossing until now. When the gap arose is found to the pane: days will do, and quarters
-            of a day for the newest.
-        index: what the cell ids mean.
+            crossing until now. The onset is found to the pane: days are enough, with quarters of a
+            day for the newest.
+        index: meaning of the cell ids.
 
     Raises:
         ValueError: if the crossings are of several contracts or metrics, or if a stratum has an
@@ -94,13 +94,15 @@ def explain(
         return Explanation(0, ())
     metric = _metric(streams, contract)
     attributes = sorted({name for group in contract.group_bys for name in group.attributes})
-    rates = AtomRates.of(panes, index, attributes, coding, metric)
-    candidates = Candidates.of(rates.atoms, [group.attributes for group in contract.group_bys])
-    gaps = [_Gap.of(stream, candidates, len(rates.atoms)) for stream in streams]
+    rates = AtomRates.from_panes(panes, index, attributes, coding, metric)
+    candidates = Candidates.for_group_bys(
+        rates.atoms, [group.attributes for group in contract.group_bys]
+    )
+    gaps = [_Gap.for_stream(stream, candidates, len(rates.atoms)) for stream in streams]
     since = _onset(gaps, rates.trials)
     trials = rates.trials.since(since)
     limit = _limit_on_gap(contract, streams, trials)
-    search = Search(AtomHarm.of(trials, limit), candidates, limit)
+    search = Search(AtomHarm.from_trials(trials, limit), candidates, limit)
     partition = _Partition(trials, candidates, search)
     for gap in sorted(gaps, key=lambda gap: -float(_evidence(gap, trials))):
         partition.add(gap)
@@ -112,12 +114,12 @@ class _Gap:
     """A crossed stream as a difference of atoms.
 
     Attributes:
-        stream: which.
-        own: what it names if nothing explains it, and who is worse off: the side that is worse
-            off if that is one slice (a named reference, the other one of two), else its slice. A
-            row of the candidates; None if the slice has no decisions.
-        worse: which atoms are on the side that is worse off.
-        better: which are on the other side; none for a level.
+        stream: the stream.
+        own: cause of its own if nothing explains it, as a row of the candidates and a direction.
+            The row is the side that is worse off if that is one slice (a named reference, the other
+            one of two), else the stream's slice. None if that slice has no decisions.
+        worse: mask of the atoms on the side that is worse off.
+        better: mask of the atoms on the other side; empty for a level.
     """
 
     stream: Stream
@@ -126,23 +128,41 @@ class _Gap:
     better: Bools
 
     @classmethod
-    def of(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
+    def for_stream(cls, stream: Stream, candidates: Candidates, atoms: int) -> _Gap:
         rows = {candidates.slices[row]: row for row in candidates.within(stream.group_by)}
         sides = {text: candidates.atoms(row) for text, row in rows.items()}
-        nothing = np.zeros(atoms, bool)
-        mine = sides.get(stream.slice, nothing)
-        theirs = ~mine if stream.reference == COMPLEMENT else sides.get(stream.reference, nothing)
+        no_atoms = np.zeros(atoms, bool)
+        slice_atoms = sides.get(stream.slice, no_atoms)
+        reference_atoms = (
+            ~slice_atoms
+            if stream.reference == COMPLEMENT
+            else sides.get(stream.reference, no_atoms)
+        )
         row = rows.get(stream.slice)
         if stream.direction is Direction.SLICE_WORSE or row is None:
-            return cls(stream, None if row is None else (row, stream.direction), mine, theirs)
-        same = (rows[text] for text, side in sides.items() if np.array_equal(side, theirs))
-        other = next(same, None)
-        own = (row, stream.direction) if other is None else (other, Direction.SLICE_WORSE)
-        return cls(stream, own, theirs, mine)
+            return cls(
+                stream,
+                None if row is None else (row, stream.direction),
+                slice_atoms,
+                reference_atoms,
+            )
+        reference_rows = (
+            rows[text] for text, side in sides.items() if np.array_equal(side, reference_atoms)
+        )
+        reference_row = next(reference_rows, None)
+        own_cause = (
+            (row, stream.direction)
+            if reference_row is None
+            else (reference_row, Direction.SLICE_WORSE)
+        )
+        return cls(stream, own_cause, reference_atoms, slice_atoms)
 
     @property
     def limit(self) -> float:
-        """Largest rate of harm on the worse side, beyond :attr:`slope` times the better side's."""
+        """Return the largest allowed rate of harm on the worse side.
+
+        It comes on top of :attr:`slope` times the harm on the better side.
+        """
         limit = self.stream.limit
         if self.stream.kind is StreamKind.RATIO:
             # The shares served, 1 - harm, have a ratio of at least the limit.
@@ -152,12 +172,15 @@ class _Gap:
 
     @property
     def slope(self) -> float:
-        """Harm that one on the better side allows on the worse: 1 in a gap, 0 in a level."""
+        """Return the factor on the better side's harm in the limit: 1 for a gap, 0 for a level."""
         slopes = {StreamKind.LEVEL: 0.0, StreamKind.RATIO: float(self.stream.limit)}
         return slopes.get(self.stream.kind, 1.0)
 
     def excess(self, trials: AtomTrials) -> tuple[Floats, Floats]:
-        """Excess over the limit, as a rate of harm, and its variance; NaN without trials."""
+        """Return the excess over the limit, as a rate of harm, and its variance.
+
+        Both are NaN without trials.
+        """
         worse, slope = trials.within(self.worse), self.slope
         if not slope:
             return worse.rate - self.limit, worse.variance
@@ -166,7 +189,7 @@ class _Gap:
         return worse.rate - slope * better.rate - self.limit, variance
 
     def mean(self, harm: Floats, weights: Floats) -> float:
-        """What is added to the excess, where this much harm is added to every atom's rate."""
+        """Return the addition to the excess when ``harm`` is added to every atom's rate."""
         worse, better = (
             divide(harm[side] @ weights[side], weights[side].sum(), empty=0)
             for side in (self.worse, self.better)
@@ -175,9 +198,9 @@ class _Gap:
 
 
 class _Partition:
-    """Gives every crossing its cause.
+    """Assigns every crossing to its cause.
 
-    A cause is known by its row among the candidates, and by who is worse off.
+    A cause is a row of the candidates and a direction.
     """
 
     def __init__(self, trials: AtomTrials, candidates: Candidates, search: Search) -> None:
@@ -186,26 +209,26 @@ class _Partition:
         self._search = search
         self._fit = search.run()
         self._explained: dict[tuple[int, Direction], list[_Gap]] = {}
-        self._alone: list[Stream] = []
+        self._unexplained: list[Stream] = []
 
     def add(self, gap: _Gap) -> None:
-        """Give a crossing its cause: one that is known, or its own slice."""
-        cause = self._known(gap) or self._own(gap)
+        """Assign a crossing to an existing cause, or to its own slice."""
+        cause = self._largest_cause(gap) or self._own_cause(gap)
         if cause is None:
-            self._alone.append(gap.stream)
+            self._unexplained.append(gap.stream)
         else:
             self._explained.setdefault(cause, []).append(gap)
 
     def causes(self) -> list[BreachCause]:
-        """Those that explain a crossing."""
-        found = [self._cause(*known, gaps) for known, gaps in self._explained.items()]
-        return found + [
-            BreachCause(one.group_by, one.slice, one.direction, Share.MOST, (one,))
-            for one in self._alone
+        """Return the causes that explain a crossing."""
+        causes = [self._cause(*cause, gaps) for cause, gaps in self._explained.items()]
+        return causes + [
+            BreachCause(stream.group_by, stream.slice, stream.direction, Share.MOST, (stream,))
+            for stream in self._unexplained
         ]
 
-    def _known(self, gap: _Gap) -> tuple[int, Direction] | None:
-        """The cause that adds most to a gap; None if that is too little."""
+    def _largest_cause(self, gap: _Gap) -> tuple[int, Direction] | None:
+        """Return the cause that adds most to a gap; None if it adds too little."""
         added = [
             gap.mean(self._fit.harm_of(place), self._trials.total)
             for place in range(len(self._fit.causes))
@@ -219,15 +242,15 @@ class _Partition:
             return _NOWHERE, Direction.SLICE_WORSE
         return None
 
-    def _own(self, gap: _Gap) -> tuple[int, Direction] | None:
-        """Its own slice as a cause, worth its cost or not; None if that has no decisions."""
+    def _own_cause(self, gap: _Gap) -> tuple[int, Direction] | None:
+        """Return its own slice as a cause, at any cost; None if it has no decisions."""
         if gap.own is not None and gap.own[0] not in self._fit.causes:
             self._fit = self._search.fit((*self._fit.causes, gap.own[0]))
         return gap.own
 
     @property
     def _base(self) -> float:
-        """Rate of harm outside of all causes."""
+        """Return the rate of harm outside all causes."""
         return float(expit(np.array(self._fit.base)))
 
     def _cause(self, row: int, direction: Direction, gaps: Sequence[_Gap]) -> BreachCause:
@@ -240,32 +263,39 @@ class _Partition:
         )
 
     def _share(self, place: int, gaps: Sequence[_Gap]) -> Share:
-        """Share of the excess a cause accounts for, on the sides of its crossings it lies in."""
+        """Return a cause's share of the excess, on those sides of its crossings where it lies."""
         inside = self._fit.design[place] > 0
         sides = [side for gap in gaps for side in (gap.worse, gap.better) if (side & inside).any()]
-        around = np.any([inside, *sides], axis=0)
+        affected = np.any([inside, *sides], axis=0)
         trials = self._trials.total
-        own = float(trials @ self._fit.harm_of(place))
-        excess = float((self._trials.harmed - self._base * trials)[around].sum())
-        return in_words(float(divide(abs(own), max(abs(own), excess * np.sign(own)), empty=1)))
+        added_harm = float(trials @ self._fit.harm_of(place))
+        excess = float((self._trials.harmed - self._base * trials)[affected].sum())
+        return in_words(
+            float(
+                divide(abs(added_harm), max(abs(added_harm), excess * np.sign(added_harm)), empty=1)
+            )
+        )
 
 
 def _evidence(gap: _Gap, trials: AtomTrials) -> Floats:
-    """Twice the nats by which the gap is beyond its limit; 0 where it is not."""
+    """Return twice the nats by which the gap is beyond its limit; 0 within it."""
     excess, variance = gap.excess(trials)
     return np.nan_to_num(divide(np.maximum(excess, 0) ** 2, variance))
 
 
 def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
-    """The pane from which the gaps exceed their limits most significantly; the first of equals."""
+    """Return the first pane from which the gaps exceed their limits most significantly."""
     total = np.sum([_evidence(gap, trials) for gap in gaps], axis=0)
     return int(np.argmax(total))
 
 
 def _limit_on_gap(contract: Contract, streams: Sequence[Stream], trials: AtomTrials) -> float:
-    """Gap between atoms that is no news; of a ratio the gap that it allows at the rate of all."""
-    limits = (contract.limits_of(s.group_by, s.slice).max_gap(s.metric) for s in streams)
-    limit = min((one for one in limits if one is not None), default=None)
+    """Return the tolerated gap between atoms; for a ratio, at the common rate."""
+    limits = (
+        contract.limits_of(stream.group_by, stream.slice).max_gap(stream.metric)
+        for stream in streams
+    )
+    limit = min((known_limit for known_limit in limits if known_limit is not None), default=None)
     if limit is None and streams[0].kind is StreamKind.RATIO:
         served = float(divide(trials.spared.sum(), trials.total.sum(), empty=1))
         return max(float(1 - streams[0].limit) * served, _LEAST_LIMIT)

@@ -1,9 +1,9 @@
 """The stakes that grow fastest, about many levels of many arms at once.
 
-About a level c a stake lam turns into ``mu = lam (1 - c)`` on the decisions of auto_serve and
+About a level c a stake lam becomes ``mu = lam (1 - c)`` on decisions of auto_serve and
 ``nu = lam c`` on those of human_review, and nu / mu is the odds of c. With mu, nu and the odds on
-one geometric grid, the logs of all stakes about all levels are sums of two entries of tables that
-do not depend on the level.
+one geometric grid, the logs of all stakes about all levels are sums of two table entries that do
+not depend on the level.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from monitor.detection.pages.levels import log_factors
 from monitor.detection.pages.outcomes import SAFE, Outcomes, Reach, Side
 
 FINE = 0.0125
-"""Step of the grid, in log odds: levels are 0.003 apart at 1/2 and 0.001 at 0.9. What an interval
-is wide is lost from the excess: four times this step nearly doubles the delay of a gap 0.05 beyond
-the limit."""
+"""Step of the grid, in log odds: levels are 0.003 apart at 1/2 and 0.001 at 0.9. The excess loses
+the width of an interval: four times this step nearly doubles the delay of a gap 0.05 beyond the
+limit."""
 
 COARSE = 16
-"""Steps of ``FINE`` between the stakes on auto_serve: 20 %, which costs 1 % of the information."""
+"""Steps of ``FINE`` between the stakes on auto_serve: 20 %, at a cost of 1 % of the information."""
 
 _LOW, _HIGH = np.log(1e-4), np.log(5.0)
 _COARSE_STAKES = np.arange(_LOW, _HIGH, FINE * COARSE)
@@ -39,11 +39,11 @@ MU = np.append(np.exp(_COARSE_STAKES), 0.0)
 _NU = np.append(np.exp(_FINE_STAKES), 0.0)
 
 ARMS_AT_ONCE = 32
-"""Arms whose stakes are looked for together: their growth stays in the cache of a processor, which
-halves the time where there are thousands."""
+"""Arms per batch: their growth stays in the processor's cache, which halves the time of
+thousands."""
 
 LAST = 320
-"""Levels have log odds ``FINE * k``, k = -LAST..LAST: from 0.018 to 0.982."""
+"""Largest k: levels have log odds ``FINE * k``, k = -LAST..LAST, from 0.018 to 0.982."""
 
 
 Singles = npt.NDArray[np.float32]
@@ -51,13 +51,13 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 
 def level(k: npt.ArrayLike) -> Floats:
-    """The level with the log odds ``FINE * k``."""
+    """Return the level with log odds ``FINE * k``."""
     levels: Floats = 1 / (1 + np.exp(-FINE * np.asarray(k, np.float64)))
     return levels
 
 
 def raised(edges: Int64s, delta: float) -> Int64s:
-    """The first level at or above each edge + delta; beyond ``LAST`` where there is none."""
+    """Return the first level at or above each edge + delta; beyond ``LAST`` if there is none."""
     levels = level(np.arange(-LAST, LAST + 1))
     raised: Int64s = np.searchsorted(levels, level(edges) + delta) - LAST
     return raised
@@ -68,8 +68,8 @@ class BetTable:
     """log(1 + mu g) of auto_serve and log(1 - nu g) of human_review, or with the signs swapped.
 
     Attributes:
-        side: what the bets are for.
-        route: whether a column is of auto_serve, shape (J,).
+        side: side of the level that the bets are for.
+        route: mask of the columns of auto_serve, shape (J,).
         auto: shape (columns of auto_serve, len(MU)).
         review: shape (columns of human_review, len(_NU)).
     """
@@ -80,14 +80,14 @@ class BetTable:
     review: Floats
 
     @classmethod
-    def of(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
-        """The table for the columns of a day."""
+    def from_outcomes(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
+        """Return the table for the columns of a day."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
         return cls(side, auto, log_factors(g[auto], MU), log_factors(-g[~auto], _NU))
 
     def logs(self, counts: Floats) -> Logs:
-        """Logs of all stakes; counts have the shape (n, J)."""
+        """Return the logs of all stakes; counts have the shape (n, J)."""
         return Logs(counts[:, self.route] @ self.auto, counts[:, ~self.route] @ self.review)
 
 
@@ -96,15 +96,18 @@ Tables = Mapping[Side, BetTable]
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Logs of what all stakes come to, shapes (n, len(MU)) and (n, len(_NU))."""
+    """Log factors of all stakes, shapes (n, len(MU)) and (n, len(_NU))."""
 
     auto: Floats
     review: Floats
 
-    def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
-        """Logs of the chosen stakes, shape (n, 5, levels)."""
+    def of_stakes(self, stakes: BetSizes, rows: Int64s) -> Floats:
+        """Return the logs of the chosen stakes, shape (n, 5, levels)."""
         shape = (len(rows), *stakes.mu.shape[1:])
-        mu, nu = (at[rows].reshape(len(rows), -1).astype(np.int64) for at in (stakes.mu, stakes.nu))
+        mu, nu = (
+            indices[rows].reshape(len(rows), -1).astype(np.int64)
+            for indices in (stakes.mu, stakes.nu)
+        )
         logs: Floats = _take(self.auto, mu) + _take(self.review, nu)
         return logs.reshape(shape)
 
@@ -119,12 +122,12 @@ class BetSizes:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonCounts:
-    """Expected counts of P groups of decisions, from the past: both arms of a comparison.
+    """Expected counts of P groups of decisions, from the past: one arm of each comparison.
 
     Attributes:
         traffic: decisions with y, and without, by outcome; shape (2, P, J).
-        mass: the same by route, shape (2, P, 2).
-        reach: of their scores.
+        mass: decisions with y, and without, by route; shape (2, P, 2).
+        reach: largest scores.
     """
 
     traffic: Floats
@@ -133,20 +136,20 @@ class ComparisonCounts:
 
     @classmethod
     def slices(cls, outcomes: Outcomes, metric: Metric) -> ComparisonCounts:
-        """Every slice."""
+        """Return the counts of every slice."""
         return cls._of(outcomes, metric, outcomes.traffic, outcomes.possible())
 
     @classmethod
     def references(
         cls, outcomes: Outcomes, metric: Metric, reference: int | None
     ) -> ComparisonCounts:
-        """Reference of every slice: one row for all, or each one's complement (None)."""
+        """Return the counts of each slice's reference: one row, or its complement (None)."""
         traffic, possible = outcomes.traffic, outcomes.possible()
         if reference is None:
-            rest = traffic.sum(axis=1, keepdims=True) - traffic
-            return cls._of(outcomes, metric, rest, possible.sum(axis=0) - possible > 0)
-        same = np.full(len(possible), reference)
-        return cls._of(outcomes, metric, traffic[:, same], possible[same])
+            complements = traffic.sum(axis=1, keepdims=True) - traffic
+            return cls._of(outcomes, metric, complements, possible.sum(axis=0) - possible > 0)
+        rows = np.full(len(possible), reference)
+        return cls._of(outcomes, metric, traffic[:, rows], possible[rows])
 
     @classmethod
     def _of(
@@ -163,48 +166,50 @@ class ComparisonCounts:
 
     @property
     def trials(self) -> Floats:
-        """Decisions with y, shape (P,)."""
+        """Return the decisions with y, shape (P,)."""
         trials: Floats = self.mass[0].sum(axis=1)
         return trials
 
     @property
     def rate(self) -> Floats:
-        """P(auto_serve | y), shape (P,)."""
+        """Return P(auto_serve | y), shape (P,)."""
         return divide(self.mass[0, :, 0], self.trials, empty=0.5)
 
     def cells(self, rates: Floats) -> Floats:
-        """P(y or not, route) if P(auto_serve | y) were another and the rest as it was.
+        """Return P(y or not, route) for other rates P(auto_serve | y), with all else unchanged.
 
         Args:
-            rates: shape (P, 5).
+            rates: P(auto_serve | y), shape (P, 5).
 
         Returns:
             Shape (2, 2, P, 5, 1): y, route; zeros for an arm without a past.
         """
-        other = divide(self.mass[1, :, 0], self.mass[1].sum(axis=1), empty=0)[:, None]
+        rate_without_y = divide(self.mass[1, :, 0], self.mass[1].sum(axis=1), empty=0)[:, None]
         share = divide(self.trials, self.mass.sum(axis=(0, 2)), empty=0)[:, None]
-        rest = np.where(np.any(self.mass, axis=(0, 2)), 1 - share[:, 0], 0)[:, None]
+        share_without_y = np.where(np.any(self.mass, axis=(0, 2)), 1 - share[:, 0], 0)[:, None]
         with_y = share * np.stack([rates, 1 - rates])
-        without = np.broadcast_to(rest * np.stack([other, 1 - other]), with_y.shape)
+        without = np.broadcast_to(
+            share_without_y * np.stack([rate_without_y, 1 - rate_without_y]), with_y.shape
+        )
         return np.stack([with_y, without])[..., None]
 
     def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-        """The stakes of every arm, as :func:`best_stakes` finds them."""
+        """Return the stakes of every arm from :func:`best_stakes`."""
         return best_stakes(self, table, rates, edges)
 
 
 def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-    """The stakes that grow fastest about each level under each alternative.
+    """Find the stakes that grow fastest about each level under each alternative.
 
-    Growth rises with the stake up to one maximum (it is concave), so that halving finds it.
+    Growth is concave in the stake, so bisection finds its maximum.
 
     Args:
-        arms: the P arms that bet.
-        table: of the side they bet for.
-        rates: of the alternatives, shape (P, 5).
+        arms: the P betting arms.
+        table: the table of the side that they bet for.
+        rates: rates of the alternatives, shape (P, 5).
         edges: levels, shape (P, levels).
     """
-    # In single precision, which halves the time: it decides between neighbouring stakes only.
+    # Single precision halves the time; it only decides between neighbouring stakes.
     mass = arms.mass.transpose(0, 2, 1)[..., None, None]
     weights = divide(arms.cells(rates), mass, empty=0).astype(np.float32)
     logs = [table.logs(traffic) for traffic in arms.traffic]
@@ -212,19 +217,19 @@ def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: I
     shape = (*rates.shape, edges.shape[1])
     stakes = BetSizes(np.empty(shape, np.int16), np.empty(shape, np.int16))
     for start in range(0, len(rates), ARMS_AT_ONCE):
-        at = slice(start, start + ARMS_AT_ONCE)
+        batch = slice(start, start + ARMS_AT_ONCE)
         growth = _Growth(
-            _mixed(weights[:, 0, at], *(one.auto[at] for one in logs)),
-            _mixed(weights[:, 1, at], *(one.review[at] for one in logs)),
+            _mixed(weights[:, 0, batch], *(table_logs.auto[batch] for table_logs in logs)),
+            _mixed(weights[:, 1, batch], *(table_logs.review[batch] for table_logs in logs)),
         )
-        bounds = least[at, None], most[at, None]
-        stakes.mu[at], stakes.nu[at] = growth.highest(*bounds, edges[at, None])
+        bounds = least[batch, None], most[batch, None]
+        stakes.mu[batch], stakes.nu[batch] = growth.highest(*bounds, edges[batch, None])
     return stakes
 
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """Mean log growth of stakes under n x 5 alternatives: the sum of what both routes bring.
+    """Mean log growth of stakes under n x 5 alternatives: the sum over both routes.
 
     Attributes:
         auto: shape (n, 5, len(_COARSE_STAKES)).
@@ -235,7 +240,7 @@ class _Growth:
     review: Singles
 
     def highest(self, least: Int64s, most: Int64s, k: Int64s) -> tuple[Int64s, Int64s]:
-        """Indices into MU and _NU of the best stakes about the levels k, shape (n, 5, levels)."""
+        """Return indices into MU and _NU of the best stakes about levels k, (n, 5, levels)."""
         rise, possible = self._rise(), least <= most
         k = np.where(possible, k, 0)  # any level that is on both grids
         low, high = np.where(possible, least, 0), np.where(possible, most, 0)
@@ -248,11 +253,11 @@ class _Growth:
         return np.where(bets, low, len(MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
 
     def at(self, stakes: Int64s, k: Int64s) -> Singles:
-        """Growth of the stakes (indices into MU) about the levels k."""
+        """Return the growth of stakes (indices into MU) about the levels k."""
         return _take(self.auto, stakes) + _take(self.review, COARSE * stakes + k)
 
     def _rise(self) -> _Growth:
-        """Rise from the stake before, on the grid of ``auto``; only its sign is meant."""
+        """Return the rise from the previous stake on the grid of ``auto``; its sign counts."""
         auto, review = np.zeros_like(self.auto), np.zeros_like(self.review)
         np.subtract(self.auto[..., 1:], self.auto[..., :-1], out=auto[..., 1:])
         np.subtract(self.review[..., COARSE:], self.review[..., :-COARSE], out=review[..., COARSE:])
@@ -260,21 +265,21 @@ class _Growth:
 
 
 def _mixed(weights: Singles, with_y: Floats, without: Floats) -> Singles:
-    """Weighted sum of two (n, stakes + 1) over (2, n, 5, 1), without the stake that is no bet."""
+    """Return the weighted sum of two (n, stakes + 1) over (2, n, 5, 1), without the stake of 0."""
     first, second = (logs[:, None, :-1].astype(np.float32) for logs in (with_y, without))
     mixed: Singles = weights[0] * first + weights[1] * second
     return mixed
 
 
 def _take(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
-    """Entries along the last axis: np.take_along_axis, but faster."""
+    """Take entries along the last axis: np.take_along_axis, but faster."""
     rows = np.arange(math.prod(values.shape[:-1])).reshape(*values.shape[:-1], 1)
     taken: npt.NDArray[Real] = np.take(values, rows * values.shape[-1] + at)
     return taken
 
 
 def _bounds(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
-    """Least and most index into MU that is safe, and on both grids, about each level.
+    """Return the least and the most index into MU that is safe about each level, on both grids.
 
     The most is below the least where no bet is possible, as on levels beyond ``LAST``.
     """

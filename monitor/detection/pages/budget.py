@@ -1,8 +1,8 @@
-"""The one budget of false pages: how streams share it, and the evidence each needs to page.
+"""The budget of false pages: the weight of each stream, and the evidence it needs to page.
 
-Weights sum to at most 1, whatever is declared and when, and are never changed once given. A
-stream pages at S + ln w >= ln 90, S = ln R: then E[false pages up to day t] <= t / 90 over all
-streams together, under any dependence between them.
+Weights sum to at most 1, whatever is declared and when, and never change once given. A stream pages
+at S + ln w >= ln 90, S = ln R: then E[false pages up to day t] <= t / 90 over all streams together,
+under any dependence between them.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _RATIO_SHARES = {Metric.SELECTION: 0.20}
 _DEPTH_SHARES = (0.70, 0.25, 0.05)  # single attributes, pairs, deeper
 
 RESERVE = 0.20
-"""Part of the budget that the streams declared first leave to later ones. Without it later weights
-would come on top (measured: 1.3 false pages in 90 days). With a reserve of r the first streams wait
--ln(1 - r) nats longer, later ones -ln r: their mean over stream-days is least where r is the share
-of stream-days that are later ones', here taken to be one in five. It costs the first 0.22 nats,
+"""Part of the budget that the first streams leave to later ones. Without it later weights would
+come on top (measured: 1.3 false pages in 90 days). With a reserve of r the first streams wait
+-ln(1 - r) nats longer, later ones -ln r. The mean over stream-days is least if r is the later
+streams' share of stream-days, here assumed to be one in five. The first streams lose 0.22 nats,
 5 % of ln 90; a half would cost 15 %."""
 
 _STEPS = np.array([0.25, 0.50, 0.75, 1.0]) * math.log(BUDGET_DAYS)
@@ -51,24 +51,24 @@ _STEPS = np.array([0.25, 0.50, 0.75, 1.0]) * math.log(BUDGET_DAYS)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Weights of all streams ever declared; a stream that is withdrawn keeps its own.
+    """Weights of all streams ever declared; a withdrawn stream keeps its weight.
 
     Attributes:
-        weights: by stream key, above 0, with a sum of at most 1.
-        additions: how many declarations added streams after the first ones.
+        weights: weights by stream key, above 0, with a sum of at most 1.
+        additions: number of declarations that added streams after the first ones.
     """
 
     weights: Mapping[str, float] = field(default_factory=dict)
     additions: int = 0
 
     def declare(self, streams: Iterable[Stream]) -> Budget:
-        """The budget with these streams too; known ones are left as they are.
+        """Return the budget with these streams added; known streams keep their weights.
 
-        The first streams get all of it but the reserve. The d-th later declaration may spend the
-        fraction 1 / (d + 1) of what is left, so of an untouched reserve 1/2, 1/6, 1/12, ...; a
-        later stream never gets more than the heaviest before it, and what that saves stays in
-        the reserve. Streams declared together share by class, as :func:`class_share` says, in
-        proportion: the shares of classes that none of them belongs to go to the others.
+        The first streams get all but the reserve. The d-th later declaration may spend the fraction
+        1 / (d + 1) of the rest: of an untouched reserve 1/2, 1/6, 1/12, ... A later stream never
+        gets more than the heaviest earlier one; the difference stays in the reserve. Streams
+        declared together share by class, in proportion to :func:`class_share`: classes without
+        streams leave their shares to the others.
 
         Raises:
             ValueError: for a metric that has no share.
@@ -81,16 +81,16 @@ class Budget:
         additions = self.additions + 1
         spent = (1 - math.fsum(self.weights.values())) / (additions + 1)
         most = max(self.weights.values())
-        given = {key: min(spent * part, most) for key, part in parts.items()}
-        return Budget({**self.weights, **given}, additions)
+        new_weights = {key: min(spent * part, most) for key, part in parts.items()}
+        return Budget({**self.weights, **new_weights}, additions)
 
-    def of(self, streams: Iterable[Stream]) -> Floats:
-        """Weights of declared streams, in the order given."""
+    def weights_of(self, streams: Iterable[Stream]) -> Floats:
+        """Return the weights of declared streams, in the given order."""
         return np.array([self.weights[stream.key] for stream in streams], np.float64)
 
 
 def class_share(stream: Stream) -> float:
-    """The part of the budget that a stream's class would share if streams of all were declared.
+    """Return the part of the budget of a stream's class if streams of all classes were declared.
 
     Raises:
         ValueError: for a metric that has no share.
@@ -103,23 +103,23 @@ def class_share(stream: Stream) -> float:
 
 
 def scores(statistic: Floats, weights: Floats) -> Floats:
-    """S + ln w: what is compared with ln 90, in nats."""
+    """Return S + ln w in nats, to be compared with ln 90."""
     total: Floats = statistic + np.log(weights)
     return total
 
 
 def crossed(statistic: Floats, weights: Floats) -> Bools:
-    """The page rule: which streams have reached S + ln w >= ln 90.
+    """Return the mask of streams that page: S + ln w >= ln 90.
 
     Args:
         statistic: S = ln R with the clock in days, shape (J,); -inf is no evidence.
-        weights: of the streams, shape (J,).
+        weights: weights of the streams, shape (J,).
     """
     return np.greater_equal(scores(statistic, weights), math.log(BUDGET_DAYS))
 
 
 def evidence(statistic: Floats, weights: Floats) -> Int64s:
-    """Progress of streams towards a page, in five steps.
+    """Return the progress of streams towards a page, in five steps.
 
     Returns:
         0, 1, 2, 3 for a score below 25, 50, 75 and 100 % of ln 90 (on the log scale: a negative
@@ -130,16 +130,19 @@ def evidence(statistic: Floats, weights: Floats) -> Int64s:
 
 
 def _parts(streams: Iterable[Stream]) -> dict[str, float]:
-    """The part of each stream in what they share, by key; above 0, with a sum of 1."""
-    new = {stream.key: stream for stream in streams}
-    sizes = Counter(map(_class_of, new.values()))
-    shares = {key: class_share(one) / sizes[_class_of(one)] for key, one in new.items()}
+    """Return the part of each stream in the shared weight, by key; above 0, with a sum of 1."""
+    streams_by_key = {stream.key: stream for stream in streams}
+    sizes = Counter(map(_class_of, streams_by_key.values()))
+    shares = {
+        key: class_share(stream) / sizes[_class_of(stream)]
+        for key, stream in streams_by_key.items()
+    }
     total = math.fsum(shares.values())
     return {key: share / total for key, share in shares.items()}
 
 
 def _class_of(stream: Stream) -> tuple[StreamKind, str, int]:
-    """Kind, metric (levels of all metrics are one class) and depth."""
+    """Return kind, metric (levels of all metrics are one class) and depth."""
     metric = "" if stream.kind is StreamKind.LEVEL else stream.metric
     return stream.kind, metric, min(stream.depth, len(_DEPTH_SHARES))
 
@@ -154,10 +157,11 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
     """Return True when a breach is over: its upper 95 % bound is within the limit.
 
     Args:
-        stream: what was paged.
-        counts: of the stream's group-by, over the cohorts since the last crossing (at most 7 d).
-        coding: what the strata mean.
-        limits: of the contract: both sides need its minimum support, else it is not over.
+        stream: the stream that paged.
+        counts: counts of its group-by, over the cohorts since the last crossing (at most 7 d).
+        coding: meaning of the strata.
+        limits: limits of the contract; without their minimum support on both sides, the breach is
+            not over.
         k: labels that both sides need in every route.
 
     Raises:
@@ -170,14 +174,14 @@ def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits
     least = limits.min_support(stream.metric)
     if stream.kind is StreamKind.LEVEL:
         support = slices.evidence.support_at(np.array([float(stream.limit)]))
-        kept = _level_kept(stream, slices.columns(Z_ONE_SIDED))
-        return bool(kept and support[0] >= least and slices.route_labels[0] >= k)
-    other = measure(references(counts, stream.reference), coding, stream.metric).row(row)
-    supports = support_together(slices, other)
-    labels = min(int(side.route_labels[0]) for side in (slices, other))
+        is_kept = _level_kept(stream, slices.columns(Z_ONE_SIDED))
+        return bool(is_kept and support[0] >= least and slices.route_labels[0] >= k)
+    reference = measure(references(counts, stream.reference), coding, stream.metric).row(row)
+    supports = support_together(slices, reference)
+    labels = min(int(side.route_labels[0]) for side in (slices, reference))
     if labels < k or min(float(support[0]) for support in supports) < least:
         return False
-    bounds = gap(slices.columns(Z_ONE_SIDED), other.columns(Z_ONE_SIDED))
+    bounds = gap(slices.columns(Z_ONE_SIDED), reference.columns(Z_ONE_SIDED))
     return _comparison_kept(stream, bounds)
 
 

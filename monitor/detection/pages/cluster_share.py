@@ -1,15 +1,15 @@
 """Evidence within a day whose largest cluster is not known yet.
 
-Decisions of one unit may depend on each other as they like. A product of e-values whose decisions
+Decisions of one unit may depend on each other in any way. A product of e-values whose decisions
 have the powers w_i keeps its mean of at most 1 while the powers of every unit's decisions sum to at
-most 1 (Hoelder). With its labels a day is consumed when it is over: all of it has the power 1 / M,
-M being its largest unit. An hour that is consumed at once has a power before M is known.
+most 1 (Hoelder). A labelled day is consumed when it is over: all its decisions have the power
+1 / M, M being its largest unit. An hour that is consumed at once needs a power before M is known.
 
-Let L_h bound the decisions of one unit up to the hour h of a day: a fact of the requests alone.
-Powers w_h that never rise within the day and keep ``sum_h w_h (L_h - L_(h-1)) <= 1`` will do: a
-unit with n_h decisions in each hour has, by summation by parts, ``sum_h n_h w_h <= sum_h L_h (w_h -
-w_(h+1)) = sum_h w_h (L_h - L_(h-1))``. So the powers begin with what former days let expect, and
-where a day outgrows that, the rest of it shares what is left, which may be nothing.
+Let L_h bound the decisions of one unit up to the hour h of a day: it depends on the requests alone.
+Powers w_h that never rise within the day and keep ``sum_h w_h (L_h - L_(h-1)) <= 1`` suffice: for a
+unit with n_h decisions in each hour, summation by parts gives ``sum_h n_h w_h <= sum_h L_h (w_h -
+w_(h+1)) = sum_h w_h (L_h - L_(h-1))``. So the powers begin with the expectation from former days.
+When a day outgrows it, the remaining hours share the rest, which may be nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ClusterShare:
     Attributes:
         day: index of the UTC day; None before the first.
         counted: bound on the decisions of one unit so far, L_h.
-        size: that log e is divided by now, 1 / w_h; infinite where nothing is left.
+        size: present divisor of log e, 1 / w_h; infinite when nothing is left.
         spent: the sum so far, at most 1.
     """
 
@@ -39,13 +39,14 @@ class ClusterShare:
     spent: float = 0.0
 
     def enter(self, day: int, expected: int, counted: int) -> float:
-        """Divisor of log e of the next hour.
+        """Return the divisor of log e of the next hour.
 
         Args:
-            day: of the hour; not before the last one.
-            expected: of the largest unit of the day, by what was known before it; at least 1. What
-                it says costs delay, never validity.
-            counted: bound on the decisions of one unit from the day's begin to the hour's end.
+            day: day of the hour; not before the last one.
+            expected: expected largest unit of the day, from the days before; at least 1. A wrong
+                one costs delay, never validity.
+            counted: bound on the decisions of one unit from the begin of the day to the end of the
+                hour.
 
         Example:
             >>> share = ClusterShare()
@@ -66,10 +67,10 @@ class ClusterShare:
         return self.size
 
     def facts(self) -> dict[str, Any]:
-        """All that the state consists of."""
+        """Return the whole state."""
         return asdict(self)
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Self:
-        """The state that :meth:`facts` gave."""
+        """Restore the state from :meth:`facts`."""
         return cls(**facts)

@@ -2,7 +2,7 @@
 
 A cohort is the decisions of one hour, once their labels are in. Labelled arrays have the axes
 slice, route (:data:`~monitor.core.counts.strata.REVIEWED_ROUTES`), audit rate and score band, and
-hold production decisions with evidence only.
+hold only production decisions with evidence.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Layout:
     """The axes that all cohorts share.
 
     Attributes:
-        rates: indices into the grid of audit rates, increasing: those that were seen.
-        audit: the audit rate of each, in (0, 1].
+        rates: indices of the seen audit rates in the grid, increasing.
+        audit: the audit rates, in (0, 1].
         bands: number of score bands, the one without a score included.
     """
 
@@ -45,34 +45,39 @@ class Layout:
     bands: int
 
     @classmethod
-    def of(cls, rates: Sequence[int], coding: Coding) -> Layout:
-        """The layout of these rates.
+    def for_rates(cls, rates: Sequence[int], coding: Coding) -> Layout:
+        """Return the layout of these rates.
 
         Raises:
             ValueError: if a rate is not in the coding's grid.
         """
-        known = tuple(sorted(set(rates)))
-        if known and known[-1] >= len(coding.audit_rates):
+        distinct_rates = tuple(sorted(set(rates)))
+        if distinct_rates and distinct_rates[-1] >= len(coding.audit_rates):
             raise ValueError("a stratum has an audit rate outside the coding's grid")
-        return cls(known, np.array([coding.audit_rates[rate] for rate in known]), coding.bands)
+        return cls(
+            distinct_rates,
+            np.array([coding.audit_rates[rate] for rate in distinct_rates]),
+            coding.bands,
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Routes, rates, bands."""
+        """Return the numbers of routes, rates and bands."""
         return len(REVIEWED_ROUTES), len(self.rates), self.bands
 
 
 @dataclass(frozen=True, slots=True)
 class SliceCohort:
-    """One cohort of one group-by.
+    """A cohort of one group-by, in dense arrays.
 
     Attributes:
-        decisions: shape (S, route, rate, band): N_k.
-        labelled: the same shape: n_k, at most N_k.
-        ready: the same shape: m_k, at most n_k.
-        routed: all production decisions by route, evidence or not, shape (S, 3): for P(blocked).
-        requested: labels requested by route, shape (S, 2).
-        received: of these the ones that have come, also undecidable ones; the same shape.
+        decisions: N_k, shape (S, route, rate, band).
+        labelled: n_k, at most N_k; the same shape.
+        ready: m_k, at most n_k; the same shape.
+        routed: all production decisions by route, with or without evidence, shape (S, 3): for
+            P(blocked).
+        requested: requested labels by route, shape (S, 2).
+        received: received labels among them, undecidable ones included; the same shape.
     """
 
     decisions: Int64s
@@ -83,31 +88,31 @@ class SliceCohort:
     received: Int64s
 
     @classmethod
-    def of(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
-        """Counts of one hour, as :meth:`of_hours` lays them out."""
+    def from_counts(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
+        """Return the cohort of one hour; see :meth:`from_hours`."""
         hour = HourlySlices(counts.slices, counts.strata, counts.values[None])
-        (cohort,) = cls.of_hours(hour, slices, layout)
+        (cohort,) = cls.from_hours(hour, slices, layout)
         return cohort
 
     @classmethod
-    def of_hours(
+    def from_hours(
         cls, counts: HourlySlices, slices: Sequence[str], layout: Layout
     ) -> list[SliceCohort]:
-        """Counts of each hour as arrays with one row for every slice.
+        """Return the cohort of each hour, with a row per slice.
 
         Rates outside the layout are left out of the labelled arrays; see :func:`rates_of`.
 
         Args:
-            counts: rolled up to the group-by.
-            slices: the rows wanted; a slice without decisions is a row of zeros.
+            counts: counts rolled up to the group-by.
+            slices: the rows; a slice without decisions is a row of zeros.
             layout: the axes.
         """
         rows = positions(counts.slices, slices)
-        known = np.flatnonzero(rows >= 0)
+        present = np.flatnonzero(rows >= 0)
         hours, _, strata, _ = counts.values.shape
         values = np.zeros((len(_COUNTERS), hours, len(slices), strata), np.int64)
-        for mine, counter in zip(values, _COUNTERS, strict=True):
-            mine[:, known] = counts.values[..., counter][:, rows[known]]
+        for counter_table, counter in zip(values, _COUNTERS, strict=True):
+            counter_table[:, present] = counts.values[..., counter][:, rows[present]]
         n, labels, ready, asked, undecidable = values
         parts = decode_strata(counts.strata)
         decisions, labelled, ready = _in_strata(np.stack([n, labels, ready]), parts, layout)
@@ -123,30 +128,30 @@ class SliceCohort:
 
     @property
     def complements(self) -> SliceCohort:
-        """Row i: everything in the group-by but slice i."""
-        return SliceCohort(*(x.sum(axis=0) - x for x in self._arrays))
+        """Return the complement of each slice: the sum of the other rows."""
+        return SliceCohort(*(counts.sum(axis=0) - counts for counts in self._arrays))
 
-    def moved(self, known: Layout, layout: Layout) -> SliceCohort:
-        """The same counts on the axes of another layout, which knows all the rates of this one."""
-        place = [layout.rates.index(rate) for rate in known.rates]
+    def moved(self, own_layout: Layout, layout: Layout) -> SliceCohort:
+        """Return the counts on the axes of a layout that has all rates of ``own_layout``."""
+        place = [layout.rates.index(rate) for rate in own_layout.rates]
         moved = np.zeros((3, len(self.decisions), *layout.shape), np.int64)
         moved[:, :, :, place] = np.stack([self.decisions, self.labelled, self.ready])
         return replace(self, decisions=moved[0], labelled=moved[1], ready=moved[2])
 
     def to_arrays(self) -> Arrays:
-        """Everything, as plain arrays; see :meth:`from_arrays`."""
+        """Return the cohort as plain arrays; see :meth:`from_arrays`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> SliceCohort:
-        """What :meth:`to_arrays` gave; an earlier version knew nothing of requests."""
-        nothing = np.zeros((len(arrays["decisions"]), len(REVIEWED_ROUTES)), np.int64)
-        known = {"requested": nothing, "received": nothing} | arrays
-        return cls(**{field.name: known[field.name] for field in fields(cls)})
+        """Restore the cohort from :meth:`to_arrays`; an earlier version stored no requests."""
+        no_requests = np.zeros((len(arrays["decisions"]), len(REVIEWED_ROUTES)), np.int64)
+        stored = {"requested": no_requests, "received": no_requests} | arrays
+        return cls(**{field.name: stored[field.name] for field in fields(cls)})
 
     def __add__(self, other: SliceCohort) -> SliceCohort:
         pairs = zip(self._arrays, other._arrays, strict=True)
-        return SliceCohort(*(mine + theirs for mine, theirs in pairs))
+        return SliceCohort(*(own_counts + other_counts for own_counts, other_counts in pairs))
 
     @property
     def _arrays(self) -> tuple[Int64s, ...]:
@@ -154,13 +159,13 @@ class SliceCohort:
 
 
 def rates_of(counts: SliceCounts) -> tuple[int, ...]:
-    """Indices of the audit rates of the reviewed decisions, increasing."""
+    """Return the indices of the audit rates of the reviewed decisions, increasing."""
     columns = reviewed(counts) & (counts.values[:, :, Counter.N] != 0).any(axis=0)
     return tuple(np.unique(decode_strata(counts.strata[columns]).rate).tolist())
 
 
 def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
-    """Columns of reviewed strata on the axes of a layout: a stratum has one place, if any."""
+    """Place columns of reviewed strata on the axes of a layout; other strata are left out."""
     position = np.full(MAX_RATES, -1)
     position[list(layout.rates)] = np.arange(len(layout.rates))
     rate = position[strata.rate]
@@ -171,18 +176,18 @@ def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s
 
 
 def _by_route(labels: Int64s, strata: StratumColumns) -> Int64s:
-    """Labels of the reviewed strata by route, shape (H, S, 2)."""
-    own = is_reviewed(strata)
-    return _summed(labels, [own & (strata.route == route) for route in REVIEWED_ROUTES])
+    """Sum labels of the reviewed strata by route, shape (H, S, 2)."""
+    reviewed_strata = is_reviewed(strata)
+    return _summed(labels, [reviewed_strata & (strata.route == route) for route in REVIEWED_ROUTES])
 
 
 def _routed(decisions: Int64s, strata: StratumColumns) -> Int64s:
-    """Decisions of production by route, shape (H, S, 3)."""
-    own = [~strata.probe & (strata.route == route) for route in Route]
-    return _summed(np.clip(decisions, 0, None), own)
+    """Sum production decisions by route, shape (H, S, 3)."""
+    production_by_route = [~strata.probe & (strata.route == route) for route in Route]
+    return _summed(np.clip(decisions, 0, None), production_by_route)
 
 
 def _summed(values: Int64s, columns: Sequence[Bools]) -> Int64s:
-    """Sums over each of some sets of columns, which become the last axis."""
+    """Sum over each set of columns; the sets become the last axis."""
     summed: Int64s = values @ np.stack(columns, axis=1).astype(np.int64)
     return summed

@@ -20,7 +20,7 @@ from monitor.detection.pages.streams import Direction, Stream, StreamKind
 _Number = TypeVar("_Number", bound=np.generic)
 
 _KEPT = 1_024
-"""Answers of this module that are kept: each start of an evaluation asks several times."""
+"""Size of the caches below: each start of an evaluation asks several times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,9 @@ class DetectorSettings:
     """Settings that all detectors begin with.
 
     Attributes:
-        contracts: of all use cases.
-        coding: of now.
-        cluster_size: largest number of decisions that hang together.
+        contracts: contracts of all use cases.
+        coding: the present coding.
+        cluster_size: largest number of decisions that depend on each other.
     """
 
     contracts: Sequence[Contract]
@@ -43,7 +43,7 @@ class Comparisons:
     """The streams of one metric and kind of a group-by, as rows of arrays.
 
     Attributes:
-        streams: one a row.
+        streams: the streams: the rows.
         rows: position of each stream's slice among the slices of the group-by.
     """
 
@@ -53,7 +53,7 @@ class Comparisons:
 
 @lru_cache(_KEPT)
 def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
-    """Every slice that a decision can be in, sorted: listed values, ``__other__``, ``__missing__``.
+    """List every possible slice, sorted: listed values, ``__other__``, ``__missing__``.
 
     Raises:
         KeyError: if the coding does not know an attribute.
@@ -62,7 +62,10 @@ def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
     choices = [(*values[name], OTHER, MISSING) for name in group.attributes]
     combinations = product(*choices)
     return tuple(
-        sorted(atom_text(dict(zip(group.attributes, c, strict=True))) for c in combinations)
+        sorted(
+            atom_text(dict(zip(group.attributes, values_of_slice, strict=True)))
+            for values_of_slice in combinations
+        )
     )
 
 
@@ -70,25 +73,28 @@ def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
 def comparisons(
     contract: Contract, group: GroupBy, metric: Metric, kind: StreamKind, coding: Coding
 ) -> Comparisons:
-    """The streams of one metric, each with the limit of its slice; none where there is none.
+    """Return the streams of one metric and kind, each with the limit of its slice.
 
-    A decision without the attribute is in every complement, and in no stream of its own.
+    Slices without a limit have none. A decision without the attribute is in every complement, and
+    in no stream of its own.
     """
     slices = declared_slices(group, coding)
     if kind is not StreamKind.LEVEL and not _has_reference(group, slices):
         return Comparisons((), ())
     limits = [_limit(contract.limits_of(group.name, text), metric, kind) for text in slices]
-    found = [
+    streams_and_rows = [
         (Stream(contract.name, group.name, metric, kind, text, reference, direction, limit), row)
         for row, (text, limit) in enumerate(zip(slices, limits, strict=True))
         if limit is not None and MISSING not in parse_atom(text).values()
-        for reference, direction in _looks(group, text, kind)
+        for reference, direction in _directions(group, text, kind)
     ]
-    return Comparisons(tuple(stream for stream, _ in found), tuple(row for _, row in found))
+    return Comparisons(
+        tuple(stream for stream, _ in streams_and_rows), tuple(row for _, row in streams_and_rows)
+    )
 
 
 def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, ...]:
-    """All that is declared, in a fixed order."""
+    """List all declared streams, in a fixed order."""
     return tuple(
         stream
         for contract in contracts
@@ -98,8 +104,8 @@ def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, 
     )
 
 
-def _looks(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[str, Direction]]:
-    """A comparison is looked at in each direction; a reference is not compared with itself."""
+def _directions(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[str, Direction]]:
+    """Yield each reference and direction of a slice; a reference is not compared with itself."""
     if kind is StreamKind.LEVEL:
         yield "", Direction.SLICE_WORSE
     elif text != group.reference:
@@ -119,16 +125,16 @@ def _has_reference(group: GroupBy, slices: Sequence[str]) -> bool:
 
 
 def of_references(values: npt.NDArray[_Number], reference: int | None) -> npt.NDArray[_Number]:
-    """Counts of the reference of each slice: of one slice, or of all others.
+    """Return the counts of each slice's reference: a named slice, or the complement.
 
     Args:
         values: counts of every slice, shape (S, ...).
-        reference: row of the slice that all are compared with; None for the complements.
+        reference: row of the common reference; None for the complements.
 
     Returns:
-        The same shape; nothing may be written into it.
+        Array of the same shape; it must not be written to.
     """
     if reference is None:
-        rest: npt.NDArray[_Number] = values.sum(axis=0) - values
-        return rest
+        complements: npt.NDArray[_Number] = values.sum(axis=0) - values
+        return complements
     return np.broadcast_to(values[reference], values.shape)

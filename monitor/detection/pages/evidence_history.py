@@ -1,7 +1,7 @@
 """History of the evidence of every stream, hour by hour.
 
-What is published of it is that of the end of a day, which is earlier than the newest cohort: a
-function of event time, so it is the same after a restart and however often one looks.
+Tables show the evidence at the end of a day, which is earlier than the newest cohort. That is a
+function of event time, so restarts and the number of looks do not change it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.detection.arrays import Arrays, positions
 
 KEPT = 63 * 24
-"""Hours: more than a horizon and the days that findings are published as of."""
+"""Hours of history: longer than a horizon and the delay of published findings."""
 
 
 def _none() -> Int64s:
@@ -25,14 +25,14 @@ def _none() -> Int64s:
 
 @dataclass(slots=True)
 class EvidenceHistory:
-    """The steps of J streams now, and every change of them, the oldest first.
+    """The present steps of J streams, and all their changes, the oldest first.
 
     Attributes:
-        keys: of the streams.
-        now: the step of each, shape (J,).
-        hours: pane index of the cohort that brought each change, shape (C,).
+        keys: keys of the streams.
+        now: present step of each stream, shape (J,).
+        hours: pane index of the cohort of each change, shape (C,).
         rows: position of its stream.
-        steps: what it changed to.
+        steps: its new step.
     """
 
     keys: tuple[str, ...]
@@ -43,44 +43,44 @@ class EvidenceHistory:
 
     @classmethod
     def start(cls, keys: Sequence[str]) -> EvidenceHistory:
-        """No evidence so far."""
+        """Return a history without evidence."""
         return cls(tuple(keys), np.zeros(len(keys), np.int64))
 
     def note(self, hour: int, steps: Int64s) -> None:
-        """Take the steps after the cohort of an hour, which is later than all before."""
+        """Add the steps after the cohort of an hour, later than all before."""
         rows = np.flatnonzero(steps != self.now)
-        kept = self._kept(hour - KEPT)
-        self.hours = np.concatenate([self.hours[kept], np.full(len(rows), hour)])
-        self.rows = np.concatenate([self.rows[kept], rows])
-        self.steps = np.concatenate([self.steps[kept], steps[rows]])
+        kept_changes = self._kept(hour - KEPT)
+        self.hours = np.concatenate([self.hours[kept_changes], np.full(len(rows), hour)])
+        self.rows = np.concatenate([self.rows[kept_changes], rows])
+        self.steps = np.concatenate([self.steps[kept_changes], steps[rows]])
         self.now = steps.copy()
 
     def before(self, hour: int) -> Int64s:
-        """The steps after all cohorts of earlier hours, shape (J,)."""
+        """Return the steps after all cohorts of earlier hours, shape (J,)."""
         steps = np.zeros(len(self.keys), np.int64)
         end = int(np.searchsorted(self.hours, hour))
-        steps[self.rows[:end]] = self.steps[:end]  # of several changes the last one stays
+        steps[self.rows[:end]] = self.steps[:end]  # the last of several changes counts
         return steps
 
     def to_arrays(self) -> Arrays:
-        """The changes, by position in :meth:`facts`."""
+        """Return the changes, by position in :meth:`facts`."""
         _, rows = np.unique(self.rows, return_inverse=True)
         return {"hours": self.hours, "rows": rows.astype(np.int64), "steps": self.steps}
 
     def facts(self) -> dict[str, Any]:
-        """The streams that ever had evidence."""
+        """Return the keys of the streams that ever had evidence."""
         return {"streams": [self.keys[row] for row in np.unique(self.rows).tolist()]}
 
     def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Take what was kept; of streams that are not declared any more nothing is."""
+        """Restore stored changes; those of streams that are no longer declared are dropped."""
         rows = positions(self.keys, facts["streams"])[arrays["rows"]]
         self.hours, self.rows, self.steps = (
-            x[rows >= 0] for x in (arrays["hours"], rows, arrays["steps"])
+            column[rows >= 0] for column in (arrays["hours"], rows, arrays["steps"])
         )
         self.now[self.rows] = self.steps
 
     def _kept(self, oldest: int) -> Int64s:
-        """Positions of changes that are not too old, and what they began from."""
+        """Return positions of recent changes, and of the last older one of each stream."""
         end = int(np.searchsorted(self.hours, oldest))
         _, last = np.unique(self.rows[:end][::-1], return_index=True)
         begins = np.sort(end - 1 - last)

@@ -1,17 +1,17 @@
 """Evidence that a rate differs between two groups of decisions by more than the contract allows.
 
-Arm a is the one that would be higher, arm b the lower; they are disjoint. Whatever the rates,
-while a - b <= delta some interval of levels [c, d] holds b, so that b >= c and a <= d + delta, and
-both factors of ``e_a(above d + delta) e_b(below c)`` have mean at most 1. Hence::
+Arm a is the supposedly higher one, arm b the lower; they are disjoint. For any rates with
+a - b <= delta, some interval of levels [c, d] holds b, so that b >= c and a <= d + delta, and both
+factors of ``e_a(above d + delta) e_b(below c)`` have mean at most 1. Hence::
 
     e = min over the intervals of e_a(above d + delta) e_b(below c),    E[e] <= 1
 
 The intervals cover [0, 1]. Both factors are bets as in :mod:`~monitor.detection.pages.levels`, with
-the stake that grows fastest under one alternative (Kelly 1956), or 0 where the alternative
-itself is on the innocent side of the level.
+the stake that grows fastest under one alternative (Kelly 1956), or 0 where the alternative itself
+is on the innocent side of the level.
 
-Rates may change between bets as they like. Within one bet, what has to hold is a - b <= delta
-for the means over the bet, weighted by P(y): a bet should not span a day.
+Rates may change freely between bets. Within one bet, a - b <= delta must hold for the means over
+the bet, weighted by P(y): a bet should not span a day.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from monitor.detection.pages.served_bets import ServedCounts, ServedTable
 
 
 def _offsets() -> Int64s:
-    """Levels around the one where a breach is decided: every one nearby, fewer far away."""
+    """Return levels around the decisive one: all nearby, fewer far away."""
     runs = ((0, 20, 1), (20, 40, 2), (40, 80, 4), (80, 176, 12), (176, 2 * LAST + 1, 40))
     right = np.concatenate([np.arange(start, stop, step) for start, stop, step in runs])
     return np.concatenate([-right[:0:-1], right])
@@ -65,24 +65,24 @@ class GapBets:
         """Choose levels and stakes of one day for every slice, in both directions.
 
         Args:
-            outcomes: of the day.
-            reference: row of the slice that all are compared with (what is planned for this row
-                itself means nothing); None for each one's complement.
+            outcomes: the outcomes of the day.
+            reference: row of the common reference (its own plan is meaningless); None for
+                complements.
         """
         served = self.metric is Metric.PRECISION
         table, arms = (ServedTable, ServedCounts) if served else (BetTable, ComparisonCounts)
-        tables = {side: table.of(outcomes, self.metric, side) for side in Side}
+        tables = {side: table.from_outcomes(outcomes, self.metric, side) for side in Side}
         slices = arms.slices(outcomes, self.metric)
-        others = arms.references(outcomes, self.metric, reference)
+        reference_counts = arms.references(outcomes, self.metric, reference)
         return GapPlan(
             tables,
-            self._bets(tables, slices, others),
-            self._bets(tables, others, slices),
+            self._bets(tables, slices, reference_counts),
+            self._bets(tables, reference_counts, slices),
             self.metric is Metric.FPR,
         )
 
     def _bets(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
-        """Bets that the rate of one arm is higher."""
+        """Choose bets that the rate of one arm is higher."""
         rates = self._alternatives(higher, lower)
         middle = (rates[0, :, 1] + rates[1, :, 1] - self.delta) / 2
         middle = np.clip(middle, level(-LAST), level(LAST))
@@ -94,10 +94,10 @@ class GapBets:
         )
 
     def _alternatives(self, higher: ComparisonCounts, lower: ComparisonCounts) -> Floats:
-        """Rates of both arms beyond the limit, where the one that is better off stays as it was.
+        """Return rates of both arms beyond the limit; the arm that is better off keeps its rate.
 
-        Most gaps open because somebody's service gets worse. Alternatives around the pooled rate
-        of both need two to three times as long between slices of equal size.
+        Most gaps open because the service of one arm gets worse. Alternatives around the pooled
+        rate need two to three times as long between slices of equal size.
 
         Returns:
             Shape (2, P, 5): a, then b = a - gap.
@@ -115,7 +115,7 @@ class GapPlan:
 
     Attributes:
         tables: logs of the factors, by the side that a bet is for.
-        slice_higher: bets that the rate of the slice is higher than that of its reference.
+        slice_higher: bets that the slice's rate is higher than its reference's.
         reference_higher: bets that it is lower.
         worse_is_higher: whether a higher rate is the worse one.
     """
@@ -126,23 +126,23 @@ class GapPlan:
     worse_is_higher: bool
 
     def log_e(self, rows: Int64s, slices: Floats, references: Floats) -> Floats:
-        """Log e-values of what was counted since the last bet of some slices.
+        """Return the log e-values of the counts since the last bet of these slices.
 
         Args:
-            rows: the n slices that bet.
+            rows: the n betting slices.
             slices: their outcomes, shape (n, J).
-            references: those of what each is compared with, shape (n, J).
+            references: the outcomes of their references, shape (n, J).
 
         Returns:
-            Shape (2, n, 5): slice worse, reference worse; a column for every alternative.
+            Shape (2, n, 5): slice worse, reference worse; a column per alternative.
         """
         of_slice = {side: table.logs(slices) for side, table in self.tables.items()}
         of_reference = {side: table.logs(references) for side, table in self.tables.items()}
-        found = [
+        by_higher_arm = [
             self.slice_higher.log_e(rows, of_slice[Side.ABOVE], of_reference[Side.BELOW]),
             self.reference_higher.log_e(rows, of_reference[Side.ABOVE], of_slice[Side.BELOW]),
         ]
-        return np.stack(found if self.worse_is_higher else found[::-1])
+        return np.stack(by_higher_arm if self.worse_is_higher else by_higher_arm[::-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +150,16 @@ class _Bets:
     """Bets that a - b > delta, at every edge between two intervals.
 
     Attributes:
-        higher: that a is above the edge + delta.
-        lower: that b is below the edge.
+        higher: bets that a is above the edge + delta.
+        lower: bets that b is below the edge.
     """
 
     higher: BetSizes
     lower: BetSizes
 
     def log_e(self, rows: Int64s, a: Logs, b: Logs) -> Floats:
-        """The least over the intervals, shape (n, 5); the outermost ones end at 0 and at 1."""
-        above_upper, below_lower = a.of(self.higher, rows), b.of(self.lower, rows)
+        """Return the least over the intervals, shape (n, 5); the outermost end at 0 and at 1."""
+        above_upper, below_lower = a.of_stakes(self.higher, rows), b.of_stakes(self.lower, rows)
         inner = (above_upper[:, :, 1:] + below_lower[:, :, :-1]).min(axis=2)
         outer = np.minimum(above_upper[:, :, 0], below_lower[:, :, -1])
         log_e: Floats = np.minimum(inner, outer)

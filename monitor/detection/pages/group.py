@@ -1,10 +1,10 @@
-"""All sequential tests of one group-by of one contract, advanced by one cohort after another.
+"""Group tests: the sequential tests of one group-by of a contract, advanced cohort by cohort.
 
-What the bets use is fixed once a UTC day of event time, from the days before. Gaps of labelled
-rates are bet on in batches: when slice and reference both have a thousand decisions, or when the
-day ends; levels and rates that need no labels with every cohort. Where every decision is labelled,
-labels are also compared by themselves, hour by hour. An arm whose labels do not come, or are not
-requested as its decisions say, is not bet on.
+The inputs of the bets are fixed once per UTC day of event time, from the days before. Gaps of
+labelled rates are bet on in batches: when slice and reference both have a thousand decisions, or
+when the day ends. Levels, and rates without labels, are bet on with every cohort. Where every
+decision is labelled, labels are also compared directly, hour by hour. An arm whose labels are
+missing, or are not requested as its decisions say, is not bet on.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class _PlansAhead:
 
     Attributes:
         day: index of that UTC day.
-        today: what the day before had brought when they were begun: with more of it they are wrong.
-        plans: as far as they are made.
-        left: makes one more of them at each step.
+        today: cohort of the day before when planning began; a later cohort makes the plans invalid.
+        plans: the plans made so far.
+        left: makes one more plan at each step.
     """
 
     day: int
@@ -82,19 +82,20 @@ class GroupTests:
 
     Attributes:
         contract: the limits.
-        group: what is compared with what.
+        group: slices and their reference.
         slices: every slice that a decision can be in.
-        cluster_size: largest number of decisions that hang together, by the settings.
-        gaps: by metric; absent where the contract sets no limit.
-        ratios: the same for ratios of rates that need no labels.
-        levels: the same for floors and ceilings.
-        ready: what is known of P(ready), from the days before.
+        cluster_size: largest number of decisions that depend on each other, by the settings.
+        gaps: gap streams by metric; absent where the contract sets no limit.
+        ratios: ratio streams by metric, for rates without labels.
+        levels: floors and ceilings by metric.
+        ready: counts for P(ready), from the days before.
         day: index of the UTC day of the last cohort; None before the first.
-        today: what the day has brought so far, not yet learnt.
+        today: counts of the day so far, not yet learnt.
         binned: outcomes since the last bet of each slice, and of its reference, shape (2, S, J).
-        divisor: of log e on this day: the largest cluster size since it began. One for the day, as
-            no bet spans two, and a cluster may be in a slice and in its reference.
-        labels: whether any metric that rests on labels is tested.
+        divisor: divisor of log e on this day: the largest cluster size so far. It is one for the
+            day, because no bet spans two days, and a cluster may be in a slice and in its
+            reference.
+        labels: whether any labelled metric is tested.
     """
 
     contract: Contract
@@ -124,49 +125,55 @@ class GroupTests:
         *,
         metrics: Collection[Metric] = tuple(Metric),
     ) -> GroupTests:
-        """Without evidence; all streams of these metrics are in the budget."""
+        """Return the tests without evidence; the budget must have all their streams."""
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
         ratios: dict[Metric, _Gaps] = {}
         levels: dict[Metric, StreamGroup] = {}
-        for metric in (one for one in (*LABELLED, *HIT_ROUTES) if one in metrics):
-            found = comparisons(contract, group, metric, StreamKind.GAP, coding)
-            if found.streams:
+        for metric in (metric for metric in (*LABELLED, *HIT_ROUTES) if metric in metrics):
+            gap_streams = comparisons(contract, group, metric, StreamKind.GAP, coding)
+            if gap_streams.streams:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
-                watch = StreamGroup.start(found.streams, budget.of(found.streams), width)
-                gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
-            found = comparisons(contract, group, metric, StreamKind.RATIO, coding)
-            if found.streams:
-                watch = StreamGroup.start(found.streams, budget.of(found.streams), ALTERNATIVES)
-                ratios[metric] = _Gaps(watch, HourlyGaps.start(metric, found, slices))
-            found = comparisons(contract, group, metric, StreamKind.LEVEL, coding)
-            if found.streams:
-                watch = StreamGroup.start(found.streams, budget.of(found.streams), len(FRACTIONS))
+                watch = StreamGroup.start(
+                    gap_streams.streams, budget.weights_of(gap_streams.streams), width
+                )
+                gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, gap_streams, slices))
+            ratio_streams = comparisons(contract, group, metric, StreamKind.RATIO, coding)
+            if ratio_streams.streams:
+                watch = StreamGroup.start(
+                    ratio_streams.streams, budget.weights_of(ratio_streams.streams), ALTERNATIVES
+                )
+                ratios[metric] = _Gaps(watch, HourlyGaps.start(metric, ratio_streams, slices))
+            level_streams = comparisons(contract, group, metric, StreamKind.LEVEL, coding)
+            if level_streams.streams:
+                watch = StreamGroup.start(
+                    level_streams.streams, budget.weights_of(level_streams.streams), len(FRACTIONS)
+                )
                 levels[metric] = watch
-        ready = ReadyRates.start(len(slices), Layout.of((), coding))
-        made = cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
-        made.labels = any(metric.labelled for metric in metrics)
-        return made
+        ready = ReadyRates.start(len(slices), Layout.for_rates((), coding))
+        tests = cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
+        tests.labels = any(metric.labelled for metric in metrics)
+        return tests
 
     @property
     def watches(self) -> dict[str, StreamGroup]:
-        """All streams, by the name of their part of the state."""
-        gaps = {name: one.watch for name, one in self._compared.items()}
+        """Return all streams, by the name of their part of the state."""
+        gaps = {name: gaps.watch for name, gaps in self._gaps_and_ratios.items()}
         return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}
 
     @property
-    def _compared(self) -> dict[str, _Gaps]:
-        """Gaps and ratios, by the name of their part of the state."""
-        gaps = {f"gap.{metric}": one for metric, one in self.gaps.items()}
-        return gaps | {f"ratio.{metric}": one for metric, one in self.ratios.items()}
+    def _gaps_and_ratios(self) -> dict[str, _Gaps]:
+        """Return gaps and ratios, by the name of their part of the state."""
+        gaps = {f"gap.{metric}": gaps for metric, gaps in self.gaps.items()}
+        return gaps | {f"ratio.{metric}": ratios for metric, ratios in self.ratios.items()}
 
     @property
     def idle(self) -> bool:
-        """Whether no cohort moves anything: it has no streams, and nothing is learnt of labels."""
+        """Return True when cohorts move nothing: no streams, and no labels to learn from."""
         return not self.labels and not self.watches
 
     def enter(self, hour: int, layout: Layout, cluster_size: float = 1) -> None:
-        """Let an hour begin; all that it does where the tests are idle."""
+        """Begin an hour; idle tests do nothing else."""
         self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
         self.divisor = max(self.divisor, self.cluster_size, cluster_size)
         for watch in self.watches.values():
@@ -175,14 +182,14 @@ class GroupTests:
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
-        """Consume one cohort; returns the streams that cross, which then begin anew.
+        """Consume one cohort; return the streams that cross, which then begin anew.
 
         Args:
             hour: pane index, later than all before.
-            cohort: with a row for every slice.
+            cohort: the cohort, with a row per slice.
             layout: its axes.
             cluster_size: largest number of decisions of its day that depend on each other; infinite
-                where nothing is bet.
+                forbids bets.
         """
         self.enter(hour, layout, cluster_size)
         if self.labels:
@@ -192,20 +199,20 @@ class GroupTests:
             self._bet_gaps(np.all(self._decided() >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
 
-    # One day after the other.
+    # Beginning and end of a day.
 
     def _enter_day(self, day: int, layout: Layout) -> None:
         if self.day is not None and self.today is not None and day != self.day:
             self._require_plans()
             self._bet_gaps(np.all(self._decided() > 0, axis=0))
-            self.binned[:] = 0  # columns change; one arm alone is no evidence of a gap
+            self.binned[:] = 0  # the columns change, and one arm alone is no evidence of a gap
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
             ahead = self._take_ahead(day, layout)
             self.day, self.today, self._plans, self.divisor = day, None, None, 1
             if ahead is not None:
-                self._use(ahead)
-            for gaps in self._compared.values():
+                self._set_plans(ahead)
+            for gaps in self._gaps_and_ratios.values():
                 gaps.hourly.begin_day()
         if not self.labels:
             return
@@ -216,10 +223,10 @@ class GroupTests:
         self._require_plans()
 
     def _require_plans(self) -> _Plans:
-        """The plans of the day, made again after a restart; what waits must fit their columns."""
-        return self._use(self._plan()) if self._plans is None else self._plans
+        """Return the plans of the day, made again after a restart; waiting counts must fit them."""
+        return self._set_plans(self._plan()) if self._plans is None else self._plans
 
-    def _use(self, plans: _Plans) -> _Plans:
+    def _set_plans(self, plans: _Plans) -> _Plans:
         self._plans = plans
         shape = (2, len(self.slices), plans.outcomes.columns)
         if self.binned.shape != shape:
@@ -227,13 +234,13 @@ class GroupTests:
         return plans
 
     def _plan(self) -> _Plans:
-        plans = _Plans(Outcomes.of(self.ready.forecast()))
+        plans = _Plans(Outcomes.from_forecast(self.ready.forecast()))
         for _ in self._fill(plans):
             pass
         return plans
 
     def _fill(self, plans: _Plans) -> Iterator[None]:
-        """Make the plans of a day, one at each step."""
+        """Make the plans of a day, one per step."""
         for metric in LABELLED:
             if metric in self.gaps:
                 hourly, by_limit = self.gaps[metric].hourly, dict[float, GapPlan]()
@@ -249,10 +256,10 @@ class GroupTests:
                     yield
 
     def plan_ahead(self, day: int) -> bool:
-        """Make one plan of a day that is to begin; returns False where there is none to be made.
+        """Make one plan of a day that is to begin; return False if there is none to make.
 
-        They take as long as all else of an hour together, and what they are made of is known as
-        soon as the day before is consumed: nobody need wait for them when the day begins.
+        All plans take as long as the rest of an hour, and their inputs are known once the day
+        before is consumed: so nothing waits for them when the day begins.
         """
         if not self.labels or self.day is None or self.today is None or day <= self.day:
             return False
@@ -260,12 +267,12 @@ class GroupTests:
         if ahead is None or ahead.day != day or ahead.today is not self.today:
             ready = replace(self.ready)
             ready.learn(self.today, days=day - self.day)
-            plans = _Plans(Outcomes.of(ready.forecast()))
+            plans = _Plans(Outcomes.from_forecast(ready.forecast()))
             ahead = self._ahead = _PlansAhead(day, self.today, plans, self._fill(plans))
         return next(ahead.left, True) is None
 
     def _take_ahead(self, day: int, layout: Layout) -> _Plans | None:
-        """The plans of the day that begins, where all that they rest on was known before it."""
+        """Take the plans of the day that begins, if their inputs have not changed since."""
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.day != day or ahead.today is not self.today:
             return None
@@ -278,42 +285,42 @@ class GroupTests:
     # Evidence.
 
     def _add(self, cohort: SliceCohort, layout: Layout) -> Floats:
-        """Let a cohort wait to be bet; returns its outcomes, shape (S, J)."""
-        own = self._require_plans().outcomes.bin_counts(cohort, layout)
-        named = next((one.hourly.reference for one in self.gaps.values()), None)
-        self.binned = self.binned + np.stack([own, of_references(own, named)])
+        """Add a cohort to the waiting counts; return its outcomes, shape (S, J)."""
+        outcomes = self._require_plans().outcomes.bin_counts(cohort, layout)
+        reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
+        self.binned = self.binned + np.stack([outcomes, of_references(outcomes, reference)])
         self.today = cohort if self.today is None else self.today + cohort
-        return own
+        return outcomes
 
     def _decided(self) -> Floats:
-        """Decisions since the last bet of each slice, and of its reference, shape (2, S)."""
+        """Return decisions since the last bet of each slice and its reference, shape (2, S)."""
         decided: Floats = self.binned.sum(axis=2)
         return decided
 
     @property
     def decided_by_rate(self) -> Floats:
-        """Decisions of late by route and audit rate, today's included."""
+        """Return recent decisions by route and audit rate, today's included."""
         today = 0 if self.today is None else self.today.decisions
         decided: Floats = (self.ready.decisions + today).sum(axis=(0, 3))
         return decided
 
     @property
     def _responses(self) -> Responses:
-        """Share of the labels that came lately, today included."""
-        known, today = self.ready, self.today
+        """Return recently requested and received labels, today's included."""
+        past, today = self.ready, self.today
         if today is None:
-            return Responses(known.requested, known.received)
-        return Responses(known.requested + today.requested, known.received + today.received)
+            return Responses(past.requested, past.received)
+        return Responses(past.requested + today.requested, past.received + today.received)
 
     @property
     def _requests(self) -> Requests:
-        """Labels asked for lately, today included, beside those that ``audit_p`` lets expect."""
-        known, today = self.ready, self.today
-        decisions, labelled, asked = known.decisions, known.labelled, known.requested
+        """Return recent label requests, today's included, and those that ``audit_p`` predicts."""
+        past, today = self.ready, self.today
+        decisions, labelled, asked = past.decisions, past.labelled, past.requested
         if today is not None:
             decisions, labelled = decisions + today.decisions, labelled + today.labelled
             asked = asked + today.requested
-        expected = decisions.sum(axis=3) @ known.layout.audit
+        expected = decisions.sum(axis=3) @ past.layout.audit
         return Requests(np.maximum(asked, labelled.sum(axis=(2, 3))), expected)
 
     def _bet_levels(self, counts: Floats) -> None:
@@ -324,63 +331,73 @@ class GroupTests:
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = np.zeros((len(rows), len(FRACTIONS)))
             for limit, plan in self._require_plans().levels[metric].items():
-                its = np.flatnonzero(_limits(watch) == limit)
-                log_e[its] = plan.log_e(counts)[rows[its]]
-            some = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
-            watch.bet(some, log_e[some], self.divisor)
+                at_limit = np.flatnonzero(_limits(watch) == limit)
+                log_e[at_limit] = plan.log_e(counts)[rows[at_limit]]
+            betting = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
+            watch.bet(betting, log_e[betting], self.divisor)
 
     def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
-        """Two-sample evidence of an hour: on labels it waits, on routes it is bet."""
-        every = self._compared.values()
-        used = [x for x in every if not x.hourly.metric.labelled or _labels_all(layout)]
-        found = add_hour([(gaps.hourly, cohort) for gaps in used], self.divisor)
-        for gaps, compared in zip(used, found, strict=True):
+        """Compare the arms of an hour: labelled evidence waits, that of routes is bet."""
+        compared_gaps = self._gaps_and_ratios.values()
+        tested = [
+            gaps for gaps in compared_gaps if not gaps.hourly.metric.labelled or _labels_all(layout)
+        ]
+        compared_pairs = add_hour([(gaps.hourly, cohort) for gaps in tested], self.divisor)
+        for gaps, compared in zip(tested, compared_pairs, strict=True):
             if gaps.hourly.metric in HIT_ROUTES:
                 pairs = np.flatnonzero(compared)
                 log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
                 gaps.watch.bet(_directions(pairs), log_e)
 
     def _bet_gaps(self, due: Bools) -> None:
-        """Bet on the gaps of some slices, shape (S,): by both tests where everything is labelled.
+        """Bet on the gaps of the slices ``due``, shape (S,).
 
-        Else by the augmented bets alone. Bets on labels by themselves take missing ones for slower
-        service, and never find a gap under sampled labels sooner.
+        Both tests bet if everything is labelled, else the augmented bets alone. Bets on labels
+        alone mistake missing labels for slower service, and never find a gap under sampled labels
+        sooner.
         """
         if not due.any():
             return
         plans, responses, requests = self._require_plans().gaps, self._responses, self._requests
-        used = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
+        used_alternatives = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
-            others = responses.references(gaps.hourly.reference)
-            asked = requests.references(gaps.hourly.reference)
-            may = responses.enough & others.enough & requests.as_stated & asked.as_stated
-            pairs = np.flatnonzero((due & may)[gaps.hourly.rows])
-            if not len(pairs):  # due is the reference alone, which has no gap of its own
+            reference_responses = responses.references(gaps.hourly.reference)
+            reference_requests = requests.references(gaps.hourly.reference)
+            may_bet = (
+                responses.enough
+                & reference_responses.enough
+                & requests.as_stated
+                & reference_requests.as_stated
+            )
+            pairs = np.flatnonzero((due & may_bet)[gaps.hourly.rows])
+            if not len(pairs):  # only the reference is due; it has no gap of its own
                 continue
             rows = gaps.hourly.rows[pairs]
             by_pair = np.zeros((len(pairs), DIRECTIONS, ALTERNATIVES))
             for limit, plan in plans[metric].items():
-                its = np.flatnonzero(gaps.hourly.limit[pairs] == limit)
-                if not len(its):  # of what bets now, none has this limit
+                at_limit = np.flatnonzero(gaps.hourly.limit[pairs] == limit)
+                if not len(at_limit):  # no betting pair has this limit
                     continue
-                bet = plan.log_e(rows[its], self.binned[0, rows[its]], self.binned[1, rows[its]])
-                by_pair[its] = bet.transpose(1, 0, 2) / self.divisor
+                bet = plan.log_e(
+                    rows[at_limit], self.binned[0, rows[at_limit]], self.binned[1, rows[at_limit]]
+                )
+                by_pair[at_limit] = bet.transpose(1, 0, 2) / self.divisor
             by_labels = gaps.hourly.take(pairs)
-            by_labels[~(responses.whole & others.whole)[rows]] = 0
+            by_labels[~(responses.whole & reference_responses.whole)[rows]] = 0
             log_e = np.concatenate([by_pair, by_labels], axis=2)
             streams = _directions(pairs)
-            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used)
+            gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used_alternatives)
         self.binned[:, due] = 0
 
-    # What is kept.
+    # State to store.
 
     def to_arrays(self) -> Arrays:
-        """All that the state consists of but its names."""
+        """Return the whole state except its names."""
         arrays = prefixed("ready", self.ready.to_arrays())
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
-        for name, gaps in self._compared.items():
+        for name, gaps in self._gaps_and_ratios.items():
             arrays |= gaps.hourly.to_arrays(_hourly(name))
         arrays["binned"] = self.binned.astype(np.int64)
         if self.today is not None:
@@ -388,21 +405,23 @@ class GroupTests:
         return arrays
 
     def facts(self) -> dict[str, Any]:
-        """The names that the rows of :meth:`to_arrays` are of."""
-        streams = {name: [s.key for s in watch.streams] for name, watch in self.watches.items()}
-        known = {"day": self.day, "divisor": self.divisor}
-        return {"slices": self.slices, "streams": streams, **known}
+        """Return the names of the rows of :meth:`to_arrays`."""
+        streams = {
+            name: [stream.key for stream in watch.streams] for name, watch in self.watches.items()
+        }
+        day_facts = {"day": self.day, "divisor": self.divisor}
+        return {"slices": self.slices, "streams": streams, **day_facts}
 
     def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Continue from what was kept; slices and streams that are new begin without evidence."""
+        """Continue the stored state; new slices and streams begin without evidence."""
         self._restore_ready(arrays, facts)
         for name, watch in self.watches.items():
             watch.restore(name, arrays, facts["streams"].get(name, ()))
-        for name, gaps in self._compared.items():
+        for name, gaps in self._gaps_and_ratios.items():
             keys = facts["streams"].get(name, ())[::DIRECTIONS]
-            rows = positions(keys, [s.key for s in gaps.watch.streams[::DIRECTIONS]])
-            new = np.flatnonzero(rows >= 0)
-            gaps.hourly.restore(_hourly(name), arrays, (new, rows[new]))
+            rows = positions(keys, [stream.key for stream in gaps.watch.streams[::DIRECTIONS]])
+            known_rows = np.flatnonzero(rows >= 0)
+            gaps.hourly.restore(_hourly(name), arrays, (known_rows, rows[known_rows]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         if not self.labels:
@@ -425,7 +444,7 @@ class GroupTests:
     def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
         """Return True when the waiting evidence was counted for these gaps.
 
-        For others the reference may differ.
+        Other gaps may have another reference.
         """
         now = self.facts()["streams"]
         return all(
@@ -434,7 +453,7 @@ class GroupTests:
 
 
 def _hourly(name: str) -> str:
-    """Name of the hourly part of the state of a gap (``gap.tpr``) or a ratio."""
+    """Return the name of the hourly part of the state of a gap (``gap.tpr``) or a ratio."""
     return f"hourly.{name.removeprefix('gap.')}"
 
 
@@ -444,11 +463,11 @@ def _labels_all(layout: Layout) -> bool:
 
 
 def _limits(watch: StreamGroup) -> Floats:
-    """The limit of every stream."""
+    """Return the limit of each stream."""
     return np.array([float(stream.limit) for stream in watch.streams])
 
 
 def _directions(pairs: Int64s) -> Int64s:
-    """The streams of some pairs."""
-    both: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
-    return both
+    """Return the rows of the streams of these pairs."""
+    streams: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
+    return streams

@@ -1,9 +1,9 @@
 """Evidence that the TPR of a slice is below a floor, or its FPR above a ceiling.
 
-``e = prod(1 + lam z)`` (``prod(1 - lam z)`` for a floor) over the decisions of a cohort, z as in
-:mod:`~monitor.detection.pages.outcomes`. ``E[e] <= 1`` while the contract holds and the audit rates
-or the forecasts are right, however rates drift: a supermartingale that the Shiryaev-Roberts mixture
-adds up (Waudby-Smith and Ramdas 2024, JRSS B 86, on betting).
+``e = prod(1 + lam z)`` (``prod(1 - lam z)`` for a floor) over the decisions of a cohort, with z
+from :mod:`~monitor.detection.pages.outcomes`. ``E[e] <= 1`` while the contract holds and the audit
+rates or the forecasts are right, however rates drift: it is a supermartingale, which the
+Shiryaev-Roberts mixture sums (Waudby-Smith and Ramdas 2024, JRSS B 86, on betting).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from monitor.core.intervals import Floats
 from monitor.detection.pages.outcomes import Outcomes, Side
 
 FRACTIONS = (0.02, 0.05, 0.12, 0.25, 0.5, 0.9)
-"""Parts of the largest possible stake; the small ones are the best for a rate near its limit.
-All are below :data:`~monitor.detection.pages.outcomes.SAFE`, so no factor is ever 0."""
+"""Parts of the largest possible stake; small ones are best for a rate near its limit. All are below
+:data:`~monitor.detection.pages.outcomes.SAFE`, so no factor is ever 0."""
 
 STAKES = np.append(0.0, np.geomspace(1e-4, 100, 241))
-"""The stakes lam that slices share, 6 % apart: a stake 6 % off costs 0.3 % of the information.
-The first is for slices on which nothing is bet."""
+"""Shared grid of stakes lam, 6 % apart: a stake 6 % off costs 0.3 % of the information. The first
+is for slices that do not bet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class LevelBets:
 
     @property
     def side(self) -> Side:
-        """Side on which the level is breached."""
+        """Return the side on which the level is breached."""
         return Side.BELOW if self.metric is Metric.TPR else Side.ABOVE
 
     def plan(self, outcomes: Outcomes) -> LevelPlan:
-        """Choose the stakes of one day, for every slice; nothing of the day itself is used."""
+        """Choose the stakes of one day for every slice, without data of the day itself."""
         reach = outcomes.reach(self.metric, outcomes.possible())
         stakes = np.outer(1 / reach.largest_loss(self.side, self.limit), FRACTIONS)
         index = np.searchsorted(STAKES, stakes, side="right") - 1
         index[~outcomes.known] = 0
-        used, position = np.unique(index, return_inverse=True)
+        used_stakes, position = np.unique(index, return_inverse=True)
         z = self.side.value * outcomes.z(self.metric, self.side, self.limit)
-        return LevelPlan(log_factors(z, STAKES[used]), position.reshape(index.shape))
+        return LevelPlan(log_factors(z, STAKES[used_stakes]), position.reshape(index.shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +55,30 @@ class LevelPlan:
 
     Attributes:
         logs: log(1 +- lam z), shape (J, stakes).
-        chosen: column of ``logs`` for every slice and fraction, shape (S, 6).
+        chosen: column of ``logs`` per slice and fraction, shape (S, 6).
     """
 
     logs: Floats
     chosen: Int64s
 
     def log_e(self, counts: Floats) -> Floats:
-        """Log e-values of what was counted.
+        """Return the log e-values of counts.
 
         Args:
-            counts: shape (S, J), of this day.
+            counts: outcomes of this day, shape (S, J).
 
         Returns:
-            Shape (S, 6), a column for every one of :data:`FRACTIONS`; to be mixed with equal
-            weights.
+            Shape (S, 6), a column per entry of :data:`FRACTIONS`; to be mixed with equal weights.
         """
         log_e: Floats = np.take_along_axis(counts @ self.logs, self.chosen, axis=1)
         return log_e
 
 
 def log_factors(z: Floats, stakes: Floats) -> Floats:
-    """log(1 + lam z), shape (J, stakes).
+    """Compute log(1 + lam z), shape (J, stakes).
 
-    A stake that an outcome could ruin is never chosen where the outcome can occur; its entry is
-    a number (the log of almost 0) so that a count of 0 times it is 0.
+    A stake that an outcome could ruin is never chosen where that outcome is possible; its entry is
+    finite (the log of almost 0), so that a count of 0 times it is 0.
     """
     factors = np.maximum(1 + np.multiply.outer(z, stakes), np.finfo(np.float64).tiny)
     logs: Floats = np.log(factors)

@@ -1,8 +1,8 @@
 """Shiryaev-Roberts mixtures: evidence that something changed at some unknown time.
 
 R = sum over alternatives m and over starting times s of mass_s w_m times the product of the
-e-values of alternative m since s. While the null holds, E[R] is at most the clock that has run,
-so R crosses A at most once in a clock of A on average, whatever the dependence between streams.
+e-values of alternative m since s. Under the null, E[R] is at most the time on the clock, so R
+crosses A at most once per time A on average, under any dependence between streams.
 
 Source: Pollak (1987), Annals of Statistics 15; Shin, Ramdas and Rinaldo (2023), "E-detectors".
 """
@@ -21,7 +21,7 @@ from monitor.core.rates.gaps import Bools
 from monitor.detection.arrays import positions
 
 Rows = Int64s | Bools
-"""Which streams: their distinct row numbers, or one truth value for each."""
+"""Rows of streams: distinct row numbers, or a mask."""
 
 
 @dataclass(slots=True)
@@ -30,8 +30,8 @@ class SrMixture:
 
     Attributes:
         log_r: ln R of each alternative, shape (J, K); -inf is empty.
-        pending: clock that has run since the stream's last bet, shape (J,): the mass of the
-            starting times that the next bet begins with.
+        pending: clock time since the stream's last bet, shape (J,): the mass of the starting times
+            that the next bet begins with.
     """
 
     log_r: Floats
@@ -39,11 +39,11 @@ class SrMixture:
 
     @classmethod
     def empty(cls, streams: int, alternatives: int) -> SrMixture:
-        """Mixtures without evidence: R = 0."""
+        """Return mixtures without evidence: R = 0."""
         return cls(np.full((streams, alternatives), -np.inf), np.zeros(streams))
 
     def add_clock(self, time: float) -> None:
-        """Let time pass for all streams, in the unit that false alarms are counted in.
+        """Add time to all clocks, in the unit that false alarms are counted in.
 
         Raises:
             ValueError: for negative time.
@@ -55,14 +55,15 @@ class SrMixture:
     def bet(
         self, rows: Rows, log_e: Floats, weights: npt.ArrayLike, cluster_size: float = 1
     ) -> None:
-        """Multiply the evidence of some streams by the e-values of their latest decisions.
+        """Multiply the evidence of streams by the e-values of their latest decisions.
 
-        Which streams bet may depend on how many labels there are, never on what they say.
+        The choice of streams may depend on the number of labels, never on their values.
 
         Args:
-            rows: the streams that bet.
+            rows: the betting streams.
             log_e: log e-values of the alternatives, shape (len(rows), K); -inf for a lost bet.
-            weights: of the alternatives, shape (K,) or (len(rows), K); they sum to at most 1.
+            weights: weights of the alternatives, shape (K,) or (len(rows), K); they sum to at most
+                1.
             cluster_size: the largest number of dependent decisions; log e is divided by it,
                 because E[prod e_i^(1/m)] <= prod E[e_i]^(1/m) <= 1 (Hoelder).
 
@@ -78,17 +79,17 @@ class SrMixture:
         self.pending[rows] = 0
 
     def statistic(self) -> Floats:
-        """S = ln R of each stream over all alternatives, shape (J,); -inf where there is none."""
+        """Return S = ln R of each stream over its alternatives, shape (J,); -inf is no evidence."""
         total: Floats = np.logaddexp.reduce(self.log_r, axis=1)
         return total
 
     def reset(self, rows: Rows) -> None:
-        """Forget the evidence and the clock of some streams, as after a page."""
+        """Forget the evidence and the clock of streams, as after a page."""
         self.log_r[rows] = -np.inf
         self.pending[rows] = 0
 
     def aligned(self, keys: Sequence[str], wanted: Sequence[str]) -> SrMixture:
-        """The mixtures of ``wanted``, in that order: known ones as they are, others empty.
+        """Return the mixtures of ``wanted``, in that order; new ones are empty.
 
         Args:
             keys: distinct names of the rows.
@@ -99,12 +100,12 @@ class SrMixture:
         return SrMixture(log_r[rows], np.append(self.pending, 0.0)[rows])
 
     def to_arrays(self) -> dict[str, Floats]:
-        """Copies of all that the state consists of."""
+        """Return copies of the whole state."""
         return {"log_r": self.log_r.copy(), "pending": self.pending.copy()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats]) -> SrMixture:
-        """The state that :meth:`to_arrays` gave, bit for bit.
+        """Restore the state from :meth:`to_arrays`, bit for bit.
 
         Raises:
             ValueError: if the shapes do not fit each other.
@@ -117,5 +118,5 @@ class SrMixture:
 
 
 def _log(mass: Floats) -> Floats:
-    """Logarithms; no mass is -inf, without a warning."""
+    """Take logarithms; no mass gives -inf, without a warning."""
     return np.log(mass, out=np.full(mass.shape, -np.inf), where=mass > 0)

@@ -1,4 +1,4 @@
-"""The outcomes that a day's decisions can have, and what each says of TPR, FPR and precision.
+"""The possible outcomes of a day's decisions, and the score of each for TPR, FPR and precision.
 
 A decision adds ``z = (D - c) g`` to the evidence about the limit c of a rate, where D is 1 for
 auto_serve and g is an unbiased score for y (ready for the TPR, not ready for the FPR)::
@@ -9,8 +9,8 @@ auto_serve and g is an unbiased score for y (ready for the TPR, not ready for th
 
 ``E[z] = P(y) (rate - c)`` if pi or f is right, and for precision, P(ready | auto_serve),
 ``z = D (g - c)`` with ``E[z] = P(D) (rate - c)`` (augmented inverse probability weighting; Robins,
-Rotnitzky and Zhao 1994, JASA 89). With forecasts held for a day and rounded to the middle of one
-of 20 bins, z takes few values, shared by all slices: an outcome is a column, a slice a row of
+Rotnitzky and Zhao 1994, JASA 89). Forecasts are fixed for a day and rounded to the middle of one of
+20 bins, so z takes few values, shared by all slices: an outcome is a column, a slice a row of
 counts, and the log of any product of bets is a matrix product.
 """
 
@@ -31,11 +31,11 @@ from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.ready import Forecast
 
 BINS = 20
-"""Of the forecast: rounding it costs at most 4 % of the information, and on average nothing."""
+"""Bins of the forecast: rounding costs at most 4 % of the information, and on average nothing."""
 
 EXPECTED_SHARE = 0.001
-"""Share of a slice's decisions from which a stratum is bet on with its own scores. A rarer one
-could only shrink the largest stake; its decisions count at the worst score instead."""
+"""Smallest share of a slice's decisions for a stratum with scores of its own. A rarer stratum could
+only shrink the largest stake; its decisions count at the worst score instead."""
 
 SAFE = 0.95
 """Largest part of the wealth that one decision may cost."""
@@ -57,7 +57,7 @@ class LabelOutcome(enum.IntEnum):
 
 
 def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats:
-    """The score g for each outcome.
+    """Return the score g of each outcome.
 
     Args:
         metric: TPR, PRECISION (y is ready) or FPR (y is not ready).
@@ -82,7 +82,7 @@ def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The largest scores that can occur in each arm, by route; shape (S, 2).
+    """The largest possible scores in each arm, by route; shape (S, 2).
 
     Attributes:
         up: max g, at least 1.
@@ -93,33 +93,33 @@ class Reach:
     down: Floats
 
     def losses(self, side: Side) -> Floats:
-        """The scores that cost a bet for this side most, shape (S, 2): by route, at least 0."""
+        """Return the scores that cost a bet for this side most, by route: (S, 2), at least 0."""
         auto, review = (self.down, self.up) if side is Side.ABOVE else (self.up, self.down)
         return np.stack([auto[:, 0], review[:, 1]], axis=1)
 
     def largest_loss(self, side: Side, limit: float) -> Floats:
-        """Largest loss of a stake of 1 about one limit in (0, 1), above 0; shape (S,)."""
+        """Return the largest loss of a stake of 1 about a limit in (0, 1), above 0; shape (S,)."""
         losses: Floats = (self.losses(side) * (1 - limit, limit)).max(axis=1)
         return losses
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The columns of one day of one group-by; all of it is fixed before the day's decisions.
+    """The columns of one day of one group-by, fixed before the day's decisions.
 
-    The last two columns are for decisions of strata that were not expected in their slice (of
-    auto_serve, of human_review): whatever their outcome, they get the score in [0, 1] that is
-    the worst for the bet, which keeps it valid without knowing their audit rate.
+    The last two columns (auto_serve, human_review) are for decisions of strata that were not
+    expected in their slice: whatever their outcome, they get the score in [0, 1] that is worst for
+    the bet. That keeps the bet valid without their audit rate.
 
     Attributes:
-        rates: indices into the grid of audit rates that the columns know.
-        first: column of the outcome UNLABELLED of every stratum, shape (S, route, rate, band);
-            the other outcomes follow it. -1 where the stratum is not expected.
-        auto: whether the column is of auto_serve, shape (J,).
+        rates: indices of the known audit rates in the grid.
+        first: column of the outcome UNLABELLED of every stratum, shape (S, route, rate, band); the
+            other outcomes follow it. -1 where the stratum is not expected.
+        auto: mask of the columns of auto_serve, shape (J,).
         centre: P(ready) as it is bet on, shape (J,).
         audit: audit rate, shape (J,).
-        outcome: of the column, shape (J,).
-        traffic: ready and other decisions expected, shape (2, S, J); zeros if nothing is known.
+        outcome: outcome of the column, shape (J,).
+        traffic: ready and other decisions expected, shape (2, S, J); zeros without a past.
     """
 
     rates: tuple[int, ...]
@@ -131,16 +131,16 @@ class Outcomes:
     traffic: Floats
 
     @classmethod
-    def of(cls, forecast: Forecast) -> Outcomes:
-        """The columns that this forecast needs."""
+    def from_forecast(cls, forecast: Forecast) -> Outcomes:
+        """Return the columns that a forecast needs."""
         layout = forecast.layout
         codes = _codes(forecast.ready)
         expected = _expected(forecast.decisions)
-        used, position = np.unique(codes[expected], return_inverse=True)
+        used_codes, position = np.unique(codes[expected], return_inverse=True)
         first = np.full(codes.shape, -1, np.int64)
         first[expected] = len(LabelOutcome) * position
-        route, rate, bins = np.unravel_index(used, (*layout.shape[:2], BINS))
-        columns = len(LabelOutcome) * len(used) + len(REVIEWED_ROUTES)
+        route, rate, bins = np.unravel_index(used_codes, (*layout.shape[:2], BINS))
+        columns = len(LabelOutcome) * len(used_codes) + len(REVIEWED_ROUTES)
         traffic = _traffic(forecast, first, columns)
         return cls(
             layout.rates,
@@ -148,40 +148,42 @@ class Outcomes:
             np.append(np.repeat(route == Route.AUTO_SERVE, len(LabelOutcome)), (True, False)),
             np.append(np.repeat((bins + 0.5) / BINS, len(LabelOutcome)), (0.5, 0.5)),
             np.append(np.repeat(layout.audit[rate], len(LabelOutcome)), (1.0, 1.0)),
-            np.append(np.tile(np.arange(len(LabelOutcome)), len(used)), (0, 0)),
+            np.append(np.tile(np.arange(len(LabelOutcome)), len(used_codes)), (0, 0)),
             traffic,
         )
 
     @property
     def columns(self) -> int:
-        """Number of columns J."""
+        """Return the number of columns J."""
         return len(self.auto)
 
     @property
     def known(self) -> Bools:
-        """Mask of slices with any expected stratum; on the others nothing is bet; shape (S,)."""
-        known: Bools = np.any(self.first >= 0, axis=(1, 2, 3))
-        return known
+        """Return the mask of slices with an expected stratum, shape (S,); others do not bet."""
+        mask: Bools = np.any(self.first >= 0, axis=(1, 2, 3))
+        return mask
 
     def bin_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
-        """Number of times that each outcome came in each slice, shape (S, J).
+        """Count each outcome in each slice, shape (S, J).
 
-        Rows may be added up: over the cohorts of the day, and over slices (each decision keeps
-        the forecast of its own slice), so that a complement is the sum of all rows less one.
+        Rows may be summed, over the cohorts of the day and over slices: each decision keeps the
+        forecast of its own slice, so a complement is the sum of all rows but one.
 
         Args:
-            cohort: with a row for every slice.
-            layout: of the cohort; audit rates first seen today are not expected.
+            cohort: the cohort, with a row per slice.
+            layout: layout of the cohort; audit rates first seen today are not expected.
         """
         first = self._first_of(layout)
         row, route, rate, band = np.nonzero(cohort.decisions)
-        at = (row, route, rate, band)
+        stratum = (row, route, rate, band)
         decisions, labelled, ready = (
-            counts[at] for counts in (cohort.decisions, cohort.labelled, cohort.ready)
+            counts[stratum] for counts in (cohort.decisions, cohort.labelled, cohort.ready)
         )
-        column = np.where(first[at] >= 0, first[at], self.columns - len(REVIEWED_ROUTES) + route)
+        column = np.where(
+            first[stratum] >= 0, first[stratum], self.columns - len(REVIEWED_ROUTES) + route
+        )
         step = row * self.columns + column
-        further = first[at] >= 0
+        further = first[stratum] >= 0
         counted = np.zeros(len(first) * self.columns)
         values = (decisions - labelled, ready, labelled - ready)
         for outcome, value in zip(LabelOutcome, values, strict=True):
@@ -189,27 +191,29 @@ class Outcomes:
         return counted.reshape(len(first), self.columns)
 
     def scores(self, metric: Metric, side: Side) -> Floats:
-        """The score g of every column in a bet for this side, shape (J,)."""
-        every = scores(metric, self.centre, self.audit)[np.arange(self.columns), self.outcome]
+        """Return the score g of every column in a bet for this side, shape (J,)."""
+        column_scores = scores(metric, self.centre, self.audit)[
+            np.arange(self.columns), self.outcome
+        ]
         worst = (0.0, 1.0) if side is Side.ABOVE else (1.0, 0.0)
-        every[-len(REVIEWED_ROUTES) :] = worst
-        return every
+        column_scores[-len(REVIEWED_ROUTES) :] = worst
+        return column_scores
 
     def z(self, metric: Metric, side: Side, limit: float) -> Floats:
-        """Evidence about a limit of TPR or FPR that every column adds, shape (J,)."""
+        """Return the evidence of every column about a limit of TPR or FPR, shape (J,)."""
         return (self.auto - limit) * self.scores(metric, side)
 
     def possible(self) -> Bools:
-        """Mask of the outcomes that a slice can have, shape (S, J)."""
-        found = np.zeros((len(self.first), self.columns), np.bool_)
-        found[:, -len(REVIEWED_ROUTES) :] = True
-        row, *_ = at = np.nonzero(self.first >= 0)
+        """Return the mask of the possible outcomes of each slice, shape (S, J)."""
+        mask = np.zeros((len(self.first), self.columns), np.bool_)
+        mask[:, -len(REVIEWED_ROUTES) :] = True
+        row, *_ = expected = np.nonzero(self.first >= 0)
         for outcome in LabelOutcome:
-            found[row, self.first[tuple(at)] + outcome] = True
-        return found
+            mask[row, self.first[tuple(expected)] + outcome] = True
+        return mask
 
     def reach(self, metric: Metric, possible: Bools) -> Reach:
-        """The largest scores of arms with these possible outcomes, shape (S, J)."""
+        """Return the largest scores of arms with these possible outcomes, shape (S, J)."""
         g = self.scores(metric, Side.BELOW)
         routes = (self.auto, ~self.auto)
         up = [np.where(possible & route, g, 1).max(axis=1) for route in routes]
@@ -217,18 +221,18 @@ class Outcomes:
         return Reach(np.stack(up, axis=1), np.stack(down, axis=1))
 
     def _first_of(self, layout: Layout) -> Int64s:
-        """``first`` on the axes of another layout."""
+        """Return ``first`` on the axes of another layout."""
         if layout.rates == self.rates:
             return self.first
         first = np.full((len(self.first), *layout.shape), -1, np.int64)
-        for here, rate in enumerate(self.rates):
+        for position, rate in enumerate(self.rates):
             if rate in layout.rates:
-                first[:, :, layout.rates.index(rate)] = self.first[:, :, here]
+                first[:, :, layout.rates.index(rate)] = self.first[:, :, position]
         return first
 
 
 def _codes(ready: Floats) -> Int64s:
-    """Route, rate and bin of the forecast as one number, for every stratum."""
+    """Return route, rate and bin of the forecast as one number per stratum."""
     bins = np.clip((ready * BINS).astype(np.int64), 0, BINS - 1)
     _, routes, rates, _ = ready.shape
     family = np.arange(routes * rates).reshape(routes, rates, 1)
@@ -237,21 +241,21 @@ def _codes(ready: Floats) -> Int64s:
 
 
 def _expected(decisions: Floats) -> Bools:
-    """Mask of the strata whose share of their slice's decisions is worth a column."""
+    """Return the mask of the strata whose share of the slice's decisions is worth a column."""
     share = divide(decisions, decisions.sum(axis=(1, 2, 3), keepdims=True), empty=0)
     expected: Bools = share >= EXPECTED_SHARE
     return expected
 
 
 def _traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
-    """Ready and other decisions by outcome, if the forecast holds; shape (2, S, J)."""
-    row, _, rate, _ = at = np.nonzero(first >= 0)
-    step = row * columns + first[at]
-    audit, ready = forecast.layout.audit[rate], forecast.ready[at]
+    """Return expected ready and other decisions by outcome; shape (2, S, J)."""
+    row, _, rate, _ = expected = np.nonzero(first >= 0)
+    step = row * columns + first[expected]
+    audit, ready = forecast.layout.audit[rate], forecast.ready[expected]
     size = len(first) * columns
     traffic = []
     for outcome, share in ((LabelOutcome.READY, ready), (LabelOutcome.NOT_READY, 1 - ready)):
-        decisions = forecast.decisions[at] * share
+        decisions = forecast.decisions[expected] * share
         unlabelled = np.bincount(step, decisions * (1 - audit), size)
         labelled = np.bincount(step + outcome, decisions * audit, size)
         traffic.append((unlabelled + labelled).reshape(len(first), columns))

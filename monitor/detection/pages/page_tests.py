@@ -1,11 +1,10 @@
-"""All streams of all contracts, advanced by one cohort after another.
+"""Page tests: the streams of all contracts, advanced cohort by cohort.
 
-Streams that rest on labels and those that need none may be advanced apart (:data:`LABELLED`,
-:data:`ROUTES`), as labels come days later. They share one budget: the expected number of false
-pages, over all streams and from the start, is at most T / 90 in the T event days of whichever is
-ahead, whatever depends on what. A page is false if its contract held in every bet since that
-stream's reset: over an hour for levels and rates that need no labels, over a day at most for gaps
-of labelled rates.
+Streams with and without labels may be advanced apart (:data:`LABELLED`, :data:`ROUTES`), because
+labels come days later. They share one budget: the expected number of false pages, over all streams
+and from the start, is at most T / 90 in the T event days of whichever is ahead, under any
+dependence. A page is false if its contract held in every bet since that stream's reset: over an
+hour for levels and rates without labels, over at most a day for gaps of labelled rates.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ class Turn:
     """Streams that are advanced together.
 
     Attributes:
-        metrics: of the streams.
-        prefix: of the names of the parts of their state.
+        metrics: metrics of the streams.
+        prefix: prefix of the names of their parts of the state.
     """
 
     metrics: tuple[Metric, ...]
@@ -56,13 +55,13 @@ ROUTES = Turn(tuple(HIT_ROUTES), "~routes/")
 
 @dataclass(frozen=True, slots=True)
 class WeekEnd:
-    """Evidence of the streams whose ISO week has ended, which a list is made of.
+    """Evidence of the streams whose ISO week has ended: the input of a list.
 
     Attributes:
-        week: its index.
-        streams: one a row.
+        week: index of the week.
+        streams: the streams: the rows.
         log_e: log e-values of the week, shape (J,).
-        weights: of the streams, shape (J,).
+        weights: shares of the error budget, shape (J,).
     """
 
     week: int
@@ -77,16 +76,16 @@ class HourCohort:
 
     Attributes:
         hour: pane index.
-        counts: by cell id.
+        counts: counts by cell id.
         cluster_size: largest number of decisions of its day that depend on each other; it may
             depend on the requests, never on routes or labels. None: as the settings say.
-        beside: the week that has ended for streams of another turn, to be listed with these.
+        other_week: an ended week of the streams of another turn, to be listed with these.
     """
 
     hour: int
     counts: Counts
     cluster_size: float | None = None
-    beside: WeekEnd | None = None
+    other_week: WeekEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +94,28 @@ class PageAdvance:
 
     Attributes:
         crossed: streams that page now.
-        ended: the ISO week that ended before this cohort; None if none did.
-        listed: the weekly list of the ISO week that ended before this cohort; None if none did.
-        seen: the cohort as each contract sees it, by name, for the advisory detectors.
+        ended: the ISO week that ended before this cohort, or None.
+        listed: the weekly list of that week, or None.
+        use_cases: the cohort as each contract sees it, by name, for the advisory detectors.
     """
 
     crossed: tuple[Stream, ...]
     ended: WeekEnd | None = field(compare=False, repr=False)
     listed: tuple[Stream, ...] | None
-    seen: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
+    use_cases: Mapping[str, WatchedUseCase] = field(compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class PageTests:
-    """Every sequential test there is, or those of a turn.
+    """The sequential tests of all contracts, or those of one turn.
 
     Attributes:
-        settings: what is monitored, and what the strata mean.
+        settings: contracts and coding.
         budget: weights of all streams ever declared.
-        groups: by name of their part of the state.
-        history: how the evidence of all streams went.
+        groups: tests of group-bys, by name of their part of the state.
+        history: past evidence of all streams.
         rates: indices of the audit rates seen, by contract.
-        turn: whose streams these are.
+        turn: the turn of these streams.
     """
 
     settings: DetectorSettings
@@ -133,25 +132,25 @@ class PageTests:
         parts: Mapping[str, bytes] | None = None,
         turn: Turn = EVERY,
     ) -> PageTests:
-        """All that the settings declare, with the evidence that is kept of it.
+        """Return the tests that the settings declare, with their stored evidence.
 
         Args:
-            settings: what is declared.
-            parts: what :meth:`parts` gave; streams it does not know begin without evidence, with
-                a weight from what was kept back for later ones. Parts of others are not read, but
-                those in which their streams were kept while there was one turn for all.
-            turn: whose streams are wanted.
+            settings: contracts and coding.
+            parts: stored parts from :meth:`parts`; new streams begin without evidence, with a
+                weight from the reserve. Parts of other turns are not read, except parts from the
+                time when all streams had one turn.
+            turn: the turn of the streams.
 
         Raises:
             ValueError: if the parts are damaged, or of another version.
         """
-        kept = parts or {}
-        known: dict[str, Any] = {"weights": {}, "additions": 0, "rates": {}}
-        if _BUDGET in kept:
-            known = arrays.decode(kept[_BUDGET])[1]
-        history_part = _kept_as(kept, turn.prefix + _HISTORY, turn)
+        stored = parts or {}
+        stored_budget: dict[str, Any] = {"weights": {}, "additions": 0, "rates": {}}
+        if _BUDGET in stored:
+            stored_budget = arrays.decode(stored[_BUDGET])[1]
+        history_part = _stored_part(stored, turn.prefix + _HISTORY, turn)
         past = arrays.decode(history_part) if history_part else None
-        budget = Budget(known["weights"], known.get("additions", 0))
+        budget = Budget(stored_budget["weights"], stored_budget.get("additions", 0))
         budget = budget.declare(all_streams(settings.contracts, settings.coding))
         groups = {
             f"{turn.prefix}{contract.name}/{group.name}": GroupTests.start(
@@ -162,58 +161,62 @@ class PageTests:
             for group in contract.group_bys
         }
         for name, group in groups.items():
-            if body := _kept_as(kept, name, turn):
+            if body := _stored_part(stored, name, turn):
                 group.restore(*arrays.decode(body))
-        rates = {name: tuple(seen) for name, seen in known["rates"].items()}
+        rates = {name: tuple(indices) for name, indices in stored_budget["rates"].items()}
         watches = (watch for tests in groups.values() for watch in tests.watches.values())
-        history = EvidenceHistory.start([s.key for watch in watches for s in watch.streams])
+        history = EvidenceHistory.start(
+            [stream.key for watch in watches for stream in watch.streams]
+        )
         if past is not None:
             history.restore(*past)
         return cls(settings, budget, groups, history, rates, turn)
 
     def advance(self, cohorts: Sequence[HourCohort], index: CellIndex) -> list[PageAdvance]:
-        """Consume the cohorts of some hours, one after the other.
+        """Consume the cohorts of successive hours.
 
         Args:
-            cohorts: in their order, later than all before.
-            index: what the cell ids mean; every id must be in it.
+            cohorts: cohorts in order, later than all before.
+            index: meaning of the cell ids; it must have every id.
 
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
-        hours, tables = [one.hour for one in cohorts], [one.counts for one in cohorts]
-        seen = {
+        hours, tables = [cohort.hour for cohort in cohorts], [cohort.counts for cohort in cohorts]
+        use_cases_by_hour = {
             contract.name: self._watching(contract).see(
                 hours, tables, index, self.rates.get(contract.name, ())
             )
             for contract in self.settings.contracts
         }
         return [
-            self._advance(one, {name: hours[at] for name, hours in seen.items()})
-            for at, one in enumerate(cohorts)
+            self._advance(
+                cohort, {name: hours[position] for name, hours in use_cases_by_hour.items()}
+            )
+            for position, cohort in enumerate(cohorts)
         ]
 
     def plan_ahead(self, day: int) -> bool:
-        """Make one plan of a UTC day that is to begin; returns False where none is left."""
+        """Make one plan of a UTC day that is to begin; return False if none is left."""
         return any(group.plan_ahead(day) for group in self.groups.values())
 
     @property
     def streams(self) -> list[Stream]:
-        """All that is declared, in the order of the history."""
+        """Return all streams, in the order of the history."""
         return [stream for watch in self._watches for stream in watch.streams]
 
     @property
     def weights(self) -> Floats:
-        """The share of the error budget of each, in the same order."""
-        return self.budget.of(self.streams)
+        """Return each stream's share of the error budget, in the same order."""
+        return self.budget.weights_of(self.streams)
 
     @property
     def names(self) -> set[str]:
-        """Names of all parts of the state."""
+        """Return the names of all parts of the state."""
         return {*self.groups, _BUDGET, self.turn.prefix + _HISTORY}
 
     def parts(self) -> dict[str, bytes]:
-        """The whole state, to be kept with the cohort that was consumed last."""
+        """Return the whole state, to be stored with the newest consumed cohort."""
         bodies = {
             name: arrays.encode(group.to_arrays(), group.facts())
             for name, group in self.groups.items()
@@ -223,17 +226,17 @@ class PageTests:
 
     @property
     def budget_part(self) -> dict[str, bytes]:
-        """The part of the state that all turns share; its audit rates are those of labels."""
+        """Return the part of the state that all turns share; its rates are those of labels."""
         budget = self.budget
-        known = {"weights": budget.weights, "additions": budget.additions, "rates": self.rates}
-        return {_BUDGET: arrays.encode({}, known)}
+        facts = {"weights": budget.weights, "additions": budget.additions, "rates": self.rates}
+        return {_BUDGET: arrays.encode({}, facts)}
 
     def evidence(self) -> dict[Stream, int]:
-        """Progress of every stream towards a page, in five steps."""
+        """Return the progress of every stream towards a page, in five steps."""
         return dict(zip(self.streams, self._steps().tolist(), strict=True))
 
     def sampling(self, contract: Contract) -> list[tuple[float, ...]]:
-        """Audit rates of each reviewed route, of late: those that k decisions or more have."""
+        """Return the recent audit rates of each reviewed route that have at least k decisions."""
         tests = self._group(contract, contract.group_bys[0].name)
         audit = tests.ready.layout.audit
         return [tuple(audit[row >= contract.k].tolist()) for row in tests.decided_by_rate]
@@ -251,28 +254,30 @@ class PageTests:
 
     def _watching(self, contract: Contract) -> Watching:
         tests = {group.name: self._group(contract, group.name) for group in contract.group_bys}
-        groups = {name: one.slices for name, one in tests.items() if not one.idle}
+        groups = {
+            name: group_tests.slices for name, group_tests in tests.items() if not group_tests.idle
+        }
         labels = any(metric.labelled for metric in self.turn.metrics)
         return Watching(contract, self.settings.coding, groups, labels)
 
-    def _advance(self, cohort: HourCohort, seen: Mapping[str, WatchedUseCase]) -> PageAdvance:
+    def _advance(self, cohort: HourCohort, use_cases: Mapping[str, WatchedUseCase]) -> PageAdvance:
         size = max(self.settings.cluster_size, cohort.cluster_size or 1)
         crossed: list[Stream] = []
         for contract in self.settings.contracts:
-            crossed += self._contract(contract, cohort.hour, seen[contract.name], size)
+            crossed += self._contract(contract, cohort.hour, use_cases[contract.name], size)
         self.history.note(cohort.hour, self._steps())
         ended = self._week_end()
-        listed = _listed([one for one in (ended, cohort.beside) if one is not None])
-        return PageAdvance(tuple(crossed), ended, listed, seen)
+        listed = _listed([week for week in (ended, cohort.other_week) if week is not None])
+        return PageAdvance(tuple(crossed), ended, listed, use_cases)
 
     def _contract(
-        self, contract: Contract, hour: int, seen: WatchedUseCase, cluster_size: float
+        self, contract: Contract, hour: int, use_case: WatchedUseCase, cluster_size: float
     ) -> list[Stream]:
-        self.rates[contract.name] = seen.rates
-        layout = Layout.of(seen.rates, self.settings.coding)
+        self.rates[contract.name] = use_case.rates
+        layout = Layout.for_rates(use_case.rates, self.settings.coding)
         crossed: list[Stream] = []
         for group in contract.group_bys:
-            tests, cohort = self._group(contract, group.name), seen.cohorts.get(group.name)
+            tests, cohort = self._group(contract, group.name), use_case.cohorts.get(group.name)
             if cohort is None:
                 tests.enter(hour, layout, cluster_size)
             else:
@@ -280,8 +285,8 @@ class PageTests:
         return crossed
 
     def _week_end(self) -> WeekEnd | None:
-        """The week that the last cohort has ended; streams without one were declared later."""
-        ended = [(w, w.finished) for w in self._watches if w.finished is not None]
+        """Return the week that the last cohort has ended, without streams declared during it."""
+        ended = [(watch, watch.finished) for watch in self._watches if watch.finished is not None]
         if not ended:
             return None
         return WeekEnd(
@@ -293,22 +298,23 @@ class PageTests:
 
 
 def _listed(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
-    """Weighted e-BH over all streams whose week has ended; None where none has."""
+    """List streams by weighted e-BH over all ended weeks; None without any."""
     if not ended:
         return None
     log_e, weights = (
-        np.concatenate(x) for x in ([w.log_e for w in ended], [w.weights for w in ended])
+        np.concatenate(arrays_of_weeks)
+        for arrays_of_weeks in ([week.log_e for week in ended], [week.weights for week in ended])
     )
     streams = [stream for week in ended for stream in week.streams]
     listed = ebh(log_e, np.log(weights))
     return tuple(streams[row] for row in np.flatnonzero(listed).tolist())
 
 
-def _kept_as(parts: Mapping[str, bytes], name: str, turn: Turn) -> bytes | None:
-    """A part of the state; as it was kept while there was one turn for all, if only so."""
+def _stored_part(parts: Mapping[str, bytes], name: str, turn: Turn) -> bytes | None:
+    """Return a part of the state, also under its name from the time of a single turn."""
     return parts.get(name) or parts.get(name.removeprefix(turn.prefix))
 
 
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:
-    """Only the cells whose atoms belong to the use case."""
+    """Return the counts of the cells whose atoms belong to the use case."""
     return among(counts, cells_within(index, contract.where)) if contract.where else counts

@@ -1,8 +1,8 @@
-"""Two arms compared by counts alone: e-values by projection, and the thinning that labels need.
+"""Two arms compared by counts alone: e-values by projection, and the thinning of labels.
 
 The null of an ordered pair is a - b <= limit (a gap) or r a <= b (a ratio), a and b being P(hit) in
-each arm; both are a - slope b <= offset. Of all rates inside the null, the pair nearest to the
-alternative (in the sense of Kullback and Leibler) is the denominator of the likelihood ratio; that
+each arm; both are a - slope b <= offset. The denominator of the likelihood ratio is the pair of
+rates in the null that is nearest to the alternative (in the sense of Kullback and Leibler). That
 makes it an e-value for the whole null, also when both rates drift.
 
 Source: Turner and Gruenwald (2023), "Exact anytime-valid confidence intervals for contingency
@@ -30,10 +30,11 @@ from monitor.detection.pages.cohort import SliceCohort
 def log_likelihood_ratio(
     n: npt.ArrayLike, k: npt.ArrayLike, null: npt.ArrayLike, alternative: npt.ArrayLike
 ) -> Floats:
-    """Log likelihood ratio k ln(p1 / p0) + (n - k) ln((1 - p1) / (1 - p0)), broadcast, in nats.
+    """Compute k ln(p1 / p0) + (n - k) ln((1 - p1) / (1 - p0)), broadcast, in nats.
 
-    It is the log e-value of k hits in n trials for P(hit) = p1 against p0, both inside (0, 1):
-    E[e] stays at most 1 for every rate at least p0 if p1 < p0, at most p0 if p1 > p0.
+    This log likelihood ratio is the log e-value of k hits in n trials for P(hit) = p1 against p0,
+    both inside (0, 1): E[e] stays at most 1 for every rate at least p0 if p1 < p0, at most p0 if p1
+    > p0.
 
     Example:
         >>> print(f"{log_likelihood_ratio(10, 7, 0.80, 0.70):.6f}")
@@ -46,18 +47,18 @@ def log_likelihood_ratio(
 
 
 EXCESSES = np.array([0.03, 0.06, 0.12, 0.25, 0.45])
-"""How far beyond the limit the gaps lie that are bet on, weighted equally."""
+"""Distances from the limit to the gaps that are bet on, weighted equally."""
 
 SHORTFALLS = np.array([0.04, 0.08, 0.16, 0.32, 0.60])
-"""How far below the limit, as a part of it, the ratios lie that are bet on, weighted equally."""
+"""Relative distances below the limit to the ratios that are bet on, weighted equally."""
 
 _RAREST = (
     1e-4  # lowest rate of a ratio's alternative: all decisions count, and may be served rarely
 )
 _LOWEST, _HIGHEST = 0.005, 0.995  # alternatives stay inside (0, 1): no label decides alone
 _BISECTIONS = 52  # down to the spacing of float64 below 1
-_MEMORY = 1000.0  # trials after which an old one counts half in the level
-_START_TRIALS = 20.0  # what the starting guess of a level is worth
+_MEMORY = 1000.0  # half-life of the level, in trials
+_START_TRIALS = 20.0  # trials that the initial guess of a level is worth
 _LABELS_AT_ONCE = 1 << 20  # bounds the memory of thinning, about 50 MB
 
 _Words = npt.NDArray[np.uint64]
@@ -68,9 +69,9 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 class PairCounts:
     """Trials and hits of P ordered pairs of disjoint arms, each of shape (P,).
 
-    Arm a is the one whose rate would be the higher: for SLICE_WORSE the reference in a TPR gap,
-    the slice in an FPR or a blocked gap. Both arms must cover the same hours, as few as can be:
-    the means of both rates over these hours are what is compared.
+    Arm a is the arm with the supposedly higher rate: for SLICE_WORSE the reference in a TPR gap,
+    the slice in an FPR or a blocked gap. Both arms must cover the same hours, as few as possible:
+    the test compares the means of both rates over these hours.
 
     Attributes:
         n_a: trials of arm a.
@@ -86,29 +87,29 @@ class PairCounts:
 
     @classmethod
     def joined(cls, parts: Sequence[PairCounts]) -> PairCounts:
-        """The pairs of all parts, in their order."""
+        """Concatenate the pairs of all parts."""
         return cls(*map(np.concatenate, zip(*(part._columns for part in parts), strict=True)))
 
     @property
     def swapped(self) -> PairCounts:
-        """The same pairs in the other direction."""
+        """Return the pairs in the other direction."""
         return PairCounts(self.n_b, self.k_b, self.n_a, self.k_a)
 
     @property
     def comparable(self) -> Bools:
-        """Pairs with trials in both arms; the others cannot bet."""
+        """Return the mask of pairs with trials in both arms; others cannot bet."""
         return (self.n_a > 0) & (self.n_b > 0)
 
     def only(self, pairs: Bools) -> PairCounts:
-        """The same pairs, those not chosen without trials."""
+        """Return all pairs, without the trials of those outside the mask."""
         return PairCounts(*(np.where(pairs, column, 0) for column in self._columns))
 
-    def of(self, pairs: Bools) -> PairCounts:
-        """Some of the pairs."""
+    def selected(self, pairs: Bools) -> PairCounts:
+        """Return the pairs in the mask."""
         return PairCounts(*(column[pairs] for column in self._columns))
 
     def split(self, parts: int) -> list[PairCounts]:
-        """As many parts of equal length, in their order."""
+        """Split the pairs into parts of equal length."""
         columns = (column.reshape(parts, -1) for column in self._columns)
         return [PairCounts(*part) for part in zip(*columns, strict=True)]
 
@@ -119,10 +120,9 @@ class PairCounts:
 
 @dataclass(frozen=True, slots=True)
 class PairLevel:
-    """The recent common rate of both arms of each pair, which alternatives are centred on.
+    """The recent common rate of both arms of each pair: the centre of the alternatives.
 
-    It must come from earlier trials than those that are bet on; a wrong level costs delay,
-    never validity.
+    It must come from trials before those of the bet; a wrong level costs delay, never validity.
 
     Attributes:
         trials: decayed number of trials, shape (P,).
@@ -134,28 +134,29 @@ class PairLevel:
 
     @classmethod
     def start(cls, pairs: int, rate: float) -> PairLevel:
-        """Before any trial: a guess that is worth 20 trials."""
+        """Return the level before any trial: a guess that is worth 20 trials."""
         return cls(np.full(pairs, _START_TRIALS), np.full(pairs, _START_TRIALS * rate))
 
     @property
     def rate(self) -> Floats:
-        """Hits per trial, shape (P,)."""
+        """Return the hits per trial, shape (P,)."""
         return self.hits / self.trials
 
     def learned(self, counts: PairCounts) -> PairLevel:
-        """With these trials too; old ones count half after 1,000 new ones."""
-        new = counts.n_a + counts.n_b
-        decay = np.exp2(-new / _MEMORY)
-        return PairLevel(decay * self.trials + new, decay * self.hits + (counts.k_a + counts.k_b))
+        """Return the level with these trials added; old ones count half after 1,000 new ones."""
+        new_trials = counts.n_a + counts.n_b
+        decay = np.exp2(-new_trials / _MEMORY)
+        return PairLevel(
+            decay * self.trials + new_trials, decay * self.hits + (counts.k_a + counts.k_b)
+        )
 
 
 def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
-    """Trials and hits of each slice, both of shape (S,).
+    """Return trials and hits of each slice, both of shape (S,).
 
-    TPR: labelled ready, and of these auto-served; FPR: labelled not ready, and of these
-    auto-served; PRECISION: labelled auto-served, and of these ready (all three where every
-    decision is to be labelled); BLOCKED, SELECTION: all decisions, and of these blocked, or
-    auto-served.
+    TPR: labelled ready, and auto-served among them; FPR: labelled not ready, and auto-served among
+    them; PRECISION: labelled auto-served, and ready among them (all three where every decision is
+    to be labelled); BLOCKED, SELECTION: all decisions, and blocked or auto-served among them.
 
     Raises:
         ValueError: for another metric.
@@ -173,7 +174,7 @@ def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
 
 
 def gap_log_e(counts: PairCounts, level: Floats, limit: npt.ArrayLike) -> Floats:
-    """Log e-values that rate_a - rate_b is above the limit, one for each alternative.
+    """Return log e-values that rate_a - rate_b is above the limit, one per alternative.
 
     Args:
         counts: trials since the last bet.
@@ -193,24 +194,30 @@ def pair_log_e(
     offset: npt.ArrayLike,
     slope: npt.ArrayLike = 1.0,
 ) -> Floats:
-    """Log e-values of alternatives against rate_a - slope rate_b <= offset, shape (P, M).
+    """Return log e-values of alternatives against rate_a - slope rate_b <= offset, shape (P, M).
 
     Args:
         counts: trials since the last bet.
         alternatives: rates of both arms, each of shape (P, M).
-        offset: of the null, shape () or (P,).
-        slope: of the null, above 0, shape () or (P,).
+        offset: offset of the null, shape () or (P,).
+        slope: slope of the null, above 0, shape () or (P,).
     """
     a1, b1 = alternatives
-    found, at = np.zeros_like(a1), counts.comparable
-    if at.any():  # hardly a pair has new labels on both sides in an hour of little traffic
-        edge = tuple(np.broadcast_to(x, at.shape)[at, None] for x in (offset, slope))
-        found[at] = _log_e(counts.of(at), a1[at], b1[at], *edge)
-    return found
+    log_e, comparable = np.zeros_like(a1), counts.comparable
+    if comparable.any():  # in hours of little traffic, hardly a pair has new labels on both sides
+        edge = tuple(
+            np.broadcast_to(bound, comparable.shape)[comparable, None] for bound in (offset, slope)
+        )
+        log_e[comparable] = _log_e(
+            counts.selected(comparable), a1[comparable], b1[comparable], *edge
+        )
+    return log_e
 
 
 def _log_e(counts: PairCounts, a1: Floats, b1: Floats, offset: Floats, slope: Floats) -> Floats:
-    n_a, k_a, n_b, k_b = (x[:, None] for x in (counts.n_a, counts.k_a, counts.n_b, counts.k_b))
+    n_a, k_a, n_b, k_b = (
+        column[:, None] for column in (counts.n_a, counts.k_a, counts.n_b, counts.k_b)
+    )
     a0, b0 = project(a1, b1, n_a, n_b, offset, slope)
     return log_likelihood_ratio(n_a, k_a, a0, a1) + log_likelihood_ratio(n_b, k_b, b0, b1)
 
@@ -218,7 +225,7 @@ def _log_e(counts: PairCounts, a1: Floats, b1: Floats, offset: Floats, slope: Fl
 def gap_alternatives(
     counts: PairCounts, level: Floats, limit: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Rates of both arms, each of shape (P, 5), with gaps beyond the limit and the level between.
+    """Return rates of both arms, each of shape (P, 5), with gaps beyond the limit around the level.
 
     The mean over the trials of both arms is the level, unless that would leave [.005, .995].
     """
@@ -233,7 +240,7 @@ def gap_alternatives(
 def ratio_alternatives(
     counts: PairCounts, level: Floats, limit: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Rates of both arms, each of shape (P, 5), with ratios b / a below the limit.
+    """Return rates of both arms, each of shape (P, 5), with ratios b / a below the limit.
 
     The mean over the trials of both arms is the level, unless that would leave [.0001, .995].
     """
@@ -251,7 +258,7 @@ def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge o
     offset: npt.ArrayLike,
     slope: npt.ArrayLike = 1.0,
 ) -> tuple[Floats, Floats]:
-    """The rates of the null nearest to an alternative: on its edge, or the alternative itself.
+    """Return the rates of the null nearest to an alternative: on its edge, or itself.
 
     They minimise n_a KL(a1 || a0) + n_b KL(b1 || b0) over a0 - slope b0 <= offset. At the minimum
     slope times the pull of arm a, n_a (a1 - a0) / (a0 (1 - a0)), is that of arm b,
@@ -266,7 +273,7 @@ def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge o
         offset: largest gap, inclusive; 0 for a ratio.
         slope: one over the smallest ratio b / a; 1 for a gap. All are broadcast.
     """
-    arrays = (np.asarray(x, np.float64) for x in (a1, b1, n_a, n_b, offset, slope))
+    arrays = (np.asarray(argument, np.float64) for argument in (a1, b1, n_a, n_b, offset, slope))
     a1, b1, n_a, n_b, delta, steep = np.broadcast_arrays(*arrays)
     b0 = _balance(a1, b1, n_a, n_b, delta, steep)
     violates = a1 - steep * b1 > delta
@@ -276,12 +283,12 @@ def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge o
 def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
     a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats, steep: Floats
 ) -> Floats:
-    """Rate at which the pulls of both arms balance, between b1 and where a1 is on the edge."""
+    """Return the rate where the pulls of both arms balance, between b1 and the edge at a1."""
     low, high = b1, np.maximum((a1 - delta) / steep, b1)
     for _ in range(_BISECTIONS):
         b0 = (low + high) / 2
         a0 = steep * b0 + delta
-        # The two pulls without their denominators: those may be 0 outside the root's interval.
+        # The pulls lack their denominators, which may be 0 outside the root's interval.
         pull_a = steep * n_a * (a1 - a0) * b0 * (1 - b0)
         pull_b = n_b * (b0 - b1) * a0 * (1 - a0)
         upward = pull_a > pull_b
@@ -293,21 +300,21 @@ def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge 
 def thin_labels(
     hours: Int64s | int, counts: HourlyCounts, audit: Floats, least: Floats | float
 ) -> HourlyCounts:
-    """Keep labels so that every decision has the same probability to have one.
+    """Thin labels so that every decision is labelled with the same probability.
 
-    Labels of a cell that was audited with probability p are kept with probability least / p,
-    ready and not ready ones apart; all else stays. Among kept ready labels P(auto_serve) is the
-    TPR. Thinned before any roll-up, so slices, complements and group-bys agree.
+    Labels of a cell audited with probability p are kept with probability least / p, ready and not
+    ready ones separately; all else stays. Among kept ready labels P(auto_serve) is the TPR. Cells
+    are thinned before any roll-up, so slices, complements and group-bys agree.
 
     Args:
-        hours: index of the hour that each row of the counts is of, or of all of them.
-        counts: one row for each cell of an hour.
+        hours: index of the hour of each row, or of all rows.
+        counts: one row per cell and hour.
         audit: audit rate of each row, in (0, 1], shape (R,).
         least: the smallest audit rate in use in the hour of each row, or in all; it must not depend
             on that hour's decisions.
 
     Raises:
-        ValueError: if a cell with labels was audited less than that.
+        ValueError: if a cell with labels has a smaller audit rate.
     """
     labelled = np.maximum(counts.values[:, Counter.LABELLED], 0)
     if np.any(np.less(audit, least) & (labelled > 0)):
@@ -315,24 +322,24 @@ def thin_labels(
     keep = np.minimum(np.divide(least, audit), 1.0)
     ready = np.clip(counts.values[:, Counter.READY], 0, labelled)
     kept_ready = thin(hours, counts.cells, 1, ready, keep)
-    kept = kept_ready + thin(hours, counts.cells, 0, labelled - ready, keep)
+    kept_labels = kept_ready + thin(hours, counts.cells, 0, labelled - ready, keep)
     values = counts.values.copy()
-    values[:, Counter.LABELLED], values[:, Counter.READY] = kept, kept_ready
+    values[:, Counter.LABELLED], values[:, Counter.READY] = kept_labels, kept_ready
     return replace(counts, values=values)
 
 
 def thin(hours: Int64s | int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
-    """Number of items kept of each cell: a binomial draw that is a pure function.
+    """Draw the number of kept items of each cell: a binomial draw that is a pure function.
 
-    The same hour, cell and outcome give the same draw on every machine and in every order, and
-    draws of different ones are independent. With more items, those kept before stay kept.
+    The same hour, cell and outcome give the same draw on every machine and in every order;
+    different ones give independent draws. With more items, kept items stay kept.
 
     Args:
         hours: index of the hour of each cell, or of all of them.
         cells: content ids, distinct within an hour.
         outcome: distinguishes draws of one cell.
         counts: items of each cell, not negative.
-        keep: probability of each cell's items to be kept; all are at 1.
+        keep: probability of each cell's items to be kept; at 1 all are.
     """
     drawn = np.where(keep < 1, counts, 0)
     ends = np.cumsum(drawn)
@@ -350,14 +357,14 @@ def thin(hours: Int64s | int, cells: Int64s, outcome: int, counts: Int64s, keep:
 
 
 def _uniform(seeds: _Words, position: _Words) -> Floats:
-    """The numbers at these positions of seeded sequences, in [0, 1), exact multiples of 2^-53."""
+    """Return numbers in [0, 1) at positions of seeded sequences, exact multiples of 2^-53."""
     words = _mix(seeds + position * _GOLDEN)
     uniform: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return uniform
 
 
 def _mix(words: _Words) -> _Words:
-    """One step of SplitMix64: a bijection whose output bits depend on all input bits.
+    """Apply one step of SplitMix64: a bijection whose output bits depend on all input bits.
 
     Source: Steele, Lea and Flood (2014), OOPSLA.
     """

@@ -1,8 +1,8 @@
 """Ready rates of strata, forecast before the decisions that are bet on.
 
 The bets of :mod:`~monitor.detection.pages.levels` and :mod:`~monitor.detection.pages.gap_bets` are
-valid whatever these forecasts say, as long as they were fixed earlier; the better they are, the
-sooner the bets find a breach, and the less do late labels matter.
+valid for any forecast that is fixed earlier. Better forecasts find a breach sooner, and make late
+labels matter less.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from monitor.detection.pages.cohort import Layout, SliceCohort
 from monitor.detection.pages.label_responses import ROUTES
 
 HALF_LIFE_DAYS = 7.0
-"""Long enough to average over a week's pattern, short enough to follow a new version: where both
-arms of a gap move, alternatives from older rates need up to half as long again."""
+"""Half-life of counts: long enough to average over a week's pattern, short enough to follow a new
+version. If both arms of a gap move, alternatives from older rates need up to half as long again."""
 
 STRENGTH = 20.0
-"""Labels (or decisions) of its own at which a stratum counts as much as what it is shrunk to."""
+"""Labels (or decisions) of a stratum that weigh as much as the rate it is shrunk to."""
 
 ROUTE_STRENGTH = 2.0
-"""The same for a whole route, which is shrunk to 1/2: only the very first labels feel it."""
+"""Labels of a whole route that weigh as much as the 1/2 it is shrunk to; only the first ones
+matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,8 @@ class Forecast:
     Attributes:
         layout: the axes.
         ready: P(ready | stratum), strictly between 0 and 1.
-        decisions: decisions per stratum on the scale of the past: how traffic divides. All
-            zeros if the group-by has no past.
+        decisions: past decisions per stratum, which tell how traffic divides; all zeros if the
+            group-by has no past.
     """
 
     layout: Layout
@@ -52,11 +53,11 @@ class ReadyRates:
     Attributes:
         layout: the axes.
         decisions: N_k, shape (S, route, rate, band).
-        labelled: n_k.
-        ready: m_k.
-        requested: labels requested by route, shape (S, 2).
-        received: of these the ones that came, the same shape.
-        half_life_days: after which a count weighs half.
+        labelled: n_k, the same shape.
+        ready: m_k, the same shape.
+        requested: requested labels by route, shape (S, 2).
+        received: received labels among them, the same shape.
+        half_life_days: days after which a count weighs half.
     """
 
     layout: Layout
@@ -71,26 +72,26 @@ class ReadyRates:
     def start(
         cls, slices: int, layout: Layout, half_life_days: float = HALF_LIFE_DAYS
     ) -> ReadyRates:
-        """Nothing known yet of this many slices."""
+        """Return counts of zero for this many slices."""
         counts, labels = np.zeros((3, slices, *layout.shape)), np.zeros((2, slices, ROUTES))
         return cls(layout, counts[0], counts[1], counts[2], labels[0], labels[1], half_life_days)
 
     def learn(self, cohort: SliceCohort, days: float) -> None:
-        """Let ``days`` of event time pass, then add what they brought.
+        """Decay the counts by ``days`` of event time, then add a cohort.
 
         Args:
-            cohort: of this layout and these slices.
-            days: since what was learnt last; at least 0.
+            cohort: the cohort, of this layout and these slices.
+            days: days since the last cohort was learnt; at least 0.
         """
-        kept = 0.5 ** (days / self.half_life_days)
-        self.decisions = self.decisions * kept + cohort.decisions
-        self.labelled = self.labelled * kept + cohort.labelled
-        self.ready = self.ready * kept + cohort.ready
-        self.requested = self.requested * kept + cohort.requested
-        self.received = self.received * kept + cohort.received
+        decay = 0.5 ** (days / self.half_life_days)
+        self.decisions = self.decisions * decay + cohort.decisions
+        self.labelled = self.labelled * decay + cohort.labelled
+        self.ready = self.ready * decay + cohort.ready
+        self.requested = self.requested * decay + cohort.requested
+        self.received = self.received * decay + cohort.received
 
     def forecast(self) -> Forecast:
-        """P(ready) shrunk from slice to group-by to route to 1/2, and the traffic per stratum."""
+        """Shrink P(ready) from slice to group-by to route to 1/2; return it with the traffic."""
         labelled, ready = self.labelled.sum(axis=0), self.ready.sum(axis=0)
         routes = (1, 2)
         route_rate = _shrunk(ready.sum(axis=routes), labelled.sum(axis=routes), 0.5, ROUTE_STRENGTH)
@@ -103,11 +104,11 @@ class ReadyRates:
         )
 
     def moved(self, rows: Int64s, layout: Layout) -> ReadyRates:
-        """The same knowledge for other slices or more audit rates.
+        """Return the counts on other slices or more audit rates.
 
         Args:
-            rows: for every slice from now on its row until now, -1 for a new one.
-            layout: with the same bands; rates that it no longer has are forgotten.
+            rows: present row of each future slice, -1 for a new one.
+            layout: a layout with the same bands; rates that it lacks are forgotten.
 
         Raises:
             ValueError: if the number of score bands differs.
@@ -116,18 +117,18 @@ class ReadyRates:
             raise ValueError("the score bands of a running detector cannot change")
         moved = ReadyRates.start(len(rows), layout, self.half_life_days)
         shared = sorted(set(layout.rates) & set(self.layout.rates))
-        known = np.flatnonzero(rows >= 0)
-        for new, old in zip(moved._counts, self._counts, strict=True):
+        present = np.flatnonzero(rows >= 0)
+        for moved_counts, counts in zip(moved._counts, self._counts, strict=True):
             for rate in shared:
-                kept = old[rows[known], :, self.layout.rates.index(rate)]
-                new[known, :, layout.rates.index(rate)] = kept
-        moved.requested[known], moved.received[known] = (
-            labels[rows[known]] for labels in (self.requested, self.received)
+                counts_of_rate = counts[rows[present], :, self.layout.rates.index(rate)]
+                moved_counts[present, :, layout.rates.index(rate)] = counts_of_rate
+        moved.requested[present], moved.received[present] = (
+            labels[rows[present]] for labels in (self.requested, self.received)
         )
         return moved
 
     def to_arrays(self) -> Arrays:
-        """Everything, as plain arrays; see :meth:`from_arrays`."""
+        """Return the counts as plain arrays; see :meth:`from_arrays`."""
         return {
             "rates": np.array(self.layout.rates, np.int64),
             "audit": self.layout.audit,
@@ -141,21 +142,21 @@ class ReadyRates:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> ReadyRates:
-        """Continue from :meth:`to_arrays`, bit by bit.
+        """Restore the counts from :meth:`to_arrays`, bit by bit.
 
-        Of what an earlier version kept, every requested label has come.
+        An earlier version stored no requests: there, every requested label counts as received.
         """
         decisions = arrays["decisions"]
         rates = tuple(int(rate) for rate in arrays["rates"])
         layout = Layout(rates, arrays["audit"], decisions.shape[3])
-        nothing = np.zeros((len(decisions), ROUTES))
+        no_labels = np.zeros((len(decisions), ROUTES))
         return cls(
             layout,
             decisions,
             arrays["labelled"],
             arrays["ready"],
-            arrays.get("requested", nothing),
-            arrays.get("received", nothing),
+            arrays.get("requested", no_labels),
+            arrays.get("received", no_labels),
             float(arrays["half_life_days"]),
         )
 
@@ -165,6 +166,6 @@ class ReadyRates:
 
 
 def _shrunk(successes: Floats, trials: Floats, towards: npt.ArrayLike, strength: float) -> Floats:
-    """Rates as if ``strength`` more trials had gone by the rate ``towards``."""
+    """Return rates with ``strength`` more trials at the rate ``towards``."""
     shrunk: Floats = (successes + strength * np.asarray(towards)) / (trials + strength)
     return shrunk

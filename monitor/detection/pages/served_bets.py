@@ -1,12 +1,12 @@
-"""Bets on precision, P(ready | auto_serve): of the decisions that are served, and of no others.
+"""Bets on precision, P(ready | auto_serve): served decisions alone count.
 
 A stake lam on ``z = D (g - c)`` about a level c, D being 1 for auto_serve, has the factor::
 
     1 + lam (g - c) = (1 + mu g) / (1 + mu c),    mu = lam / (1 - lam c)
 
-for every served decision, and the same with the signs of lam and mu turned for the other side. So
-the logs of all stakes about all levels are those of ``1 + mu g``, which do not depend on the level,
-less as many times ``log(1 + mu c)`` as decisions were served.
+for every served decision; for the other side the signs of lam and mu are swapped. So the logs of
+all stakes about all levels are the logs of ``1 + mu g``, which do not depend on the level, minus
+``log(1 + mu c)`` per served decision.
 """
 
 from __future__ import annotations
@@ -33,31 +33,33 @@ _NONE = len(MU) - 1
 
 
 class ServedTable(BetTable):
-    """log(1 + mu g) of auto_serve, or log(1 - mu g); other decisions say nothing."""
+    """log(1 + mu g) of auto_serve, or log(1 - mu g); other decisions do not count."""
 
     def logs(self, counts: Floats) -> ServedLogs:
-        """Logs of all stakes; counts have the shape (n, J)."""
+        """Return the logs of all stakes; counts have the shape (n, J)."""
         served = counts[:, self.route]
         return ServedLogs(served @ self.auto, served.sum(axis=1, keepdims=True), self.side)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedLogs(Logs):
-    """Logs of all stakes before they are about a level, which stakes have as their nu.
+    """Logs of all stakes before a level is chosen; the stakes hold the level as nu.
 
     Attributes:
         auto: logs of 1 + mu g or 1 - mu g, shape (n, len(MU)).
-        review: in place of other decisions the number of those that were served, shape (n, 1).
-        side: what the bets are for.
+        review: number of served decisions, shape (n, 1).
+        side: side of the level that the bets are for.
     """
 
     side: Side
 
-    def of(self, stakes: BetSizes, rows: Int64s) -> Floats:
-        """Logs of the chosen stakes, shape (n, 5, levels)."""
+    def of_stakes(self, stakes: BetSizes, rows: Int64s) -> Floats:
+        """Return the logs of the chosen stakes, shape (n, 5, levels)."""
         mu, k = stakes.mu[rows].astype(np.int64), stakes.nu[rows]
-        own = np.take_along_axis(self.auto, mu.reshape(len(rows), -1), axis=1).reshape(mu.shape)
-        log_e: Floats = own - self.review[:, :, None] * np.log1p(
+        route_logs = np.take_along_axis(self.auto, mu.reshape(len(rows), -1), axis=1).reshape(
+            mu.shape
+        )
+        log_e: Floats = route_logs - self.review[:, :, None] * np.log1p(
             self.side.value * MU[mu] * level(k)
         )
         return log_e
@@ -68,48 +70,50 @@ class ServedCounts(ComparisonCounts):
 
     @property
     def rate(self) -> Floats:
-        """P(y | auto_serve), shape (P,)."""
+        """Return P(y | auto_serve), shape (P,)."""
         return divide(self.mass[0, :, 0], self.mass[:, :, 0].sum(axis=0), empty=0.5)
 
     def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-        """The stakes that grow fastest about each level under each alternative.
+        """Find the stakes that grow fastest about each level under each alternative.
 
         Args:
-            table: of the side they bet for.
-            rates: of the alternatives, shape (P, 5).
+            table: the table of the side that they bet for.
+            rates: rates of the alternatives, shape (P, 5).
             edges: levels, shape (P, levels).
         """
-        ready, other = self._logs(table)
+        ready, not_ready = self._logs(table)
         levels = level(np.clip(edges, -LAST, LAST))[..., None]
-        # Only stakes that are not safe would be charged more.
+        # Only unsafe stakes would be charged more.
         charge = np.log1p(np.maximum(table.side.value * MU * levels, -SAFE))
-        found = np.empty((*rates.shape, edges.shape[1]), np.int16)
+        indices = np.empty((*rates.shape, edges.shape[1]), np.int16)
         for start in range(0, len(rates), ARMS_AT_ONCE):
-            at = slice(start, start + ARMS_AT_ONCE)
-            chance = rates[at, :, None]
-            grown = chance * ready[at, None] + (1 - chance) * other[at, None]
-            found[at] = (grown[:, :, None] - charge[at, None]).argmax(axis=-1)
-        beyond = np.broadcast_to((edges > LAST)[:, None], found.shape)
-        about = np.broadcast_to(np.minimum(edges, LAST)[:, None], found.shape)
-        return BetSizes(np.where(beyond, _NONE, found).astype(np.int16), about.astype(np.int16))
+            batch = slice(start, start + ARMS_AT_ONCE)
+            chance = rates[batch, :, None]
+            grown = chance * ready[batch, None] + (1 - chance) * not_ready[batch, None]
+            indices[batch] = (grown[:, :, None] - charge[batch, None]).argmax(axis=-1)
+        beyond = np.broadcast_to((edges > LAST)[:, None], indices.shape)
+        levels_bet = np.broadcast_to(np.minimum(edges, LAST)[:, None], indices.shape)
+        return BetSizes(
+            np.where(beyond, _NONE, indices).astype(np.int16), levels_bet.astype(np.int16)
+        )
 
     def _logs(self, table: BetTable) -> list[Floats]:
-        """Mean logs of a ready decision, and of another; -inf of a stake that is not safe.
+        """Return the mean logs of a ready decision, and of another; -inf for unsafe stakes.
 
-        Shape (P, len(MU)) each; an arm without a past has no stake but none.
+        Each has shape (P, len(MU)); an arm without a past has only the stake of 0.
         """
         safe = _most(self.reach, table.side)[:, None] >= MU
-        found = []
+        mean_logs = []
         for traffic, mass in zip(self.traffic, self.mass[:, :, :1], strict=True):
             logs = divide(traffic[:, table.route] @ table.auto, mass, empty=-np.inf)
             logs = np.where(safe, logs, -np.inf)
             logs[:, _NONE] = 0
-            found.append(logs)
-        return found
+            mean_logs.append(logs)
+        return mean_logs
 
 
 def _most(reach: Reach, side: Side) -> Floats:
-    """The largest stake mu that costs no more than SAFE, about any level; shape (P,)."""
+    """Return the largest stake mu that costs at most SAFE, about any level; shape (P,)."""
     if side is Side.ABOVE:
         return SAFE / (reach.down[:, 0] + 1 - SAFE)
     return SAFE / reach.up[:, 0]

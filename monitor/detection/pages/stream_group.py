@@ -18,7 +18,7 @@ from monitor.detection.pages.streams import Stream
 from monitor.detection.pages.weekly_evidence import WeekBets
 
 COHORT_DAYS = HOUR / DAY
-"""What one cohort adds to the clock of pages."""
+"""Time that one cohort adds to the clock of pages."""
 
 
 @dataclass(slots=True)
@@ -26,13 +26,13 @@ class StreamGroup:
     """The evidence of J streams with K alternatives each, all weighted equally.
 
     Attributes:
-        streams: one a row.
-        weights: the share of the error budget of each, shape (J,).
-        mixture: for pages, its clock in days.
-        week: for the weekly list; None before the first cohort.
-        finished: log e-values of the week that ended with the last cohort, if one did.
-        ended: index of that week.
-        _steps: progress of every stream as :attr:`mixture` is; None while it must be found anew.
+        streams: the streams: the rows.
+        weights: shares of the error budget, shape (J,).
+        mixture: evidence for pages; its clock is in days.
+        week: evidence for the weekly list; None before the first cohort.
+        finished: log e-values of the week that ended with the last cohort, or None.
+        ended: index of that week, or None.
+        _steps: progress of every stream; None until it is computed again.
     """
 
     streams: tuple[Stream, ...]
@@ -45,11 +45,11 @@ class StreamGroup:
 
     @classmethod
     def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> StreamGroup:
-        """Without evidence."""
+        """Return the streams without evidence."""
         return cls(tuple(streams), weights, SrMixture.empty(len(streams), alternatives))
 
     def enter(self, hour: int) -> None:
-        """Let the cohort of an hour begin."""
+        """Begin the cohort of an hour."""
         if self.week is None:
             rows, alternatives = self.mixture.log_r.shape
             self.week = WeekBets.begin(hour, rows, alternatives)
@@ -64,10 +64,9 @@ class StreamGroup:
         """Multiply the evidence of some streams; see :meth:`SrMixture.bet`.
 
         Args:
-            rows: the streams that bet.
+            rows: the betting streams.
             log_e: log e-values of the alternatives, shape (len(rows), K).
-            cluster_size: the largest number of dependent decisions; 1 also where log e is divided
-                by it already.
+            cluster_size: the largest number of dependent decisions; 1 if log e is already divided.
             used: alternatives that new evidence begins with, in equal parts, shape (K,); None: all.
         """
         assert self.week is not None, "a cohort begins before its bets"  # noqa: S101
@@ -78,8 +77,8 @@ class StreamGroup:
         self.week.mixture.bet(rows, log_e, weights, cluster_size)
 
     def cross(self) -> list[Stream]:
-        """The streams that page now; they begin anew, as the bound on false pages asks for."""
-        if self._steps is not None:  # no bet since what had crossed began anew
+        """Return the streams that page now; their evidence begins anew, as the budget requires."""
+        if self._steps is not None:  # no bet since the crossed streams began anew
             return []
         statistic = self.mixture.statistic()
         rows = budget.crossed(statistic, self.weights)
@@ -88,13 +87,13 @@ class StreamGroup:
         return [self.streams[row] for row in np.flatnonzero(rows).tolist()]
 
     def evidence(self) -> Int64s:
-        """Progress of every stream towards a page, in five steps."""
+        """Return the progress of every stream towards a page, in five steps."""
         if self._steps is None:
             return budget.evidence(self.mixture.statistic(), self.weights)
         return self._steps.copy()
 
     def to_arrays(self, prefix: str) -> Arrays:
-        """All that the state consists of but the names of the streams."""
+        """Return the whole state except the names of the streams."""
         arrays = prefixed(prefix, self.mixture.to_arrays())
         if self.week is not None:
             arrays |= prefixed(f"{prefix}.week", self.week.mixture.to_arrays())
@@ -102,18 +101,18 @@ class StreamGroup:
         return arrays
 
     def restore(self, prefix: str, arrays: Arrays, keys: Sequence[str]) -> None:
-        """Take what :meth:`to_arrays` gave; streams that it does not know stay without evidence.
+        """Restore the state from :meth:`to_arrays`; new streams stay without evidence.
 
         Args:
-            prefix: as it was given there.
-            arrays: of the whole state.
-            keys: of the streams of that time, in their order.
+            prefix: the prefix given to :meth:`to_arrays`.
+            arrays: the arrays of the whole state.
+            keys: keys of the stored streams, in their order.
         """
         if f"{prefix}.log_r" not in arrays:
             return
-        wanted = [stream.key for stream in self.streams]
+        keys_now = [stream.key for stream in self.streams]
         self._steps = None
-        self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, wanted)
+        self.mixture = SrMixture.from_arrays(part(arrays, prefix)).aligned(keys, keys_now)
         if f"{prefix}.week" in arrays:
-            week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, wanted)
+            week = SrMixture.from_arrays(part(arrays, f"{prefix}.week")).aligned(keys, keys_now)
             self.week = WeekBets(int(arrays[f"{prefix}.week"]), week)

@@ -1,9 +1,9 @@
-"""Streams: what the sequential tests watch, and the share of the error budget each may spend.
+"""Streams: the comparisons that sequential tests watch, each with a share of the error budget.
 
-A stream is one direction of one declared comparison of a contract (a gap or a ratio), or one
-level. All of them are declared by the settings, ``__other__`` included, before any data is seen.
-Together they may page falsely once in :data:`BUDGET_DAYS` event days on average: their weights sum
-to at most 1, and are never normalised again.
+A stream is one direction of one declared comparison of a contract (a gap or a ratio), or one level.
+The settings declare all of them, ``__other__`` included, before any data is seen. Together they may
+page falsely once in :data:`BUDGET_DAYS` event days on average: their weights sum to at most 1, and
+are never normalised again.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ class StreamKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stream:
-    """One monitored comparison; equal ones continue each other over restarts and settings.
+    """A monitored comparison; equal streams continue each other over restarts and settings.
 
     Attributes:
-        contract: name.
+        contract: contract name.
         group_by: attribute names joined by ``+``.
         metric: TPR, FPR, BLOCKED, SELECTION or PRECISION.
-        kind: a gap, a ratio or a level.
         slice: slice text.
         reference: slice text or ``complement``; empty for a level.
-        direction: who would be worse off; SLICE_WORSE for a level.
-        limit: of the contract, inclusive.
+        direction: side that would be worse off; SLICE_WORSE for a level.
+        limit: limit of the contract, inclusive.
     """
 
     contract: str
@@ -60,12 +59,12 @@ class Stream:
 
     @property
     def compares(self) -> bool:
-        """True when a slice is compared with its reference, False for a level."""
+        """Return True when a slice is compared with its reference, False for a level."""
         return self.kind is not StreamKind.LEVEL
 
     @property
     def limit_kind(self) -> LimitKind:
-        """The kind of its limit, as tables name it."""
+        """Return the kind of its limit, as tables name it."""
         if self.kind is StreamKind.GAP:
             return LimitKind.MAX_GAP
         if self.kind is StreamKind.RATIO:
@@ -74,23 +73,23 @@ class Stream:
 
     @property
     def worse_off(self) -> str:
-        """The side that is worse off: the slice, its named reference, or ``complement``."""
+        """Return the side that is worse off: the slice, its named reference, or ``complement``."""
         return self.slice if self.direction is Direction.SLICE_WORSE else self.reference
 
     @property
     def depth(self) -> int:
-        """Number of attributes: 1 is a marginal."""
+        """Return the number of attributes; 1 is a marginal."""
         return self.group_by.count("+") + 1
 
     @property
     def key(self) -> str:
-        """Unique text that all of it can be read from."""
+        """Return a unique text from which :meth:`parse` restores the stream."""
         watched = f"{self.contract}|{self.group_by}|{self.metric}|{self.kind}|{self.slice}"
         return f"{watched}|{self.reference}|{self.direction}|{self.limit}"
 
     @classmethod
     def parse(cls, key: str) -> Stream:
-        """The stream that :attr:`key` is of; no name or value has a bar in it."""
-        contract, group_by, metric, kind, of, reference, direction, limit = key.split("|")
-        watched = contract, group_by, Metric(metric), StreamKind(kind), of
+        """Restore the stream from its :attr:`key`; no name or value contains a bar."""
+        contract, group_by, metric, kind, slice_name, reference, direction, limit = key.split("|")
+        watched = contract, group_by, Metric(metric), StreamKind(kind), slice_name
         return cls(*watched, reference, Direction(direction), Fraction(limit))

@@ -1,7 +1,7 @@
-"""Cohorts of successive hours as one contract sees them: what does not depend on their order.
+"""Cohorts of successive hours as one contract sees them, apart from their order.
 
-Rolling up, thinning and laying out cost much the same for a day of hours as for one, so hours that
-have their turn together are done together; each comes out as if it had been alone.
+Rolling up, thinning and laying out cost much the same for a day of hours as for one hour, so hours
+that are due together are processed together. Each gives the same result as alone.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from monitor.detection.pages.projection import thin_labels
 
 @dataclass(frozen=True, slots=True)
 class WatchedUseCase:
-    """One cohort as one contract sees it.
+    """A cohort as one contract sees it.
 
     Attributes:
-        counts: of its cells.
+        counts: counts of its cells.
         rates: indices of the audit rates of this cohort and all before it, increasing.
-        thinned: the same counts with labels thinned to one probability, for the advisory
-            detectors; None where that cannot be done, or nothing rests on labels.
-        rolled: ``counts`` rolled up to each group-by that is looked at, by name.
-        cohorts: the same as arrays.
+        thinned: counts with labels thinned to one probability, for the advisory detectors; None
+            where that is impossible, or no metric needs labels.
+        rolled: ``counts`` rolled up to each watched group-by, by name.
+        cohorts: ``rolled`` as arrays.
     """
 
     counts: Counts
@@ -49,13 +49,14 @@ class WatchedUseCase:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """How a contract looks at cohorts.
+    """The view of a contract on cohorts.
 
     Attributes:
-        contract: whose use case it is.
-        coding: what the strata mean.
-        groups: names of the group-bys that are looked at, and the rows of each.
-        labels: whether anything rests on labels; else rates are as they were, nothing is thinned.
+        contract: the contract.
+        coding: meaning of the strata.
+        groups: rows of each watched group-by, by name.
+        labels: whether any metric needs labels; else rates stay as they are, and nothing is
+            thinned.
     """
 
     contract: Contract
@@ -70,12 +71,12 @@ class Watching:
         index: CellIndex,
         rates: Collection[int],
     ) -> list[WatchedUseCase]:
-        """Cohorts of some hours, each in the light of those before.
+        """Return the contract's view on the cohorts of successive hours.
 
         Args:
             hours: pane indices, increasing.
-            tables: counts of each by cell id; every id must be in ``index``.
-            index: what the cell ids mean.
+            tables: counts of each hour by cell id; every id must be in ``index``.
+            index: meaning of the cell ids.
             rates: indices of the audit rates seen before.
 
         Raises:
@@ -90,15 +91,15 @@ class Watching:
             for group in self.contract.group_bys
             if group.name in self.groups
         }
-        cohorts = {name: self._laid_out(name, one, after) for name, one in rolled.items()}
+        cohorts = {name: self._laid_out(name, hourly, after) for name, hourly in rolled.items()}
         thinned = self._thinned(hours, counts, index, before)
         return [
             WatchedUseCase(
                 counts.at(hour),
                 after[hour],
                 thinned[hour],
-                {name: one.of(hour) for name, one in rolled.items()},
-                {name: one[hour] for name, one in cohorts.items()},
+                {name: hourly.of(hour) for name, hourly in rolled.items()},
+                {name: hourly[hour] for name, hourly in cohorts.items()},
             )
             for hour in range(len(hours))
         ]
@@ -106,30 +107,32 @@ class Watching:
     def _rates(
         self, counts: HourlyCounts, index: CellIndex, rates: Collection[int]
     ) -> tuple[list[_Rates], list[_Rates]]:
-        """Audit rates that were seen before each hour, and after it: those of reviewed decisions.
+        """Return the audit rates of reviewed decisions seen before each hour, and after it.
 
-        A stratum that the hour has no decision of, all corrections added up, has no rate.
+        A stratum without decisions in the hour, after all corrections, has no rate.
         """
-        before, after, seen = [], [], tuple(sorted(rates))
+        before, after, seen_rates = [], [], tuple(sorted(rates))
         total = counts.roll_up(index, ()) if self.labels else None
         for hour in range(counts.hours):
-            before.append(seen)
+            before.append(seen_rates)
             if total is not None:
-                seen = tuple(sorted({*seen, *rates_of(total.of(hour))}))
-            after.append(seen)
+                seen_rates = tuple(sorted({*seen_rates, *rates_of(total.of(hour))}))
+            after.append(seen_rates)
         return before, after
 
     def _laid_out(
         self, name: str, rolled: HourlySlices, rates: Sequence[_Rates]
     ) -> list[SliceCohort]:
-        """Arrays of each hour; audit rates may be seen first in the midst of a day."""
-        found: list[SliceCohort] = []
-        while len(found) < len(rates):
-            first, same = len(found), rates[len(found)]
-            end = first + rates[first:].count(same)  # a rate that was seen stays
+        """Return the arrays of each hour; an audit rate may first appear in the middle of a day."""
+        cohorts: list[SliceCohort] = []
+        while len(cohorts) < len(rates):
+            first, rates_in_run = len(cohorts), rates[len(cohorts)]
+            end = first + rates[first:].count(rates_in_run)  # rates are never removed
             part = HourlySlices(rolled.slices, rolled.strata, rolled.values[first:end])
-            found += SliceCohort.of_hours(part, self.groups[name], Layout.of(same, self.coding))
-        return found
+            cohorts += SliceCohort.from_hours(
+                part, self.groups[name], Layout.for_rates(rates_in_run, self.coding)
+            )
+        return cohorts
 
     def _thinned(
         self,
@@ -138,25 +141,28 @@ class Watching:
         index: CellIndex,
         rates: Sequence[_Rates],
     ) -> list[Counts | None]:
-        """Labels thinned to the smallest audit rate of earlier cohorts; None below it.
+        """Thin labels to the smallest audit rate of earlier cohorts.
 
-        It must not depend on the routes of an hour's own decisions.
+        Hours with a smaller rate of their own get None. The rate must not depend on the routes of
+        an hour's own decisions.
         """
         if not self.labels:
             return [None] * len(hours)
-        known = np.asarray(self.coding.audit_rates)
+        audit_rates = np.asarray(self.coding.audit_rates)
         strata = decode_strata(index.strata[np.searchsorted(index.cells, counts.cells)])
         inside = is_reviewed(strata)
-        audit: Floats = np.where(inside, known[strata.rate], 1.0)
-        least = np.array([known[max(seen)] if seen else np.inf for seen in rates])
+        audit: Floats = np.where(inside, audit_rates[strata.rate], 1.0)
+        least = np.array(
+            [audit_rates[max(seen_rates)] if seen_rates else np.inf for seen_rates in rates]
+        )
         below = np.zeros(len(hours), bool)
         below[counts.hour[inside & (audit < least[counts.hour])]] = True
         below |= np.isinf(least)
         rows = ~below[counts.hour]
-        some = counts.only(rows)
-        own = np.array(hours, np.int64)[some.hour]
-        thinned = thin_labels(own, some, audit[rows], least[some.hour])
-        return [None if below[at] else thinned.at(at) for at in range(len(hours))]
+        thinnable = counts.only(rows)
+        row_hours = np.array(hours, np.int64)[thinnable.hour]
+        thinned = thin_labels(row_hours, thinnable, audit[rows], least[thinnable.hour])
+        return [None if below[hour] else thinned.at(hour) for hour in range(len(hours))]
 
 
 _Rates = tuple[int, ...]

@@ -1,7 +1,7 @@
-"""The weekly ticket list: one e-value for each stream and ISO week, and which of them to list.
+"""The weekly ticket list: an e-value per stream and ISO week, and the rule for listing.
 
-Each week starts without evidence: on the running statistic of the pages the list's false
-discoveries pile up (measured: a rate of .47 by week 13 instead of .10).
+Each week starts without evidence: with the running statistic of the pages, false discoveries would
+accumulate (measured: a rate of .47 by week 13 instead of .10).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from monitor.detection.arrays import Arrays, positions
 from monitor.detection.pages.mixture import SrMixture
 
 FALSE_DISCOVERIES = 0.10
-"""Largest expected share of streams on a weekly list that kept to their contract."""
+"""Largest expected share of streams on a weekly list that kept their contract."""
 
 _PANE = Grain.HOUR / Grain.WEEK
 
@@ -33,7 +33,7 @@ class WeekBets:
 
     Attributes:
         week: index of the week (a pane of :attr:`~monitor.core.time.Grain.WEEK`).
-        mixture: bet the same e-values as the page streams, see :meth:`SrMixture.bet`.
+        mixture: mixture of the page streams' e-values, see :meth:`SrMixture.bet`.
     """
 
     week: int
@@ -41,15 +41,15 @@ class WeekBets:
 
     @classmethod
     def begin(cls, hour: int, streams: int, alternatives: int) -> WeekBets:
-        """Without evidence, in the week of an hour (a pane index)."""
+        """Return the week of an hour (a pane index), without evidence."""
         return cls(_week_of(hour), SrMixture.empty(streams, alternatives))
 
     def enter(self, hour: int) -> Floats | None:
-        """Let the cohort of an hour begin, before any bet on it.
+        """Begin the cohort of an hour, before any bet on it.
 
         Returns:
-            If the hour is the first of a later week: the finished week's log e-values, shape
-            (J,), -inf where nothing was bet. Else None.
+            The finished week's log e-values, shape (J,), if the hour is the first of a later week;
+            -inf where nothing was bet. Else None.
 
         Raises:
             ValueError: for an hour of an earlier week.
@@ -67,12 +67,12 @@ class WeekBets:
 
 @dataclass(slots=True)
 class HeldWeeks:
-    """Weeks that have ended for some streams, until they have for those that wait for labels.
+    """Weeks that have ended for some streams, held until the labelled streams have ended them too.
 
-    A list is of all streams together, so what ends first is held; changed in place.
+    A list covers all streams, so the streams that are ahead wait; changed in place.
 
     Attributes:
-        keys: of the streams.
+        keys: keys of the streams.
         weeks: log e-values by index of the week, each of shape (J,).
     """
 
@@ -80,27 +80,27 @@ class HeldWeeks:
     weeks: dict[int, Floats] = field(default_factory=dict)
 
     def take_before(self, hour: int) -> tuple[int, Floats] | None:
-        """The last held week before that of an hour, and its log e-values.
+        """Take the last held week before the week of an hour, with its log e-values.
 
-        No earlier one is held any longer: of every stream a list has one week.
+        Earlier weeks are dropped: a list has one week per stream.
         """
         due = [week for week in sorted(self.weeks) if week < _week_of(hour)]
-        taken = [(week, self.weeks.pop(week)) for week in due]
-        return taken[-1] if taken else None
+        weeks = [(week, self.weeks.pop(week)) for week in due]
+        return weeks[-1] if weeks else None
 
     def to_arrays(self) -> Arrays:
-        """All but the names of the streams."""
+        """Return the whole state except the names of the streams."""
         return {str(week): log_e for week, log_e in self.weeks.items()}
 
     def restore(self, arrays: Arrays, keys: Sequence[str]) -> None:
-        """Take what :meth:`to_arrays` gave; a stream that is new has no evidence."""
+        """Restore the state from :meth:`to_arrays`; a new stream has no evidence."""
         rows = positions(keys, self.keys)
         for week, log_e in arrays.items():
             self.weeks[int(week)] = np.append(log_e, -np.inf)[rows]
 
 
 def ebh(log_e: Floats, log_weights: Floats, alpha: float = FALSE_DISCOVERIES) -> Bools:
-    """Weighted e-BH: list the k* streams of the largest w e, k* = max{k : k-th >= 1 / (alpha k)}.
+    """List streams by weighted e-BH: the k* largest w e, k* = max{k : k-th >= 1 / (alpha k)}.
 
     The expected share of streams on the list whose null holds is at most alpha, under any
     dependence, if every E[e] is at most 1 and the weights sum to at most 1.
@@ -111,7 +111,7 @@ def ebh(log_e: Floats, log_weights: Floats, alpha: float = FALSE_DISCOVERIES) ->
         alpha: in (0, 1).
 
     Returns:
-        Which are listed, shape (J,).
+        Mask of the listed streams, shape (J,).
 
     Source: Wang and Ramdas (2022), JRSS B 84.
 

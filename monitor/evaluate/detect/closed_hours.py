@@ -1,10 +1,9 @@
-"""Limits that need no labels: whose turn it is, and what that moves.
+"""Limits without labels: which closed hour is due, and what it moves.
 
-An hour has its turn as soon as it is closed, that is once the watermark, which stays the lateness
-behind the newest decision, has passed its end. What was decided in it and has come by then is
-consumed; what comes later is counted and published as ever, but moves no test of routes. The
-cursor and the state are apart from those of labelled cohorts, which have their turn days later,
-and are committed with what they moved to.
+An hour is closed once the watermark, which stays the lateness behind the newest decision, has
+passed its end. Its decisions so far are consumed then. Later ones are counted and published as
+ever, but move no test of routes. Cursor and state are separate from those of labelled cohorts,
+which are consumed days later; they are committed together.
 """
 
 from __future__ import annotations
@@ -29,20 +28,20 @@ log = logging.getLogger("slicewatch.evaluate")
 
 _WEEKS = "~routes/weeks"
 HEADROOM = 1.25
-"""A day's largest unit may be larger by so much than that of the week before, and all of the day
-still counts. Without any room, one day in eight would end without evidence."""
+"""Factor by which a day's largest unit may exceed that of the week before while the whole day still
+counts. Without it, one day in eight would end without evidence."""
 
 
 @dataclass(slots=True)
 class ClosedHours:
-    """The tests of all limits that need no labels; always equal to what the store holds.
+    """The tests of all limits without labels; always equal to the stored state.
 
     Attributes:
-        settings: of the detectors.
-        fleet: their streams.
-        held: weeks that have ended, until those of labels have.
-        share: what evidence is divided by, while a day is not over.
-        consumed: the newest hour whose turn has come; None before the first.
+        settings: settings of the detectors.
+        fleet: the streams.
+        held: weeks that have ended, until the labelled streams end them too.
+        share: divisor of the evidence while a day is not over.
+        consumed: the newest consumed hour; None before the first.
     """
 
     settings: DetectorSettings
@@ -58,16 +57,16 @@ class ClosedHours:
         parts: Mapping[str, bytes] | None = None,
         consumed: int | None = None,
     ) -> Self:
-        """As it was committed last; a state of another version begins anew."""
-        fleet = _fleet(settings, parts or {})
-        made = cls(settings, fleet, HeldWeeks(_keys(fleet)), ClusterShare(), consumed)
-        made._restore((parts or {}).get(_WEEKS))
-        return made
+        """Return the tests as they were last committed; a state of another version begins anew."""
+        fleet = _load_fleet(settings, parts or {})
+        closed_hours = cls(settings, fleet, HeldWeeks(_keys(fleet)), ClusterShare(), consumed)
+        closed_hours._restore((parts or {}).get(_WEEKS))
+        return closed_hours
 
     def consume(
         self, inputs: Inputs, hours: Sequence[tuple[int, CohortState]], *, live: bool
-    ) -> list[Consumed]:
-        """Let some hours have their turn, in their order."""
+    ) -> list[ConsumedHour]:
+        """Consume successive hours."""
         due = [hour for hour, state in hours if state is CohortState.CONSUMED]
         decided = inputs.cohorts.decided(due, live=live)
         advances = self.fleet.advance(
@@ -82,35 +81,35 @@ class ClosedHours:
                 self._hold(advance.ended)
         self.consumed = hours[-1][0]
         moved = {
-            cohort.hour: Consumed(cohort, advance.crossed)
+            cohort.hour: ConsumedHour(cohort, advance.crossed)
             for cohort, advance in zip(decided, advances, strict=True)
         }
-        passed = (Consumed(FrozenCohort(hour, state, live)) for hour, state in hours)
-        return [moved.get(one.cohort.hour, one) for one in passed]
+        outcomes = (ConsumedHour(FrozenCohort(hour, state, live)) for hour, state in hours)
+        return [moved.get(outcome.cohort.hour, outcome) for outcome in outcomes]
 
     def week_before(self, hour: int) -> WeekEnd | None:
-        """The week that has ended before that of an hour with its labels, to be listed now."""
-        taken = self.held.take_before(hour)
-        if taken is None:
+        """Take the held week that ended before the week of an hour, to list it now."""
+        ended_week = self.held.take_before(hour)
+        if ended_week is None:
             return None
-        week, log_e = taken
+        week, log_e = ended_week
         return WeekEnd(week, tuple(self.fleet.streams), log_e, self.fleet.weights)
 
     @property
     def until(self) -> int | None:
-        """End of the newest hour whose turn has come (microseconds)."""
+        """Return the end of the newest consumed hour (microseconds)."""
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     @property
     def names(self) -> set[str]:
-        """Names of all parts of the state."""
+        """Return the names of all parts of the state."""
         return {*self.fleet.names, _WEEKS}
 
     def parts(self) -> dict[str, bytes]:
-        """The whole state, but the budget that all streams share."""
+        """Return the whole state except the budget that all streams share."""
         facts = {"streams": self.held.keys, "share": self.share.facts()}
-        own = {name: body for name, body in self.fleet.parts().items() if name in self._own}
-        return own | {_WEEKS: arrays.encode(self.held.to_arrays(), facts)}
+        own_parts = {name: body for name, body in self.fleet.parts().items() if name in self._own}
+        return own_parts | {_WEEKS: arrays.encode(self.held.to_arrays(), facts)}
 
     @property
     def _own(self) -> set[str]:
@@ -123,7 +122,7 @@ class ClosedHours:
         return self.share.enter(day, expected, max(size, clusters.largest_unit(hour)))
 
     def _hold(self, ended: WeekEnd) -> None:
-        """Streams that were declared within the week have no evidence of it."""
+        """Hold a week; streams declared within it have no evidence of it."""
         keys = [stream.key for stream in ended.streams]
         self.held.restore({str(ended.week): ended.log_e}, keys)
 
@@ -139,12 +138,12 @@ class ClosedHours:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumed:
-    """Outcome of an hour.
+class ConsumedHour:
+    """Outcome of a closed hour.
 
     Attributes:
-        cohort: as it is frozen.
-        crossed: streams that page now.
+        cohort: the frozen cohort.
+        crossed: streams that cross in this hour.
     """
 
     cohort: FrozenCohort
@@ -155,7 +154,7 @@ def _keys(fleet: PageTests) -> tuple[str, ...]:
     return tuple(stream.key for stream in fleet.streams)
 
 
-def _fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
+def _load_fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
     try:
         return PageTests.start(settings, parts, ROUTES)
     except ValueError:

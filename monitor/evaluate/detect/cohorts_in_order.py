@@ -1,10 +1,10 @@
 """Detection between cycles: which cohort comes next, what it moves, and which pages end.
 
-Cohorts are consumed strictly in order. What was consumed is frozen and committed with the state
-that it moved the detectors to, so a restart or another evaluator goes on to the same decisions.
-Hours have two turns, each with a cursor of its own: for limits that need no labels as soon as they
-are closed (:mod:`~monitor.evaluate.detect.closed_hours`), and with their labels once these are in,
-which is never before. Label requests wait for no labels either.
+Cohorts are consumed strictly in order. Consumed cohorts are frozen and committed together with the
+new state of the detectors, so a restart or another evaluator comes to the same decisions. An hour
+has two turns, each with a cursor of its own. Limits without labels consume it as soon as it is
+closed (:mod:`~monitor.evaluate.detect.closed_hours`); the others once its labels are in, which is
+never earlier. Label requests wait for no labels either.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from monitor.detection.pages.page_tests import LABELLED, HourCohort, PageTests, 
 from monitor.detection.pages.streams import Stream
 from monitor.evaluate.cohorts import Cohorts
 from monitor.evaluate.detect.closed_hours import ClosedHours
-from monitor.evaluate.detect.crossings import Changing, Crossings
+from monitor.evaluate.detect.crossings import Crossings, StepChanges
 from monitor.evaluate.detect.detection_inputs import HourTurn, Inputs
 from monitor.evaluate.detect.request_checks import RequestChecks
 from monitor.evaluate.detect.slice_label_checks import SliceLabelChecks
@@ -43,7 +43,7 @@ from monitor.store.evaluator.stored_detection import (
 log = logging.getLogger("slicewatch.evaluate")
 
 RESOLVE_SPAN = 7 * DAY
-"""Cohorts since the last crossing that a page is resolved by: what is older says little of now."""
+"""Span of cohorts that a page is resolved by: older ones say little about now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class DetectionPolicy:
     """Settings of detection: the contracts, and which cohorts feed the detectors.
 
     Attributes:
-        contracts: of all use cases.
-        coding: the present one.
+        contracts: contracts of all use cases.
+        coding: the present coding.
         completeness: share of requested labels that makes a cohort mature.
-        live: whether cohorts may page; what is loaded in bulk never does.
-        cluster_size: largest number of decisions that hang together; bets are divided by the
-            largest unit that was counted instead, where that is larger.
+        live: whether cohorts may page; cohorts loaded in bulk never do.
+        cluster_size: largest number of decisions that depend on each other; bets are divided by the
+            largest counted unit if that is larger.
     """
 
     contracts: Sequence[Contract]
@@ -67,11 +67,11 @@ class DetectionPolicy:
 
 
 class NewestTurns(NamedTuple):
-    """The newest hours whose turn has come; None before the first.
+    """The newest consumed hours; None before the first.
 
     Attributes:
-        labels: with its labels.
-        closed: for what needs none.
+        labels: newest hour consumed with its labels.
+        closed: newest hour consumed without labels.
     """
 
     labels: int | None
@@ -80,17 +80,17 @@ class NewestTurns(NamedTuple):
 
 @dataclass(slots=True)
 class DetectionState:
-    """The detectors; always equal to what the store holds.
+    """The detectors; always equal to the stored state.
 
     Attributes:
         policy: settings of detection.
-        fleet: the streams that rest on labels.
+        fleet: streams of labelled metrics.
         advice: the advisory detectors.
-        routes: the streams that need no labels.
-        crossings: of all streams.
-        consumed: the newest hour whose turn has come with its labels; None before the first.
-        gone: names of stored parts that nothing declares any more.
-        cluster_size: that the newest cohort was divided by; None before the first.
+        routes: streams of metrics without labels.
+        crossings: crossings of all streams.
+        consumed: the newest hour consumed with its labels; None before the first.
+        gone: names of stored parts that are no longer declared.
+        cluster_size: the divisor of the bets on the newest cohort; None before the first.
     """
 
     policy: DetectionPolicy
@@ -104,51 +104,51 @@ class DetectionState:
 
     @classmethod
     def load(cls, stored: StoredDetection, policy: DetectionPolicy) -> DetectionState:
-        """As it was committed last."""
+        """Return the detectors as they were last committed."""
         settings = DetectorSettings(policy.contracts, policy.coding, policy.cluster_size)
-        fleet, advice = _fleet(settings, stored.parts), _advice(settings, stored.parts)
-        # One budget, also where what is kept of it could not be read.
+        fleet, advice = _load_fleet(settings, stored.parts), _load_advisors(settings, stored.parts)
+        # Both share one budget, even where its stored state could not be read.
         routes = ClosedHours.load(settings, {**stored.parts, **fleet.budget_part}, stored.closed)
         crossings = Crossings.load(stored, live=policy.live)
-        known = cls(policy, fleet, advice, routes, crossings, stored.consumed)
-        known.gone = stored.parts.keys() - fleet.names - advice.names - routes.names
-        return known
+        state = cls(policy, fleet, advice, routes, crossings, stored.consumed)
+        state.gone = stored.parts.keys() - fleet.names - advice.names - routes.names
+        return state
 
     @property
     def turns(self) -> NewestTurns:
-        """The newest hours whose turn has come."""
+        """Return the newest consumed hours."""
         return NewestTurns(self.consumed, self.routes.consumed)
 
     def until(self, metric: Metric) -> int | None:
-        """End of the newest hour whose turn has come for a metric (microseconds)."""
+        """Return the end of the newest hour consumed for a metric (microseconds)."""
         if not metric.labelled:
             return self.routes.until
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def tests(self, metric: Metric) -> PageTests:
-        """The streams that a metric's are among."""
+        """Return the tests that hold the streams of a metric."""
         return self.fleet if metric.labelled else self.routes.fleet
 
     def step(
         self, inputs: Inputs, cohorts: Cohorts, watermark: int, horizon: int
     ) -> DetectionChange | None:
-        """Consume the hours whose turn has come, and the label requests, of one UTC day at most.
+        """Consume the hours that are due, and their label requests, of at most one UTC day.
 
         Args:
-            inputs: what cohorts are made of.
+            inputs: inputs of cohorts.
             cohorts: completeness of their labels.
             watermark: event time that decisions are complete to.
             horizon: microseconds after which a label is not waited for.
 
         Returns:
-            What has changed; None where everything must be waited for.
+            The changes; None if nothing is due.
         """
-        checked, change = self._requests.step(inputs, watermark), Changing()
-        closed = _of_one_day(
+        checked, change = self._requests.step(inputs, watermark), StepChanges()
+        closed = _turns_of_one_day(
             lambda after: cohorts.next_closed(after, watermark), self.routes.consumed
         )
         self._consume_closed(inputs, list(closed), change)
-        labelled = _of_one_day(
+        labelled = _turns_of_one_day(
             lambda after: cohorts.next_cohort(after, watermark, horizon, self.policy.completeness),
             self.consumed,
         )
@@ -169,19 +169,19 @@ class DetectionState:
         )
 
     def plan_ahead(self) -> None:
-        """Where the newest hour was the last of its day, make one of the plans of the next one.
+        """Compute one plan of the next day, if the newest hour was the last of its day.
 
-        The state does not change by it: a plan is what the first hour of that day would make.
+        The state does not change: the first hour of the next day would compute the same plan.
         """
         if self.consumed is not None and _begins_day(self.consumed + 1, self.consumed):
             self.fleet.plan_ahead(_day(self.consumed + 1))
 
     def parts(self) -> dict[str, bytes]:
-        """The state of all detectors, by name."""
+        """Return the state of all detectors, by name."""
         return self.fleet.parts() | self.advice.parts() | self.routes.parts()
 
-    def _moved(self, change: Changing) -> dict[str, bytes]:
-        """The parts of the state that cohorts have moved."""
+    def _moved(self, change: StepChanges) -> dict[str, bytes]:
+        """Return the parts of the state that cohorts have changed."""
         if change.cohorts:
             return self.parts()
         return self.routes.parts() | self.fleet.budget_part if change.closed else {}
@@ -198,87 +198,97 @@ class DetectionState:
         )
 
     def _labels_due(self, cohorts: Cohorts, watermark: int, horizon: int) -> int | None:
-        """End of the hours whose labels had time to come, or were consumed without them."""
+        """Return the end of the hours whose labels are due, or that were consumed without them."""
         usual = cohorts.labels_due(watermark, horizon)
         consumed = None if self.consumed is None else self.consumed + 1
         return max((end for end in (usual, consumed) if end is not None), default=None)
 
-    def _consume_closed(self, inputs: Inputs, due: Sequence[HourTurn], change: Changing) -> None:
-        """Let closed hours have their turn, of one day."""
+    def _consume_closed(self, inputs: Inputs, due: Sequence[HourTurn], change: StepChanges) -> None:
+        """Consume closed hours of one day."""
         if due and _begins_day(due[0][0], self.routes.consumed):
             self._resolve(inputs, due[0][0], change, labels=False)
         for hours in inputs.portions(due):
-            for found in self.routes.consume(inputs, hours, live=self.policy.live):
-                self.crossings.cross(found.crossed, found.cohort.hour, change)
-                change.closed.append(found.cohort)
+            for consumed_hour in self.routes.consume(inputs, hours, live=self.policy.live):
+                self.crossings.cross(consumed_hour.crossed, consumed_hour.cohort.hour, change)
+                change.closed.append(consumed_hour.cohort)
 
     def _is_closed(self, turn: HourTurn) -> bool:
-        """Return True where an hour has had its turn among closed ones."""
+        """Return True when an hour was consumed as a closed hour."""
         return self.routes.consumed is not None and turn[0] <= self.routes.consumed
 
-    def _consume_labelled(self, inputs: Inputs, due: Sequence[HourTurn], change: Changing) -> None:
-        """Let hours whose labels are in have their turn, of one day: never before it is closed."""
+    def _consume_labelled(
+        self, inputs: Inputs, due: Sequence[HourTurn], change: StepChanges
+    ) -> None:
+        """Consume hours of one day whose labels are in, never before they are closed."""
         if due and _begins_day(due[0][0], self.consumed):
             self._resolve(inputs, due[0][0], change, labels=True)
         for hours in inputs.portions(due):
             self._consume(inputs, hours, change)
 
-    def _consume(self, inputs: Inputs, hours: Sequence[HourTurn], change: Changing) -> None:
+    def _consume(self, inputs: Inputs, hours: Sequence[HourTurn], change: StepChanges) -> None:
         live, due = self.policy.live, [hour for hour, state in hours if state is _CONSUMED]
         counted = inputs.cohorts.counted(due, live=live)
-        advances = self.fleet.advance([self._cohort(inputs, one) for one in counted], inputs.index)
+        advances = self.fleet.advance(
+            [self._cohort(inputs, cohort) for cohort in counted], inputs.index
+        )
         for cohort, advance in zip(counted, advances, strict=True):
             self.crossings.cross(advance.crossed, cohort.hour, change)
-            self.advice.advance(cohort.hour, advance.seen, inputs.index, advance.listed)
+            self.advice.advance(cohort.hour, advance.use_cases, inputs.index, advance.listed)
             change.listed = change.listed if advance.listed is None else advance.listed
-        consumed = {one.hour: one for one in counted}
-        passed = (FrozenCohort(hour, state, live) for hour, state in hours)
-        change.cohorts += [consumed.get(one.hour, one) for one in passed]
+        consumed = {cohort.hour: cohort for cohort in counted}
+        turns = (FrozenCohort(hour, state, live) for hour, state in hours)
+        change.cohorts += [consumed.get(cohort.hour, cohort) for cohort in turns]
         self.consumed = hours[-1][0]
 
     def _cohort(self, inputs: Inputs, counted: FrozenCohort) -> HourCohort:
         hour = counted.hour
         self.cluster_size = max(self.policy.cluster_size, inputs.clusters.largest_unit(hour))
-        beside = self.routes.week_before(hour)
-        return HourCohort(hour, counted.counts, self.cluster_size, beside)
+        week_end = self.routes.week_before(hour)
+        return HourCohort(hour, counted.counts, self.cluster_size, week_end)
 
-    def _resolve(self, inputs: Inputs, hour: int, change: Changing, *, labels: bool) -> None:
-        """Judge every unresolved crossing by the cohorts since its post-page window began."""
+    def _resolve(self, inputs: Inputs, hour: int, change: StepChanges, *, labels: bool) -> None:
+        """Resolve each crossing whose breach is over, or whose stream is no longer declared."""
         standing = self.crossings.standing_of(labels=labels)
         if not standing:
             return
         now = pane_start(hour, Grain.HOUR)
         first = pane_of(now - RESOLVE_SPAN, Grain.HOUR)
         frozen = inputs.cohorts.frozen(first, hour, labels=labels)
-        good = [c for c in frozen if not inputs.excludes(c.hour)]
+        included = [cohort for cohort in frozen if not inputs.excludes(cohort.hour)]
         tests = self.fleet if labels else self.routes.fleet
         declared = {stream.key: stream for stream in tests.streams}
-        for one in standing:
-            stream = declared.get(one.stream)
-            if stream is None or self._is_over(stream, self._since(one, stream, good), inputs):
-                self.crossings.resolve(one, now, change)
+        for crossing in standing:
+            stream = declared.get(crossing.stream)
+            if stream is None or self._is_over(
+                stream, self._since(crossing, stream, included), inputs
+            ):
+                self.crossings.resolve(crossing, now, change)
 
-    def _since(self, one: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
-        """Counts since it last crossed, and since other versions answer its slice.
+    def _since(self, crossing: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
+        """Return the counts since a crossing last crossed, and since new versions answer its slice.
 
-        The replaced versions say nothing of whether the page is still right.
+        The replaced versions say nothing about whether the page is still right.
         """
         changed = self.advice.changed_at(stream.contract, stream.group_by, stream.slice)
-        begin = max(one.latest, changed or one.latest)
-        return merge(c.counts for c in cohorts if pane_start(c.hour, Grain.HOUR) >= begin)
+        begin = max(crossing.latest, changed or crossing.latest)
+        return merge(
+            cohort.counts for cohort in cohorts if pane_start(cohort.hour, Grain.HOUR) >= begin
+        )
 
     def _is_over(self, stream: Stream, counts: Counts, inputs: Inputs) -> bool:
-        contract = next(c for c in self.policy.contracts if c.name == stream.contract)
-        own = scoped(contract, counts, inputs.index)
-        rolled = roll_up(own, inputs.index, stream.group_by.split("+"))
+        contract = next(
+            declared for declared in self.policy.contracts if declared.name == stream.contract
+        )
+        scoped_counts = scoped(contract, counts, inputs.index)
+        rolled = roll_up(scoped_counts, inputs.index, stream.group_by.split("+"))
         return resolved(stream, rolled, self.policy.coding, contract.limits, contract.k)
 
 
 def log_detection(change: DetectionChange) -> None:
-    """Log what has been committed: without slices and numbers."""
-    for one in change.opened:
-        if one.resolved_at is None:
-            log.warning("a contract stream has crossed its limit", extra={"crossing": one.id})
+    """Log the committed changes, without slices and numbers."""
+    for crossing in change.opened:
+        if crossing.resolved_at is None:
+            log.warning("a contract stream has crossed its limit", extra={"crossing": crossing.id})
     for number in change.resolved:
         log.warning("a crossing is resolved", extra={"crossing": number})
 
@@ -286,20 +296,19 @@ def log_detection(change: DetectionChange) -> None:
 _CONSUMED = CohortState.CONSUMED
 
 
-def _of_one_day(
+def _turns_of_one_day(
     due: Callable[[int | None], HourTurn | None], consumed: int | None
 ) -> Iterator[HourTurn]:
-    """The hours of one UTC day that are due.
+    """Yield the hours of one UTC day that are due.
 
     Args:
-        due: the hour after another whose turn is next, and what is to become of it; None where it
-            must be waited for.
-        consumed: the newest hour that had its turn.
+        due: returns the hour after a given one and its state; None while it must be waited for.
+        consumed: the newest consumed hour.
     """
     day = None
-    while (found := due(consumed)) is not None and day in (None, _day(found[0])):
-        consumed, day = found[0], _day(found[0])
-        yield found
+    while (turn := due(consumed)) is not None and day in (None, _day(turn[0])):
+        consumed, day = turn[0], _day(turn[0])
+        yield turn
 
 
 def _begins_day(hour: int, consumed: int | None) -> bool:
@@ -310,7 +319,7 @@ def _day(hour: int) -> int:
     return pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
 
 
-def _fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
+def _load_fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
     try:
         return PageTests.start(settings, parts, LABELLED)
     except ValueError:
@@ -318,7 +327,7 @@ def _fleet(settings: DetectorSettings, parts: Mapping[str, bytes]) -> PageTests:
         return PageTests.start(settings, turn=LABELLED)
 
 
-def _advice(settings: DetectorSettings, parts: Mapping[str, bytes]) -> Advisors:
+def _load_advisors(settings: DetectorSettings, parts: Mapping[str, bytes]) -> Advisors:
     advice = Advisors.start(settings, parts)
     if advice.renewed:
         log.warning("some advisory detectors begin anew: their stored state cannot be continued")

@@ -18,16 +18,16 @@ from monitor.store.evaluator.stored_detection import (
 
 
 @dataclass(slots=True)
-class Changing:
-    """Changes that a step has made so far.
+class StepChanges:
+    """Changes that a step has collected.
 
     Attributes:
-        cohorts: whose turn has come with their labels.
-        closed: whose turn has come for what needs none.
+        cohorts: hours consumed with their labels.
+        closed: hours consumed without labels.
         resolved: when crossings were resolved, by id.
-        refreshed: the last crossing of unresolved ones, by id.
+        refreshed: the newest crossing time of unresolved crossings, by id.
         opened: new crossings, by id.
-        listed: the weekly list; None where no week has ended.
+        listed: the weekly list; None unless a week has ended.
     """
 
     cohorts: list[FrozenCohort] = field(default_factory=list)
@@ -37,23 +37,26 @@ class Changing:
     opened: dict[int, Crossing] = field(default_factory=dict)
     listed: tuple[Stream, ...] | None = None
 
-    def refresh(self, one: Crossing, at: int) -> None:
-        """A crossing that was opened in this step is not in the store yet."""
-        if one.id in self.opened:
-            self.opened[one.id] = replace(one, latest=at)
+    def refresh(self, crossing: Crossing, at: int) -> None:
+        """Note that an unresolved crossing has crossed again.
+
+        A crossing that was opened in this step is not in the store yet, so it is replaced.
+        """
+        if crossing.id in self.opened:
+            self.opened[crossing.id] = replace(crossing, latest=at)
         else:
-            self.refreshed[one.id] = at
+            self.refreshed[crossing.id] = at
 
 
 @dataclass(slots=True)
 class Crossings:
-    """Every crossing that is kept; always equal to what the store holds.
+    """Every crossing that is kept; always equal to the stored state.
 
     Attributes:
-        live: whether what crosses now may page; what is loaded in bulk never does.
-        standing: those that are not resolved, by stream key.
-        next_id: of the next one.
-        ended: those that are resolved.
+        live: whether new crossings may page; hours loaded in bulk never do.
+        standing: unresolved crossings by stream key.
+        next_id: id of the next crossing.
+        ended: resolved crossings.
     """
 
     live: bool
@@ -63,55 +66,59 @@ class Crossings:
 
     @classmethod
     def load(cls, stored: StoredDetection, *, live: bool) -> Self:
-        """As they were committed last."""
-        ended = [one for one in stored.crossings if one.resolved_at is not None]
+        """Return the crossings as they were last committed."""
+        ended = [crossing for crossing in stored.crossings if crossing.resolved_at is not None]
         return cls(live, stored.standing, stored.next_id, ended)
 
     def stood(self, at: int) -> list[Crossing]:
-        """Those unresolved after the cohorts up to an instant, which all had their turn."""
-        return [one for one in (*self.ended, *self.standing.values()) if one.stood(at)]
+        """Return the crossings that were unresolved after the cohorts up to an instant."""
+        return [
+            crossing for crossing in (*self.ended, *self.standing.values()) if crossing.stood(at)
+        ]
 
     def standing_of(self, *, labels: bool) -> list[Crossing]:
-        """Unresolved ones of metrics that rest on labels, or of those that do not."""
-        known = self.standing.items()
-        return [one for key, one in known if Stream.parse(key).metric.labelled is labels]
+        """Return the unresolved crossings of labelled metrics, or of the others."""
+        standing = self.standing.items()
+        return [
+            crossing for key, crossing in standing if Stream.parse(key).metric.labelled is labels
+        ]
 
-    def cross(self, streams: Sequence[Stream], hour: int, change: Changing) -> None:
+    def cross(self, streams: Sequence[Stream], hour: int, change: StepChanges) -> None:
         """Open crossings, or note that unresolved ones have crossed again."""
         for stream in streams:
             self._cross(stream, hour, change)
 
-    def resolve(self, one: Crossing, at: int, change: Changing) -> None:
-        """End a crossing."""
-        change.resolved[one.id] = at
-        self._end(one, at)
+    def resolve(self, crossing: Crossing, at: int, change: StepChanges) -> None:
+        """Resolve a crossing."""
+        change.resolved[crossing.id] = at
+        self._end(crossing, at)
 
     def close(self, numbers: Collection[int], until: Callable[[Metric], int]) -> DetectionChange:
-        """End crossings whose incident people have closed; they may cross again.
+        """End crossings whose incident people have closed; their streams may cross again.
 
         Args:
-            numbers: ids.
-            until: end of the newest cohort, by metric.
+            numbers: ids of the crossings.
+            until: returns the end of a metric's newest cohort.
         """
-        gone = [one for one in self.standing.values() if one.id in numbers]
-        ends = {one.id: until(Stream.parse(one.stream).metric) for one in gone}
-        for one in gone:
-            self._end(one, ends[one.id])
+        closed = [crossing for crossing in self.standing.values() if crossing.id in numbers]
+        ends = {crossing.id: until(Stream.parse(crossing.stream).metric) for crossing in closed}
+        for crossing in closed:
+            self._end(crossing, ends[crossing.id])
         return DetectionChange(resolved={number: ends[number] for number in sorted(ends)})
 
-    def _cross(self, stream: Stream, hour: int, change: Changing) -> None:
+    def _cross(self, stream: Stream, hour: int, change: StepChanges) -> None:
         at = pane_start(hour + 1, Grain.HOUR)
-        if (known := self.standing.get(stream.key)) is not None:
-            change.refresh(known, at)
-            self.standing[stream.key] = replace(known, latest=at)
+        if (crossing := self.standing.get(stream.key)) is not None:
+            change.refresh(crossing, at)
+            self.standing[stream.key] = replace(crossing, latest=at)
             return
         ended = None if self.live else at
-        one = Crossing(self.next_id, stream.key, hour, self.live, at, at, ended)
+        opened = Crossing(self.next_id, stream.key, hour, self.live, at, at, ended)
         self.next_id += 1
-        change.opened[one.id] = one
+        change.opened[opened.id] = opened
         if ended is None:
-            self.standing[stream.key] = one
+            self.standing[stream.key] = opened
 
-    def _end(self, one: Crossing, at: int) -> None:
-        self.ended.append(replace(one, resolved_at=at))
-        del self.standing[one.stream]
+    def _end(self, crossing: Crossing, at: int) -> None:
+        self.ended.append(replace(crossing, resolved_at=at))
+        del self.standing[crossing.stream]

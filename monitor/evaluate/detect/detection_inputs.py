@@ -14,10 +14,10 @@ from monitor.evaluate.clusters import ClusterDays
 from monitor.store.evaluator.stored_detection import CountedCohorts
 
 HourTurn = tuple[int, CohortState]
-"""An hour (pane index) whose turn has come, and what is to become of it."""
+"""An hour (pane index) that is due, and its state."""
 
 _ROWS_AT_ONCE = 1 << 17
-"""Rows of a table of all slices and strata, hour by hour, that are in memory together: 20 MB."""
+"""Limit on rows of all slices and strata, hour by hour, in memory at once: 20 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,8 @@ class Inputs:
 
     Attributes:
         cohorts: counts of hours.
-        index: what all cells mean.
-        excluded: event time whose data are known to be bad: it moves no detector.
+        index: meaning of all cells.
+        excluded: spans of event time with bad data; they move no detector.
         clusters: sizes of the units of each day.
     """
 
@@ -37,12 +37,12 @@ class Inputs:
     clusters: ClusterDays = field(default_factory=ClusterDays)
 
     def excludes(self, hour: int) -> bool:
-        """Return True when any data of an hour are known to be bad."""
+        """Return True when any data of an hour are marked as bad."""
         start = pane_start(hour, Grain.HOUR)
         return any(span.start < start + HOUR and start < span.end for span in self.excluded)
 
     def portions(self, hours: Sequence[HourTurn]) -> Iterator[Sequence[HourTurn]]:
-        """Successive hours that are read together; those with bad data are excluded now."""
+        """Yield successive hours that are read at once; hours with bad data become EXCLUDED."""
         turns = [
             (hour, CohortState.EXCLUDED if self.excludes(hour) else state) for hour, state in hours
         ]
@@ -51,6 +51,6 @@ class Inputs:
 
     @property
     def hours_at_once(self) -> int:
-        """Hours whose tables fit into memory together; at least one."""
+        """Return the number of hours whose tables fit into memory; at least 1."""
         index = self.index
         return max(1, _ROWS_AT_ONCE // (len(index.atom_texts) * len(np.unique(index.strata)) + 1))

@@ -1,11 +1,11 @@
-"""Label requests between cycles: whose turn it is, and what that moves.
+"""Checks of label requests between cycles: which hour is due, and what it moves.
 
-An hour has its turn as soon as its decisions are complete, days before its cohort: a broken sampler
-is to be found by its requests, not by labels that do not come. What has moved is committed by the
-evaluator, so a restart or another evaluator goes on with the next hour.
+An hour is due as soon as its decisions are complete, days before its cohort: a broken sampler shows
+in the requests, before labels are missing. The evaluator commits the moved state, so a restart or
+another evaluator goes on with the next hour.
 
-A contract without a cursor (a new one, or one whose state could not be read) begins with the oldest
-hour that is counted: all of the past that is kept, a day a step.
+A contract without a cursor (a new one, or one with an unreadable state) begins with the oldest
+counted hour: it catches up with the whole stored past, a day per step.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from monitor.evaluate.detect.detection_inputs import Inputs
 
 @dataclass(frozen=True, slots=True)
 class RequestChecks:
-    """The checks of all contracts.
+    """The request checks of all contracts.
 
     Attributes:
-        watches: each with its contract.
+        watches: contracts with their watches.
         rates: size of the grid of audit rates.
     """
 
@@ -37,46 +37,46 @@ class RequestChecks:
     rates: int
 
     def step(self, inputs: Inputs, watermark: int) -> dict[str, bytes]:
-        """Let the hours have their turn that the watermark has passed, of one UTC day at most.
+        """Check the hours that the watermark has passed, of at most one UTC day.
 
         Returns:
-            The parts of the state that have changed, by name.
+            The changed parts of the state, by name.
         """
-        due = [one for one in self._next(inputs) if one.hour < pane_of(watermark, Grain.HOUR)]
+        due = [group for group in self._next(inputs) if group.hour < pane_of(watermark, Grain.HOUR)]
         if not due:
             return {}
-        first = min(one.hour for one in due)
+        first = min(group.hour for group in due)
         end = min(pane_of(watermark, Grain.HOUR), next_day(first))
         counted = _Counted(first, end, *inputs.cohorts.requests(first, end))
-        due = [one for one in due if one.hour < end]
-        for one in due:
-            self._advance(one, counted, inputs)
-        return {name: body for one in due for name, body in one.watch.request_part.items()}
+        due = [group for group in due if group.hour < end]
+        for group in due:
+            self._advance(group, counted, inputs)
+        return {name: body for group in due for name, body in group.watch.request_part.items()}
 
     def _next(self, inputs: Inputs) -> Iterator[_DueContract]:
-        """The hour whose turn is next, of every contract that has one."""
+        """Yield each contract that has a next hour, with this hour."""
         begin = None
         if any(watch.requests.consumed is None for _, watch in self.watches):
             begin = inputs.cohorts.first_counted()
         for contract, watch in self.watches:
-            known = watch.requests.consumed
-            hour = begin if known is None else known + 1
+            consumed = watch.requests.consumed
+            hour = begin if consumed is None else consumed + 1
             if hour is not None:
                 yield _DueContract(contract, watch, hour)
 
     def _advance(self, due: _DueContract, counted: _Counted, inputs: Inputs) -> None:
-        decisions, requests = counted.of(due.contract, inputs, self.rates)
+        decisions, requests = counted.for_contract(due.contract, inputs, self.rates)
         for hour in range(due.hour, counted.end):
-            at = hour - counted.first
+            position = hour - counted.first
             if inputs.excludes(hour):
                 due.watch.requests.skip(hour)
             else:
-                due.watch.requests.advance(hour, decisions[at], requests[at])
+                due.watch.requests.advance(hour, decisions[position], requests[position])
 
 
 @dataclass(frozen=True, slots=True)
 class _DueContract:
-    """A contract and the hour that it is at."""
+    """A contract and its next hour."""
 
     contract: Contract
     watch: ContractWatch
@@ -93,8 +93,8 @@ class _Counted:
     cells: Int64s
     values: Int64s
 
-    def of(self, contract: Contract, inputs: Inputs, rates: int) -> tuple[Int64s, Int64s]:
-        """Those of a use case, by hour and stratum."""
+    def for_contract(self, contract: Contract, inputs: Inputs, rates: int) -> tuple[Int64s, Int64s]:
+        """Return the decisions and requests of a contract, by hour and stratum."""
         index, inside = inputs.index, np.ones(len(self.cells), bool)
         if contract.where:
             inside = np.isin(self.cells, cells_within(index, contract.where))
@@ -104,6 +104,6 @@ class _Counted:
 
 
 def next_day(hour: int) -> int:
-    """The hour that the next UTC day begins with."""
+    """Return the first hour of the next UTC day."""
     day = pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
     return pane_of(pane_start(day + 1, Grain.DAY), Grain.HOUR)

@@ -1,8 +1,7 @@
-"""Labels of slices between cycles: whose turn it is, and what that moves.
+"""Label checks of slices between cycles: which hour is due, and what it moves.
 
-An hour has its turn when as much time has passed as labels usually take, or with its cohort if that
-comes before. A slice that nobody labels any more is to be found while others still are labelled,
-and by the hours in which it happens: cohorts may wait for it.
+An hour is due when as much time has passed as labels usually take, or earlier with its cohort. So a
+slice that is no longer labelled is found while others still are, although cohorts may wait for it.
 """
 
 from __future__ import annotations
@@ -21,66 +20,66 @@ from monitor.evaluate.detect.detection_inputs import Inputs
 from monitor.evaluate.detect.request_checks import next_day
 
 _COUNTED = (Counter.N, Counter.Q, Counter.LABELLED)
-"""What labels are judged by: those that reviewers could not decide have come as well."""
+"""Counters that labels are judged by; undecidable labels count as received."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceLabelChecks:
-    """The checks of all contracts.
+    """The label checks of all contracts.
 
     Attributes:
-        watches: each with its contract.
+        watches: contracts with their watches.
     """
 
     watches: Sequence[tuple[Contract, ContractWatch]]
 
     def step(self, inputs: Inputs, end: int | None) -> dict[str, bytes]:
-        """Let the hours before ``end`` have their turn, of one UTC day at most.
+        """Check the hours before ``end``, of at most one UTC day.
 
         Args:
-            inputs: what hours are made of.
+            inputs: inputs of cohorts.
             end: pane index; None while nobody knows how long labels take.
 
         Returns:
-            The parts of the state that have changed, by name.
+            The changed parts of the state, by name.
         """
-        due = [one for one in self._next(inputs) if end is not None and one.hour < end]
+        due = [group for group in self._next(inputs) if end is not None and group.hour < end]
         if end is None or not due:
             return {}
-        first = min(one.hour for one in due)
+        first = min(group.hour for group in due)
         end = min(end, next_day(first))
-        counted = _Hours.read(inputs, first, end)
-        due = [one for one in due if one.hour < end]
-        for one in due:
-            self._advance(one, counted, end, inputs)
-        return {name: body for one in due for name, body in one.part.items()}
+        counted = _LabelCounts.read(inputs, first, end)
+        due = [group for group in due if group.hour < end]
+        for group in due:
+            self._advance(group, counted, end, inputs)
+        return {name: body for group in due for name, body in group.part.items()}
 
     def _next(self, inputs: Inputs) -> Iterator[_DueGroup]:
-        """The hour whose turn is next, of every group-by that has one."""
+        """Yield each group-by that has a next hour, with this hour."""
         begin: int | None = None
         for contract, watch in self.watches:
             for group in contract.group_bys:
-                known = watch.labels[group.name].consumed
-                if known is None and begin is None:
+                consumed = watch.labels[group.name].consumed
+                if consumed is None and begin is None:
                     begin = inputs.cohorts.first_counted()
-                hour = begin if known is None else known + 1
+                hour = begin if consumed is None else consumed + 1
                 if hour is not None:
                     yield _DueGroup(contract, group, watch, hour)
 
-    def _advance(self, due: _DueGroup, counted: _Hours, end: int, inputs: Inputs) -> None:
+    def _advance(self, due: _DueGroup, counted: _LabelCounts, end: int, inputs: Inputs) -> None:
         hours = [hour for hour in range(due.hour, end) if not inputs.excludes(hour)]
         for first in range(0, len(hours), inputs.hours_at_once):
-            some = hours[first : first + inputs.hours_at_once]
-            own = counted.of(some)
+            portion = hours[first : first + inputs.hours_at_once]
+            counts = counted.for_hours(portion)
             if due.contract.where:
-                own = own.among(cells_within(inputs.index, due.contract.where))
-            due.labels.advance(some, own.roll_up(inputs.index, due.group.attributes))
+                counts = counts.among(cells_within(inputs.index, due.contract.where))
+            due.labels.advance(portion, counts.roll_up(inputs.index, due.group.attributes))
         due.labels.skip(end - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _DueGroup:
-    """A group-by and the hour that it is at."""
+    """A group-by and its next hour."""
 
     contract: Contract
     group: GroupBy
@@ -97,22 +96,22 @@ class _DueGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hours:
-    """Decisions, requests and labels of some hours, row by row."""
+class _LabelCounts:
+    """Decisions, requests and labels of hours, row by row."""
 
     hours: Int64s
     cells: Int64s
     values: Int64s
 
     @classmethod
-    def read(cls, inputs: Inputs, first: int, end: int) -> _Hours:
-        """Those of the hours ``first`` to ``end`` (exclusive)."""
+    def read(cls, inputs: Inputs, first: int, end: int) -> _LabelCounts:
+        """Read the hours ``first`` to ``end`` (exclusive)."""
         return cls(*inputs.cohorts.answers(first, end))
 
-    def of(self, hours: Sequence[int]) -> HourlyCounts:
-        """Some hours, increasing, with the counters that labels are judged by."""
+    def for_hours(self, hours: Sequence[int]) -> HourlyCounts:
+        """Return the counters that labels are judged by, of increasing ``hours``."""
         inside = np.isin(self.hours, hours)
         counts = np.zeros((np.count_nonzero(inside), COUNTERS), np.int64)
         counts[:, list(_COUNTED)] = self.values[inside]
-        at = np.searchsorted(hours, self.hours[inside])
-        return HourlyCounts(len(hours), at, self.cells[inside], counts)
+        hour_positions = np.searchsorted(hours, self.hours[inside])
+        return HourlyCounts(len(hours), hour_positions, self.cells[inside], counts)

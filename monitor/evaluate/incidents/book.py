@@ -1,12 +1,11 @@
-"""Incidents between cycles: to which cause a crossing belongs, and which incidents are over.
+"""Incidents between cycles: which crossings belong to which cause, and which incidents are over.
 
-A crossing joins the incident that has its cause, and else opens one; it stays where it was put.
-The slice that is named may be refined, once a day, while an incident is open. An incident ends
-with its last crossing, or when people close it: then its crossings end too, and evidence that has
-begun anew since then may open another one.
+A crossing joins the incident of its cause, or opens one; it never moves to another. The slice that
+an incident names may be refined once a day while it is open. An incident ends with its last
+crossing, or when people close it. Closing ends its crossings too; new evidence may open another.
 
-A cause is that of the cohorts until the crossing, however many more are consumed with it: so
-incidents are the same after a restart, and however fast one catches up.
+A cause is found in the cohorts up to the crossing, however many more are consumed in the same
+step. So incidents do not depend on restarts, nor on how fast the evaluator catches up.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from monitor.store.evaluator.stored_incidents import Acts, IncidentChange, Store
 log = logging.getLogger("slicewatch.evaluate")
 
 JUST_BEFORE = 2 * DAY
-"""Versions and settings that changed so shortly before a crossing are reported with it."""
+"""Changes of versions and settings this long before a crossing are reported with it."""
 
 Explain = Callable[[Collection[Stream], int, int], Sequence[BreachCause]]
-"""The causes of crossings of one contract and metric, the first of which was at some time, by the
-cohorts that end until another (microseconds)."""
+"""Finds the causes of crossings of one contract and metric. Its arguments: the streams that
+crossed, the time of the first crossing, and the end of the newest cohort (microseconds)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +40,13 @@ class IncidentStep:
     """Outcome of one step of the detectors.
 
     Attributes:
-        opened: crossings that were opened in it, in their order.
-        resolved: when crossings ended, by id; before the first cohort.
-        listed: the weekly list, before the first cohort; None where no week has ended.
+        opened: new crossings, in their order.
+        resolved: time when each resolved crossing ended, by id.
+        listed: the weekly list before the first cohort; None unless a week has ended.
         repaired: keys of streams whose breach was resolved in the week of that list.
         begin: start of the first cohort (microseconds).
-        new_day: a UTC day of cohorts had ended then.
-        labels: of metrics that rest on labels, or of those that do not; None: of all.
+        new_day: whether a UTC day of cohorts ended before the first cohort.
+        labels: True for metrics that need labels, False for the others, None for all.
     """
 
     opened: Sequence[Crossing]
@@ -59,7 +58,7 @@ class IncidentStep:
     labels: bool | None = None
 
     def concerns(self, metric: Metric) -> bool:
-        """Return True when the cohorts of this step are the metric's."""
+        """Return True when the cohorts of this step move the metric."""
         return self.labels is None or metric.labelled is self.labels
 
 
@@ -71,7 +70,7 @@ class RowExtras:
         explain: finds causes.
         versions_changed_at: when other versions began to answer a slice (contract, group-by,
             slice); None if never.
-        settings_changed_at: when settings changed, in any order.
+        settings_changed_at: when settings changed, unordered.
         now: wall clock.
     """
 
@@ -83,13 +82,13 @@ class RowExtras:
 
 @dataclass(slots=True)
 class IncidentBook:
-    """The open incidents; always equal to what the store holds.
+    """The open incidents; always equal to the stored state.
 
     Attributes:
-        standing: by id.
-        next_id: of the next one.
-        acts: what people said of them.
-        crossings: all unresolved ones, by id.
+        standing: open incidents by id.
+        next_id: id of the next incident.
+        acts: decisions of people on incidents.
+        crossings: unresolved crossings by id.
     """
 
     standing: dict[int, Incident] = field(default_factory=dict)
@@ -99,43 +98,56 @@ class IncidentBook:
 
     @classmethod
     def load(cls, stored: StoredIncidents, acts: Acts, crossings: Iterable[Crossing]) -> Self:
-        """As it was committed last."""
-        by_id = {one.id: one for one in stored.standing}
-        known = {one.id: one for one in crossings}
-        return cls(by_id, stored.next_id, acts, known)
+        """Return the book as it was last committed."""
+        by_id = {incident.id: incident for incident in stored.standing}
+        by_number = {crossing.id: crossing for crossing in crossings}
+        return cls(by_id, stored.next_id, acts, by_number)
 
     def set_acts(self, acts: Acts) -> None:
-        """Take note of what people say."""
+        """Take note of what people decided."""
         self.acts = acts
 
-    def how(self, incident: Incident, now: int) -> Standing:
-        """Standing of an incident at a wall clock."""
+    def standing_of(self, incident: Incident, now: int) -> Standing:
+        """Return the standing of an incident at a wall clock."""
         return standing(incident, self.acts.get(incident.id, ()), now)
 
     def streams(self, incident: Incident) -> list[Stream]:
-        """Streams of its unresolved crossings, or of a ticket's list."""
-        keys = [self.crossings[x].stream for x in incident.crossings if x in self.crossings]
+        """Return the streams of the unresolved crossings, or of a ticket's list."""
+        keys = [
+            self.crossings[number].stream
+            for number in incident.crossings
+            if number in self.crossings
+        ]
         return [Stream.parse(key) for key in (*keys, *incident.streams) if key]
 
     def close(self, until: Callable[[Metric], int], now: int) -> tuple[IncidentChange, set[int]]:
         """End the incidents that people have closed.
 
         Args:
-            until: end of the newest cohort of a metric: they are resolved then, in event time.
+            until: returns the end of a metric's newest cohort: its incidents are resolved then.
             now: wall clock.
 
         Returns:
-            What changes, and the crossings that end with them.
+            The changed incidents, and the ids of the crossings that end with them.
         """
-        ended = [one for one in self.standing.values() if self.how(one, now).over]
-        gone = {number for one in ended for number in one.crossings if number in self.crossings}
-        for number in gone:
+        ended = [
+            incident for incident in self.standing.values() if self.standing_of(incident, now).over
+        ]
+        crossing_ids = {
+            number
+            for incident in ended
+            for number in incident.crossings
+            if number in self.crossings
+        }
+        for number in crossing_ids:
             del self.crossings[number]
-        return IncidentChange(changed=[self.end(one, until(one.metric)) for one in ended]), gone
+        return IncidentChange(
+            changed=[self.end(incident, until(incident.metric)) for incident in ended]
+        ), crossing_ids
 
-    def follow(self, step: IncidentStep, around: RowExtras) -> IncidentChange:
-        """Let incidents open, grow, be refined and end as the detectors say."""
-        draft = _Draft(self, step, around)
+    def follow(self, step: IncidentStep, extras: RowExtras) -> IncidentChange:
+        """Open, extend, refine and end incidents as the detectors say."""
+        draft = _Draft(self, step, extras)
         draft.end()
         if step.new_day:
             draft.refine()
@@ -143,7 +155,7 @@ class IncidentBook:
         if step.listed is not None:
             draft.ticket(step.listed)
         orphans = self._orphans(step)
-        for at, crossed in groupby((*orphans, *step.opened), lambda one: one.crossed_at):
+        for at, crossed in groupby((*orphans, *step.opened), lambda crossing: crossing.crossed_at):
             draft.open(at, list(crossed))
         draft.leave_to_pages()
         self.next_id += len(draft.opened)
@@ -153,29 +165,35 @@ class IncidentBook:
         )
 
     def put(self, incident: Incident) -> None:
-        """Keep an incident as it is now."""
+        """Store an open incident in place of its former version."""
         self.standing[incident.id] = incident
 
     def _orphans(self, step: IncidentStep) -> list[Crossing]:
-        """Unresolved crossings without an incident: those from before there were any incidents."""
-        known = {number for one in self.standing.values() for number in one.crossings}
-        others = (one for one in self.crossings.values() if one.id not in known)
-        orphans = (one for one in others if step.concerns(Stream.parse(one.stream).metric))
-        return sorted(orphans, key=lambda one: one.crossed_at)
+        """Return unresolved crossings without an incident: they predate all incidents."""
+        assigned = {number for incident in self.standing.values() for number in incident.crossings}
+        unassigned = (
+            crossing for crossing in self.crossings.values() if crossing.id not in assigned
+        )
+        orphans = (
+            crossing
+            for crossing in unassigned
+            if step.concerns(Stream.parse(crossing.stream).metric)
+        )
+        return sorted(orphans, key=lambda crossing: crossing.crossed_at)
 
     def end(self, incident: Incident, at: int) -> Incident:
-        """Resolve an incident; returns it as it is then."""
+        """Resolve an incident and return it."""
         del self.standing[incident.id]
         return replace(incident, resolved_at=max(at, incident.opened_at))
 
 
 @dataclass(slots=True)
 class _Draft:
-    """Changes that one step makes."""
+    """Changes that one step makes to the book."""
 
     book: IncidentBook
     step: IncidentStep
-    around: RowExtras
+    extras: RowExtras
     opened: dict[int, Incident] = field(default_factory=dict)
     changed: dict[int, Incident] = field(default_factory=dict)
 
@@ -183,132 +201,178 @@ class _Draft:
         """End the incidents whose last crossing is resolved."""
         for number in self.step.resolved:
             self.book.crossings.pop(number, None)
-        for one in self._of(IncidentKind.BREACH):
-            if not any(number in self.book.crossings for number in one.crossings):
-                at = max((self.step.resolved.get(x, 0) for x in one.crossings), default=0)
-                self._end(one, at or self.step.begin)
+        for incident in self._open_incidents(IncidentKind.BREACH):
+            if not any(number in self.book.crossings for number in incident.crossings):
+                at = max(
+                    (self.step.resolved.get(number, 0) for number in incident.crossings), default=0
+                )
+                self._end(incident, at or self.step.begin)
 
     def open(self, at: int, crossed: Sequence[Crossing]) -> None:
-        """Give the crossings of one cohort to the incidents of their causes, or to new ones."""
-        self.book.crossings |= {one.id: one for one in crossed}
-        new = {one.stream: one.id for one in crossed}
-        for contract, metric in sorted(_where(crossed)):
+        """Assign the crossings of one cohort to the incidents of their causes, or to new ones."""
+        self.book.crossings |= {crossing.id: crossing for crossing in crossed}
+        ids_by_stream = {crossing.stream: crossing.id for crossing in crossed}
+        for contract, metric in sorted(_contract_metrics(crossed)):
             for cause in self._causes(contract, metric, at):
-                ids = [new[stream.key] for stream in cause.streams if stream.key in new]
+                ids = [
+                    ids_by_stream[stream.key]
+                    for stream in cause.streams
+                    if stream.key in ids_by_stream
+                ]
                 if not ids:
                     continue
-                known = self._known(contract, metric, cause)
-                if known is None:
-                    self._open(IncidentKind.BREACH, cause, at, crossings=tuple(sorted(ids)))
+                incident = self._incident_of(contract, metric, cause)
+                if incident is None:
+                    self._open_incident(
+                        IncidentKind.BREACH, cause, at, crossings=tuple(sorted(ids))
+                    )
                 else:
-                    self._change(replace(known, crossings=tuple(sorted({*known.crossings, *ids}))))
+                    self._change(
+                        replace(incident, crossings=tuple(sorted({*incident.crossings, *ids})))
+                    )
 
     def refine(self) -> None:
-        """Name the slices of incidents by what is known by now."""
-        here = [one for one in self._of(IncidentKind.BREACH) if self.step.concerns(one.metric)]
-        pages = {(one.contract, one.metric) for one in here}
+        """Rename open incidents after the slices that the causes point to now."""
+        open_incidents = [
+            incident
+            for incident in self._open_incidents(IncidentKind.BREACH)
+            if self.step.concerns(incident.metric)
+        ]
+        pages = {(incident.contract, incident.metric) for incident in open_incidents}
         for contract, metric in sorted(pages):
             for cause in self._causes(contract, metric, self.step.begin):
-                known = self._known(contract, metric, cause)
-                if known is not None:
-                    self._rename(known, cause)
+                incident = self._incident_of(contract, metric, cause)
+                if incident is not None:
+                    self._rename(incident, cause)
 
     def learn_versions(self) -> None:
-        """Note changes of versions that were not known yet: they are found in labelled cohorts."""
-        for one in self._of(IncidentKind.BREACH):
-            if one.versions_changed_at is None and one.group_by is not None and one.slice:
-                found = self._versions(one.contract, one.group_by, one.slice, one.opened_at)
-                self._change(replace(one, versions_changed_at=found))
+        """Note changes of versions that only labelled cohorts have revealed."""
+        for incident in self._open_incidents(IncidentKind.BREACH):
+            if (
+                incident.versions_changed_at is None
+                and incident.group_by is not None
+                and incident.slice
+            ):
+                changed_at = self._versions(
+                    incident.contract, incident.group_by, incident.slice, incident.opened_at
+                )
+                self._change(replace(incident, versions_changed_at=changed_at))
 
     def _versions(self, contract: str, group_by: str, text: str, at: int) -> int | None:
-        return _near([self.around.versions_changed_at(contract, group_by, text)], at)
+        return _near([self.extras.versions_changed_at(contract, group_by, text)], at)
 
     def ticket(self, listed: Collection[Stream]) -> None:
-        """Open tickets for what is on the weekly list without a page; end those that are off it."""
-        begin, paged = self.step.begin, {one.stream for one in self.book.crossings.values()}
-        told = paged | set(self.step.repaired)
-        open_ = [stream for stream in listed if stream.key not in told]
-        for ticket in self._of(IncidentKind.LISTED):
-            self._keep(ticket, {one.key for one in open_} & set(ticket.streams), begin)
-        known = {key for one in self._of(IncidentKind.LISTED) for key in one.streams}
-        fresh = [stream for stream in open_ if stream.key not in known]
-        for contract, metric in sorted({(one.contract, one.metric) for one in fresh}):
-            here = [one for one in fresh if (one.contract, one.metric) == (contract, metric)]
-            for cause in self.around.explain(here, begin, begin):
-                if not self._told(contract, metric, cause):
-                    keys = tuple(sorted(one.key for one in cause.streams))
-                    self._open(IncidentKind.LISTED, cause, begin, streams=keys)
+        """Open tickets for listed streams without a page; end tickets of streams off the list."""
+        begin, paged = (
+            self.step.begin,
+            {crossing.stream for crossing in self.book.crossings.values()},
+        )
+        reported = paged | set(self.step.repaired)
+        unreported = [stream for stream in listed if stream.key not in reported]
+        for ticket in self._open_incidents(IncidentKind.LISTED):
+            self._set_streams(
+                ticket, {stream.key for stream in unreported} & set(ticket.streams), begin
+            )
+        ticketed = {
+            key for ticket in self._open_incidents(IncidentKind.LISTED) for key in ticket.streams
+        }
+        fresh = [stream for stream in unreported if stream.key not in ticketed]
+        for contract, metric in sorted({(stream.contract, stream.metric) for stream in fresh}):
+            streams = [
+                stream for stream in fresh if (stream.contract, stream.metric) == (contract, metric)
+            ]
+            for cause in self.extras.explain(streams, begin, begin):
+                if not self._is_reported(contract, metric, cause):
+                    keys = tuple(sorted(stream.key for stream in cause.streams))
+                    self._open_incident(IncidentKind.LISTED, cause, begin, streams=keys)
 
     def leave_to_pages(self) -> None:
-        """Take off tickets what pages tell: streams that crossed, or all of a slice they name.
+        """Take streams off tickets that pages report: crossed ones, or all of a named slice.
 
-        Last in a step: a page may name the slice of a ticket as it opens, or when it is renamed.
+        This is the last step, because a page may name the slice of a ticket when it is opened or
+        renamed.
         """
-        crossed_at = {one.stream: one.crossed_at for one in self.book.crossings.values()}
-        for ticket in self._of(IncidentKind.LISTED):
+        crossed_at = {
+            crossing.stream: crossing.crossed_at for crossing in self.book.crossings.values()
+        }
+        for ticket in self._open_incidents(IncidentKind.LISTED):
             page = self._named(IncidentKind.BREACH, ticket.contract, ticket.metric, ticket)
             streams = set() if page else set(ticket.streams) - crossed_at.keys()
             times = [crossed_at[key] for key in ticket.streams if key in crossed_at]
             times += [page.opened_at] if page else []
-            self._keep(ticket, streams, max([self.step.begin, *times]))
+            self._set_streams(ticket, streams, max([self.step.begin, *times]))
 
     def _causes(self, contract: str, metric: Metric, until: int) -> Sequence[BreachCause]:
-        known = [(one, Stream.parse(one.stream)) for one in self.book.crossings.values()]
-        here = [(one, s) for one, s in known if (s.contract, s.metric) == (contract, metric)]
-        if not here:
+        parsed = [
+            (crossing, Stream.parse(crossing.stream)) for crossing in self.book.crossings.values()
+        ]
+        crossed = [
+            (crossing, stream)
+            for crossing, stream in parsed
+            if (stream.contract, stream.metric) == (contract, metric)
+        ]
+        if not crossed:
             return ()
-        first = min(one.crossed_at for one, _ in here)
-        return self.around.explain([stream for _, stream in here], first, until)
+        first = min(crossing.crossed_at for crossing, _ in crossed)
+        return self.extras.explain([stream for _, stream in crossed], first, until)
 
-    def _known(self, contract: str, metric: Metric, cause: BreachCause) -> Incident | None:
-        """The oldest incident of a cause: it names its slice, or has most of its crossings."""
+    def _incident_of(self, contract: str, metric: Metric, cause: BreachCause) -> Incident | None:
+        """Return the oldest incident that names the cause's slice, or has most of its crossings."""
         keys = {stream.key for stream in cause.streams}
         best: tuple[tuple[bool, int, int], Incident] | None = None
-        for one in self._of(IncidentKind.BREACH):
-            if (one.contract, one.metric) != (contract, metric):
+        for incident in self._open_incidents(IncidentKind.BREACH):
+            if (incident.contract, incident.metric) != (contract, metric):
                 continue
-            stand = [self.book.crossings[x] for x in one.crossings if x in self.book.crossings]
-            shared = sum(crossing.stream in keys for crossing in stand)
-            named = (one.group_by, one.slice) == (cause.group_by, cause.slice)
-            rank = (named, shared, -one.id)
+            unresolved = [
+                self.book.crossings[number]
+                for number in incident.crossings
+                if number in self.book.crossings
+            ]
+            shared = sum(crossing.stream in keys for crossing in unresolved)
+            named = (incident.group_by, incident.slice) == (cause.group_by, cause.slice)
+            rank = (named, shared, -incident.id)
             if (named or shared) and (best is None or rank > best[0]):
-                best = rank, one
+                best = rank, incident
         return None if best is None else best[1]
 
-    def _told(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
-        """Return True when a page has the cause, or a ticket, or when it was repaired this week.
+    def _is_reported(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
+        """Return True when a page or ticket has the cause, or when it was repaired this week.
 
-        A ticket takes the streams that are new to it. Streams of several slices may tell of one
-        harm, each seen from its own side.
+        A ticket takes the streams that are new to it. Streams of several slices may report one
+        harm, each from its own side.
         """
         if self._named(IncidentKind.BREACH, contract, metric, cause) is not None:
             return True
         ticket = self._named(IncidentKind.LISTED, contract, metric, cause)
         if ticket is not None:
             streams = {*ticket.streams, *(stream.key for stream in cause.streams)}
-            self._keep(ticket, streams, self.step.begin)
+            self._set_streams(ticket, streams, self.step.begin)
             return True
         repaired = [Stream.parse(key) for key in self.step.repaired if key]
         place = (contract, metric, cause.group_by, cause.slice)
-        return place in [(s.contract, s.metric, s.group_by, s.worse_off) for s in repaired]
+        return place in [
+            (stream.contract, stream.metric, stream.group_by, stream.worse_off)
+            for stream in repaired
+        ]
 
     def _named(
         self, kind: IncidentKind, contract: str, metric: Metric, place: BreachCause | Incident
     ) -> Incident | None:
-        """The oldest incident of a kind that names the slice of a cause, or of an incident.
+        """Return the oldest incident of a kind that names the slice of ``place``.
 
-        None where the name was removed.
+        None if there is none, or its name was removed.
         """
-        wanted = (contract, metric, place.group_by, place.slice)
-        found = (
+        named_slice = (contract, metric, place.group_by, place.slice)
+        named = (
             incident
-            for incident in self._of(kind)
+            for incident in self._open_incidents(kind)
             if incident.slice is not None
-            and (incident.contract, incident.metric, incident.group_by, incident.slice) == wanted
+            and (incident.contract, incident.metric, incident.group_by, incident.slice)
+            == named_slice
         )
-        return next(found, None)
+        return next(named, None)
 
-    def _open(
+    def _open_incident(
         self,
         kind: IncidentKind,
         cause: BreachCause,
@@ -318,72 +382,76 @@ class _Draft:
     ) -> None:
         stream = cause.streams[0]
         number = self.book.next_id + len(self.opened)
-        one = Incident(
+        incident = Incident(
             id=number,
             kind=kind,
             contract=stream.contract,
             metric=stream.metric,
             opened_at=at,
-            opened_wall=self.around.now,
+            opened_wall=self.extras.now,
             group_by=cause.group_by,
             slice=cause.slice,
             share=cause.share,
             versions_changed_at=self._versions(stream.contract, cause.group_by, cause.slice, at),
-            settings_changed_at=_near(self.around.settings_changed_at, at),
+            settings_changed_at=_near(self.extras.settings_changed_at, at),
             crossings=crossings,
             streams=streams,
         )
-        self.opened[number] = one
-        self.book.put(one)
+        self.opened[number] = incident
+        self.book.put(incident)
 
-    def _rename(self, known: Incident, cause: BreachCause) -> None:
-        named = (known.group_by, known.slice) == (cause.group_by, cause.slice)
-        first = known.first if named else None  # of another slice
+    def _rename(self, incident: Incident, cause: BreachCause) -> None:
+        named = (incident.group_by, incident.slice) == (cause.group_by, cause.slice)
+        first = incident.first if named else None  # the value was that of another slice
         place = {"group_by": cause.group_by, "slice": cause.slice, "share": cause.share}
-        self._change(replace(known, **place, first=first))  # type: ignore[arg-type]
+        self._change(replace(incident, **place, first=first))  # type: ignore[arg-type]
 
     def _change(self, incident: Incident) -> None:
         if incident == self.book.standing[incident.id]:
             return
         self.book.put(incident)
-        self._note(incident)
+        self._record(incident)
 
-    def _keep(self, ticket: Incident, streams: Collection[str], at: int) -> None:
-        """Let a ticket be of these streams alone; without any it ends."""
+    def _set_streams(self, ticket: Incident, streams: Collection[str], at: int) -> None:
+        """Set the streams of a ticket; a ticket without streams ends."""
         if streams:
             self._change(replace(ticket, streams=tuple(sorted(streams))))
         else:
             self._end(ticket, at)
 
     def _end(self, incident: Incident, at: int) -> None:
-        self._note(self.book.end(incident, at))
+        self._record(self.book.end(incident, at))
 
-    def _note(self, incident: Incident) -> None:
+    def _record(self, incident: Incident) -> None:
         if incident.id in self.opened:
             self.opened[incident.id] = incident
         else:
             self.changed[incident.id] = incident
 
-    def _of(self, kind: IncidentKind) -> list[Incident]:
-        return [one for one in self.book.standing.values() if one.kind is kind]
+    def _open_incidents(self, kind: IncidentKind) -> list[Incident]:
+        return [incident for incident in self.book.standing.values() if incident.kind is kind]
 
 
 def log_incidents(change: IncidentChange) -> None:
-    """Log what has been committed: without slices and numbers."""
-    for one in change.opened:
-        log.warning("an incident is open", extra={"incident": one.id, "kind": one.kind.value})
-    for one in change.changed:
-        if one.resolved_at is not None:
-            log.warning("an incident is over", extra={"incident": one.id, "kind": one.kind.value})
+    """Log the committed changes, without slices and numbers."""
+    for incident in change.opened:
+        log.warning(
+            "an incident is open", extra={"incident": incident.id, "kind": incident.kind.value}
+        )
+    for incident in change.changed:
+        if incident.resolved_at is not None:
+            log.warning(
+                "an incident is over", extra={"incident": incident.id, "kind": incident.kind.value}
+            )
 
 
-def _where(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:
-    streams = [Stream.parse(one.stream) for one in opened]
-    return {(one.contract, one.metric) for one in streams}
+def _contract_metrics(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:
+    streams = [Stream.parse(crossing.stream) for crossing in opened]
+    return {(stream.contract, stream.metric) for stream in streams}
 
 
 def _near(changes: Iterable[int | None], crossed_at: int) -> int | None:
-    """The last change that was shortly before; None without."""
-    known = (at for at in changes if at is not None)
-    near = (at for at in known if crossed_at - JUST_BEFORE <= at <= crossed_at)
+    """Return the last change shortly before a crossing, or None."""
+    times = (at for at in changes if at is not None)
+    near = (at for at in times if crossed_at - JUST_BEFORE <= at <= crossed_at)
     return max(near, default=None)

@@ -26,8 +26,8 @@ from monitor.store.evaluator.stored_detection import DetectionChange, FrozenCoho
 from monitor.store.evaluator.stored_incidents import IncidentChange, merged
 
 BEFORE = 7 * DAY
-"""Time before a crossing in which its causes are looked for: a gap that takes longer to be found is
-so small that its onset shows little."""
+"""Span before a crossing that is searched for its causes. A gap that takes longer to be found is so
+small that its onset hardly shows."""
 
 WEEK = 7 * DAY
 
@@ -36,18 +36,17 @@ _DAY, _QUARTER = 24, 6  # hours
 _LAST = 1 << 62
 
 LONGEST = 28 * DAY
-"""Cohorts older than this say nothing of an incident that is still open."""
+"""Longest span searched: older cohorts say nothing about an incident that is still open."""
 
 
 @dataclass(slots=True)
 class Incidents:
-    """The incidents of all contracts, for the evaluator and for whoever makes tables.
+    """The incidents of all contracts: the evaluator moves them, the publisher shows them.
 
     Attributes:
         detection: the detectors.
         eras: how decisions were coded, by event time.
-        book: the incidents.
-        now: wall clock of this cycle.
+        now: wall clock of the present cycle.
     """
 
     detection: DetectionState
@@ -57,32 +56,32 @@ class Incidents:
     _first_shown: dict[int, Incident] = field(default_factory=dict)
 
     def apply_acts(self) -> tuple[IncidentChange, DetectionChange] | None:
-        """Carry out what people decided; None where nothing ends by it."""
-        change, gone = self.book.close(self._until, self.now)
+        """Carry out what people decided; None when that ends no incident."""
+        change, crossing_ids = self.book.close(self._until, self.now)
         if not change.changed:
             return None
-        return change, self.detection.crossings.close(gone, self._until)
+        return change, self.detection.crossings.close(crossing_ids, self._until)
 
     def follow(
         self, change: DetectionChange, inputs: Inputs, before: NewestTurns
     ) -> IncidentChange:
-        """Let them open, grow and end after the detectors.
+        """Open, extend and end incidents after a step of the detectors.
 
         Args:
-            change: what the detectors have come to, before it is committed.
-            inputs: what cohorts are made of.
-            before: the newest hours that had had their turn before.
+            change: the detectors' step, not committed yet.
+            inputs: the inputs of that step.
+            before: the newest hours that were consumed before it.
         """
-        around = self._around(inputs, change)
-        done = [
-            self.book.follow(self._step(change, cohorts, last, labels=labels), around)
+        extras = self._extras(inputs, change)
+        changes = [
+            self.book.follow(self._step(change, cohorts, last, labels=labels), extras)
             for labels, cohorts, last in (
                 (False, change.closed, before.closed),
                 (True, change.cohorts, before.labels),
             )
             if cohorts
         ]
-        return merged(done)
+        return merged(changes)
 
     def _until(self, metric: Metric) -> int:
         return self.detection.until(metric) or 0
@@ -95,17 +94,20 @@ class Incidents:
         *,
         labels: bool,
     ) -> IncidentStep:
-        """What metrics that rest on labels have come to, or those that do not."""
+        """Return the part of a detection step that concerns labelled metrics, or the others."""
         first = cohorts[0].hour
         begin = pane_start(first, Grain.HOUR)
-        opened = [one for one in change.opened if one.resolved_at is None]
-        known = {one.id: one.stream for one in (*self.book.crossings.values(), *change.opened)}
+        opened = [crossing for crossing in change.opened if crossing.resolved_at is None]
+        stream_keys = {
+            crossing.id: crossing.stream
+            for crossing in (*self.book.crossings.values(), *change.opened)
+        }
         return IncidentStep(
-            opened=[one for one in opened if rests_on_labels(one.stream) is labels],
+            opened=[crossing for crossing in opened if needs_labels(crossing.stream) is labels],
             resolved={
-                number: at
-                for number, at in change.resolved.items()
-                if rests_on_labels(known.get(number, "")) is labels
+                number: resolved_at
+                for number, resolved_at in change.resolved.items()
+                if needs_labels(stream_keys.get(number, "")) is labels
             },
             listed=change.listed if labels else None,
             repaired=self._repaired(begin - WEEK),
@@ -117,79 +119,98 @@ class Incidents:
     def shown(
         self, table: ContractTable, contract: Contract, published: UseCaseTables
     ) -> tuple[ShownIncident, ...]:
-        """Those of one contract, as they may be shown with its table.
+        """Return the incidents of a contract as its table may show them.
 
         Args:
-            table: of the contract, as published.
-            contract: whose incidents.
-            published: tables of its use case; they say which slices may be named.
+            table: the published table.
+            contract: the contract.
+            published: tables of its use case; they decide which slices may be named.
         """
-        standing = [one for one in self.book.standing.values() if one.contract == contract.name]
-        if not standing:
+        incidents = [
+            incident
+            for incident in self.book.standing.values()
+            if incident.contract == contract.name
+        ]
+        if not incidents:
             return ()
         frontier, now = (_end(table, labels=labels) for labels in (True, False))
         changed_at = partial(self.detection.advice.changed_at, contract.name)
-        beside = TableContext(
+        context = TableContext(
             contract, self._sampling(contract), now or 0, frontier, changed_at, published.show
         )
-        pages = ShownIncidents(table, beside)
-        known = [
-            IncidentView(one, self.book.how(one, self.now), self.book.streams(one))
-            for one in standing
+        pages = ShownIncidents(table, context)
+        views = [
+            IncidentView(
+                incident, self.book.standing_of(incident, self.now), self.book.streams(incident)
+            )
+            for incident in incidents
         ]
-        return pages.shown(self._seen(one, pages) for one in known)
+        return pages.shown(self._with_first_value(view, pages) for view in views)
 
-    def taken(self) -> IncidentChange:
-        """Take the incidents of which values were first shown since the last call."""
+    def take_first_shown(self) -> IncidentChange:
+        """Return the incidents whose value was first shown since the last call."""
         changed, self._first_shown = self._first_shown, {}
         return IncidentChange(changed=[changed[number] for number in sorted(changed)])
 
-    def stored(self, number: int) -> None:
-        """Note that a Snapshot with all open incidents was stored under a number."""
-        for one in list(self.book.standing.values()):
-            if one.snapshot is None:
-                self.book.put(replace(one, snapshot=number))
+    def note_snapshot(self, number: int) -> None:
+        """Note the number of the Snapshot that shows all open incidents."""
+        for incident in list(self.book.standing.values()):
+            if incident.snapshot is None:
+                self.book.put(replace(incident, snapshot=number))
 
     @property
-    def stands(self) -> tuple[tuple[int, str], ...]:
-        """State of each open incident by id: pages change with it even when no count does."""
+    def states(self) -> tuple[tuple[int, str], ...]:
+        """Return the state of each open incident by id.
+
+        Pages change with it even when no count does.
+        """
         standing = self.book.standing.values()
-        return tuple((one.id, self.book.how(one, self.now).state.value) for one in standing)
+        return tuple(
+            (incident.id, self.book.standing_of(incident, self.now).state.value)
+            for incident in standing
+        )
 
     def _repaired(self, since: int) -> set[str]:
-        """Keys of the streams whose breach was resolved since; those without labels are ahead."""
+        """Return the keys of streams whose breach was resolved after ``since``."""
         ended = self.detection.crossings.ended
-        return {one.stream for one in ended if one.resolved_at and since < one.resolved_at}
+        return {
+            crossing.stream
+            for crossing in ended
+            if crossing.resolved_at and since < crossing.resolved_at
+        }
 
-    def _seen(self, known: IncidentView, pages: ShownIncidents) -> IncidentView:
-        """Keep what is shown of a slice for the first time."""
-        if known.incident.first is not None or (value := pages.value(known)) is None:
-            return known
-        seen = replace(known.incident, first=value)
-        self.book.put(seen)
-        self._first_shown[seen.id] = seen
-        return replace(known, incident=seen)
+    def _with_first_value(self, view: IncidentView, pages: ShownIncidents) -> IncidentView:
+        """Keep the value of a slice that is shown for the first time."""
+        if view.incident.first is not None or (value := pages.value(view)) is None:
+            return view
+        incident = replace(view.incident, first=value)
+        self.book.put(incident)
+        self._first_shown[incident.id] = incident
+        return replace(view, incident=incident)
 
-    def _around(self, inputs: Inputs, fresh: DetectionChange) -> RowExtras:
-        changes = [era.start for era in self.eras.eras[1:]]
-        changes += [c.effective for c in self.detection.policy.contracts if c.effective is not None]
+    def _extras(self, inputs: Inputs, fresh: DetectionChange) -> RowExtras:
+        settings_changed_at = [era.start for era in self.eras.eras[1:]]
+        settings_changed_at += [
+            contract.effective
+            for contract in self.detection.policy.contracts
+            if contract.effective is not None
+        ]
         return RowExtras(
             explain=_Recent(self.detection, inputs, fresh).explain,
             versions_changed_at=self.detection.advice.changed_at,
-            settings_changed_at=changes,
+            settings_changed_at=settings_changed_at,
             now=self.now,
         )
 
     def _sampling(self, contract: Contract) -> str:
-        """Sampling of the labels, in words."""
         return sampling_text(*self.detection.fleet.sampling(contract))
 
 
 @dataclass(slots=True)
 class _Recent:
-    """Finds the causes of crossings in the cohorts of the last days.
+    """Explains crossings by the cohorts of the last days.
 
-    Those of rates that need no labels are found in what was decided, as their tests consumed it.
+    Crossings of unlabelled metrics are explained by the decisions that their tests consumed.
     """
 
     detection: DetectionState
@@ -202,39 +223,41 @@ class _Recent:
     ) -> tuple[BreachCause, ...]:
         policy = self.detection.policy
         (name,) = {stream.contract for stream in crossed}
-        contract = next(one for one in policy.contracts if one.name == name)
+        contract = next(contract for contract in policy.contracts if contract.name == name)
         index, since = self.inputs.index, max(first - BEFORE, until - LONGEST)
         hours = range(pane_of(since, Grain.HOUR), pane_of(until, Grain.HOUR))
         labels = any(stream.metric.labelled for stream in crossed)
-        known = self._read(hours.start, labels=labels)
-        recent = [one for one in known if one.hour in hours]
+        cohorts = self._read(hours.start, labels=labels)
+        recent = [cohort for cohort in cohorts if cohort.hour in hours]
         panes = [scoped(contract, pane, index) for pane in _panes(recent, hours.stop)]
         return explain(crossed, contract, policy.coding, panes, index).causes
 
     def _read(self, first: int, *, labels: bool) -> list[FrozenCohort]:
-        """Cohorts from an hour on, those of this step too; what was read once is kept."""
-        known = self._cohorts.get(labels)
-        if not known or known[0].hour > first:
+        """Return the cohorts from an hour on, with those of this step; cohorts are read once."""
+        cohorts = self._cohorts.get(labels)
+        if not cohorts or cohorts[0].hour > first:
             fresh = self.fresh.cohorts if labels else self.fresh.closed
             end = fresh[0].hour if fresh else _LAST
             stored = self.inputs.cohorts.frozen(first, end, labels=labels)
-            known = [x for x in (*stored, *fresh) if not self.inputs.excludes(x.hour)]
-            self._cohorts[labels] = known
-        return known
+            cohorts = [
+                cohort for cohort in (*stored, *fresh) if not self.inputs.excludes(cohort.hour)
+            ]
+            self._cohorts[labels] = cohorts
+        return cohorts
 
 
 def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
-    """Days back from an hour, the last of them in quarters: a large gap is found within hours."""
+    """Yield the counts of days, and of quarters of the last day: they show a large gap sooner."""
     newest = end - _DAY
 
-    def pane(one: FrozenCohort) -> int:
-        return (one.hour - newest) // (_DAY if one.hour < newest else _QUARTER)
+    def pane(cohort: FrozenCohort) -> int:
+        return (cohort.hour - newest) // (_DAY if cohort.hour < newest else _QUARTER)
 
-    for _, cohort in groupby(cohorts, key=pane):
-        yield merge(one.counts for one in cohort)
+    for _, group in groupby(cohorts, key=pane):
+        yield merge(cohort.counts for cohort in group)
 
 
-def rests_on_labels(key: str) -> bool:
+def needs_labels(key: str) -> bool:
     """Return True for a stream of a labelled metric, or one whose name was removed."""
     return not key or Stream.parse(key).metric.labelled
 
@@ -244,6 +267,6 @@ def _day(hour: int) -> int:
 
 
 def _end(table: ContractTable, *, labels: bool) -> int | None:
-    """End of the periods of the total."""
-    periods = [one.labelled if labels else one.decisions for one in table.windows]
-    return max((one.end for one in periods if one is not None), default=None)
+    """Return the end of the total's newest period, or None."""
+    periods = [window.labelled if labels else window.decisions for window in table.windows]
+    return max((period.end for period in periods if period is not None), default=None)

@@ -1,7 +1,7 @@
-"""Shown incidents: everything of a slice that is shown, and nothing of a slice that is not.
+"""Shown incidents: their slice and numbers where a published table shows them, else withheld.
 
-An incident itself waits for no table: it is reported with the cohort that crosses. Its
-slice and its numbers are those of the page of that moment, or withheld.
+An incident waits for no table: it is reported with the cohort that crosses. Its slice and numbers
+are those of the newest published page, or withheld.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from monitor.detection.label_power import arms_of
 from monitor.detection.pages.recovery import days_to_resolve
 from monitor.detection.pages.streams import Stream, StreamKind
 
-_STAGE_OF = {Metric.TPR: Metric.TPR}  # of the others that of selection, which all go through
+_STAGE_OF = {Metric.TPR: Metric.TPR}
+# Other metrics show the stage of selection, which every decision passes.
 
 
 class _Versions(TypedDict, total=False):
@@ -46,41 +47,44 @@ class _Versions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident, with what is known of it apart from the pages.
+    """An incident with its standing and streams.
 
     Attributes:
-        incident: as it is kept.
-        how: its standing.
-        streams: that crossed, or are on the weekly list.
+        incident: the incident.
+        standing: its standing now.
+        streams: streams that crossed, or are on the weekly list.
     """
 
     incident: Incident
-    how: Standing
+    standing: Standing
     streams: Sequence[Stream]
 
     @property
     def kind(self) -> StreamKind:
-        """A gap (a ratio is one of two sides too), unless nothing but a level is broken."""
-        return StreamKind.GAP if any(one.compares for one in self.streams) else StreamKind.LEVEL
+        """Return LEVEL when only levels are broken, else GAP (a ratio counts as a gap)."""
+        return (
+            StreamKind.GAP if any(stream.compares for stream in self.streams) else StreamKind.LEVEL
+        )
 
     @property
     def deciding(self) -> Stream | None:
-        """The stream of its kind that crossed first, of the slice itself if one did."""
-        where, compares = (self.incident.group_by, self.incident.slice), self.kind is StreamKind.GAP
+        """Return the first crossed stream of its kind, preferably of the slice itself."""
+        slice_key = (self.incident.group_by, self.incident.slice)
+        compares = self.kind is StreamKind.GAP
         crossed = [stream for stream in self.streams if stream.compares is compares]
-        own = [stream for stream in crossed if (stream.group_by, stream.slice) == where]
-        return next(iter((*own, *crossed)), None)
+        own_streams = [stream for stream in crossed if (stream.group_by, stream.slice) == slice_key]
+        return next(iter((*own_streams, *crossed)), None)
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
-        """Group-by and slice of all slices, and named references, that are worse off."""
-        worse = {(one.group_by, one.worse_off) for one in self.streams}
-        return {(group_by, text) for group_by, text in worse if text != COMPLEMENT}
+        """Return group-by and name of all slices and named references that are worse off."""
+        slices = {(stream.group_by, stream.worse_off) for stream in self.streams}
+        return {(group_by, text) for group_by, text in slices if text != COMPLEMENT}
 
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """Context of a contract's pages, apart from the numbers.
+    """Inputs of shown incidents that the published table does not hold.
 
     Attributes:
         contract: limits.
@@ -100,21 +104,21 @@ class TableContext:
 
 
 @dataclass(frozen=True, slots=True)
-class _IncidentContext:
-    """A row of the pages: of a group-by, or the total."""
+class _PublishedRow:
+    """A published row: of a slice, or the total."""
 
     table: GroupTable | WindowTable
     group_by: str
     row: SliceRow
-    at: int
+    position: int
 
     @classmethod
-    def all_of(cls, window: WindowTable) -> Iterator[Self]:
-        """Every row of a window."""
+    def rows_of(cls, window: WindowTable) -> Iterator[Self]:
+        """Yield every row of a window."""
         yield cls(window, "", window.total, 0)
         for group in window.groups:
-            for at, row in enumerate(group.rows):
-                yield cls(group, group.group_by, row, at)
+            for position, row in enumerate(group.rows):
+                yield cls(group, group.group_by, row, position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,111 +126,111 @@ class ShownIncidents:
     """Shows the incidents of one contract.
 
     Attributes:
-        table: of the contract, as published.
-        beside: its context.
+        table: the contract as published.
+        context: inputs that the table does not hold.
     """
 
     table: ContractTable
-    beside: TableContext
-    _places: dict[tuple[str, str], _IncidentContext] = field(default_factory=dict)
+    context: TableContext
+    _rows: dict[tuple[str, str], _PublishedRow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for window in self.table.windows:
             if window.window == self.table.window:
-                for place in _IncidentContext.all_of(window):
-                    self._places[place.group_by, place.row.slice] = place
+                for published in _PublishedRow.rows_of(window):
+                    self._rows[published.group_by, published.row.slice] = published
 
-    def shown(self, known: Iterable[IncidentView]) -> tuple[ShownIncident, ...]:
-        """The open incidents as they may be shown, by id."""
-        ordered = sorted(known, key=lambda one: one.incident.id)
-        return tuple(self._shown(one) for one in ordered)
+    def shown(self, views: Iterable[IncidentView]) -> tuple[ShownIncident, ...]:
+        """Return the open incidents as they may be shown, by id."""
+        ordered = sorted(views, key=lambda view: view.incident.id)
+        return tuple(self._shown(view) for view in ordered)
 
-    def value(self, known: IncidentView) -> PublishedValue | None:
-        """Published value of an incident's slice now; None where that is withheld."""
-        place = self._place(known.incident)
-        if place is None:
+    def value(self, view: IncidentView) -> PublishedValue | None:
+        """Return the published value of an incident's slice now; None where it is withheld."""
+        published = self._row_of(view.incident)
+        if published is None:
             return None
-        row, metric = place.row, known.incident.metric
-        shown: ShownGap | ShownRate | None
-        shown = _gap(place, metric) if known.kind is StreamKind.GAP else row.rates.get(metric)
-        period = place.table.labelled if metric.labelled else place.table.decisions
-        if shown is None or period is None:
+        row, metric = published.row, view.incident.metric
+        estimate: ShownGap | ShownRate | None
+        estimate = _gap(published, metric) if view.kind is StreamKind.GAP else row.rates.get(metric)
+        period = published.table.labelled if metric.labelled else published.table.decisions
+        if estimate is None or period is None:
             return None
-        return PublishedValue(shown.value, shown.lower, shown.upper, period.end)
+        return PublishedValue(estimate.value, estimate.lower, estimate.upper, period.end)
 
-    def _shown(self, known: IncidentView) -> ShownIncident:
-        incident, how = known.incident, known.how
-        told = ShownIncident(
+    def _shown(self, view: IncidentView) -> ShownIncident:
+        incident, standing = view.incident, view.standing
+        withheld = ShownIncident(
             incident.id,
             incident.kind,
-            severity_of(incident.kind, self.beside.contract.role(incident.metric)),
+            severity_of(incident.kind, self.context.contract.role(incident.metric)),
             incident.metric,
             incident.opened_at,
             group_by="",
             slice=WITHHELD,
-            acknowledged=how.state is Stand.ACKNOWLEDGED,
-            accepted_until=how.until if how.state is Stand.ACCEPTED else None,
+            acknowledged=standing.state is Stand.ACKNOWLEDGED,
+            accepted_until=standing.until if standing.state is Stand.ACCEPTED else None,
             settings_changed_at=incident.settings_changed_at,
-            sampling=self.beside.sampling,
+            sampling=self.context.sampling,
             snapshot=incident.snapshot or 0,
         )
-        place = self._place(incident)
-        if place is None:
-            return told
+        published = self._row_of(incident)
+        if published is None:
+            return withheld
         return replace(
-            told,
-            group_by=place.group_by,
-            slice=place.row.slice,
+            withheld,
+            group_by=published.group_by,
+            slice=published.row.slice,
             share=incident.share,
-            inherited=self._inherited(known),
+            inherited=self._inherited(view),
             first=incident.first,
-            latest=self.value(known),
-            stage=_stage(place.row, incident.metric),
-            **self._versions(place, incident),
-            resolvable_at=self._resolvable_at(known, place),
-            behind=_behind(known, _gap(place, incident.metric)),
-            limit=_limit(known),
+            latest=self.value(view),
+            stage=_stage(published.row, incident.metric),
+            **self._versions(published, incident),
+            resolvable_at=self._resolvable_at(view, published),
+            behind=_behind(view, _gap(published, incident.metric)),
+            limit=_limit(view),
         )
 
-    def _versions(self, place: _IncidentContext, incident: Incident) -> _Versions:
-        """What is told of the versions that changed before it.
+    def _versions(self, published: _PublishedRow, incident: Incident) -> _Versions:
+        """Return the fields about the change of versions before the incident.
 
-        A row tells of the last change only: where that is a later one, or is not published yet,
-        nothing is told, not even that none changed.
+        A row shows its last change only. If that came later than the incident's, or is not
+        published yet, no field is set: an empty one would say that no version changed.
         """
-        row, at = place.row, incident.versions_changed_at
-        if at is None:
+        row, changed_at = published.row, incident.versions_changed_at
+        if changed_at is None:
             return {}
-        noted = [one for one in row.noted if one.annotation is Annotation.VERSION_CHANGE]
-        if not noted or self.beside.changed_at(place.group_by, row.slice) != at:
+        changes = [note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE]
+        if not changes or self.context.changed_at(published.group_by, row.slice) != changed_at:
             return {}
         return {
-            "versions_changed_at": noted[0].latest,
+            "versions_changed_at": changes[0].latest,
             "versions_changed": row.versions_changed,
         }
 
-    def _place(self, incident: Incident) -> _IncidentContext | None:
-        """The row of the incident's slice, where that may be named."""
+    def _row_of(self, incident: Incident) -> _PublishedRow | None:
+        """Return the published row of the incident's slice, if it may be named."""
         if incident.group_by is None or incident.slice is None:
             return None
-        return self._named_place((incident.group_by, incident.slice))
+        return self._named_row((incident.group_by, incident.slice))
 
-    def _named_place(self, where: tuple[str, str]) -> _IncidentContext | None:
-        return self._places.get(where) if self.beside.named(where[1]) else None
+    def _named_row(self, slice_key: tuple[str, str]) -> _PublishedRow | None:
+        return self._rows.get(slice_key) if self.context.named(slice_key[1]) else None
 
-    def _inherited(self, known: IncidentView) -> tuple[str, ...]:
-        cause = (known.incident.group_by, known.incident.slice)
-        others = (where for where in known.slices if where != cause)
-        return tuple(sorted(where[1] for where in others if self._named_place(where)))
+    def _inherited(self, view: IncidentView) -> tuple[str, ...]:
+        cause = (view.incident.group_by, view.incident.slice)
+        inherited = (slice_key for slice_key in view.slices if slice_key != cause)
+        return tuple(sorted(slice_key[1] for slice_key in inherited if self._named_row(slice_key)))
 
-    def _resolvable_at(self, known: IncidentView, place: _IncidentContext) -> int | None:
-        """In whole days: the repair, as many days of labels as are needed, and their delay."""
-        group = place.table
-        metric, contract = known.incident.metric, self.beside.contract
-        frontier = self.beside.frontier
-        limit = contract.limits_of(place.group_by, place.row.slice).max_gap(metric)
+    def _resolvable_at(self, view: IncidentView, published: _PublishedRow) -> int | None:
+        """Estimate the first day of resolution: repair, days of labels needed, their delay."""
+        group = published.table
+        metric, contract = view.incident.metric, self.context.contract
+        frontier = self.context.frontier
+        limit = contract.limits_of(published.group_by, published.row.slice).max_gap(metric)
         if (
-            known.kind is not StreamKind.GAP
+            view.kind is not StreamKind.GAP
             or not metric.labelled
             or metric is Metric.PRECISION  # its shown support is only what is proven
             or limit is None
@@ -237,33 +241,33 @@ class ShownIncidents:
             return None
         reference = next(g.reference for g in contract.group_bys if g.name == group.group_by)
         arms = arms_of(metric, group, reference)
-        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[place.at]
+        days = days_to_resolve(arms, limit, contract.limits.min_support(metric))[published.position]
         if days is None:
             return None
-        done = self.beside.now + days * DAY + max(self.beside.now - frontier, 0)
-        return -(-done // DAY) * DAY
+        resolved_at = self.context.now + days * DAY + max(self.context.now - frontier, 0)
+        return -(-resolved_at // DAY) * DAY
 
 
-def _gap(place: _IncidentContext, metric: Metric) -> ShownGap | None:
-    if isinstance(place.table, GroupTable):
-        return gap_of(place.table, place.row, metric)
-    return place.row.gaps.get(metric)
+def _gap(published: _PublishedRow, metric: Metric) -> ShownGap | None:
+    if isinstance(published.table, GroupTable):
+        return gap_of(published.table, published.row, metric)
+    return published.row.gaps.get(metric)
 
 
-def _limit(known: IncidentView) -> ShownLimit | None:
-    """Return the limit that its first crossing broke, whichever slice declares it."""
-    stream = known.deciding
+def _limit(view: IncidentView) -> ShownLimit | None:
+    """Return the limit that the first crossing broke, whichever slice declares it."""
+    stream = view.deciding
     return None if stream is None else ShownLimit(stream.limit_kind, float(stream.limit))
 
 
-def _behind(known: IncidentView, gap: ShownGap | None) -> Behind | None:
-    """Return the side that is worse off, by the slice's own crossings, and else by its gap."""
-    if known.kind is StreamKind.LEVEL:
+def _behind(view: IncidentView, gap: ShownGap | None) -> Behind | None:
+    """Return the side that is worse off, by the slice's own crossings, else by its gap."""
+    if view.kind is StreamKind.LEVEL:
         return Behind.LEVEL
-    group_by, name = known.incident.group_by, known.incident.slice
+    group_by, name = view.incident.group_by, view.incident.slice
     crossed = {
         Behind.SLICE if stream.worse_off == name else Behind.REFERENCE
-        for stream in known.streams
+        for stream in view.streams
         if stream.compares
         and stream.group_by == group_by
         and name in (stream.slice, stream.reference)
@@ -275,9 +279,9 @@ def _behind(known: IncidentView, gap: ShownGap | None) -> Behind | None:
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
-    """Stage of the metric itself, or of selection, which every decision goes through.
+    """Return the stage of TPR itself, and of selection for other metrics; None for precision.
 
-    None of a precision: who is served does not say where replies that are not ready pass.
+    Who is served does not say where replies that are not ready pass.
     """
     if metric is Metric.PRECISION:
         return None

@@ -128,7 +128,7 @@ class PublishedFindings:
             labelled: days.newest_end(self.detection.until(metric))
             for labelled, metric in _KINDS.items()
         }
-        timelines = self.detection.advice.ledger.of(*where)
+        timelines = self.detection.advice.ledger.group_timelines(*where)
         end = ends[True]
         return GroupFindings(
             self._tests(where, days, {kind: end for kind, end in ends.items() if end is not None}),

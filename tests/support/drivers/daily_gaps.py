@@ -39,7 +39,7 @@ def gap_delays(world: World, broken: set[int]) -> list[float]:
     One that was paged before the change is left out.
     """
     tests = gap_tests(world)
-    layout = Layout.of(range(len(world.audits.rates)), coding(world))
+    layout = Layout.for_rates(range(len(world.audits.rates)), coding(world))
     change, waited, found = world.change or 0, set(broken), []
     for day, cohort in enumerate(_days(world, tests.slices, layout)):
         for watch in tests.watches.values():

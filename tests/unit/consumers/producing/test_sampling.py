@@ -60,7 +60,7 @@ def test_the_service_s_check_of_the_sampler_agrees_and_finds_a_broken_one(
 ) -> None:
     """The million in 1,000 hours, as the service bets on them; then with one in four lost."""
     rate, hours = 0.05, 1_000
-    test = RequestTest.of(DEFAULT_AUDIT_RATES)
+    test = RequestTest.for_audit_rates(DEFAULT_AUDIT_RATES)
     row = DEFAULT_AUDIT_RATES.index(rate)  # of auto_serve, the first route
     asked = (places < rate).reshape(hours, -1)
     kept = asked & (np.arange(asked.shape[1]) % 4 != 0)

@@ -84,7 +84,7 @@ class Site:
         self, hour: int, traffic: Traffic, change: Changed = asked, cells: Cells = ALL
     ) -> dict[str, WatchedUseCase]:
         """An hour's cohort."""
-        return dict(self.cohort(hour, traffic, change, cells).seen)
+        return dict(self.cohort(hour, traffic, change, cells).use_cases)
 
     def cohort(self, hour: int, traffic: Traffic, change: Changed, cells: Cells) -> PageAdvance:
         """What an hour brings the fleet; hours have their own seeds."""
@@ -98,7 +98,7 @@ class Site:
     ) -> None:
         for hour in hours:
             one = self.cohort(hour, traffic, change, cells)
-            found = self.advice.advance(MONDAY + hour, one.seen, cells.index, one.listed)
+            found = self.advice.advance(MONDAY + hour, one.use_cases, cells.index, one.listed)
             self.findings.append(found)
 
     def restart(self, **parts: bytes) -> None:
@@ -334,11 +334,11 @@ def test_labels_over_all_mixes_are_those_of_the_projection(group: GroupBy) -> No
     site.see(0, CALM)
     thinned = site.see(1, CALM)["c"].thinned
     assert thinned is not None
-    places = Places.of(group, CODING)
-    table = places.table(CellLabels.of(thinned, ALL.index))
-    layout = Layout.of(range(len(AUDITS)), CODING)
+    places = Places.for_group(group, CODING)
+    table = places.table(CellLabels.from_counts(thinned, ALL.index))
+    layout = Layout.for_rates(range(len(AUDITS)), CODING)
     rolled = roll_up(thinned, ALL.index, group.attributes)
-    cohort = SliceCohort.of(rolled, places.slices, layout)
+    cohort = SliceCohort.from_counts(rolled, places.slices, layout)
     for rate in RATES:
         for mine, theirs in zip(table.of_slices(rate), trials(cohort, rate), strict=True):
             assert mine.tolist() == theirs.tolist()
@@ -351,8 +351,8 @@ def test_a_version_is_no_part_of_a_mix_and_a_missing_value_no_slice() -> None:
     judged = replace(CODING.attributes[1], version_of="judge")
     cells = Cells((*ALL.atoms, "b=x"))
     rng = np.random.default_rng(0)
-    labels = CellLabels.of(cells.hour(rng, CALM_ALIKE), cells.index)
-    places = Places.of(BY_A, replace(CODING, attributes=(CODING.attributes[0], judged)))
+    labels = CellLabels.from_counts(cells.hour(rng, CALM_ALIKE), cells.index)
+    places = Places.for_group(BY_A, replace(CODING, attributes=(CODING.attributes[0], judged)))
     table = places.table(labels)
     assert places.mixes == ("",)
     assert places.slices == ("a=__other__", "a=u", "a=v")

@@ -92,7 +92,7 @@ def played(cohorts: list[FindingLog], restarts: float = 0.0) -> FindingTimes:
 
 
 def timeline(ledger: FindingTimes, subject: AnySubject) -> Timeline:
-    return ledger.of(subject.contract, subject.group_by)[subject]
+    return ledger.group_timelines(subject.contract, subject.group_by)[subject]
 
 
 @pytest.mark.parametrize("hours", [40, KEPT + 100, 3 * KEPT])
@@ -152,9 +152,9 @@ def test_equal_ledgers_have_equal_bytes() -> None:
 def test_of_another_group_by_nothing_is_told() -> None:
     ledger = FindingTimes()
     ledger.note(brought(FIRST, *ALL))
-    assert {s.group_by for s in ledger.of("c", "channel")} == {"channel"}
-    assert set(ledger.of("c", "region")) == {NORTH}
-    assert not ledger.of("d", "channel")
+    assert {s.group_by for s in ledger.group_timelines("c", "channel")} == {"channel"}
+    assert set(ledger.group_timelines("c", "region")) == {NORTH}
+    assert not ledger.group_timelines("d", "channel")
 
 
 def test_what_is_not_watched_any_more_is_forgotten() -> None:
@@ -162,7 +162,7 @@ def test_what_is_not_watched_any_more_is_forgotten() -> None:
     ledger.note(brought(FIRST, *ALL))
     ledger.keep({("c", "region=north"), ("d", "channel=chat")})
     assert set(ledger.tallies) == {NORTH}
-    assert not ledger.of("c", "channel")
+    assert not ledger.group_timelines("c", "channel")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ REVIEW = np.array([0.6, 0.2, 0.1, 0.05, 0.03, 0.0, 0.0, 0.0, 0.02])
 
 def tally_of(slice_: list[int], reference: list[int]) -> DelayTally:
     shape = (1, 1, len(slice_))
-    return DelayTally.of(np.array(slice_).reshape(shape), np.array(reference).reshape(shape))
+    return DelayTally.from_labels(
+        np.array(slice_).reshape(shape), np.array(reference).reshape(shape)
+    )
 
 
 def test_mean_and_variance_against_all_draws() -> None:
@@ -58,7 +60,7 @@ def test_one_side_alone_tells_nothing() -> None:
 def test_swapping_the_sides_turns_the_sign() -> None:
     rng = np.random.default_rng(3)
     one, other = rng.integers(0, 20, (2, 5, 2, BUCKETS))
-    there, back = DelayTally.of(one, other), DelayTally.of(other, one)
+    there, back = DelayTally.from_labels(one, other), DelayTally.from_labels(other, one)
     assert there.excess == pytest.approx(-back.excess)
     assert there.variance == pytest.approx(back.variance)
     assert there.pairs == pytest.approx(back.pairs)
@@ -101,7 +103,7 @@ def week(
                     axis=1,
                 )
             )
-        total = total + DelayTally.of(*sides)
+        total = total + DelayTally.from_labels(*sides)
     return total
 
 

@@ -57,7 +57,7 @@ def test_the_log_ratio_against_binomial_probabilities() -> None:
 
 
 def test_nothing_decided_is_no_evidence_and_all_requested_none_at_rate_one() -> None:
-    test = RequestTest.of(RATES)
+    test = RequestTest.for_audit_rates(RATES)
     nothing = np.zeros(len(test.rates))
     assert (test.log_e(nothing, nothing) == 0).all()
     whole = test.log_e([5000] * len(test.rates), [5000] * len(test.rates))[0]
@@ -66,7 +66,7 @@ def test_nothing_decided_is_no_evidence_and_all_requested_none_at_rate_one() -> 
 
 
 def test_cohorts_add_up() -> None:
-    test = RequestTest.of(RATES)
+    test = RequestTest.for_audit_rates(RATES)
     n = np.arange(1, len(test.rates) + 1) * 10
     halves = test.log_e(n, n // 2) + test.log_e(2 * n, n // 3)
     assert test.log_e(3 * n, n // 2 + n // 3) == pytest.approx(halves)
@@ -120,7 +120,7 @@ def test_a_broken_sampler_is_found(rate: float, factor: float, fault: Fault, wit
 def test_healthy_samplers_alarm_at_most_once_a_year(off: float, at_most: float) -> None:
     """120 fleets of 8 strata through 100 days, also at the edge of what is tolerated."""
     fleets, days = 120, 100
-    single = RequestTest.of(RATES)
+    single = RequestTest.for_audit_rates(RATES)
     test = RequestTest(np.tile(single.rates, fleets), np.tile(single.weights, fleets))
     actual = np.minimum(test.rates * (1 + off), 1)
     rng = np.random.default_rng(int(1000 * (off + 1)))
@@ -138,8 +138,8 @@ def test_healthy_samplers_alarm_at_most_once_a_year(off: float, at_most: float) 
 
 
 def test_weights_share_one_budget() -> None:
-    assert RequestTest.of(RATES).weights.sum() == pytest.approx(1)
-    half = RequestTest.of(RATES, share=0.5)
+    assert RequestTest.for_audit_rates(RATES).weights.sum() == pytest.approx(1)
+    half = RequestTest.for_audit_rates(RATES, share=0.5)
     assert half.rates.shape == (2 * len(RATES),)
     assert half.weights.sum() == pytest.approx(0.5)
 
@@ -162,7 +162,7 @@ def test_requests_are_counted_by_hour_and_by_what_labelled_rates_rest_on() -> No
     decisions, requests = request_counts(
         np.array(hours), codes, np.array(counted, np.int64).T, shape
     )
-    rates = RequestTest.of(RATES).rates
+    rates = RequestTest.for_audit_rates(RATES).rates
     assert decisions.shape == requests.shape == (3, len(rates))
     found = {
         (hour, row, rates[row]): (decisions[hour, row], requests[hour, row])

@@ -246,7 +246,7 @@ def test_the_state_of_another_form_begins_anew(monkeypatch: pytest.MonkeyPatch) 
     one.run(20)
     old = one.parts["~requests/c"]
     monkeypatch.setattr("monitor.detection.advisory.label_requests.FORM", 99)
-    fresh = RequestWatch.start(RequestTest.of(CODING.audit_rates), 1)
+    fresh = RequestWatch.start(RequestTest.for_audit_rates(CODING.audit_rates), 1)
     with pytest.raises(ValueError, match="another form"):
         fresh.restored(old)
     assert Advisors.start(DetectorSettings((WATCHED,), CODING), parts=one.parts).renewed == 1
@@ -255,7 +255,7 @@ def test_the_state_of_another_form_begins_anew(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_is_old_is_only_counted() -> None:
-    watch = RequestWatch.start(RequestTest.of(CODING.audit_rates), 1)
+    watch = RequestWatch.start(RequestTest.for_audit_rates(CODING.audit_rates), 1)
     size = len(watch.test.rates)
     decisions, none = np.zeros(size, np.int64), np.zeros(size, np.int64)
     decisions[len(CODING.audit_rates)] = 1000  # human_review, all of which is to be asked for

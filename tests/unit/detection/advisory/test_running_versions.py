@@ -50,7 +50,7 @@ def test_a_finished_reference_knows_only_who_answered_while_it_was_collected() -
     look(running, old=400)
     for _ in range(50):
         assert not look(running, collecting=False, old=96, new=4)
-    assert running.known.sum() == 400
+    assert running.collected.sum() == 400
     assert look(running, collecting=False, old=60, new=40)
 
 
@@ -59,14 +59,14 @@ def test_a_slice_that_another_version_answers_leaves_the_others_alone() -> None:
     versions, both = np.array([NEW, OLD]), np.ones(2, bool)
     assert not len(running.changed(versions, np.array([[0, 90], [0, 90]]), both))
     assert running.changed(versions, np.array([[90, 0], [0, 90]]), both).tolist() == [0]
-    assert running.known.tolist() == [[90, 0], [0, 180]]
+    assert running.collected.tolist() == [[90, 0], [0, 180]]
 
 
 def test_rows_are_picked_with_their_counts_and_new_ones_are_empty() -> None:
     running = RunningVersions.empty(2)
     running.changed(np.array([NEW, OLD]), np.array([[0, 90], [5, 0]]), np.ones(2, bool))
     picked = running.picked(np.array([1, -1, 0]))
-    assert picked.known.tolist() == [[0, 0], [0, 0], [0, 90]]
+    assert picked.collected.tolist() == [[0, 0], [0, 0], [0, 90]]
     assert picked.recent.tolist() == [[5, 0], [0, 0], [0, 0]]
     again = RunningVersions.from_arrays(picked.to_arrays())
     assert again.versions.tolist() == [NEW, OLD]

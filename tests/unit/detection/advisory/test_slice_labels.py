@@ -183,7 +183,7 @@ def test_an_hour_without_slices_moves_nothing_but_the_clock() -> None:
 def test_labels_of_an_hour_are_counted_by_slice_route_and_rate() -> None:
     decisions, requests = np.full((6, 2), 40), np.full((6, 2), 10)
     labels = np.array([[12, 3]] * 6)
-    seen = HourlyLabels.of(table(decisions, requests, labels), SLICES[:2], 4)
+    seen = HourlyLabels.from_counts(table(decisions, requests, labels), SLICES[:2], 4)
     assert seen.decisions[0, :, 0].tolist() == [[0, 0, 40, 0]] * 2
     assert seen.decisions[0, :, 1].tolist() == [[40, 0, 0, 0]] * 2
     assert seen.requested.tolist() == [[[10, 10]] * 2]

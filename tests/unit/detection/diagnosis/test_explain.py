@@ -369,9 +369,9 @@ def test_crossings_are_of_one_contract_and_metric() -> None:
 
 
 def searched(rates: npt.NDArray[np.float64], seed: int) -> Search:
-    found = AtomRates.of(days(rates, seed), CELLS.index, ("a", "b"), CODING, Metric.TPR)
-    candidates = Candidates.of(found.atoms, [("a",), ("b",), ("a", "b")])
-    return Search(AtomHarm.of(found.trials.since(0), 0.1), candidates, 0.1)
+    found = AtomRates.from_panes(days(rates, seed), CELLS.index, ("a", "b"), CODING, Metric.TPR)
+    candidates = Candidates.for_group_bys(found.atoms, [("a",), ("b",), ("a", "b")])
+    return Search(AtomHarm.from_trials(found.trials.since(0), 0.1), candidates, 0.1)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -397,9 +397,11 @@ def _does_much(fit: Fit) -> bool:
 def test_effects_are_the_likeliest(seed: int) -> None:
     """Of no other effects nearby is the likelihood, with its prior, larger."""
     rng = np.random.default_rng(seed)
-    found = AtomRates.of(days(tpr("a=u"), seed), CELLS.index, ("a", "b"), CODING, Metric.TPR)
-    evidence = AtomHarm.of(found.trials.since(0), 0.1)
-    candidates = Candidates.of(found.atoms, [("a",), ("b",), ("a", "b")])
+    found = AtomRates.from_panes(
+        days(tpr("a=u"), seed), CELLS.index, ("a", "b"), CODING, Metric.TPR
+    )
+    evidence = AtomHarm.from_trials(found.trials.since(0), 0.1)
+    candidates = Candidates.for_group_bys(found.atoms, [("a",), ("b",), ("a", "b")])
     fit = Search(evidence, candidates, 0.1).fit((0, 4, 10))
 
     def likelihood(base: float, effects: npt.NDArray[np.float64]) -> float:
@@ -418,7 +420,7 @@ def test_effects_are_the_likeliest(seed: int) -> None:
 )
 def test_with_every_decision_labelled_atoms_are_counted(metric: Metric) -> None:
     pane = _all_labelled(day(Traffic(hourly=200)))
-    rates = AtomRates.of([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
+    rates = AtomRates.from_panes([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
     harmed = plain.misses if metric in HARMED_BY_LESS else plain.hits
     assert rates.harmed == pytest.approx(harmed)
@@ -437,7 +439,7 @@ def _all_labelled(pane: Counts) -> Counts:
 def test_with_many_audits_atoms_have_the_published_rates(metric: Metric) -> None:
     """What is borrowed from other atoms is then nothing, and as sure as theirs."""
     pane = day(Traffic(hourly=300_000, audit=1))
-    rates = AtomRates.of([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
+    rates = AtomRates.from_panes([pane], CELLS.index, ("a", "b"), CODING, metric).trials.since(0)
     plain = estimate(roll_up(pane, CELLS.index, ("a", "b")), CODING, metric)
     shown = 1 - rates.rate if metric in HARMED_BY_LESS else rates.rate
     assert shown == pytest.approx(plain.value, abs=0.001)
@@ -449,7 +451,7 @@ def test_the_variance_of_an_atoms_rate_is_that_of_chance(metric: Metric) -> None
     """With few audits and rates that are alike; what an atom borrows makes it no less sure."""
     cells = Cells(ATOMS)
     found = [
-        AtomRates.of(
+        AtomRates.from_panes(
             [day(Traffic(hourly=400), seed, cells)], cells.index, ("a", "b"), CODING, metric
         ).trials.since(0)
         for seed in range(150)
@@ -462,9 +464,9 @@ def test_the_variance_of_an_atoms_rate_is_that_of_chance(metric: Metric) -> None
 
 def test_panes_are_counted_from_each_on() -> None:
     panes = days(tpr("a=u"), n=4)
-    since = AtomRates.of(panes, CELLS.index, ("a", "b"), CODING, Metric.TPR)
+    since = AtomRates.from_panes(panes, CELLS.index, ("a", "b"), CODING, Metric.TPR)
     for first in range(4):
-        alone = AtomRates.of(panes[first:], CELLS.index, ("a", "b"), CODING, Metric.TPR)
+        alone = AtomRates.from_panes(panes[first:], CELLS.index, ("a", "b"), CODING, Metric.TPR)
         assert since.trials.since(first).rate == pytest.approx(alone.trials.since(0).rate)
 
 

@@ -61,7 +61,7 @@ def test_weights_sum_to_at_most_one_whatever_is_declared_and_when(
         budget = budget.declare(declared)
         assert before.items() <= budget.weights.items()
         assert budget.declare(declared) == budget
-        assert (budget.of(declared) > 0).all()
+        assert (budget.weights_of(declared) > 0).all()
         assert math.fsum(budget.weights.values()) <= 1
 
 
@@ -105,26 +105,30 @@ def test_classes_together_are_the_whole_budget() -> None:
 
 def test_levels_of_both_rates_share_one_class() -> None:
     declared = [stream(0, metric, StreamKind.LEVEL) for metric in LEVELS]
-    assert Budget().declare([*gaps(0), *declared]).of(declared) == pytest.approx([0.8 / 6] * 2)
+    assert Budget().declare([*gaps(0), *declared]).weights_of(declared) == pytest.approx(
+        [0.8 / 6] * 2
+    )
 
 
 def test_shares_of_classes_that_nobody_declares_go_to_the_others_in_proportion() -> None:
     """A contract that limits the gaps of TPR and FPR, by one attribute and by two."""
     declared = [gaps(0, metric=m, depth=d)[0] for m in (Metric.TPR, Metric.FPR) for d in (1, 2)]
     parts = np.array([0.28, 0.10, 0.14, 0.05])
-    assert Budget().declare(declared).of(declared) == pytest.approx(0.8 * parts / parts.sum())
+    assert Budget().declare(declared).weights_of(declared) == pytest.approx(
+        0.8 * parts / parts.sum()
+    )
 
 
 def test_streams_of_a_class_share_equally() -> None:
     first = [*gaps(0, 1, 2, 3), *gaps(0, metric=Metric.FPR)]
     budget = Budget().declare(first)
-    assert budget.of(first) == pytest.approx([0.8 * 2 / 3 / 4] * 4 + [0.8 / 3])
+    assert budget.weights_of(first) == pytest.approx([0.8 * 2 / 3 / 4] * 4 + [0.8 / 3])
 
 
 def test_many_streams_of_one_depth_take_nothing_from_another() -> None:
     deep = [*gaps(0, depth=3), *gaps(0, 1, 2, depth=4)]
     declared = [*gaps(0, 1), *gaps(*range(8), depth=2), *deep]
-    found = Budget().declare(declared).of(declared)
+    found = Budget().declare(declared).weights_of(declared)
     each = [0.70 / 2] * 2 + [0.25 / 8] * 8 + [0.05 / 4] * 4
     assert found == pytest.approx([(1 - RESERVE) * part for part in each])
 
@@ -133,29 +137,31 @@ def test_later_declarations_spend_a_half_a_sixth_and_so_on_of_the_reserve() -> N
     budget = Budget().declare(gaps(0, 1))
     for numbers in ((2,), (0, 3, 4), (5,)):
         budget = budget.declare(gaps(*numbers))
-    assert budget.of(gaps(2, 3, 4, 5)) == pytest.approx([1 / 10, 1 / 60, 1 / 60, 1 / 60])
-    assert budget.of(gaps(0, 1)) == pytest.approx([0.4, 0.4])
+    assert budget.weights_of(gaps(2, 3, 4, 5)) == pytest.approx([1 / 10, 1 / 60, 1 / 60, 1 / 60])
+    assert budget.weights_of(gaps(0, 1)) == pytest.approx([0.4, 0.4])
 
 
 def test_later_streams_share_by_class_too() -> None:
     budget = Budget().declare(gaps(0))
     later = [*gaps(1, 2, depth=2), *gaps(0, metric=Metric.FPR, depth=2)]
-    assert budget.declare(later).of(later) == pytest.approx([1 / 30] * 3)
+    assert budget.declare(later).weights_of(later) == pytest.approx([1 / 30] * 3)
 
 
 def test_a_later_stream_gets_no_more_than_the_heaviest_before_and_the_rest_is_kept() -> None:
     first = gaps(*range(50))
     budget = Budget().declare(first).declare(gaps(50))
-    assert budget.of(gaps(50)).tolist() == [0.8 / 50]
+    assert budget.weights_of(gaps(50)).tolist() == [0.8 / 50]
     later = gaps(*range(51, 151))
-    assert budget.declare(later).of(later) == pytest.approx([(0.2 - 0.8 / 50) / 3 / 100] * 100)
+    assert budget.declare(later).weights_of(later) == pytest.approx(
+        [(0.2 - 0.8 / 50) / 3 / 100] * 100
+    )
 
 
 def test_the_later_weight_of_a_whole_new_contract_delays_its_pages_by_little() -> None:
     """Fifty streams after fifty: 2.1 nats of a threshold of 8.6."""
     first, second = gaps(*range(50)), gaps(*range(50, 100))
     budget = Budget().declare(first).declare(second)
-    delay = np.log(budget.of(first) / budget.of(second))
+    delay = np.log(budget.weights_of(first) / budget.weights_of(second))
     assert delay == pytest.approx(math.log(8))
 
 
@@ -176,7 +182,10 @@ def test_starts_that_add_nothing_spend_nothing() -> None:
 
 def test_withdrawn_streams_keep_their_weight() -> None:
     budget = Budget().declare(gaps(0, 1)).declare(gaps(2))
-    assert budget.of(gaps(0, 1)).tolist() == Budget().declare(gaps(0, 1)).of(gaps(0, 1)).tolist()
+    assert (
+        budget.weights_of(gaps(0, 1)).tolist()
+        == Budget().declare(gaps(0, 1)).weights_of(gaps(0, 1)).tolist()
+    )
 
 
 def test_declaring_a_stream_twice_at_once_is_declaring_it() -> None:

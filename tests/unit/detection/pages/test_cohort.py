@@ -43,8 +43,8 @@ def counts_of(found: list[tuple[str, Stratum, int, int]]) -> SliceCounts:
 
 @given(rows)
 def test_every_row_is_where_it_belongs(found: list[tuple[str, Stratum, int, int]]) -> None:
-    layout = Layout.of((2, 0), CODING)
-    cohort = SliceCohort.of(counts_of(found), SLICES, layout)
+    layout = Layout.for_rates((2, 0), CODING)
+    cohort = SliceCohort.from_counts(counts_of(found), SLICES, layout)
     expected = np.zeros((3, 3, *layout.shape), np.int64)
     routed = np.zeros((3, 3), np.int64)
     for text, one, n, labelled in found:
@@ -70,7 +70,9 @@ def test_labels_that_were_folded_before_their_decisions_make_no_impossible_count
     codes = np.array([Stratum(Route.AUTO_SERVE, 0, 0).code])
     values = np.zeros((1, 1, COUNTERS), np.int64)
     values[0, 0, [Counter.LABELLED, Counter.READY]] = 3, 4
-    cohort = SliceCohort.of(SliceCounts(SLICES[:1], codes, values), SLICES, Layout.of((0,), CODING))
+    cohort = SliceCohort.from_counts(
+        SliceCounts(SLICES[:1], codes, values), SLICES, Layout.for_rates((0,), CODING)
+    )
     at = (0, 0, 0, 0)
     assert (cohort.decisions[at], cohort.labelled[at], cohort.ready[at]) == (3, 3, 3)
 
@@ -83,15 +85,15 @@ def test_audit_rates_are_those_of_reviewed_decisions() -> None:
         ("a=y", Stratum(Route.AUTO_SERVE, 0, 1, evidence_passed=False), 1, 0),
     ]
     assert rates_of(counts_of(found)) == (0, 2)
-    assert Layout.of((2, 0, 2), CODING).audit.tolist() == [1.0, 0.05]
+    assert Layout.for_rates((2, 0, 2), CODING).audit.tolist() == [1.0, 0.05]
     with pytest.raises(ValueError, match="audit rate outside"):
-        Layout.of((3,), CODING)
+        Layout.for_rates((3,), CODING)
 
 
 def test_a_cohort_is_kept_as_arrays_and_one_of_an_earlier_version_without_requests() -> None:
     stratum = Stratum(Route.HUMAN_REVIEW, 0, 1)
     counts = counts_of([("a=x", stratum, 5, 3)])
-    arrays = SliceCohort.of(counts, SLICES, Layout.of((2, 0), CODING)).to_arrays()
+    arrays = SliceCohort.from_counts(counts, SLICES, Layout.for_rates((2, 0), CODING)).to_arrays()
     kept = SliceCohort.from_arrays(arrays).to_arrays()
     assert all((kept[name] == arrays[name]).all() for name in arrays)
     earlier = {name: x for name, x in arrays.items() if name not in ("requested", "received")}

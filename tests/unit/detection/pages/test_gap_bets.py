@@ -45,7 +45,7 @@ def test_the_tables_reach_what_the_formula_does(excess: int) -> None:
     """Exact stakes about levels 0.002 apart gain at most some hundredths over the tables."""
     gap = 0.1 + EXCESSES[excess]
     a, b = Arm(0.9, v=0.1), Arm(0.9 - gap, v=0.1)
-    outcomes = Outcomes.of(past(b, Arm(0.9, v=0.1)))
+    outcomes = Outcomes.from_forecast(past(b, Arm(0.9, v=0.1)))
     seen = [expected(outcomes, row, truth, 1000) for row, truth in enumerate((b, a))]
     found = GapBets(Metric.TPR, 0.1).plan(outcomes, reference=1).log_e(ROW, *seen)
     exact = [arm(truth.t, 0.6, 0.1, (0.25, 1.0)) for truth in (a, b)]
@@ -107,7 +107,7 @@ def test_the_mean_is_at_most_one_for_every_pair_within_the_limit(metric: Metric,
             return of_precision(rate)
         return Arm(rate) if metric is Metric.TPR else Arm(0.7, v=rate)
 
-    outcomes = Outcomes.of(FORECASTS[name](world(0.85), world(0.7)))
+    outcomes = Outcomes.from_forecast(FORECASTS[name](world(0.85), world(0.7)))
     e, ways = every_e(outcomes, GapBets(metric, 0.1), 2)
     assert e.max() > 1.2
     if metric is Metric.FPR:
@@ -131,7 +131,9 @@ def test_wrong_audit_rates_do_no_harm_if_the_forecast_is_right(audit: tuple[floa
     rates = ((0.925, 0.275, 0.6), (0.975, 0.225, 0.6))
     arms = [_arm(*each) for each in rates]
     e, ways = every_e(
-        Outcomes.of(forecast(*rates)), GapBets(Metric.TPR, arms[1].t - arms[0].t + 1e-9), 2
+        Outcomes.from_forecast(forecast(*rates)),
+        GapBets(Metric.TPR, arms[1].t - arms[0].t + 1e-9),
+        2,
     )
     b, a = (chances(ways, *[x.probabilities(audit)] * 2) for x in arms)
     means = np.einsum("i,ijm,j->m", b, e[WORSE], a)
@@ -148,7 +150,7 @@ def _arm(in_auto: float, in_review: float, share: float) -> Arm:
 @pytest.mark.parametrize("delta", [0.0, 0.05, 0.3])
 def test_the_intervals_leave_no_pair_out(delta: float) -> None:
     world = [Arm(x) for x in (0.85, 0.85 - delta)]
-    outcomes = Outcomes.of(past(world[1], world[0]))
+    outcomes = Outcomes.from_forecast(past(world[1], world[0]))
     e, ways = every_e(outcomes, GapBets(Metric.TPR, delta), 1)
     for low in np.linspace(0, 1 - delta, 41):
         a, b = (chances(ways, Arm(rate).probabilities()) for rate in (low + delta, low))
@@ -167,7 +169,7 @@ def test_one_arm_alone_is_no_evidence(
     high: float, low: float, delta: float, decisions: tuple[int, int]
 ) -> None:
     lower, higher = Arm(low), Arm(high)
-    outcomes = Outcomes.of(past(Arm(max(low - 0.1, 0.001)), higher))
+    outcomes = Outcomes.from_forecast(past(Arm(max(low - 0.1, 0.001)), higher))
     seen = [expected(outcomes, row, x, decisions[row]) for row, x in enumerate((lower, higher))]
     found = GapBets(Metric.TPR, delta).plan(outcomes, reference=1).log_e(ROW, *seen)
     assert found[WORSE].max() <= 0
@@ -178,7 +180,7 @@ def test_a_gap_beyond_the_limit_grows_in_its_own_direction_only() -> None:
         (Metric.TPR, Arm(0.6), Arm(0.9)),
         (Metric.FPR, Arm(0.8, v=0.1), Arm(0.8, v=0.4)),
     ):
-        outcomes = Outcomes.of(past(lower, higher))
+        outcomes = Outcomes.from_forecast(past(lower, higher))
         slices, others = (expected(outcomes, row, x, 500) for row, x in enumerate((lower, higher)))
         found = GapBets(metric, 0.1).plan(outcomes, reference=1).log_e(ROW, slices, others)
         own = WORSE if metric is Metric.TPR else BETTER
@@ -188,7 +190,7 @@ def test_a_gap_beyond_the_limit_grows_in_its_own_direction_only() -> None:
 
 def test_the_complement_is_all_the_others() -> None:
     arms = (Arm(0.6), Arm(0.9), Arm(0.9), Arm(0.85))
-    outcomes = Outcomes.of(past(*arms))
+    outcomes = Outcomes.from_forecast(past(*arms))
     counts = np.concatenate([expected(outcomes, row, x, 500) for row, x in enumerate(arms)])
     rows = np.arange(4)
     plan = GapBets(Metric.TPR, 0.1).plan(outcomes)
@@ -200,17 +202,17 @@ def test_the_complement_is_all_the_others() -> None:
 
 
 def test_without_a_past_or_a_reference_nothing_is_bet() -> None:
-    unknown = Outcomes.of(ReadyRates.start(2, LAYOUT).forecast())
+    unknown = Outcomes.from_forecast(ReadyRates.start(2, LAYOUT).forecast())
     counts = unknown.bin_counts(cohort({(0, *AUTO): (900, 300, 1)}, 2), LAYOUT)
     plan = GapBets(Metric.TPR, 0.1).plan(unknown)
     assert not plan.log_e(np.arange(2), counts, counts[::-1]).any()
-    alone = Outcomes.of(past(Arm(0.8)))
+    alone = Outcomes.from_forecast(past(Arm(0.8)))
     counts = expected(alone, 0, Arm(0.2), 900)
     assert np.all(GapBets(Metric.TPR, 0.1).plan(alone).log_e(ROW, counts, 0 * counts) <= 0)
 
 
 def test_without_decisions_no_evidence() -> None:
-    outcomes = Outcomes.of(past(Arm(0.8), Arm(0.9)))
+    outcomes = Outcomes.from_forecast(past(Arm(0.8), Arm(0.9)))
     nothing = np.zeros((2, outcomes.columns))
     plan = GapBets(Metric.FPR, 0.1).plan(outcomes)
     assert not plan.log_e(np.arange(2), nothing, nothing).any()
@@ -229,7 +231,7 @@ def test_precision_is_bet_on_with_the_best_stakes(excess: int) -> None:
     """Against the best stakes on served decisions, found by search over all levels."""
     gap = 0.1 + EXCESSES[excess]
     a, b = of_precision(0.93), of_precision(0.93 - gap)
-    outcomes = Outcomes.of(past(b, of_precision(0.93)))
+    outcomes = Outcomes.from_forecast(past(b, of_precision(0.93)))
     seen = [expected(outcomes, row, truth, 1000) for row, truth in enumerate((b, a))]
     found = GapBets(Metric.PRECISION, 0.1).plan(outcomes, reference=1).log_e(ROW, *seen)
     served = 500
@@ -250,7 +252,7 @@ def test_precision_is_bet_on_with_the_best_stakes(excess: int) -> None:
 
 
 def test_what_is_not_served_says_nothing_of_precision() -> None:
-    outcomes = Outcomes.of(past(Arm(0.8), Arm(0.8)))
+    outcomes = Outcomes.from_forecast(past(Arm(0.8), Arm(0.8)))
     plan = GapBets(Metric.PRECISION, 0.1).plan(outcomes, reference=1)
     one, other = expected(outcomes, 0, Arm(0.8), 100), expected(outcomes, 1, Arm(0.9), 100)
     more = one + np.where(outcomes.auto, 0, 50)

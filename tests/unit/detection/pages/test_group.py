@@ -253,7 +253,7 @@ def test_thinning_does_not_look_at_the_audit_rates_of_its_own_hour() -> None:
     def seen(hour: int, audit: int) -> int:
         counts = ALL.hour(np.random.default_rng(hour), Traffic(audit=audit))
         (advance,) = fleet.advance([HourCohort(MONDAY + hour, counts)], ALL.index)
-        thinned = advance.seen["c"].thinned
+        thinned = advance.use_cases["c"].thinned
         return 0 if thinned is None else int(thinned.values[:, Counter.LABELLED].sum())
 
     assert seen(0, 1) == 0, "nothing was known before the first hour"

@@ -47,7 +47,7 @@ def test_reference_values(name: str) -> None:
 @pytest.mark.parametrize(("metric", "limit", "sign"), [(Metric.TPR, 0.8, -1), (Metric.FPR, 0.1, 1)])
 def test_the_tables_are_the_formulas(metric: Metric, limit: float, sign: int) -> None:
     assert levels.FRACTIONS == FRACTIONS
-    outcomes = Outcomes.of(forecast((0.925, 0.325, 0.5), (0.575, 0.025, 0.3)))
+    outcomes = Outcomes.from_forecast(forecast((0.925, 0.325, 0.5), (0.575, 0.025, 0.3)))
     counted = cohort(
         {
             (0, *AUTO): (500, 130, 110),
@@ -86,7 +86,7 @@ RIGHT = Arm(t=0.6 * 0.925 / U, u=U, v=0.6 * 0.075 / (1 - U))
 
 def mean_e(metric: Metric, limit: float, name: str, *probabilities: np.ndarray) -> np.ndarray:
     """E[e] over a few decisions with these probabilities, for every fraction."""
-    outcomes = Outcomes.of(forecast(FORECASTS[name]))
+    outcomes = Outcomes.from_forecast(forecast(FORECASTS[name]))
     counts, ways = sequences(outcomes, 0, len(probabilities))
     plan = LevelBets(metric, limit).plan(outcomes)
     stakes = type(plan)(plan.logs, np.repeat(plan.chosen, len(ways), axis=0))
@@ -123,7 +123,7 @@ def test_wrong_audit_rates_do_no_harm_if_the_forecast_is_right(audit: tuple[floa
 @pytest.mark.parametrize("route", [0, 1])
 def test_decisions_that_were_not_expected_do_no_harm(route: int) -> None:
     """A part of one route is suddenly audited at a rate that the plan does not know."""
-    outcomes = Outcomes.of(forecast(FORECASTS["right"]))
+    outcomes = Outcomes.from_forecast(forecast(FORECASTS["right"]))
     arm = Arm(0.8)
     usual = arm.probabilities()
     moved = usual.copy()
@@ -140,7 +140,7 @@ def test_decisions_that_were_not_expected_do_no_harm(route: int) -> None:
 
 
 def test_on_a_slice_without_a_past_nothing_is_bet() -> None:
-    outcomes = Outcomes.of(ReadyRates.start(1, LAYOUT).forecast())
+    outcomes = Outcomes.from_forecast(ReadyRates.start(1, LAYOUT).forecast())
     counts = outcomes.bin_counts(cohort({(0, *AUTO): (900, 300, 1)}, 1), LAYOUT)
     assert not LevelBets(Metric.TPR, 0.8).plan(outcomes).log_e(counts).any()
 
@@ -148,7 +148,7 @@ def test_on_a_slice_without_a_past_nothing_is_bet() -> None:
 def test_a_table_loses_little_of_the_information() -> None:
     """Floor .80, truth .70: no worse for the bins and the grid than the best exact fraction."""
     was, truth = Arm(0.85, v=0.1), Arm(0.7, v=0.1)
-    outcomes = Outcomes.of(past(was))
+    outcomes = Outcomes.from_forecast(past(was))
     found = LevelBets(Metric.TPR, 0.8).plan(outcomes).log_e(expected(outcomes, 0, truth, 1000))
     p, f = 1000 * truth.probabilities(), truth.ready
     strata = [Stratum(True, f[0], 0.25, tuple(p[:3])), Stratum(False, f[1], 1, tuple(p[3:]))]

@@ -12,7 +12,7 @@ from monitor.detection.pages.cohort import Layout
 from monitor.detection.pages.outcomes import BINS, LabelOutcome, Outcomes, Side, scores
 from monitor.detection.pages.ready import ReadyRates
 
-TWO = Outcomes.of(forecast((0.9, 0.3, 0.6), (0.5, 0.3, 0.5)))
+TWO = Outcomes.from_forecast(forecast((0.9, 0.3, 0.6), (0.5, 0.3, 0.5)))
 METRICS = (Metric.TPR, Metric.FPR)
 
 
@@ -105,7 +105,7 @@ def test_no_possible_score_is_beyond_reach(metric: Metric) -> None:
 
 def test_traffic_divides_as_the_forecast_says() -> None:
     arm = Arm(t=0.8)
-    outcomes = Outcomes.of(past(arm, decisions=100))
+    outcomes = Outcomes.from_forecast(past(arm, decisions=100))
     ready, other = outcomes.traffic[:, 0]
     columns = outcomes.first[0][AUTO] + np.arange(3)
     by_outcome = 100 * arm.probabilities()[:3]
@@ -116,7 +116,7 @@ def test_traffic_divides_as_the_forecast_says() -> None:
 
 
 def test_without_a_past_nothing_is_known() -> None:
-    outcomes = Outcomes.of(ReadyRates.start(2, LAYOUT).forecast())
+    outcomes = Outcomes.from_forecast(ReadyRates.start(2, LAYOUT).forecast())
     assert not outcomes.known.any()
     assert outcomes.columns == 2
     counts = outcomes.bin_counts(cohort({(1, *AUTO): (9, 3, 1)}, 2), LAYOUT)
@@ -124,5 +124,5 @@ def test_without_a_past_nothing_is_known() -> None:
 
 
 def test_forecasts_at_the_ends_stay_in_the_outer_bins() -> None:
-    outcomes = Outcomes.of(forecast((1.0, 0.0, 0.5)))
+    outcomes = Outcomes.from_forecast(forecast((1.0, 0.0, 0.5)))
     assert set(outcomes.centre[:-2]) == {0.5 / BINS, 1 - 0.5 / BINS}

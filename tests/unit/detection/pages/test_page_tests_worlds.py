@@ -200,7 +200,7 @@ def test_the_cells_of_a_cohort_roll_up_to_it() -> None:
     for cohort in world.cohorts():
         slices = roll_up(cells.counts(cohort.counts), cells.index, ("slice",))
         assert slices.slices == world.slices
-        again = SliceCohort.of(slices, world.slices, world.layout)
+        again = SliceCohort.from_counts(slices, world.slices, world.layout)
         for name in ("decisions", "labelled", "ready", "routed"):
             assert np.array_equal(getattr(again, name), getattr(cohort.counts, name))
     assert coded.audit_rates == (1.0, 0.2, 0.05)

@@ -184,8 +184,8 @@ def test_what_is_accepted_goes_on() -> None:
     accepted = act(1, Action.CLOSE, outcome=Outcome.ACCEPTED, until=200)
     world.book.set_acts({1: (accepted,)})
     assert world.book.close(lambda metric: world.at, 99)[1] == set()
-    assert world.book.how(first, 199).state is Stand.ACCEPTED
-    assert world.book.how(first, 200).state is Stand.OPEN
+    assert world.book.standing_of(first, 199).state is Stand.ACCEPTED
+    assert world.book.standing_of(first, 200).state is Stand.OPEN
 
 
 def test_what_changed_shortly_before_is_kept_and_what_changed_long_before_or_after_is_not() -> None:
