@@ -134,7 +134,7 @@ class _Panes:
     grain: Grain
 
     def number(self, engine: sa.Engine, first: int, end: int, most: int | None = None) -> int:
-        """Return how many panes from ``first`` to ``end`` (exclusive) have rows; stop at ``most``."""
+        """Return how many panes from ``first`` to ``end`` (exclusive) have rows, up to ``most``."""
         return sum(1 for _ in islice(self._walk(engine, first, end), most))
 
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
