@@ -35,7 +35,7 @@ class PeerProgress:
     labels: Sequence[int | None] = ()
 
     @classmethod
-    def of(
+    def from_statuses(
         cls,
         statuses: Iterable[ShardStatus],
         own_shards: Collection[Shard],

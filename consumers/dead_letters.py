@@ -55,7 +55,7 @@ class IdHasher:
         self._starts = np.array([key.start for key in keys[1:]], np.int64)
 
     @classmethod
-    def of(cls, key: bytes) -> IdHasher:
+    def with_key(cls, key: bytes) -> IdHasher:
         """Return a hasher with one key for all time."""
         return cls([IdKey("only", BEGINNING, key)])
 

@@ -66,7 +66,7 @@ class KeyRun:
     steps: int
 
     @staticmethod
-    def of(keys: Int64s, offsets: _Offsets, start: int) -> KeyRun:
+    def from_sorted(keys: Int64s, offsets: _Offsets, start: int) -> KeyRun:
         """Return sorted keys, prepared for look-ups."""
         upper, entries = upper_halves(keys), _entries(len(keys))
         bits = np.zeros(-(-len(keys) * _BITS_PER_KEY // 8) * 8, np.bool_)
@@ -109,7 +109,11 @@ class KeyRun:
         kept = self.offsets >= minute - self.start
         if kept.all():
             return self
-        return KeyRun.of(self.keys[kept], self.offsets[kept], self.start) if kept.any() else None
+        return (
+            KeyRun.from_sorted(self.keys[kept], self.offsets[kept], self.start)
+            if kept.any()
+            else None
+        )
 
     def merged(self, newer: KeyRun) -> KeyRun:
         """Return this run with a newer one of the same start."""
@@ -119,7 +123,7 @@ class KeyRun:
         keys, offsets = np.empty(len(old), np.int64), np.empty(len(old), self.offsets.dtype)
         keys[places], keys[old] = newer.keys, self.keys
         offsets[places], offsets[old] = newer.offsets, self.offsets
-        return KeyRun.of(keys, offsets, self.start)
+        return KeyRun.from_sorted(keys, offsets, self.start)
 
     def _minutes(self, rows: Int64s) -> Int64s:
         return self.offsets[rows].astype(np.int64) + self.start
@@ -296,7 +300,7 @@ class _Span:
     def add(self, keys: Int64s, minutes: Int64s) -> None:
         """Add sorted keys."""
         offsets = (minutes - self.start).astype(np.min_scalar_type(self.length - 1))
-        self.runs.append(KeyRun.of(keys, offsets, self.start))
+        self.runs.append(KeyRun.from_sorted(keys, offsets, self.start))
         while len(self.runs) > 1 and len(self.runs[-2].keys) < _SHORTER * len(self.runs[-1].keys):
             self._merge_last()
 

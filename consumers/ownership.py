@@ -137,7 +137,7 @@ class Ownership:
 
     def _state(self, claim: Claim, offset: int) -> ShardState:
         is_decisions = claim.shard.topic == self._policy.decisions_topic
-        state = ShardState.of(claim, self._codecs, is_decisions, offset)
+        state = ShardState.from_claim(claim, self._codecs, is_decisions, offset)
         if state.filter is not None and claim.max_decided_at is not None:
             since = (claim.max_decided_at - self._codecs.dedupe_window) // MINUTE
             state.filter.restore(*self._store.duplicate_keys(claim.shard, since))
@@ -213,7 +213,7 @@ class Ownership:
         self.parked[shard] = Parked(claim.epoch, reason)
 
     def fenced(self, shard: object) -> None:
-        """Release a shard that another worker has claimed; we claim it back while it is assigned."""
+        """Release a shard that another worker has claimed; claim it back while it is assigned."""
         log.warning("shard is owned by another worker now", extra={"shard": str(shard)})
         self._release([owned for owned in self.states if owned == shard])
 

@@ -139,7 +139,7 @@ class Reconciler:
             StoreError: the store cannot be read.
         """
         if self._codecs.clock.live:
-            self.peers = PeerProgress.of(
+            self.peers = PeerProgress.from_statuses(
                 self._store.statuses() if statuses is None else statuses,
                 self._own.states,
                 self._policy.decisions_topic,

@@ -155,7 +155,9 @@ class ShardState:
     _noticed: FlushNotices = field(default_factory=FlushNotices)
 
     @classmethod
-    def of(cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int) -> ShardState:
+    def from_claim(
+        cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int
+    ) -> ShardState:
         """Return the state of a freshly claimed shard that goes on at ``offset``."""
         deduplicates = is_decisions and codecs.dedupe_window > 0
         return cls(

@@ -51,7 +51,7 @@ class PackedBatch:
     since: int
 
     @classmethod
-    def of(cls, batch: Any, since: int) -> PackedBatch:
+    def from_batch(cls, batch: Any, since: int) -> PackedBatch:
         """Return the records of one of the client's batches."""
         iter(batch)  # decompresses the batch
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
@@ -99,7 +99,7 @@ class _OneRecord:
         return getattr(self._batch, name)
 
     def __iter__(self) -> Iterator[DefaultRecord]:
-        batch, packed = self._batch, PackedBatch.of(self._batch, self._since)
+        batch, packed = self._batch, PackedBatch.from_batch(self._batch, self._since)
         yield DefaultRecord(
             size_in_bytes=len(packed),
             offset=batch.last_offset,

@@ -139,7 +139,7 @@ class WriterSchemas:
         self._again.pop(number, None)
         self._unknown.pop(number, None)
         self._forget_oldest(self._known)
-        self._known[number] = schema = WriterSchema.of(written)
+        self._known[number] = schema = WriterSchema.from_written(written)
         if schema.unusable:
             _log.error(
                 "messages with a schema of the registry cannot be read: %s",

@@ -50,7 +50,7 @@ class WriterSchema:
     unusable: str = ""
 
     @classmethod
-    def of(cls, written: Written) -> WriterSchema:
+    def from_written(cls, written: Written) -> WriterSchema:
         """Prepare a schema; an unusable one says why."""
         if written.kind != "AVRO":
             return cls(None, "it is not an Avro schema")
@@ -104,7 +104,7 @@ def _parsed(written: Written) -> Any:
     parsed = fastavro.parse_schema(
         _plain(json.loads(written.schema)), named_schemas=names, expand=False
     )
-    _Sizes(names).of(parsed, ())
+    _Sizes(names).size_of(parsed, ())
     return parsed
 
 
@@ -143,7 +143,7 @@ class _Sizes:
         self._names = names
         self._found: dict[str, _Size] = {}
 
-    def of(self, schema: Any, within: tuple[str, ...]) -> _Size:
+    def size_of(self, schema: Any, within: tuple[str, ...]) -> _Size:
         """Return the size of a type; ``within`` has the names or kinds of the types around it.
 
         Raises:
@@ -152,7 +152,7 @@ class _Sizes:
         if len(within) > MAX_DEPTH:
             raise _UnusableError(f"it has more than {MAX_DEPTH} types within each other")
         if isinstance(schema, list):
-            sizes = [self.of(part_type, (*within, "union")) for part_type in schema]
+            sizes = [self.size_of(part_type, (*within, "union")) for part_type in schema]
             return _Size(
                 1 + min((size.least for size in sizes), default=0),
                 max((size.parts for size in sizes), default=1),
@@ -166,11 +166,11 @@ class _Sizes:
 
     def _of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
         kind = schema["type"]
-        if kind == "array" and not self.of(schema["items"], (*within, "array")).least:
+        if kind == "array" and not self.size_of(schema["items"], (*within, "array")).least:
             raise _UnusableError("it has a list of what takes no bytes")
         if kind == "map":
-            self.of(schema["values"], (*within, "map"))
-        return _BYTE if kind in ("array", "map") else self.of(kind, within)
+            self.size_of(schema["values"], (*within, "map"))
+        return _BYTE if kind in ("array", "map") else self.size_of(kind, within)
 
     def _of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
         name = schema["name"]
@@ -185,7 +185,7 @@ class _Sizes:
             return _Size(int(schema["size"]))
         if schema["type"] == "enum":
             return _BYTE
-        sizes = [self.of(field["type"], within) for field in schema["fields"]]
+        sizes = [self.size_of(field["type"], within) for field in schema["fields"]]
         size = _Size(
             sum(field_size.least for field_size in sizes),
             1 + sum(field_size.parts for field_size in sizes),

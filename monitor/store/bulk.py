@@ -35,7 +35,7 @@ class PackedArray:
     data: bytes
 
     @staticmethod
-    def of(values: Sequence[Any] | npt.NDArray[Any], element: tuple[int, str]) -> PackedArray:
+    def pack(values: Sequence[Any] | npt.NDArray[Any], element: tuple[int, str]) -> PackedArray:
         """Pack values of one dimension, none of them NULL."""
         oid, form = element
         rows = np.empty(len(values), np.dtype([("length", ">i4"), ("value", form)]))
@@ -184,7 +184,7 @@ def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[A
     for name, values in columns.items():
         element = _element(table.c[name])
         whole = isinstance(values, np.ndarray) or None not in values
-        packed[name] = PackedArray.of(values, element) if element and whole else list(values)
+        packed[name] = PackedArray.pack(values, element) if element and whole else list(values)
     return packed
 
 

@@ -32,7 +32,7 @@ class KeyMark:
     fingerprint: str
 
     @classmethod
-    def of(cls, key: IdKey) -> KeyMark:
+    def from_key(cls, key: IdKey) -> KeyMark:
         """Return the mark of a key."""
         mark = blake2b(b"slicewatch id key", digest_size=8, key=key.key).hexdigest()
         return cls(key.id, key.start, mark)
@@ -40,7 +40,7 @@ class KeyMark:
 
 def marks_of(keys: Iterable[IdKey]) -> tuple[KeyMark, ...]:
     """Return the marks of keys, in their order."""
-    return tuple(KeyMark.of(key) for key in keys)
+    return tuple(KeyMark.from_key(key) for key in keys)
 
 
 def ends(marks: Iterable[KeyMark]) -> dict[str, int]:

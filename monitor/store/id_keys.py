@@ -83,7 +83,7 @@ class IdKeys:
         for mark in stored:
             if mark.id not in keys:
                 raise rules.outdated(mark)
-            rules.refuse_another(mark, KeyMark.of(keys[mark.id]))
+            rules.refuse_another(mark, KeyMark.from_key(keys[mark.id]))
         return tuple(keys[mark.id] for mark in stored)
 
     def changes(self, wanted: Sequence[IdKey], horizon: int) -> list[str]:

@@ -54,7 +54,7 @@ class FrozenCohort:
     counts: Counts = field(default_factory=Counts.empty)
 
     @classmethod
-    def of(cls, hour: int, counts: Counts, *, live: bool) -> FrozenCohort:
+    def from_counts(cls, hour: int, counts: Counts, *, live: bool) -> FrozenCohort:
         """Return a cohort to be consumed, with the counters that detectors see."""
         values = np.zeros_like(counts.values)
         values[:, FROZEN] = counts.values[:, FROZEN]
@@ -296,7 +296,9 @@ def _by_hour(
     """Split a table that is sorted by hour into the cohorts of hours."""
     starts, ends = (np.searchsorted(panes, hours, side).tolist() for side in ("left", "right"))
     return [
-        FrozenCohort.of(hour, Counts(counts.keys[start:end], counts.values[start:end]), live=live)
+        FrozenCohort.from_counts(
+            hour, Counts(counts.keys[start:end], counts.values[start:end]), live=live
+        )
         for hour, start, end in zip(hours, starts, ends, strict=True)
     ]
 

@@ -19,7 +19,7 @@ from monitor.store.evaluator.stored_incidents import (
     read_incidents,
     select_incidents,
 )
-from monitor.store.schema import incident
+from monitor.store.schema import incident as incident_table
 
 Shown = Mapping[int, ShownIncident]
 
@@ -36,14 +36,18 @@ def newest_reports(engine: sa.Engine, now: int, limit: int) -> list[IncidentRepo
     """Return the reports of the newest incidents, resolved ones too, the newest first."""
     with reading(engine) as connection:
         incidents = read_incidents(connection, resolved=True)[-limit:]
-        acts = read_acts(connection, incident.c.id.in_([incident_.id for incident_ in incidents]))
+        acts = read_acts(
+            connection, incident_table.c.id.in_([incident.id for incident in incidents])
+        )
     return _reports(engine, incidents[::-1], acts, now)
 
 
 def reports_between(engine: sa.Engine, start: int, end: int, now: int) -> list[IncidentReport]:
     """Return the reports of incidents that were unresolved at some time of a span, by id."""
-    unresolved = sa.or_(incident.c.resolved_at.is_(None), incident.c.resolved_at > start)
-    where = sa.and_(incident.c.opened_at < end, unresolved)
+    unresolved = sa.or_(
+        incident_table.c.resolved_at.is_(None), incident_table.c.resolved_at > start
+    )
+    where = sa.and_(incident_table.c.opened_at < end, unresolved)
     with reading(engine) as connection:
         incidents = select_incidents(connection, where)
         acts = read_acts(connection, where)
@@ -54,7 +58,7 @@ def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | No
     """Return the report of an incident; None where there is none."""
     with reading(engine) as connection:
         stored = find_incident(connection, number)
-        acts = read_acts(connection, incident.c.id == number)
+        acts = read_acts(connection, incident_table.c.id == number)
     return None if stored is None else _reports(engine, [stored], acts, now)[0]
 
 
@@ -77,8 +81,8 @@ def _reports(
 ) -> list[IncidentReport]:
     pages = _Pages(RecordStore(engine))
     return [
-        report(incident_, acts.get(incident_.id, ()), pages.of(incident_), now)
-        for incident_ in incidents
+        report(incident, acts.get(incident.id, ()), pages.shown(incident), now)
+        for incident in incidents
     ]
 
 
@@ -91,22 +95,18 @@ class _Pages:
         self._newest = _shown(newest[1] if newest else None)
         self._older: dict[int, Shown] = {}
 
-    def of(self, incident_: Incident) -> ShownIncident | None:
+    def shown(self, incident: Incident) -> ShownIncident | None:
         """Return an incident as shown now; a resolved one as shown by the Snapshot it links to.
 
         No older Snapshot is used while it is unresolved: the newest may hide it.
         """
-        if (
-            incident_.id in self._newest
-            or incident_.resolved_at is None
-            or incident_.snapshot is None
-        ):
-            return self._newest.get(incident_.id)
-        if incident_.snapshot not in self._older:
-            self._older[incident_.snapshot] = _shown(self._records.snapshot_at(incident_.snapshot))
-        return self._older[incident_.snapshot].get(incident_.id)
+        if incident.id in self._newest or incident.resolved_at is None or incident.snapshot is None:
+            return self._newest.get(incident.id)
+        if incident.snapshot not in self._older:
+            self._older[incident.snapshot] = _shown(self._records.snapshot_at(incident.snapshot))
+        return self._older[incident.snapshot].get(incident.id)
 
 
 def _shown(body: bytes | None) -> Shown:
     tables = decode(body).contracts if body is not None else ()
-    return {incident_.id: incident_ for table in tables for incident_ in table.incidents}
+    return {incident.id: incident for table in tables for incident in table.incidents}

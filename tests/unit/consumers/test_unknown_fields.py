@@ -36,7 +36,7 @@ from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.ports import DeadLetter, RecordBatch, Shard
 
 CODING = Coding((Attribute("channel", ("chat", "email")),))
-HASHER = IdHasher.of(b"key")
+HASHER = IdHasher.with_key(b"key")
 
 
 def decision(**more: Any) -> dict[str, Any]:
