@@ -201,9 +201,9 @@ class DuplicateFilter:
         """Remember keys that arrived before a restart."""
         numbers = arrivals // self._length
         for number in np.unique(numbers).tolist():  # to sort all at once takes many times as long
-            chosen = np.flatnonzero(numbers == number)
-            chosen = chosen[np.lexsort((arrivals[chosen], keys[chosen]))]
-            self._span(number).add(keys[chosen], arrivals[chosen])
+            rows = np.flatnonzero(numbers == number)
+            rows = rows[np.lexsort((arrivals[rows], keys[rows]))]
+            self._span(number).add(keys[rows], arrivals[rows])
 
     def fresh(self, keys: Int64s, running: Int64s) -> tuple[_Bools, Int64s]:
         """Return a mask of first copies, and the minute at which each arrived; remember them.
@@ -247,8 +247,8 @@ class DuplicateFilter:
             self._spans[oldest].forget(since)
         numbers = minutes // self._length
         for number in np.unique(numbers[numbers >= oldest]).tolist():
-            chosen = numbers == number
-            self._span(number).add(keys[chosen], minutes[chosen])
+            rows = numbers == number
+            self._span(number).add(keys[rows], minutes[rows])
 
     def _span(self, number: int) -> _Span:
         if number != self._newest and self._newest in self._spans:

@@ -122,18 +122,18 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-def refusal(reason: str, field: str, given: object) -> str:
+def refusal(reason: str, field: str, content: object) -> str:
     """Return :func:`why`, with the kind that was found where a field is of the wrong kind.
 
     Args:
         reason: reason of the dead letter.
         field: field of the dead letter.
-        given: content of the field; None when unknown.
+        content: content of the field; None when unknown.
     """
     text = why(reason, field)
-    if reason != "wrong_type" or given is None or isinstance(given, Mapping):
+    if reason != "wrong_type" or content is None or isinstance(content, Mapping):
         return text
-    return f"{text}, found {kind_of(given)}"
+    return f"{text}, found {kind_of(content)}"
 
 
 def why(reason: str, field: str) -> str:

@@ -184,11 +184,13 @@ class Ingest:
         self._wall.require_right()
         self._claim(now)
         self._note_progress(now, {r.shard for r in polled.records if len(r.offsets)})
-        held = self._early.held(self.states.values(), now) if self.storing else ()
-        buffered = sum(state.buffered for state in self.states.values() if state.shard not in held)
+        held_shards = self._early.held(self.states.values(), now) if self.storing else ()
+        buffered = sum(
+            state.buffered for state in self.states.values() if state.shard not in held_shards
+        )
         full = buffered >= self._policy.flush_events and self.storing
         if full or now >= self._next_flush:
-            self._flush(held)
+            self._flush(held_shards)
         self._reconcile(now)
         self._throttle()
         self._progress(self._events - before)
@@ -330,8 +332,8 @@ class Ingest:
         needs_judging = not self.codecs.clock.live and state.clock.newest is None
         return self._reconciler.newest_of_others(state.shard) if needs_judging else None
 
-    def _flush(self, held: Collection[Shard] = ()) -> None:
-        loose = [s for s in self.states.values() if s.shard not in held]
+    def _flush(self, held_shards: Collection[Shard] = ()) -> None:
+        loose = [s for s in self.states.values() if s.shard not in held_shards]
         states = [s for s in loose if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
         if not states and self._retry.waits:
@@ -374,17 +376,17 @@ class Ingest:
         self._observer.store_failed()
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
-    def _log_notices(self, state: ShardState, noticed: FlushNotices) -> None:
-        if noticed.unreadable:
-            self._observer.add_unreadable(noticed.unreadable)
-        if noticed.unknown:
-            self._report_unknown_fields(state.is_decisions, noticed.unknown)
-        if noticed.below:
-            self._observer.add_below_threshold(noticed.below)
-        for attribute, number in noticed.unlisted.items():
+    def _log_notices(self, state: ShardState, notices: FlushNotices) -> None:
+        if notices.unreadable:
+            self._observer.add_unreadable(notices.unreadable)
+        if notices.unknown:
+            self._report_unknown_fields(state.is_decisions, notices.unknown)
+        if notices.below:
+            self._observer.add_below_threshold(notices.below)
+        for attribute, number in notices.unlisted.items():
             self._observer.add_unknown_values(attribute, number)
-        if noticed.doubts:
-            doubts = noticed.doubts
+        if notices.doubts:
+            doubts = notices.doubts
             self._observer.add_doubtful_probes(doubts[Doubt.UNSIGNED], doubts[Doubt.UNDECLARED])
 
     def _report_unknown_fields(self, of_decisions: bool, counts: Mapping[str, int]) -> None:

@@ -178,8 +178,10 @@ class Ownership:
     @property
     def epochs(self) -> dict[Shard, int]:
         """Return the claims of the shards that are read or wait for a person."""
-        read = {shard: state.claim.epoch for shard, state in self.states.items()}
-        return read | {shard: parked_shard.epoch for shard, parked_shard in self.parked.items()}
+        read_epochs = {shard: state.claim.epoch for shard, state in self.states.items()}
+        return read_epochs | {
+            shard: parked_shard.epoch for shard, parked_shard in self.parked.items()
+        }
 
     def review(self, statuses: Iterable[ShardStatus]) -> None:
         """Compare our shards with their status in the store. Raises StoreError.

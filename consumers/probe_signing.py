@@ -69,14 +69,14 @@ def _number(value: float | None) -> float | None:
 def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
     """Return the content of a nested part: null is absent, numbers as in :func:`_number`."""
     if isinstance(part, msgspec.Raw):
-        read: Mapping[str, object] = _OBJECT.decode(part) or {}
+        content: Mapping[str, object] = _OBJECT.decode(part) or {}
     elif isinstance(part, msgspec.Struct):
-        read = msgspec.structs.asdict(part)
+        content = msgspec.structs.asdict(part)
     else:
-        read = part or {}
+        content = part or {}
     numbered = {
         name: float(v) + 0.0 if isinstance(v, int | float) and not isinstance(v, bool) else v
-        for name, v in read.items()
+        for name, v in content.items()
     }
     return {name: value for name, value in numbered.items() if value is not None}
 
@@ -112,8 +112,8 @@ class ProbePolicy:
             return Doubt.UNDECLARED
         if variant not in self.variants.get(digest, ()):
             return Doubt.UNDECLARED
-        seen = _observed(decision)
-        return ProbeDecision(digest, str(pair), variant, at, seen, decision.expected_ready)
+        observed = _observed(decision)
+        return ProbeDecision(digest, str(pair), variant, at, observed, decision.expected_ready)
 
 
 NO_KEY = ProbePolicy()

@@ -270,11 +270,11 @@ class ShardState:
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
         dead_letters, decoded, results = self._decoded(records, now)
-        looked = self.clock.look(decoded.ts, decoded.offsets, reading)
+        leaps = self.clock.look(decoded.ts, decoded.offsets, reading)
         self._aside = self.aside_at = None
-        if looked is not None and looked.decided < len(decoded.ts):
-            self.aside_at = int(decoded.ts[looked.decided])
-            first = int(decoded.offsets[looked.decided])
+        if leaps is not None and leaps.decided < len(decoded.ts):
+            self.aside_at = int(decoded.ts[leaps.decided])
+            first = int(decoded.offsets[leaps.decided])
             records, self._aside = records.split(bisect_left(records.offsets, first))
             if not len(records.offsets):
                 return
@@ -283,7 +283,7 @@ class ShardState:
         self._results += results
         add_counts(self._noticed.unknown, decoded.unknown)
         before = self.tallies.events
-        good, running = self._admit(decoded, dead_letters, now, looked)
+        good, running = self._admit(decoded, dead_letters, now, leaps)
         if isinstance(decoded, DecodedDecisions):
             self._add_decisions(decoded, good, running)
             self._note_arrivals(decoded.timestamps[good], now)
@@ -325,10 +325,10 @@ class ShardState:
         decoded: DecodedDecisions | DecodedLabels,
         dead_letters: DeadLetterBuffer,
         now: int,
-        looked: Leaps | None,
+        leaps: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
         """Let the clock judge events; refused events become dead letters."""
-        reasons, running = self.clock.admit(decoded.ts, decoded.timestamps, now, looked)
+        reasons, running = self.clock.admit(decoded.ts, decoded.timestamps, now, leaps)
         self.tallies.jumps = self.clock.jumps
         good = reasons == None  # noqa: E711 - element-wise
         for row in np.flatnonzero(~good).tolist():
@@ -523,5 +523,5 @@ class ShardState:
         self._other_ids, self._probes, self._repeated = {}, [], []
         self._results, self._arrivals = [], Counter()
         self.buffered = 0
-        noticed, self._noticed = self._noticed, FlushNotices()
-        return noticed
+        notices, self._noticed = self._noticed, FlushNotices()
+        return notices

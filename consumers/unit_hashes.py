@@ -46,9 +46,11 @@ class UnitHasher:
         groups = ts // DAY * _MOST_KEYS + self._hasher.numbers(ts)
         for group in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == group)
-            chosen = units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
+            group_units = (
+                units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
+            )
             hash_of = self._remembered(group).__getitem__
-            hashes[rows] = np.fromiter(map(hash_of, chosen), np.int64, len(rows))
+            hashes[rows] = np.fromiter(map(hash_of, group_units), np.int64, len(rows))
         return hashes
 
     def _remembered(self, group: int) -> _HashesOfDay:

@@ -73,9 +73,9 @@ class Buffer:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._messages or self._closing)
-            taken = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
-            self._sending = len(taken)
-            return taken
+            messages = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+            self._sending = len(messages)
+            return messages
 
     def settle(self, written: int) -> None:
         """Count the messages taken last: ``written`` are sent, the rest failed."""

@@ -147,9 +147,9 @@ def _key_of_label(value: bytes) -> bytes:
     return str(_decode_label(value).decision_id).encode()
 
 
-def _error(kind: Kind, reason: str, field: str, given: object = None) -> EventError:
+def _error(kind: Kind, reason: str, field: str, content: object = None) -> EventError:
     top = field.partition(".")[0]
-    return EventError(kind, reason, top, refusal(reason, top, given))
+    return EventError(kind, reason, top, refusal(reason, top, content))
 
 
 def _of(source: object, name: str) -> object:

@@ -80,7 +80,7 @@ def kafka_python(
         from kafka import KafkaProducer  # noqa: PLC0415 - only where it is used
 
         waits = int(SECONDS * 1000)
-        chosen: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "acks": "all",
             "enable_idempotence": False,  # copies are recognised; this needs one right less
             "max_in_flight_requests_per_connection": 1,  # else a retry could change the order
@@ -90,7 +90,7 @@ def kafka_python(
             "allow_auto_create_topics": False,
         }
         return _KafkaPython(
-            KafkaProducer(bootstrap_servers=bootstrap_servers, **chosen | more), topics, encode
+            KafkaProducer(bootstrap_servers=bootstrap_servers, **settings | more), topics, encode
         )
 
     return connect
@@ -163,7 +163,7 @@ def confluent(
     def connect() -> Transport:
         from confluent_kafka import Producer  # noqa: PLC0415 - only where it is used
 
-        chosen: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
             "acks": "all",
             # As all other clients choose: else copies from another client may go to another
@@ -173,7 +173,7 @@ def confluent(
             "message.timeout.ms": int(SECONDS * 1000),
             "log_level": 0,  # the producer logs once that a broker is away, not twice a second
         }
-        return _Confluent(Producer({**chosen, **(more or {})}), topics, encode)
+        return _Confluent(Producer({**settings, **(more or {})}), topics, encode)
 
     return connect
 

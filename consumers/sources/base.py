@@ -120,9 +120,9 @@ class ShardChanges:
         revoked: dict[Shard, None] = {}
         assigned: dict[Shard, None] = {}
         while self._noted:
-            ours, shards = self._noted.popleft()
+            is_ours, shards = self._noted.popleft()
             for shard in shards:
-                if ours:
+                if is_ours:
                     assigned[shard] = None
                 elif shard in assigned:
                     del assigned[shard]
@@ -131,17 +131,17 @@ class ShardChanges:
         return list(revoked), list(assigned)
 
 
-def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:
+def data_loss(shard: Shard, offset: int, extent: str) -> DataLossError:
     """Return the error for a position that the topic does not hold.
 
     Args:
         shard: shard of the position.
         offset: the position that cannot be read.
-        held: the part of the message about what the topic holds.
+        extent: the part of the message about what the topic holds.
     """
     return DataLossError(
         f"topic {shard.topic} partition {shard.partition}: offset {offset} cannot be read, "
-        f"{held}; messages were lost or the topic was created again. To go on elsewhere and have "
+        f"{extent}; messages were lost or the topic was created again. To go on elsewhere and have "
         f"the gap recorded: slicewatch db resume-from {shard.topic} {shard.partition} OFFSET "
         "--reason TEXT",
         shard,

@@ -79,9 +79,9 @@ class LineFile:
     def skip(self, lines: int) -> bool:
         """Skip lines; return False when the file has fewer."""
         while lines and not self.ended:
-            taken = self._take()
-            self._left = taken[lines:]
-            passed = len(taken) - len(self._left)
+            chunk = self._take()
+            self._left = chunk[lines:]
+            passed = len(chunk) - len(self._left)
             self.line += passed
             lines -= passed
         return not lines
@@ -196,9 +196,11 @@ class FileSource:
     @property
     def progress(self) -> tuple[int, int | None]:
         """Return (bytes read, all bytes) for a progress bar; None with standard input."""
-        read = sum(file.bytes_read for file in self._files.values())
+        bytes_read = sum(file.bytes_read for file in self._files.values())
         paths = [file.path for file in self._files.values()]
-        return read, None if STDIN in paths else sum(Path(path).stat().st_size for path in paths)
+        return bytes_read, None if STDIN in paths else sum(
+            Path(path).stat().st_size for path in paths
+        )
 
     def shards(self, topic: str) -> Sequence[Shard]:
         """Return the files of a topic; raise SourceError without any, unless by content."""
@@ -310,12 +312,12 @@ class FileSource:
         return RecordBatch(shard, offsets, values, [-1] * len(values), self.high_water(shard))
 
     def _cut(self, shard: Shard, offset: int) -> SourceError:
-        held = f"{self._files[shard].name} has {self._files[shard].line} lines"
+        size = f"{self._files[shard].name} has {self._files[shard].line} lines"
         if not self._by_content:
-            return data_loss(shard, offset, held)
+            return data_loss(shard, offset, size)
         # The file has its own number: no other offset would help, so parking is pointless.
         return SourceError(
-            f"{held}, and {offset} were counted before: it was cut short since; give the whole file"
+            f"{size}, and {offset} were counted before: it was cut short since; give the whole file"
         )
 
     def _again(self, file: LineFile) -> LineFile:

@@ -133,14 +133,14 @@ class _BrokerCheck:
         return BrokerVersionData(api_versions=keys)
 
     def _log_in(self) -> None:
-        chosen = self._security["sasl_mechanism"]
+        mechanism = self._security["sasl_mechanism"]
         answer = self._or_refused(
-            SaslHandshakeRequest(mechanism=chosen, version=1), self._login_refused
+            SaslHandshakeRequest(mechanism=mechanism, version=1), self._login_refused
         )
         if answer.error_code == MECHANISM_REFUSED:
             offered = " or ".join(sorted(answer.mechanisms))
             raise AccessError(
-                f"{self._server} does not offer {KEY}.sasl_mechanism = {chosen}: use {offered}",
+                f"{self._server} does not offer {KEY}.sasl_mechanism = {mechanism}: use {offered}",
             )
         if answer.error_code:
             plain = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
@@ -148,7 +148,7 @@ class _BrokerCheck:
                 f"{self._server} knows no login: set {KEY}.protocol to {plain} or use the address "
                 "of a listener with SASL",
             )
-        self._prove_password(get_sasl_mechanism(chosen)(**self._security))
+        self._prove_password(get_sasl_mechanism(mechanism)(**self._security))
 
     def _prove_password(self, mechanism: Any) -> None:
         while not mechanism.is_done():
@@ -239,11 +239,11 @@ class _BrokerCheck:
         )
 
     def _forbidden(
-        self, kind: str, name: str, done: str = "read", operation: str = "Read"
+        self, kind: str, name: str, verb: str = "read", operation: str = "Read"
     ) -> AccessError:
         user = self._security.get("sasl_plain_username") or "NAME"
         return AccessError(
-            f"{kind} {name} may not be {done} by {self._who} at {self._server}: allow it with "
+            f"{kind} {name} may not be {verb} by {self._who} at {self._server}: allow it with "
             f"kafka-acls.sh --add --allow-principal User:{user} --operation {operation}"
             f" --{kind} {name}"
         )

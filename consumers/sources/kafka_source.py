@@ -346,13 +346,13 @@ class KafkaSource(GroupSource):
     def _let_flow(self) -> None:
         """Pause exactly the partitions that must not flow."""
         assigned = self._consumer.assignment()
-        held = {
+        paused = {
             partition
             for partition in assigned
             if not self._delivery.flows(Shard(partition.topic, partition.partition))
         }
-        self._consumer.pause(*held)
-        self._consumer.resume(*(assigned - held))
+        self._consumer.pause(*paused)
+        self._consumer.resume(*(assigned - paused))
 
     def _check_losses(self) -> None:
         """Note losses for the next poll to report: this one may have brought messages."""
@@ -385,11 +385,11 @@ class KafkaSource(GroupSource):
             return "the broker no longer holds it"
         return f"the topic holds {low} to {high}"
 
-    def _park(self, shard: Shard, held: str) -> SourceError:
+    def _park(self, shard: Shard, extent: str) -> SourceError:
         offset = self._delivery.positions.get(shard, 0)
         self._delivery.park(shard)
         self._let_flow()
-        return data_loss(shard, offset, held)
+        return data_loss(shard, offset, extent)
 
     def _committed(self, partition: TopicPartition) -> OffsetAndMetadata:
         timeout = COMMIT_SECONDS * 1000

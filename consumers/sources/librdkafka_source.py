@@ -198,12 +198,12 @@ class RdkafkaSource(GroupSource):
 
     def _take_event(self, error: KafkaError, message: Message) -> None:
         shard = Shard(message.topic() or "", message.partition() or 0)
-        ours = shard in self._fetching.running
+        is_running = shard in self._fetching.running
         if error.code() == KafkaError._PARTITION_EOF:
-            if ours:
+            if is_running:
                 self._reached(shard, message.offset() or 0)
         elif error.code() in LOST:
-            if ours:  # reported by the next poll: this one may have brought messages
+            if is_running:  # reported by the next poll: this one may have brought messages
                 self._losses_to_report.append(self._park(shard))
         else:
             log.info("%s", text_of(error))

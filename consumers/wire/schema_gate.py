@@ -86,8 +86,8 @@ class SchemaGate:
 
     def position(self, shard: Shard) -> int | None:
         """Return the next offset to deliver: that of the first waiting message, if there is one."""
-        held = self._held.get(shard)
-        return self._source.position(shard) if held is None else held.offsets[0]
+        waiting_batch = self._held.get(shard)
+        return self._source.position(shard) if waiting_batch is None else waiting_batch.offsets[0]
 
     def ended(self, shard: Shard) -> bool:
         """Return True when a shard was delivered to an end that will not move."""
@@ -103,15 +103,17 @@ class SchemaGate:
 
     def _passed(self, batch: RecordBatch) -> RecordBatch | None:
         """Return the part of a batch whose schemas are known; hold the rest, with its shard."""
-        shard, held = batch.shard, self._held.pop(batch.shard, None)
-        if held is not None and held is not batch:  # the client had fetched it already
-            batch = held.followed_by(batch)
+        shard, waiting_batch = batch.shard, self._held.pop(batch.shard, None)
+        if (
+            waiting_batch is not None and waiting_batch is not batch
+        ):  # the client had fetched it already
+            batch = waiting_batch.followed_by(batch)
         settled = self._schemas.settled(batch.values)
         if settled == len(batch.values):
-            if held is not None and shard not in self._paused:
+            if waiting_batch is not None and shard not in self._paused:
                 self._source.resume([shard])
             return batch
         passed, self._held[shard] = batch.split(settled)
-        if held is None:
+        if waiting_batch is None:
             self._source.pause([shard])
         return passed if settled else None

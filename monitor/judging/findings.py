@@ -99,15 +99,15 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
         answered = _decode(text.encode()).findings
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise AnswerError("not JSON of the schema") from None
-    allowed, taken = frozenset(categories), list[tuple[int, int]]()
+    allowed, used_places = frozenset(categories), list[tuple[int, int]]()
     findings = []
     for answer in answered:
         if answer.category not in allowed:
             raise AnswerError("a category that is not on the list")
         if answer.kind not in KINDS:
             raise AnswerError("a kind that is not on the list")
-        start, end = _place(answer.quote, chunk, taken)
-        taken.append((start, end))
+        start, end = _place(answer.quote, chunk, used_places)
+        used_places.append((start, end))
         findings.append(
             Finding(
                 category=answer.category,
@@ -121,7 +121,7 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
     return sorted(findings, key=lambda f: (f.start, f.end, f.category, f.kind))
 
 
-def _place(quote: str, chunk: Chunk, taken: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _place(quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Return the place of a passage in the whole text; of equal passages the next one not taken.
 
     Blanks may differ, since judges fold lines. Several findings may be about one passage.
@@ -135,7 +135,7 @@ def _place(quote: str, chunk: Chunk, taken: Sequence[tuple[int, int]]) -> tuple[
     ]
     if not places:
         raise AnswerError("a passage that is not in the text")
-    return next((place for place in places if place not in taken), places[0])
+    return next((place for place in places if place not in used_places), places[0])
 
 
 def score(findings: Iterable[Finding], penalties: Mapping[str, int], penalty: int) -> int:

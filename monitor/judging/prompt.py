@@ -50,13 +50,13 @@ class Prompt:
         """Return the SHA-256 of the instructions, in hexadecimal."""
         return hashlib.sha256(self.instructions.encode()).hexdigest()
 
-    def question(self, chunk: Chunk, given: str | None, context: str | None) -> str:
+    def question(self, chunk: Chunk, model_input: str | None, context: str | None) -> str:
         """Return the user message: JSON, so that no text can end the part in which it is.
 
         Args:
             chunk: piece of the output.
-            given: input of the model; absent where unknown.
+            model_input: input of the model; absent where unknown.
             context: text that the model was to answer from; absent where there was none.
         """
-        parts = {"input": given, "context": context, "output": chunk.text}
+        parts = {"input": model_input, "context": context, "output": chunk.text}
         return json.dumps({k: v for k, v in parts.items() if v is not None}, ensure_ascii=False)

@@ -214,13 +214,13 @@ class SwapSide:
 
 def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[SwapSide]:
     """Return the traces of which both variants have an answer, in the order of the file."""
-    seen: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
+    decisions_by_pair: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
     for sent in answered:
-        seen[sent.item.pair][sent.item.variant] = sent.answer.observed
+        decisions_by_pair[sent.item.pair][sent.item.variant] = sent.answer.observed
     return [
-        SwapSide(ids[pair], both[ORIGINAL], both[SWAPPED])
-        for pair, both in seen.items()
-        if len(both) == len((ORIGINAL, SWAPPED))
+        SwapSide(ids[pair], decisions[ORIGINAL], decisions[SWAPPED])
+        for pair, decisions in decisions_by_pair.items()
+        if len(decisions) == len((ORIGINAL, SWAPPED))
     ]
 
 

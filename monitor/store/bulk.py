@@ -144,12 +144,14 @@ def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
         return 0
     if connection.dialect.name == "sqlite":
         rows = list(zip(*map(_listed, columns.values()), strict=True))
-        same = " AND ".join(f"{name} = ?" for name in columns)
-        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {same}", rows).rowcount
-    same = " AND ".join(f"t.{name} = w.{name}" for name in columns)
+        condition = " AND ".join(f"{name} = ?" for name in columns)
+        return connection.exec_driver_sql(
+            f"DELETE FROM {table.name} WHERE {condition}", rows
+        ).rowcount
+    condition = " AND ".join(f"t.{name} = w.{name}" for name in columns)
     query = (
         f"DELETE FROM {table.name} t USING {_unnest(table, columns)}"
-        f" AS w({', '.join(columns)}) WHERE {same}"
+        f" AS w({', '.join(columns)}) WHERE {condition}"
     )
     return connection.exec_driver_sql(query, _arrays(table, columns)).rowcount
 
@@ -183,8 +185,10 @@ def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[A
     packed: dict[str, PackedArray | list[Any]] = {}
     for name, values in columns.items():
         element = _element(table.c[name])
-        whole = isinstance(values, np.ndarray) or None not in values
-        packed[name] = PackedArray.pack(values, element) if element and whole else list(values)
+        without_nulls = isinstance(values, np.ndarray) or None not in values
+        packed[name] = (
+            PackedArray.pack(values, element) if element and without_nulls else list(values)
+        )
     return packed
 
 

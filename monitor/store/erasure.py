@@ -112,9 +112,9 @@ def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **shard_key
 
 def _hours(connection: sa.Connection, table: sa.Table, shard_key: Mapping[str, Any]) -> range:
     """Return all hours from the first to the last; each end is one look-up in the index."""
-    same = [table.c[name] == value for name, value in shard_key.items()]
+    conditions = [table.c[name] == value for name, value in shard_key.items()]
     first, last = (
-        connection.execute(sa.select(end(table.c.hour)).where(*same)).scalar()
+        connection.execute(sa.select(end(table.c.hour)).where(*conditions)).scalar()
         for end in (sa.func.min, sa.func.max)
     )
     return range(0) if first is None or last is None else range(first, last + 1)
@@ -137,8 +137,8 @@ def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElemen
     """Remove waiting labels of every shard, counted as unmatched; return their number."""
     total = 0
     for shard, row in lock_shards(connection).items():
-        ours = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
-        if number := connection.execute(sa.delete(waiting_label).where(*ours, *where)).rowcount:
+        of_shard = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
+        if number := connection.execute(sa.delete(waiting_label).where(*of_shard, *where)).rowcount:
             _close_waiting(connection, shard, row.tallies, number, reason)
             total += number
     return total

@@ -74,11 +74,11 @@ class IdKeys:
             StoreError: the settings have another key under a known name, or lack the only one.
         """
         with reading(self._engine) as connection:
-            stored, own = read_marks(connection), _own_key(connection)
-        keys = {key.id: key for key in (*own, *wanted)}
+            stored, own_keys = read_marks(connection), _own_key(connection)
+        keys = {key.id: key for key in (*own_keys, *wanted)}
         if not stored:
             raise StoreError("this store has no id key yet; start the service first")
-        if not wanted and len(stored) > len(own):
+        if not wanted and len(stored) > len(own_keys):
             raise rules.not_set(stored)
         for mark in stored:
             if mark.id not in keys:
@@ -117,10 +117,10 @@ def require_keys(connection: sa.Connection, keys: Sequence[IdKey]) -> None:
     The store's own key may be gone: it is deleted automatically.
     """
     stored = read_marks(connection)
-    ours = rules.marks_of(keys)
+    own_marks = rules.marks_of(keys)
     if STORE_KEY not in {mark.id for mark in stored}:
-        ours = tuple(mark for mark in ours if mark.id != STORE_KEY)
-    if stored != ours:
+        own_marks = tuple(mark for mark in own_marks if mark.id != STORE_KEY)
+    if stored != own_marks:
         raise OutdatedError(rules.CHANGED)
 
 
@@ -154,10 +154,10 @@ def _followed(
     read_to = connection.execute(sa.select(sa.func.max(ownership.c.max_decided_at))).scalar()
     if read_to is None or not stored:
         return tuple(wanted) or _own_key(connection)
-    own = _own_key(connection)
-    if not wanted and not own:
+    own_keys = _own_key(connection)
+    if not wanted and not own_keys:
         raise rules.not_set(stored)
-    keys = (*own, *wanted)
+    keys = (*own_keys, *wanted)
     marks = rules.marks_of(keys)
     left = rules.ends({*stored, *marks})
     for mark in rules.gone(stored, marks, read_to):

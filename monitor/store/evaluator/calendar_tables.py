@@ -132,8 +132,8 @@ def _of_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
 def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> None:
     for *key, digest, body in rows:
         columns = zip(calendar_table.primary_key, key, strict=True)
-        same = (column == value for column, value in columns)
-        stored = connection.execute(sa.select(calendar_table).where(*same)).one()
+        conditions = (column == value for column, value in columns)
+        stored = connection.execute(sa.select(calendar_table).where(*conditions)).one()
         if (stored.digest, zlib.decompress(stored.body)) != (digest, zlib.decompress(body)):
             raise FencedError(ROLE)
 
@@ -177,10 +177,10 @@ def read_tables(
         kinds: kinds of spans.
     """
     table = calendar_table.c
-    chosen = [table.use_case == use_case, table.kind.in_([int(kind) for kind in kinds])]
+    conditions = [table.use_case == use_case, table.kind.in_([int(kind) for kind in kinds])]
     if until is not None:
-        chosen.append(table.starts_at + table.kind <= until)
-    query = sa.select(calendar_table).where(*chosen, table.starts_at >= since)
+        conditions.append(table.starts_at + table.kind <= until)
+    query = sa.select(calendar_table).where(*conditions, table.starts_at >= since)
     query = query.order_by(table.kind, table.starts_at, table.measure, table.edition)
     settings = {era.settings.digest: era.settings for era in read_eras(connection, use_case)}
     return [_table(row, settings[row.digest]) for row in connection.execute(query)]
@@ -213,8 +213,8 @@ def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
     """
     table, later = calendar_table.c, calendar_table.alias().c
     names = ("use_case", "kind", "measure", "edition")
-    same = [later[name] == table[name] for name in names]
-    newer = sa.exists().where(*same, later.starts_at > table.starts_at)
+    same_table = [later[name] == table[name] for name in names]
+    newer = sa.exists().where(*same_table, later.starts_at > table.starts_at)
     for kind in SpanKind:
         ended = (coarse if kind >= SpanKind.WEEK else fine) - kind
         old = (table.kind == int(kind), table.starts_at < ended)

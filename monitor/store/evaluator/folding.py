@@ -92,16 +92,16 @@ def _read_after(
 ) -> list[StoredDelta]:
     deltas: list[StoredDelta] = []
     for status in statuses:
-        seen = cursors.get(status.shard, 0)
-        if status.seq > seen and len(deltas) < limit:
-            deltas.extend(_read_deltas(connection, status.shard, seen, limit - len(deltas)))
+        last_seq = cursors.get(status.shard, 0)
+        if status.seq > last_seq and len(deltas) < limit:
+            deltas.extend(_read_deltas(connection, status.shard, last_seq, limit - len(deltas)))
     return deltas
 
 
 def _read_deltas(
-    connection: sa.Connection, shard: Shard, seen: int, limit: int
+    connection: sa.Connection, shard: Shard, last_seq: int, limit: int
 ) -> Iterator[StoredDelta]:
-    parameters = {"topic": shard.topic, "part": shard.partition, "seen": seen, "most": limit}
+    parameters = {"topic": shard.topic, "part": shard.partition, "seen": last_seq, "most": limit}
     for row in connection.execute(_NEXT, parameters).all():
         body = payload.decode(row.payload)
         yield StoredDelta(

@@ -247,12 +247,12 @@ def _if_other(connection: sa.Connection, table: sa.Table) -> str:
     keys = ", ".join(column.name for column in table.primary_key)
     rest = [column.name for column in table.columns if not column.primary_key]
     new = ", ".join(f"{name} = excluded.{name}" for name in rest)
-    ours, theirs = (
+    stored, fresh = (
         ", ".join(f"{source}.{name}" for name in rest) for source in (table.name, "excluded")
     )
     # Only newer versions of SQLite know the standard's words.
     differs = "IS NOT" if connection.dialect.name == "sqlite" else "IS DISTINCT FROM"
-    return f"({keys}) DO UPDATE SET {new} WHERE ({ours}) {differs} ({theirs})"
+    return f"({keys}) DO UPDATE SET {new} WHERE ({stored}) {differs} ({fresh})"
 
 
 def _contracts(snapshot: Snapshot, watermark: int) -> Iterator[_Row]:
@@ -278,25 +278,27 @@ def _limits(snapshot: Snapshot) -> Iterator[_Row]:
 
 
 def _windows(groups: Iterable[_Group]) -> Iterator[_Row]:
-    for where, table, _ in groups:
+    for key, table, _ in groups:
         for kind, period in ((DECISIONS, table.decisions), (LABELLED, table.labelled)):
             if period is not None:
                 span = _instant(period.start), _instant(period.end)
-                yield *where, kind, *span, period.data_lost, period.excluded
+                yield *key, kind, *span, period.data_lost, period.excluded
 
 
 def _rates(groups: Iterable[_Group], contracts: Mapping[str, ContractTable]) -> Iterator[_Row]:
-    for where, _, rows in groups:
-        contract = contracts[where[0]]
+    for key, _, rows in groups:
+        contract = contracts[key[0]]
         for row in rows:
             for metric in row.states:
-                own = _own(contract, where[2], row.slice, metric) if contract.own_limits else ()
-                yield *where, row.slice, *_metric(row, metric), *(own or _NO_OWN)
+                own_limits = (
+                    _own(contract, key[2], row.slice, metric) if contract.own_limits else ()
+                )
+                yield *key, row.slice, *_metric(row, metric), *(own_limits or _NO_OWN)
 
 
 def _own(contract: ContractTable, group_by: str, slice_: str, metric: Metric) -> _Row:
-    own = contract.own_limits_of(group_by, slice_, metric)
-    return tuple(own.get(kind) for kind in _OWN)
+    own_limits = contract.own_limits_of(group_by, slice_, metric)
+    return tuple(own_limits.get(kind) for kind in _OWN)
 
 
 def _metric(row: SliceRow, metric: Metric) -> _Row:
@@ -323,10 +325,10 @@ def _shown_gap(gap: ShownGap | None) -> _Row:
 
 
 def _calibrations(groups: Iterable[_Group]) -> Iterator[_Row]:
-    for where, _, rows in groups:
+    for key, _, rows in groups:
         for row in rows:
             for cell in row.calibration:
-                yield *where, row.slice, cell.band, *_shown_rate(cell.rate)
+                yield *key, row.slice, cell.band, *_shown_rate(cell.rate)
 
 
 def _differing(snapshot: Snapshot, previous: Snapshot | None) -> Iterator[_Group]:
@@ -334,12 +336,12 @@ def _differing(snapshot: Snapshot, previous: Snapshot | None) -> Iterator[_Group
 
     Most slices stay equal from one publication to the next, and a slice has a dozen rows.
     """
-    same = {} if previous is None else {where: rows for where, _, rows in _groups(previous)}
+    previous_groups = {} if previous is None else {key: rows for key, _, rows in _groups(previous)}
     if previous is not None and _own_limits(snapshot) != _own_limits(previous):
-        same = {}
-    for where, table, rows in _groups(snapshot):
-        previous_rows = {row.slice: row for row in same.get(where, ())}
-        yield where, table, [row for row in rows if previous_rows.get(row.slice) != row]
+        previous_groups = {}
+    for key, table, rows in _groups(snapshot):
+        previous_rows = {row.slice: row for row in previous_groups.get(key, ())}
+        yield key, table, [row for row in rows if previous_rows.get(row.slice) != row]
 
 
 def _own_limits(snapshot: Snapshot) -> list[tuple[str, Sequence[OwnLimit]]]:
@@ -350,10 +352,10 @@ def _groups(snapshot: Snapshot) -> Iterator[_Group]:
     """Yield every group-by of every window, the total first: its key, its table, its slices."""
     for contract in snapshot.contracts:
         for window in contract.windows:
-            where = contract.contract, window.window
-            yield (*where, ""), window, (window.total,)
+            key = contract.contract, window.window
+            yield (*key, ""), window, (window.total,)
             for group in window.groups:
-                yield (*where, group.group_by), group, group.rows
+                yield (*key, group.group_by), group, group.rows
 
 
 def _instant(at: int) -> str:

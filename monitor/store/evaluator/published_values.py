@@ -118,7 +118,9 @@ def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
     )
     incidents = tuple(_of_incident(incident, gone) for incident in table.incidents)
     own_limits = tuple(
-        own for own in table.own_limits if not gone.limit(own.group_by.split("+"), own.slice)
+        limit
+        for limit in table.own_limits
+        if not gone.limit(limit.group_by.split("+"), limit.slice)
     )
     return replace(table, windows=windows, incidents=incidents, own_limits=own_limits)
 
@@ -159,12 +161,14 @@ def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgo
     ]
     if "own_limits" in numbers:
         kept = [
-            own for own in numbers.pop("own_limits") if not gone.limit(own[0].split("+"), own[1])
+            limit
+            for limit in numbers.pop("own_limits")
+            if not gone.limit(limit[0].split("+"), limit[1])
         ]
         numbers |= {"own_limits": kept} if kept else {}
     if "limit" in record:
         record["limit"] = [
-            own for own in record["limit"] if not gone.limit(own["group_by"], own["slice"])
+            limit for limit in record["limit"] if not gone.limit(limit["group_by"], limit["slice"])
         ]
     values = {"numbers": _canonical(numbers), "record": _canonical(record)}
     if values != {"numbers": row.numbers, "record": row.record}:

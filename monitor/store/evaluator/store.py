@@ -139,8 +139,8 @@ class EvaluatorStore:
 
         Other writers raise the epoch, and a restore brings older numbers back.
         """
-        ours, newest, shown = self._published
-        return shown if (ours, newest) == (epoch, number) else None
+        last_epoch, last_number, shown = self._published
+        return shown if (last_epoch, last_number) == (epoch, number) else None
 
 
 def newest_snapshot(connection: sa.Connection) -> tuple[int, bytes] | None:

@@ -72,8 +72,8 @@ def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Re
         .group_by(column.week)
         .subquery()
     )
-    same = (column.week == newest.c.week) & (column.number == newest.c.number)
-    query = sa.select(*_COLUMNS).join(newest, same).order_by(column.week)
+    is_newest = (column.week == newest.c.week) & (column.number == newest.c.number)
+    query = sa.select(*_COLUMNS).join(newest, is_newest).order_by(column.week)
     return [_revision(row) for row in connection.execute(query)]
 
 

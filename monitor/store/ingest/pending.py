@@ -68,17 +68,17 @@ def write_pending(
 def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows:
     parts, columns_of = zip(*decided, strict=True)
     decisions = DecisionColumns.concat(columns_of)
-    chosen = decisions.pending
+    is_pending = decisions.pending
     owner = np.repeat(
         np.arange(len(parts)), [len(shard_decisions.ts) for shard_decisions in columns_of]
-    )[chosen]
-    route = np.where(decisions.request != LabelRequest.NONE, decisions.routes, -1)[chosen]
+    )[is_pending]
+    route = np.where(decisions.request != LabelRequest.NONE, decisions.routes, -1)[is_pending]
     columns = {
-        "hour": pane_of(decisions.ts[chosen], Grain.HOUR),
-        "id": decisions.ids[chosen],
-        "ts": decisions.ts[chosen],
-        "cell": decisions.cells[chosen],
-        "request": decisions.request[chosen],
+        "hour": pane_of(decisions.ts[is_pending], Grain.HOUR),
+        "id": decisions.ids[is_pending],
+        "ts": decisions.ts[is_pending],
+        "cell": decisions.cells[is_pending],
+        "request": decisions.request[is_pending],
         "part": np.array(parts, np.int64)[owner],
     }
     order = np.lexsort((columns["id"], columns["hour"]))

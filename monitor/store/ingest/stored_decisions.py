@@ -72,8 +72,8 @@ def find_decisions(stored: StoredDecisions, labels: LabelColumns, other_ids: Oth
         candidates = stored.find(hours[rows] + shift, (beyond if shift else labels.ids)[rows])
         # In its own hour the id decides; beyond an edge it may be another decision's.
         near = np.abs(candidates.ts - labels.ts[rows]) <= NEAR
-        same = (candidates.hour >= 0) & (near if shift else True)
-        decisions.put(rows[same], candidates.take(same))
+        matches = (candidates.hour >= 0) & (near if shift else True)
+        decisions.put(rows[matches], candidates.take(matches))
     return decisions
 
 
