@@ -44,13 +44,13 @@ class Reading:
         to: the newest offset that was read.
         quiet: nothing follows for now, so that the present events decide.
         ended: nothing will ever follow.
-        others: newest event time of all other shards; None when there is none.
+        newest_of_others: newest event time of all other shards; None when there is none.
     """
 
     to: int
     quiet: bool = False
     ended: bool = False
-    others: int | None = None
+    newest_of_others: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,9 @@ def find_leaps(
         ([False, False, True, False, False], 5)
     """
     refused = np.zeros(len(ts), np.bool_)
-    lone = newest is None and len(ts) == 1 and not reading.ended and reading.others is None
+    lone = (
+        newest is None and len(ts) == 1 and not reading.ended and reading.newest_of_others is None
+    )
     run, row = refused_before, 0
     while row < len(ts):
         if newest is not None:
@@ -160,7 +162,7 @@ def _first_believed(at: int, around: _Around, horizon: int, reading: Reading) ->
     if not around.complete:
         return None
     if not len(around.ts):
-        return reading.others is None or at <= reading.others + horizon
+        return reading.newest_of_others is None or at <= reading.newest_of_others + horizon
     return 2 * int((around.ts < at - horizon).sum()) <= len(around.ts)
 
 

@@ -258,14 +258,16 @@ class ShardState:
         self.last_timestamp = records.timestamps[-1]
         if self._aside is not None:
             records = self._aside.followed_by(records)
-        self._read(records, now, Reading(records.offsets[-1], others=newest_of_others))
+        self._read(records, now, Reading(records.offsets[-1], newest_of_others=newest_of_others))
 
     def judge_aside(self, now: int, newest_of_others: int | None, *, ended: bool = False) -> None:
         """Judge waiting events by those there are: nothing follows for now, or ever."""
         if self._aside is not None:
             last = self._aside.offsets[-1]
             self._read(
-                self._aside, now, Reading(last, quiet=True, ended=ended, others=newest_of_others)
+                self._aside,
+                now,
+                Reading(last, quiet=True, ended=ended, newest_of_others=newest_of_others),
             )
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:

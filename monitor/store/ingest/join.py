@@ -21,7 +21,7 @@ from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
 from monitor.store.ingest.double_labels import count_pairs, said
-from monitor.store.ingest.recent import Found
+from monitor.store.ingest.recent import FoundDecisions
 from monitor.store.ingest.stored_decisions import StoredDecisions, find_decisions, others_of
 from monitor.store.schema import label_state, waiting_label
 
@@ -59,7 +59,7 @@ class Joined:
         self.cells = np.concatenate([self.cells, cells])
         self.values = np.concatenate([self.values, values])
 
-    def win(self, labels: LabelColumns, decisions: Found) -> None:
+    def win(self, labels: LabelColumns, decisions: FoundDecisions) -> None:
         """Add labels that count from now on, and their delays after the decisions."""
         self.add(decisions.ts, decisions.cell, labels.contributions(decisions.ts))
         delays = np.maximum(labels.labelled_at - decisions.ts, 0) / (MINUTE / 60)
@@ -78,13 +78,13 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Labels of one shard, with the decisions that were found for them.
+    """Labels of one shard, with the decisions found for them.
 
     Attributes:
         labels: labels that waited, then fresh ones.
         other_ids: other ids of all labels, as in a flush.
         waited: how many waited.
-        found: the decision of each.
+        decisions: the decision of each label.
         due: labels that have waited long enough without a decision.
     """
 
@@ -92,26 +92,26 @@ class Matched:
     labels: LabelColumns
     other_ids: OtherIds
     waited: int
-    found: Found
+    decisions: FoundDecisions
     due: _Bools
 
     @property
     def hit(self) -> _Bools:
         """Return True for labels whose decision was found."""
-        return np.asarray(self.found.hour >= 0)
+        return np.asarray(self.decisions.hour >= 0)
 
     @property
     def counts(self) -> _Bools:
         """Return True for sampled labels, and for complaints that nobody asked for."""
-        unasked = self.hit & (self.found.request == LabelRequest.NONE)
-        sampled = self.found.request == LabelRequest.KEPT
+        unasked = self.hit & (self.decisions.request == LabelRequest.NONE)
+        sampled = self.decisions.request == LabelRequest.KEPT
         return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
 
     @property
     def keys(self) -> list[_Key]:
         """Return the keys of ``label_state`` that the labels compete for."""
         rows = self.counts
-        columns = (self.found.hour[rows], self.found.id[rows], self.labels.complaint[rows])
+        columns = (self.decisions.hour[rows], self.decisions.id[rows], self.labels.complaint[rows])
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -171,7 +171,7 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
 
 def join(connection: sa.Connection, matched: Matched) -> Joined:
     """Join labels to their decisions; write label_state, double_label and waiting_label."""
-    labels, decisions, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
+    labels, decisions, hit, counts = matched.labels, matched.decisions, matched.hit, matched.counts
     joined = _apply(connection, labels.take(counts), decisions.take(counts))
     joined.thinned = int((hit & (decisions.request == LabelRequest.THINNED)).sum())
     if (stray := hit & (decisions.request == LabelRequest.NONE) & ~counts).any():
@@ -226,7 +226,7 @@ def _read_waiting(
     return LabelColumns.of_rows([row[:-1] for row in rows]), other_ids
 
 
-def _apply(connection: sa.Connection, labels: LabelColumns, decisions: Found) -> Joined:
+def _apply(connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions) -> Joined:
     """Let each label compete with the stored one; write the winners."""
     none = np.empty(0, np.int64)
     joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
@@ -239,7 +239,9 @@ def _apply(connection: sa.Connection, labels: LabelColumns, decisions: Found) ->
     return joined
 
 
-def _insert_firsts(connection: sa.Connection, labels: LabelColumns, decisions: Found) -> Int64s:
+def _insert_firsts(
+    connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions
+) -> Int64s:
     """Write labels that nothing competes with; return their rows in the order of their keys.
 
     The worker's view of earlier labels may be wrong: another worker may have stored a label. Then
@@ -272,7 +274,7 @@ def _differ_from_neighbours(columns: Int64s) -> _Bools:
 
 
 def _let_compete(
-    connection: sa.Connection, joined: Joined, labels: LabelColumns, decisions: Found
+    connection: sa.Connection, joined: Joined, labels: LabelColumns, decisions: FoundDecisions
 ) -> None:
     keys = list(
         zip(decisions.hour.tolist(), decisions.id.tolist(), labels.complaint.tolist(), strict=True)

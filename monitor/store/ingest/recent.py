@@ -27,7 +27,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouri
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDecisions:
     """Decisions of labels, columns of equal length; -1 in ``hour`` where there is none.
 
     Attributes:
@@ -47,15 +47,15 @@ class Found:
     labelled: Int64s
 
     @classmethod
-    def nothing(cls, length: int) -> Found:
+    def nothing(cls, length: int) -> FoundDecisions:
         """Return ``length`` rows without a decision."""
         return cls(*(np.full(length, -1, np.int64) for _ in fields(cls)))
 
-    def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> Found:
+    def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> FoundDecisions:
         """Return the chosen rows, in the order given."""
-        return Found(*(getattr(self, column.name)[rows] for column in fields(self)))
+        return FoundDecisions(*(getattr(self, column.name)[rows] for column in fields(self)))
 
-    def put(self, rows: Int64s, decisions: Found) -> None:
+    def put(self, rows: Int64s, decisions: FoundDecisions) -> None:
         """Replace rows by those of ``decisions``."""
         for column in fields(self):
             getattr(self, column.name)[rows] = getattr(decisions, column.name)
@@ -131,9 +131,9 @@ class RecentDecisions:
         surplus = len(run.keys) - number
         self._runs = [run.take(run.ts >= np.partition(run.ts, surplus)[surplus])]
 
-    def find(self, hours: Int64s, ids: Int64s, since: int) -> Found:
+    def find(self, hours: Int64s, ids: Int64s, since: int) -> FoundDecisions:
         """Return the decisions with these keys since an hour, and mark them as labelled."""
-        decisions = Found.nothing(len(ids))
+        decisions = FoundDecisions.nothing(len(ids))
         wanted = _keys(hours, ids)
         left = np.flatnonzero(hours >= since)
         left = left[np.argsort(wanted[left])]  # neighbours share what is in the processor's cache
@@ -144,7 +144,7 @@ class RecentDecisions:
             rows, places = left[hit], places[hit]
             columns = (run.ts, run.cell, run.request, run.labelled)
             stored = (column[places].astype(np.int64) for column in columns)
-            decisions.put(rows, Found(hours[rows], ids[rows], *stored))
+            decisions.put(rows, FoundDecisions(hours[rows], ids[rows], *stored))
             run.labelled[places] = True
             left = left[~hit]
         return decisions

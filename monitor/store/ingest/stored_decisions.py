@@ -12,10 +12,10 @@ from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, Grain, pane_of
 from monitor.ports import NEAR, OtherIds
 from monitor.store import bulk
-from monitor.store.ingest.recent import Found, RecentDecisions
+from monitor.store.ingest.recent import FoundDecisions, RecentDecisions
 from monitor.store.schema import pending
 
-_MISS = (-1,) * len(fields(Found))
+_MISS = (-1,) * len(fields(FoundDecisions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class StoredDecisions:
     since: int
     watermark: int | None
 
-    def find(self, hours: Int64s, ids: Int64s) -> Found:
+    def find(self, hours: Int64s, ids: Int64s) -> FoundDecisions:
         """Return the decisions with these keys."""
         decisions = self.recent.find(hours, ids, self.since)
         missing = np.flatnonzero(decisions.hour < 0)
@@ -43,7 +43,7 @@ class StoredDecisions:
         return decisions
 
 
-def _read(connection: sa.Connection, hours: Int64s, ids: Int64s) -> Found:
+def _read(connection: sa.Connection, hours: Int64s, ids: Int64s) -> FoundDecisions:
     keys = list(zip(hours.tolist(), ids.tolist(), strict=True))
     rows: dict[tuple[int, int], tuple[int, ...]] = {}
     for head, parameters in bulk.with_keys(connection, pending, ("hour", "id"), sorted(set(keys))):
@@ -54,16 +54,18 @@ def _read(connection: sa.Connection, hours: Int64s, ids: Int64s) -> Found:
         # 1: it may have a label.
         rows |= {(r[0], r[1]): (*r, 1) for r in connection.exec_driver_sql(query, parameters)}
     if not rows:
-        return Found.nothing(len(keys))
-    return Found(*np.array([rows.get(key, _MISS) for key in keys], np.int64).T)
+        return FoundDecisions.nothing(len(keys))
+    return FoundDecisions(*np.array([rows.get(key, _MISS) for key in keys], np.int64).T)
 
 
-def find_decisions(stored: StoredDecisions, labels: LabelColumns, other_ids: OtherIds) -> Found:
+def find_decisions(
+    stored: StoredDecisions, labels: LabelColumns, other_ids: OtherIds
+) -> FoundDecisions:
     """Look labels up by (hour, id); a label near the edge of its hour is tried beyond it too.
 
     Where the id key changes at an edge, the decision has its other id beyond it.
     """
-    decisions = Found.nothing(len(labels))
+    decisions = FoundDecisions.nothing(len(labels))
     hours, offset = pane_of(labels.ts, Grain.HOUR), labels.ts % HOUR
     other_id = others_of(labels, other_ids)
     beyond = np.where(other_id == 0, labels.ids, other_id)
