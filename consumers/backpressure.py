@@ -2,7 +2,7 @@
 
 We know whether our own shards are read to their end. For another worker's shards the store only
 knows up to when their event time is complete. A shard that is caught up takes over the newest event
-time of all (clock ``live``), so a mark that stays behind means a shard that lags, or that nobody
+time of all (clock ``live``). So a mark that stays behind means a shard that lags, or that nobody
 reads. Under clock ``history`` a quiet shard keeps its old mark for ever: only our own shards count.
 """
 

@@ -187,8 +187,8 @@ class Ownership:
         """Compare our shards with their status in the store. Raises StoreError.
 
         A parked shard that a person gave another offset is claimed again. So is a shard that was
-        taken over, or whose position is not the one we wrote (the store was restored, or a lagging
-        standby took over): without a message no flush would notice.
+        taken over, or whose position is not ours (after a restore, or a take-over by a lagging
+        standby): without a message no flush would notice.
         """
         for status in statuses:
             shard = status.shard

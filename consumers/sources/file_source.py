@@ -2,7 +2,7 @@
 
 Every file is one shard of the topic given for it: the first file of a topic is partition 0, the
 next one 1. The offset is the line number, counted from 0. A blank line is skipped and keeps its
-number, so offsets of a file mean the same on every run and a replay can be resumed. A line with
+number, so offsets of a file are the same on every run and a replay can be resumed. A line with
 only ``null`` is a tombstone, as Kafka's console consumer prints it.
 """
 

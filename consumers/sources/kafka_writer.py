@@ -91,8 +91,8 @@ class KafkaWriter:
 class _TopicClient:
     """Client of one topic, which is replaced after any failure.
 
-    A client whose topic was deleted while a record waited would use up a processor until the topic
-    is back, and could not even be closed by its own means.
+    If a topic is deleted while a record waits, its client uses up a processor until the topic is
+    back, and cannot be closed by its own means.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, patience: float) -> None:

@@ -1,8 +1,8 @@
 """Schemas by number, asked for once and kept, in a fixed amount of memory.
 
-Messages wait for a registry that does not answer, as for a broker. A number that it does not know
-is asked for again for a moment, since a registry of several may lag behind the one that took the
-schema. After that its messages are unreadable.
+Messages wait for a registry that does not answer, as for a broker. An unknown number is asked for
+again for a moment, since one registry of several may lag behind. After that its messages are
+unreadable.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Findings of a judge, checked against the text that it read; and the score that follows.
 
-Nothing of a judge's answer is taken on trust. Category and kind must be on the lists, the passage
-must be in the text word for word, and the score is by our own rule.
+Nothing of a judge's answer is taken on trust. Category and kind must be on the lists, and the
+passage must be in the text word for word. The score is by our own rule.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tables of the store; the migrations make them, and a test compares the two.
 
 Event times are microseconds, hours are pane indexes of the hour grain, ids are 63-bit content
-hashes, so every number fits a signed 64-bit integer on SQLite and PostgreSQL alike.
+hashes. So every number fits a signed 64-bit integer on SQLite and PostgreSQL alike.
 """
 
 from __future__ import annotations

@@ -60,7 +60,8 @@ class Era(NamedTuple):
 class CalendarChange:
     """New tables of one use case.
 
-    Attributes:        tables: tables to store, with the digest of their settings.
+    Attributes:
+        tables: tables to store, with the digest of their settings.
         eras: eras to store; they replace eras with the same first instant, which no table has yet.
         labels: exact label counts of first editions to be followed by a final one, with the digest.
         finished: spans whose label counts are no longer needed.

@@ -1,6 +1,6 @@
 """The store as the evaluator uses it: lease, deltas in, counts and Snapshots out.
 
-A cycle reads and computes outside any transaction and then writes in one short transaction that
+A cycle reads and computes outside any transaction. Then it writes in one short transaction that
 begins with the fence of the lease, so two evaluators can never fold the same delta twice.
 """
 

@@ -1,7 +1,7 @@
 """Stored detection: frozen cohorts, the state of the detectors, crossings of limits.
 
 Only the evaluator writes it, in the transaction of a cycle. A cohort is stored with the state that
-it moved the detectors to, so an evaluator that goes on from there comes to the same decisions.
+it moved the detectors to, so the next evaluator comes to the same decisions.
 """
 
 from __future__ import annotations
