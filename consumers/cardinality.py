@@ -61,10 +61,10 @@ class DistinctSketch:
         total = 0.0
         for registers in reversed(of_rank):
             total = (total + registers) / 2
-        return _LIMIT * _REGISTERS**2 / (total + _REGISTERS * _of_empty(empty / _REGISTERS))
+        return _LIMIT * _REGISTERS**2 / (total + _REGISTERS * _empty_term(empty / _REGISTERS))
 
 
-def _of_empty(share: float) -> float:
+def _empty_term(share: float) -> float:
     """Return the term of empty registers: x + sum of x^(2^k) 2^(k-1), infinite for x = 1."""
     if share == 1:
         return math.inf

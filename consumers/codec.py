@@ -30,7 +30,7 @@ from consumers.unknown_fields import (
     KnownFields,
     UnknownFields,
     add_counts,
-    of_one_event,
+    names_of_event,
     unknown_names,
 )
 from monitor.core.counts.cells import Int64s
@@ -117,12 +117,12 @@ class Reader(Generic[Event]):
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
-            return self._one_by_one(records, dead_letters)  # find the unreadable or missing event
+            return self._read_each(records, dead_letters)  # find the unreadable or missing event
         sizes = None
         if list in set(map(type, decoded)):
             sizes = [len(item) if type(item) is list else 1 for item in decoded]
             if max(sizes) > MAX_EVENTS_PER_MESSAGE:
-                return self._one_by_one(records, dead_letters)
+                return self._read_each(records, dead_letters)
         together = self._together(records, decoded, sizes)
         together.unknown.update(self._fields.counts(together.events))
         return together
@@ -153,7 +153,7 @@ class Reader(Generic[Event]):
             np.repeat(timestamps, counts),
         )
 
-    def _one_by_one(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
+    def _read_each(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
         unknown: Counter[str] = Counter()
@@ -188,12 +188,12 @@ class Reader(Generic[Event]):
         events: list[tuple[int, Event]] = []
         for item, part in enumerate(parts):
             try:
-                events.append((item, self._one(bytes(part), unknown)))
+                events.append((item, self._decode_one_event(bytes(part), unknown)))
             except (ValueError, RecursionError) as error:
                 dead_letters.refuse(offset, item, *reason_and_field(error))
         return events
 
-    def _one(self, part: bytes, unknown: Counter[str]) -> Event:
+    def _decode_one_event(self, part: bytes, unknown: Counter[str]) -> Event:
         """Return an event; add the names of its unknown fields to ``unknown``."""
         if self._rejects:
             return self._decode_one(part)
@@ -202,7 +202,7 @@ class Reader(Generic[Event]):
         except msgspec.ValidationError:
             event = self._decode_lenient(part)  # raises for any other reason
             names = unknown_names(part, self._event.__struct_fields__)
-            add_counts(unknown, of_one_event(names))
+            add_counts(unknown, names_of_event(names))
         else:
             unknown.update(self._fields.counts([event]))
         return event

@@ -65,7 +65,7 @@ Detail = tuple[float, float, tuple[str, ...]]
 requested label is kept, the score that auto_serve needs, and the names of dropped fields."""
 
 
-class _Said:
+class _Content:
     """Meaning of keys, however they spell it: its codes by detail, and the number of keys."""
 
     __slots__ = ("codes", "keys", "meaning")
@@ -170,7 +170,7 @@ class Coder:
         self.codes.clear()
         self._full = False
         self._key_bytes = self._stray_bytes = 0
-        self._said: dict[Meaning, _Said] = {}
+        self._contents: dict[Meaning, _Content] = {}
         self._meanings: list[Meaning] = []
         self._newest_atoms: list[int] = []
         self._production: dict[int, int] = {}
@@ -214,7 +214,7 @@ class Coder:
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
         sent, version, dropped = self._checked(bytes(decision.attributes), bytes(decision.versions))
-        values = sent | self._of_versions(version)
+        values = sent | self._version_attributes(version)
         rate = self._coding.rate_index(audit_p)
         meaning = (
             tuple(_atom(coding, values) for coding in self._codings),
@@ -230,10 +230,10 @@ class Coder:
         keep = min(1.0, self._coding.audit_rates[rate] / audit_p)
         floor = -inf if threshold is None or meaning[2] is not Route.AUTO_SERVE else threshold
         detail = keep, floor, dropped
-        content = self._said_as(meaning)
+        content = self._content_of(meaning)
         code = self._code(content, detail, unlisted)
         if meaning[-1]:
-            production = self._said_as((*meaning[:-1], False))
+            production = self._content_of((*meaning[:-1], False))
             self._production[code] = self._code(production, detail, unlisted)
         content.keys += 1
         made_up = not sent.keys().isdisjoint(unlisted) or meaning[1] == OTHER
@@ -241,10 +241,10 @@ class Coder:
         self._remember(key, code, endless)
         return code
 
-    def _said_as(self, meaning: Meaning) -> _Said:
-        return self._said.setdefault(meaning, _Said(meaning))
+    def _content_of(self, meaning: Meaning) -> _Content:
+        return self._contents.setdefault(meaning, _Content(meaning))
 
-    def _code(self, content: _Said, detail: Detail, unlisted: Iterable[str]) -> int:
+    def _code(self, content: _Content, detail: Detail, unlisted: Iterable[str]) -> int:
         """Return one code for all keys of equal content."""
         code = content.codes.get(detail)
         if code is None:
@@ -287,7 +287,7 @@ class Coder:
         dropped = self._named("attributes", undeclared) | self._named("versions", unknown)
         return values, version, tuple(sorted(dropped))
 
-    def _of_versions(self, versions: Versions) -> dict[str, str]:
+    def _version_attributes(self, versions: Versions) -> dict[str, str]:
         """Return the values of attributes that are versions; ``attributes`` never has these."""
         sent = ((name, getattr(versions, part)) for name, part in self._by_version.items())
         return {name: version for name, version in sent if version is not None}
@@ -398,12 +398,12 @@ class Coder:
 
     def unknown_values(self, codes: Int64s) -> dict[str, int]:
         """Return the number of decisions with an unlisted value, by attribute."""
-        return _with_any(codes, self._unlisted)
+        return _count_by_name(codes, self._unlisted)
 
     def dropped(self, codes: Int64s) -> dict[str, int]:
         """Return the number of decisions with an undeclared nested field, by its full name."""
-        return _with_any(codes, self._dropped)
+        return _count_by_name(codes, self._dropped)
 
 
-def _with_any(codes: Int64s, of_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def _count_by_name(codes: Int64s, of_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
     return {name: int(np.isin(codes, wanted).sum()) for name, wanted in of_name.items() if wanted}

@@ -67,9 +67,9 @@ class IdHasher:
 
     def under_all(self, text: str) -> list[int]:
         """Return the hashes of a text by every key."""
-        return [self.one(text, number) for number in range(len(self._keyed))]
+        return [self.hash_with(text, number) for number in range(len(self._keyed))]
 
-    def one(self, text: str, number: int) -> int:
+    def hash_with(self, text: str, number: int) -> int:
         """Return the hash of a text by the key of a number."""
         keyed = self._keyed[number].copy()
         keyed.update(text.encode())
@@ -97,7 +97,7 @@ class IdHasher:
             other_ids.update(zip(keys, hashed.tolist(), strict=True))
         return other_ids
 
-    def of_payload(self, payload: bytes) -> str:
+    def hash_payload(self, payload: bytes) -> str:
         """Return a short hash that shows only whether two payloads are equal."""
         keyed = self._keyed[-1].copy()
         keyed.update(payload)
@@ -162,7 +162,7 @@ class DeadLetterBuffer:
             if not self._values:
                 self._values = dict(zip(self._records.offsets, self._records.values, strict=True))
             value = self._values[offset]
-            payload_hash = "" if value is None else self._hasher.of_payload(value)
+            payload_hash = "" if value is None else self._hasher.hash_payload(value)
             self._hashes[offset] = payload_hash
         return payload_hash
 

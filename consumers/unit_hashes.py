@@ -25,7 +25,7 @@ class _HashesOfDay(dict[str, int]):
         self._prefix = f"unit {day} "
 
     def __missing__(self, unit: str) -> int:
-        hashed = self[unit] = self._hasher.one(self._prefix + unit, self._number)
+        hashed = self[unit] = self._hasher.hash_with(self._prefix + unit, self._number)
         return hashed
 
 

@@ -56,7 +56,7 @@ def unknown_names(event: bytes | msgspec.Raw, known_names: Iterable[str]) -> set
     return _names(event).keys() - set(known_names)
 
 
-def of_one_event(names: Iterable[str]) -> Counter[str]:
+def names_of_event(names: Iterable[str]) -> Counter[str]:
     """Return the fields of one event by name; names beyond the limit are ``__other__``."""
     return Counter(
         name if position < MAX_EACH and len(name) <= MAX_LENGTH else OTHER

@@ -109,7 +109,9 @@ def fields_of(kind: Kind, source: object, given: Mapping[str, object]) -> dict[s
         suggestion = nearest(name, names)
         hint = f"; did you mean {suggestion}?" if suggestion else ""
         raise EventError(kind, "unknown_field", "", f"has a field that no {kind} has{hint}")
-    fields = ((name, given[name] if name in given else _of(source, name)) for name in names)
+    fields = (
+        (name, given[name] if name in given else _field_value(source, name)) for name in names
+    )
     return {name: _plain(kind, name, value) for name, value in fields if value is not None}
 
 
@@ -152,7 +154,7 @@ def _error(kind: Kind, reason: str, field: str, content: object = None) -> Event
     return EventError(kind, reason, top, refusal(reason, top, content))
 
 
-def _of(source: object, name: str) -> object:
+def _field_value(source: object, name: str) -> object:
     if isinstance(source, Mapping):
         return source.get(name)
     return getattr(source, name, None)
@@ -163,7 +165,7 @@ def _plain(kind: Kind, name: str, value: object) -> object:
     if name not in _NESTED:
         return _scalar(kind, name, value)
     if name == "versions" and not isinstance(value, (Mapping, *_SCALARS, list, tuple)):
-        value = {field: _of(value, field) for field in Versions.__struct_fields__}
+        value = {field: _field_value(value, field) for field in Versions.__struct_fields__}
     if not isinstance(value, Mapping):
         raise _error(kind, "wrong_type", name, value)
     return {

@@ -123,7 +123,7 @@ def columns(records: Sequence[Any]) -> Columns:
         run_columns = (
             _unpacked([record.value for record in run_records])
             if is_packed
-            else _as_they_are(run_records)
+            else _unpacked_records(run_records)
         )
         offsets += run_columns[0]
         values += run_columns[1]
@@ -131,7 +131,7 @@ def columns(records: Sequence[Any]) -> Columns:
     return offsets, values, timestamps
 
 
-def _as_they_are(records: Sequence[Any]) -> Columns:
+def _unpacked_records(records: Sequence[Any]) -> Columns:
     # The oldest ones have no timestamp.
     rows = [(o.offset, o.value, -1 if o.timestamp is None else o.timestamp) for o in records]
     offsets, values, timestamps = (list(column) for column in zip(*rows, strict=True))

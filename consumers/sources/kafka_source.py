@@ -219,7 +219,7 @@ class KafkaSource(GroupSource):
 
         The commit repeats the committed position, so nothing changes for lag tools.
         """
-        partitions = [_where(shard) for shard in shards]
+        partitions = [_topic_partition(shard) for shard in shards]
         # While a request to join waits at the broker, all our requests wait behind it.
         if self._closed or self._consumer.group_metadata().state != MemberState.STABLE:
             return False
@@ -237,7 +237,7 @@ class KafkaSource(GroupSource):
 
         Tansu answers every time with the first message. No answer: SourceError.
         """
-        partition = _where(shard)
+        partition = _topic_partition(shard)
         try:
             if start.policy == "time" and start.at is not None:
                 stamp = -(-start.at // 1000)
@@ -263,13 +263,15 @@ class KafkaSource(GroupSource):
         self._losses.begin(shard, water)
         if water is not None and offset > water:
             self._check_end(shard, offset)
-        if _where(shard) in self._consumer.assignment():  # else the next poll says it is revoked
-            self._consumer.seek(_where(shard), offset)
+        if (
+            _topic_partition(shard) in self._consumer.assignment()
+        ):  # else the next poll says it is revoked
+            self._consumer.seek(_topic_partition(shard), offset)
         self._let_flow()
 
     def high_water(self, shard: Shard) -> int | None:
         """Return the next offset to be written, as of the last fetch; None before the first."""
-        partition = _where(shard)
+        partition = _topic_partition(shard)
         if partition not in self._consumer.assignment():
             return None
         water = self._consumer.highwater(partition)
@@ -278,10 +280,12 @@ class KafkaSource(GroupSource):
     def position(self, shard: Shard) -> int | None:
         """Return the next offset to read: past control and aborted records at the end."""
         delivered = self._delivery.positions.get(shard)
-        if delivered is None or _where(shard) not in self._consumer.assignment():
+        if delivered is None or _topic_partition(shard) not in self._consumer.assignment():
             return None
         try:
-            return max(delivered, self._consumer.position(_where(shard), timeout_ms=0) or 0)
+            return max(
+                delivered, self._consumer.position(_topic_partition(shard), timeout_ms=0) or 0
+            )
         except KafkaError:
             return delivered  # poll reports the error
 
@@ -289,7 +293,9 @@ class KafkaSource(GroupSource):
         """Commit positions in the background, for lag tools only; nobody waits for them."""
         assigned = self._consumer.assignment()
         offsets = {
-            _where(s): _commit_of(at) for s, at in positions.items() if _where(s) in assigned
+            _topic_partition(s): _commit_of(at)
+            for s, at in positions.items()
+            if _topic_partition(s) in assigned
         }
         try:
             if offsets:
@@ -357,13 +363,13 @@ class KafkaSource(GroupSource):
     def _check_losses(self) -> None:
         """Note losses for the next poll to report: this one may have brought messages."""
         for shard in self._delivery.flowing():
-            water = self._consumer.highwater(_where(shard))
+            water = self._consumer.highwater(_topic_partition(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):
                 self._losses_to_report.append(self._park(shard, f"the topic ends at {water}"))
 
     def _check_end(self, shard: Shard, offset: int) -> None:
         try:
-            end = fetch_end(self._connection, _where(shard))
+            end = fetch_end(self._connection, _topic_partition(shard))
         except KafkaError:
             return  # poll finds out later
         if offset > end:
@@ -396,7 +402,7 @@ class KafkaSource(GroupSource):
         return _commit_of(self._consumer.committed(partition, timeout_ms=timeout) or 0)
 
 
-def _where(shard: Shard) -> TopicPartition:
+def _topic_partition(shard: Shard) -> TopicPartition:
     return TopicPartition(shard.topic, shard.partition)
 
 

@@ -179,7 +179,7 @@ class Fetching:
     def hold(self, shard: Shard) -> None:
         """Fetch nothing until the shard runs again."""
         if shard in self.running:
-            self._client.pause([where_of(shard)])
+            self._client.pause([topic_partition(shard)])
             self.running.discard(shard)
             self._held.add(shard)
 
@@ -189,7 +189,7 @@ class Fetching:
 
     def _drop(self, shards: Iterable[Shard]) -> None:
         client_shards = {shard for shard in shards if shard in self.running | self._held}
-        self._client.incremental_unassign([where_of(shard) for shard in client_shards])
+        self._client.incremental_unassign([topic_partition(shard) for shard in client_shards])
         self.running -= client_shards
         self._held -= client_shards
 
@@ -210,7 +210,7 @@ class Fetching:
         self._changes.took(shards)
 
 
-def where_of(shard: Shard) -> TopicPartition:
+def topic_partition(shard: Shard) -> TopicPartition:
     """Return a shard as the client's partition."""
     return TopicPartition(shard.topic, shard.partition)
 

@@ -38,7 +38,7 @@ from consumers.sources.librdkafka_client import (
     open_client,
     split,
     text_of,
-    where_of,
+    topic_partition,
 )
 from monitor.errors import SourceError
 from monitor.ports import Polled, RecordBatch, Shard, Start
@@ -104,7 +104,9 @@ class RdkafkaSource(GroupSource):
             return False
         try:
             # This has a timeout, unlike the commit: it shows that the coordinator answers.
-            offsets = self._client.committed([where_of(shard) for shard in shards], COMMIT_SECONDS)
+            offsets = self._client.committed(
+                [topic_partition(shard) for shard in shards], COMMIT_SECONDS
+            )
             for partition in offsets:
                 partition.offset = max(partition.offset, 0)
             committed = self._client.commit(offsets=offsets, asynchronous=False)
@@ -117,7 +119,7 @@ class RdkafkaSource(GroupSource):
 
         No answer: SourceError.
         """
-        partition = where_of(shard)
+        partition = topic_partition(shard)
         try:
             if start.policy == "time" and start.at is not None:
                 partition.offset = -(-start.at // 1000)
@@ -144,7 +146,7 @@ class RdkafkaSource(GroupSource):
         """Return the next offset to be written, as of the last fetch; None before the first."""
         if shard not in self._ends_known:
             return None
-        _, high = self._client.get_watermark_offsets(where_of(shard), cached=True)
+        _, high = self._client.get_watermark_offsets(topic_partition(shard), cached=True)
         return high if high >= 0 else None
 
     def position(self, shard: Shard) -> int | None:
@@ -223,7 +225,7 @@ class RdkafkaSource(GroupSource):
         return f"the topic holds {low} to {high}"
 
     def _ends(self, shard: Shard, timeout: float) -> tuple[int, int]:
-        ends = self._client.get_watermark_offsets(where_of(shard), timeout, cached=False)
+        ends = self._client.get_watermark_offsets(topic_partition(shard), timeout, cached=False)
         if ends is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return ends

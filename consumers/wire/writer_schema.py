@@ -159,12 +159,12 @@ class _Sizes:
             )
         if isinstance(schema, str):
             named = self._names.get(schema)
-            return _LEAF.get(schema, _BYTE) if named is None else self._of_named(named, within)
+            return _LEAF.get(schema, _BYTE) if named is None else self._size_of_named(named, within)
         if "name" in schema:
-            return self._of_named(schema, within)
-        return self._of_unnamed(schema, within)
+            return self._size_of_named(schema, within)
+        return self._size_of_unnamed(schema, within)
 
-    def _of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+    def _size_of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
         kind = schema["type"]
         if kind == "array" and not self.size_of(schema["items"], (*within, "array")).least:
             raise _UnusableError("it has a list of what takes no bytes")
@@ -172,7 +172,7 @@ class _Sizes:
             self.size_of(schema["values"], (*within, "map"))
         return _BYTE if kind in ("array", "map") else self.size_of(kind, within)
 
-    def _of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+    def _size_of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
         name = schema["name"]
         if name in within:
             raise _UnusableError("it contains itself")

@@ -108,7 +108,7 @@ def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange])
         ]
         bulk.insert(connection, calendar_labels, _columns(calendar_labels, labels))
         for span in change.finished:
-            connection.execute(sa.delete(calendar_labels).where(*_of_span(name, span)))
+            connection.execute(sa.delete(calendar_labels).where(*_is_span(name, span)))
 
 
 def _columns(table: sa.Table, rows: Sequence[Sequence[Any]]) -> bulk.Columns:
@@ -124,7 +124,7 @@ def _row(table: Table, digest: str) -> tuple[Any, ...]:
     return *_place(span), measure.value, edition.value, digest, pack(table.bands)
 
 
-def _of_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
     table = calendar_labels.c
     kind, start = _place(span)
     return table.use_case == use_case, table.kind == kind, table.starts_at == start
@@ -197,7 +197,7 @@ def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
 
 def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:
     """Return the exact label counts of a span's first edition in a row; None without any."""
-    query = sa.select(calendar_labels.c.body).where(*_of_span(use_case, span))
+    query = sa.select(calendar_labels.c.body).where(*_is_span(use_case, span))
     body = connection.execute(query).scalar()
     return None if body is None else _unpacked(body)
 

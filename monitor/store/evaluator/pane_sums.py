@@ -43,7 +43,7 @@ def add_counts(
         return
     keys, values = _rows(filled)
     if any(_place(pane) == _place(next_pane) for pane, next_pane in pairwise(filled)):
-        keys, values = _once(keys, values)
+        keys, values = _merge_equal(keys, values)
     # Most counters are 0 in all rows of a cycle: without them a row takes a third of the time.
     counted = np.asarray(values.any(axis=0), bool)
     used = list(compress(COUNTER_COLUMNS, counted))
@@ -70,7 +70,7 @@ def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
     return keys, np.concatenate([pane.counts.values for pane in panes])
 
 
-def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
+def _merge_equal(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
     """Add up rows of equal key: a statement may touch a row once."""
     order = np.lexsort(keys.T[::-1])
     keys, values = keys[order], values[order]

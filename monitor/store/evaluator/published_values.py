@@ -70,24 +70,24 @@ def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> N
         if body is None:
             continue  # retention has deleted it meanwhile
         published = decode(body)
-        left = _of_snapshot(published, gone)
+        left = _prune_snapshot(published, gone)
         if left != published:
             connection.execute(sa.update(snapshot).where(this_snapshot).values(body=encode(left)))
-    weekly_releases.rewrite(connection, lambda release: _of_release(release, gone))
+    weekly_releases.rewrite(connection, lambda release: _prune_release(release, gone))
     published_tables.forget(connection, lambda name: gone.group(name.split("+")), gone.slice)
     for row in connection.execute(sa.select(contract)).all():
         _forget_in_contract(connection, row, gone)
 
 
-def _of_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
-    return replace(published, contracts=tuple(_of_table(t, gone) for t in published.contracts))
+def _prune_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
+    return replace(published, contracts=tuple(_prune_table(t, gone) for t in published.contracts))
 
 
-def _of_release(release: Release, gone: Forgotten) -> Release:
+def _prune_release(release: Release, gone: Forgotten) -> Release:
     return replace(
         release,
-        contracts=tuple(_of_table(table, gone) for table in release.contracts),
-        incidents=tuple(_of_released(incident, gone) for incident in release.incidents),
+        contracts=tuple(_prune_table(table, gone) for table in release.contracts),
+        incidents=tuple(_prune_released_incident(incident, gone) for incident in release.incidents),
         findings=tuple(
             incident
             for incident in release.findings
@@ -96,7 +96,7 @@ def _of_release(release: Release, gone: Forgotten) -> Release:
     )
 
 
-def _of_released(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
+def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
     if incident.slice == WITHHELD or not (
         gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
     ):
@@ -104,19 +104,19 @@ def _of_released(incident: ReleasedIncident, gone: Forgotten) -> ReleasedInciden
     return replace(incident, group_by="", slice=WITHHELD)
 
 
-def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
+def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
     windows = tuple(
         replace(
             window,
             groups=tuple(
-                _of_group(group, gone)
+                _prune_group(group, gone)
                 for group in window.groups
                 if not gone.group(group.group_by.split("+"))
             ),
         )
         for window in table.windows
     )
-    incidents = tuple(_of_incident(incident, gone) for incident in table.incidents)
+    incidents = tuple(_prune_incident(incident, gone) for incident in table.incidents)
     own_limits = tuple(
         limit
         for limit in table.own_limits
@@ -125,7 +125,7 @@ def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
     return replace(table, windows=windows, incidents=incidents, own_limits=own_limits)
 
 
-def _of_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
+def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
     inherited = tuple(text for text in incident.inherited if not gone.slice(text))
     kept = replace(incident, inherited=inherited)
     if incident.slice == WITHHELD or not (
@@ -136,15 +136,15 @@ def _of_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
     return replace(hidden, first=None, latest=None)
 
 
-def _of_group(group: GroupTable, gone: Forgotten) -> GroupTable:
+def _prune_group(group: GroupTable, gone: Forgotten) -> GroupTable:
     return replace(
         group,
-        rows=tuple(_of_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
+        rows=tuple(_prune_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
         spreads=tuple(s for s in group.spreads if not gone.slice(s.worst) | gone.slice(s.best)),
     )
 
 
-def _of_row(row: SliceRow, gone: Forgotten) -> SliceRow:
+def _prune_row(row: SliceRow, gone: Forgotten) -> SliceRow:
     gaps = {metric: gap for metric, gap in row.gaps.items() if not gone.slice(gap.reference)}
     return replace(row, gaps=gaps)
 

@@ -171,7 +171,7 @@ def consumed_hours(
         connection: of the store.
         labels: hours consumed with labels, or else without.
     """
-    table = _table_of(labels=labels)
+    table = _cohort_table(labels=labels)
     query = sa.select(table.c.hour, table.c.state, table.c.live).order_by(table.c.hour)
     rows = connection.execute(query)
     return [(row.hour, CohortState(row.state), bool(row.live)) for row in rows]
@@ -191,7 +191,7 @@ class CountedCohorts:
             end: pane index.
             labels: with labels, or else the decisions that had come when the hour closed.
         """
-        table = _table_of(labels=labels)
+        table = _cohort_table(labels=labels)
         hours = sa.select(table).where(table.c.hour >= first, table.c.hour < end)
         with reading(self._engine) as connection:
             rows = connection.execute(hours.order_by(table.c.hour)).all()
@@ -208,7 +208,7 @@ class CountedCohorts:
             f"SELECT pane, cell, {', '.join(COUNTER_COLUMNS)} FROM counts WHERE grain = :grain"
             " AND pane >= :first AND pane < :end ORDER BY pane, cell"
         )
-        table = self._of_hours(query, COUNTERS + 2, hours)
+        table = self._read_hours(query, COUNTERS + 2, hours)
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], table[:, 2:]), live=live)
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
@@ -222,7 +222,7 @@ class CountedCohorts:
             "SELECT pane, cell, n FROM counts WHERE grain = :grain"
             " AND pane >= :first AND pane < :end ORDER BY pane, cell"
         )
-        table = self._of_hours(query, 3, hours)
+        table = self._read_hours(query, 3, hours)
         values = np.zeros((len(table), COUNTERS), np.int64)
         values[:, Counter.N] = table[:, 2]
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], values), live=live)
@@ -278,7 +278,7 @@ class CountedCohorts:
         hours, cells, requested, received = table[:, :4].T
         return hours, cells, requested, received, table[:, 4:]
 
-    def _of_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
+    def _read_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
         """Return the answer to a query on all hours from the first to the last of ``hours``."""
         if not hours:
             return np.zeros((0, width), np.int64)
@@ -326,7 +326,7 @@ def write_detection(connection: sa.Connection, change: DetectionChange, consumed
     _write_crossings(connection, change)
 
 
-def _table_of(*, labels: bool) -> sa.Table:
+def _cohort_table(*, labels: bool) -> sa.Table:
     return cohort if labels else route_cohort
 
 

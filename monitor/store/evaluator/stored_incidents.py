@@ -276,25 +276,27 @@ def _resolved(connection: sa.Connection, incident: Incident) -> Mapping[str, int
     return {"resolved_at": max((incident.opened_at, *(end for end in ends if end is not None)))}
 
 
-def acknowledge(engine: sa.Engine, number: int, said: ActInput, now: int) -> Act:
+def acknowledge(engine: sa.Engine, number: int, act_input: ActInput, now: int) -> Act:
     """Put on record that somebody looks after an incident, resolved or not.
 
     Raises:
         StoreError: there is no such incident.
     """
-    return _add(engine, number, None, said, now)
+    return _add(engine, number, None, act_input, now)
 
 
-def close(engine: sa.Engine, number: int, closing: Closing, said: ActInput, now: int) -> Act:
+def close(engine: sa.Engine, number: int, closing: Closing, act_input: ActInput, now: int) -> Act:
     """Put on record how an incident ended; the evaluator acts on it in its next cycle.
 
     Raises:
         StoreError: there is no such incident, or it was resolved or closed before.
     """
-    return _add(engine, number, closing, said, now)
+    return _add(engine, number, closing, act_input, now)
 
 
-def _add(engine: sa.Engine, number: int, closing: Closing | None, said: ActInput, now: int) -> Act:
+def _add(
+    engine: sa.Engine, number: int, closing: Closing | None, act_input: ActInput, now: int
+) -> Act:
     with writing(engine) as connection:
         # Locked, so that the second of two people who act at once sees the act of the first.
         incident = find_incident(connection, number, lock=True)
@@ -309,10 +311,10 @@ def _add(engine: sa.Engine, number: int, closing: Closing | None, said: ActInput
             number=len(acts) + FIRST_ACT,
             at=now,
             action=Action.ACK if closing is None else Action.CLOSE,
-            by=said.by,
+            by=act_input.by,
             outcome=None if closing is None else closing.outcome,
             until=None if closing is None else closing.until,
-            note=said.note,
+            note=act_input.note,
         )
         connection.execute(sa.insert(incident_act).values(incident=number, **_values(act, _OF_ACT)))
     return act

@@ -157,7 +157,7 @@ def read_signatures(connection: sa.Connection, week: str) -> list[Signature]:
     ]
 
 
-def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Signature:
+def sign(engine: sa.Engine, revision: Revision, act_input: ActInput, now: int) -> Signature:
     """Put on record that somebody signs a revision; ``now`` is the wall clock."""
     with writing(engine) as connection:
         # Locked, so that the second of two who sign at once gets the next number.
@@ -167,7 +167,13 @@ def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Sig
         connection.execute(locked_row.with_for_update())
         number = len(read_signatures(connection, revision.week)) + 1
         signature = Signature(
-            revision.week, number, revision.number, revision.digest, now, said.by, said.note
+            revision.week,
+            number,
+            revision.number,
+            revision.digest,
+            now,
+            act_input.by,
+            act_input.note,
         )
         connection.execute(sa.insert(release_signature).values(asdict(signature)))
     return signature

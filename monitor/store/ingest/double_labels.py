@@ -40,7 +40,7 @@ class ReviewerAnswer:
     retracted: bool = False
 
 
-def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
+def reviewer_answers(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
     """Return the reviewers' answers in labels, by decision."""
     answers: dict[Key, ReviewerAnswer] = {}
     columns = (keys, labels.reviews(), (labels.rank == RETRACTED).tolist())

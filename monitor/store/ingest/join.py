@@ -20,7 +20,7 @@ from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
-from monitor.store.ingest.double_labels import count_pairs, said
+from monitor.store.ingest.double_labels import count_pairs, reviewer_answers
 from monitor.store.ingest.recent import FoundDecisions
 from monitor.store.ingest.stored_decisions import StoredDecisions, find_decisions, others_of
 from monitor.store.schema import label_state, waiting_label
@@ -303,10 +303,10 @@ def _pairs(
     """Return a row of ``labels`` per decision with a new review, and the counts that it adds."""
     rows = np.flatnonzero([key in contested for key in keys])
     places = {keys[row][:2]: row for row in rows.tolist()}
-    newer = said(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
+    newer = reviewer_answers(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
     stored_keys = [key for key in contested if key in before]
     old = LabelColumns.of_rows([before[key] for key in stored_keys])
-    earlier = said(old, [key[:2] for key in stored_keys])
+    earlier = reviewer_answers(old, [key[:2] for key in stored_keys])
     return np.array([places[key] for key in newer], np.int64), count_pairs(
         connection, earlier, newer
     )

@@ -140,21 +140,21 @@ class PublishedReader:
         with self._one_at_a_time(), reading(self._engine) as connection:
             return find_revision(connection, week.name, number)
 
-    def acknowledge(self, number: int, said: ActInput, now: int) -> None:
+    def acknowledge(self, number: int, act_input: ActInput, now: int) -> None:
         """Put on record that somebody looks after an incident.
 
         Raises:
             StoreError: there is no such incident.
         """
-        stored_incidents.acknowledge(self._engine, number, said, now)
+        stored_incidents.acknowledge(self._engine, number, act_input, now)
 
-    def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
+    def close(self, number: int, closing: Closing, act_input: ActInput, now: int) -> None:
         """Put on record how an incident was closed.
 
         Raises:
             StoreError: there is no such incident, or it is over.
         """
-        stored_incidents.close(self._engine, number, closing, said, now)
+        stored_incidents.close(self._engine, number, closing, act_input, now)
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:

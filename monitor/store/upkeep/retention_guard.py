@@ -112,7 +112,7 @@ def portions(
         now: wall clock.
         exact: count all panes; else only where more than :data:`FEW` would go.
     """
-    deletions = [_of_snapshots(engine, now - policy.snapshots, policy.snapshots)]
+    deletions = [_portion_of_snapshots(engine, now - policy.snapshots, policy.snapshots)]
     if slowest is not None:
         at = min(slowest, now)
         hours = policy.horizon + HOURS_KEPT_AFTER_HORIZON
@@ -121,7 +121,7 @@ def portions(
             (_Panes("daily counts", counts.c.pane, Grain.DAY), policy.aggregates),
             (_Panes("decisions that wait for labels", pending.c.hour, Grain.HOUR), policy.horizon),
         ):
-            deletions.append(_of_panes(engine, panes, at - kept, kept, exact=exact))
+            deletions.append(_portion_of_panes(engine, panes, at - kept, kept, exact=exact))
     return deletions
 
 
@@ -166,7 +166,9 @@ def of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
     return table.c.grain == int(grain)
 
 
-def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool) -> Portion:
+def _portion_of_panes(
+    engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool
+) -> Portion:
     end, grain = pane_of(before, panes.grain), panes.grain
     deleted = panes.number(engine, _FIRST, end, None if exact else FEW + 1)
     left = 0
@@ -177,7 +179,7 @@ def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact
     return Portion(panes.what, unit, pane_start(end, grain), deleted, left, kept // grain)
 
 
-def _of_snapshots(engine: sa.Engine, before: int, kept: int) -> Portion:
+def _portion_of_snapshots(engine: sa.Engine, before: int, kept: int) -> Portion:
     """Return the hours of stored Snapshots that would go: one Snapshot per hour is kept."""
     with reading(engine) as connection:
         deleted, left = (

@@ -339,9 +339,9 @@ def test_dead_letters_of_a_message_share_its_keyed_hash() -> None:
     assert bad
     array = b"[" + good + b"," + bad + b"," + bad + b"]"
     _, letters = read_all(reader, records([array, bad, bad]))
-    of_array, of_bad = HASHER.of_payload(array), HASHER.of_payload(bad)
+    of_array, of_bad = HASHER.hash_payload(array), HASHER.hash_payload(bad)
     assert [x.payload_hash for x in letters] == [of_array, of_array, of_bad, of_bad]
-    assert IdHasher.with_key(b"another key").of_payload(bad) != of_bad
+    assert IdHasher.with_key(b"another key").hash_payload(bad) != of_bad
 
 
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})

@@ -80,7 +80,7 @@ def test_all_hashes_of_an_id() -> None:
 
 
 def test_a_payload_without_a_time_has_the_hash_of_the_newest_key() -> None:
-    assert HASHER.of_payload(b"x") == IdHasher.with_key(THIRD).of_payload(b"x")
+    assert HASHER.hash_payload(b"x") == IdHasher.with_key(THIRD).hash_payload(b"x")
 
 
 def test_a_key_is_not_in_its_text() -> None:
