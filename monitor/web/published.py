@@ -56,10 +56,10 @@ class Published(Protocol):
         """A revision of a week's Release without what its report has besides; None without it."""
         ...
 
-    def acknowledge(self, number: int, said: ActInput, now: int) -> None:
+    def acknowledge(self, number: int, act_input: ActInput, now: int) -> None:
         """Put on record that somebody looks after an incident."""
         ...
 
-    def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
+    def close(self, number: int, closing: Closing, act_input: ActInput, now: int) -> None:
         """Put on record what an incident came to."""
         ...
