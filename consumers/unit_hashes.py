@@ -30,7 +30,7 @@ class _HashesOfDay(dict[str, int]):
 
 
 class UnitHasher:
-    """Hasher of units by their day, so that equal ids differ; the empty unit is none, and 0.
+    """Hasher of units by day, with other hashes than ids of the same text; the empty unit is 0.
 
     Args:
         hasher: hasher of the texts.

@@ -51,7 +51,7 @@ class Buffer:
             return EventCounts(self._sent, self._failed, self._dropped, self._invalid, waiting)
 
     def offer(self, message: Message) -> bool:
-        """Take a message, or count it as dropped where there is no room, or after the end."""
+        """Take a message and return True; count it as dropped without room, or once closed."""
         with self._changed:
             if self._closing or len(self._messages) + self._sending >= self._room:
                 self._dropped += 1

@@ -89,10 +89,10 @@ MAX_KNOWN = 1 << 18
 """Dictionary rows that a worker remembers to have written: some 20 MB, then it begins anew."""
 
 FULL_SECONDS = 10.0
-"""Interval of looking for all decisions that labels wait for; newer than all stored ones, too.
+"""Interval of trying labels whose decisions would be newer than all stored ones.
 
-Every flush looks for the older ones. While both topics are read from their beginning, labels wait
-by the ten thousand."""
+All other labels are tried in every flush. While both topics are read from their beginning, labels
+wait by the ten thousand."""
 
 _NONE = np.empty(0, np.int64)
 
