@@ -315,9 +315,8 @@ class Coder:
             return Versions(), set()
         texts = [text for text in msgspec.structs.astuple(version) if text is not None]
         if any(text.endswith("\n") for text in texts):
-            raise RejectedError(
-                "invalid_value", "versions"
-            )  # the $ of the pattern lets a newline pass
+            # The $ of the pattern lets a newline pass.
+            raise RejectedError("invalid_value", "versions")
         try:
             unknown = unknown_names(part, Versions.__struct_fields__)
         except ValueError:  # a name that is no UTF-8

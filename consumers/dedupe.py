@@ -166,9 +166,8 @@ _Bools = npt.NDArray[np.bool_]
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouring times
 _SPANS = 6  # per window: fewer are searched faster, and the minutes of 24 h / 6 fit a byte
 _PORTIONS = 8  # per span: keys past the window are deleted so often
-_SHORTER = (
-    8  # a run has at most 1/8 of the keys of the one before it; more: fewer runs, more merging
-)
+# A run has at most 1/8 of the keys of the one before it. More: fewer runs, and more merging.
+_SHORTER = 8
 _NEVER = np.iinfo(np.int64).min
 
 

@@ -128,9 +128,8 @@ def mapping_of(
     for field in mapped_fields:
         _check_field(kind, key, field)
     for field in _required(kind):
-        if (
-            field not in mapped_fields and field != "attributes"
-        ):  # attributes may come in parts, or be empty
+        # Attributes may come in parts, or be empty.
+        if field not in mapped_fields and field != "attributes":
             raise SettingsError(
                 f"{key}.fields: {field} is missing; say where it is, or set it in {key}.constants"
             )

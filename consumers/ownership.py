@@ -155,9 +155,8 @@ class Ownership:
             return
         present = self._identities([state.shard])
         if state.shard.topic not in present:
-            self._release(
-                [state.shard]
-            )  # the next claim depends on whether the topic is another one now
+            # The next claim depends on whether the topic is another one now.
+            self._release([state.shard])
             return
         self.compare(state.shard.topic, present[state.shard.topic])
         if state.shard in self.states:

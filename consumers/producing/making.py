@@ -139,9 +139,8 @@ def _key_of_decision(value: bytes) -> bytes:
     event = _decode_decision(value)
     versions = msgspec.structs.astuple(event.versions or Versions())
     if any(text is not None and text.endswith("\n") for text in versions):
-        raise msgspec.ValidationError(
-            "Invalid - at `$.versions`"
-        )  # the $ of the pattern lets it pass
+        # The $ of the pattern lets a newline pass.
+        raise msgspec.ValidationError("Invalid - at `$.versions`")
     return str(event.decision_id).encode()
 
 

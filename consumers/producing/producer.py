@@ -223,9 +223,8 @@ class _Lane:
         """Take an event, or drop it; return whether it is being sent."""
         offered = self.buffer.offer(message)
         if self._thread is None and offered:
-            with contextlib.suppress(
-                RuntimeError
-            ):  # no thread can start now: the next call tries again
+            # Where no thread can start now, the next call tries again.
+            with contextlib.suppress(RuntimeError):
                 self._start()
         return offered
 

@@ -263,9 +263,8 @@ class KafkaSource(GroupSource):
         self._losses.begin(shard, water)
         if water is not None and offset > water:
             self._check_end(shard, offset)
-        if (
-            _topic_partition(shard) in self._consumer.assignment()
-        ):  # else the next poll says it is revoked
+        # Else the next poll reports it as revoked.
+        if _topic_partition(shard) in self._consumer.assignment():
             self._consumer.seek(_topic_partition(shard), offset)
         self._let_flow()
 

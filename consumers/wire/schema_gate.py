@@ -104,9 +104,8 @@ class SchemaGate:
     def _passed(self, batch: RecordBatch) -> RecordBatch | None:
         """Return the part of a batch whose schemas are known; hold the rest, with its shard."""
         shard, waiting_batch = batch.shard, self._held.pop(batch.shard, None)
-        if (
-            waiting_batch is not None and waiting_batch is not batch
-        ):  # the client had fetched it already
+        # The client may have fetched a batch already when its shard was paused.
+        if waiting_batch is not None and waiting_batch is not batch:
             batch = waiting_batch.followed_by(batch)
         settled = self._schemas.settled(batch.values)
         if settled == len(batch.values):

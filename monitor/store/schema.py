@@ -93,9 +93,7 @@ ownership = Table(
     Column("flushes", BigInteger, nullable=False, server_default="0"),  # a fence of its own
     Column("seen_at", BigInteger),  # when its worker was last alive, by the database's clock
     Column("unstored_since", BigInteger),  # since when its worker cannot store, by the same clock
-    Column(
-        "unread_since", BigInteger
-    ),  # since when it reads nothing though events wait, by the same clock
+    Column("unread_since", BigInteger),  # since when it reads nothing though events wait
     Column("retired_at", BigInteger),  # since when its topic is not in the settings
     comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
 )

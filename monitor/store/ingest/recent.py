@@ -21,9 +21,8 @@ MAX_ROWS = 1 << 20
 BYTES_PER_ROW = 26
 """Memory per row. While two runs are merged, their rows are there twice."""
 
-_SHORTER = (
-    4  # a run has at most 1/4 of the rows of the one before it; more: fewer runs, more merging
-)
+# A run has at most 1/4 of the rows of the one before it. More: fewer runs, and more merging.
+_SHORTER = 4
 _KEPT = 0.75  # share of the rows that stay when there are too many
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouring hours
 
