@@ -158,7 +158,7 @@ class _BrokerCheck:
                 raise self._login_refused("")
             try:
                 mechanism.receive(answer.auth_bytes)
-            except (ValueError, KeyError) as error:  # the broker cannot prove that it knows it
+            except (ValueError, KeyError) as error:  # no proof of the password
                 raise self._login_refused("") from error
 
     def _ask_topics(self, need: Need, versions: BrokerVersionData) -> None:
