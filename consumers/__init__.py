@@ -1,4 +1,4 @@
-"""Ingress: events, codec, record sources, the ingest loop."""
+"""Ingest of events: types, codecs, record sources, and the loop of a worker."""
 
 __all__ = [
     "asyncapi", "codec", "coder", "collaborators", "dead_letters", "dedupe", "event_time",

@@ -17,7 +17,7 @@ from consumers.events import BiasResult, Decision, Label
 
 SPECIFICATION = "3.0.0"
 CONTRACT_VERSION = "1"
-"""Of the events; a change that an old producer does not survive would have another."""
+"""Version of the events; a change that breaks old producers would get a new one."""
 
 _CHANNELS: Mapping[str, str] = {
     "Decision": "decisions",
@@ -95,7 +95,7 @@ _EXAMPLES: Mapping[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
 
 
 def document(decisions_topic: str, labels_topic: str) -> dict[str, Any]:
-    """The AsyncAPI document.
+    """Return the AsyncAPI document.
 
     Args:
         decisions_topic: address of the channel of decisions.

@@ -1,9 +1,9 @@
 """Back-pressure between the two topics: neither may run far ahead of the other.
 
-Of our own shards we know whether they are read to their end. Of another worker's the store knows
-only how far its event time is complete; one that is caught up takes over the newest event time of
-all (clock ``live``), so a mark that stays behind is a shard that lags, or that nobody reads. Under
-clock ``history`` a quiet shard keeps its old mark for ever: there only our own shards count.
+We know whether our own shards are read to their end. For another worker's shards the store only
+knows up to when their event time is complete. A shard that is caught up takes over the newest event
+time of all (clock ``live``). So a mark that stays behind means a shard that lags, or that nobody
+reads. Under clock ``history`` a quiet shard keeps its old mark for ever: only our own shards count.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from monitor.core.time import MINUTE
 from monitor.ports import Shard, ShardStatus
 
 LABELS_AHEAD = 10 * MINUTE
-"""Labels whose decisions are this much later than the watermark wait in the broker."""
+"""Labels wait in the broker when their decisions are this much later than the watermark."""
 HELD_SECONDS = 30.0
-"""Labels that were read before their decisions wait in memory to be stored, at most for so long."""
+"""Longest time that labels which were read before their decisions wait in memory."""
 MAX_HELD = 100_000
-"""And at most so many: some 15 MB. One answer of a broker has half as many."""
+"""Most labels that wait in memory: about 15 MB. One answer of a broker has half as many."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeerProgress:
     """Event times that the shards of other workers have reached; None where one has not begun.
 
-    A parked shard is not among them: it waits for a person, and the others do not wait with it.
-    Nor is one of a retired topic.
+    Parked shards are left out: they wait for a person, and no other shard waits with them. So are
+    shards of retired topics.
     """
 
     decisions: Sequence[int | None] = ()
     labels: Sequence[int | None] = ()
 
     @classmethod
-    def of(
+    def from_statuses(
         cls,
         statuses: Iterable[ShardStatus],
-        mine: Collection[Shard],
+        own_shards: Collection[Shard],
         decisions_topic: str,
         lateness: int,
     ) -> PeerProgress:
-        """From what the store knows.
+        """Return the progress that the store knows.
 
         Args:
-            statuses: all shards.
-            mine: those whose state is known better.
+            statuses: statuses of all shards.
+            own_shards: shards to leave out, whose state is known better.
             decisions_topic: topic that has the decisions; any other has labels.
-            lateness: how far watermarks are behind the newest event, microseconds.
+            lateness: lag of watermarks behind the newest event, microseconds.
         """
         marks: dict[bool, list[int | None]] = {True: [], False: []}
         for status in statuses:
             waits = status.holds_back and status.parked is None and status.retired_at is None
-            if status.shard in mine or not waits:
+            if status.shard in own_shards or not waits:
                 continue
             mark = None if status.watermark is None else status.watermark + lateness
             marks[status.shard.topic == decisions_topic].append(mark)
@@ -63,10 +63,10 @@ class PeerProgress:
 def paused_shards(
     states: Iterable[ShardState], horizon: int, peers: PeerProgress = PeerProgress()
 ) -> set[Shard]:
-    """Shards that should not be read now.
+    """Return the shards that should not be read now.
 
     Labels pause while they are more than ten minutes ahead of decisions still to be read (they
-    would only fill ``waiting_label``); decisions pause while unread labels lie more than half
+    would only fill ``waiting_label``). Decisions pause while unread labels lie more than half
     the horizon behind (their ``pending`` rows would expire first).
     """
     states = list(states)
@@ -102,7 +102,7 @@ class EarlyLabels:
         self._since: dict[Shard, float] = {}
 
     def held(self, states: Collection[ShardState], now: float) -> set[Shard]:
-        """Shards that are not to be stored yet, at ``now`` (monotonic seconds)."""
+        """Return the shards that are not to be stored yet, at ``now`` (monotonic seconds)."""
         early = [state for state in states if _is_early(state, states)]
         self._since = {state.shard: self._since.get(state.shard, now) for state in early}
         if sum(state.buffered for state in early) > MAX_HELD:
@@ -113,10 +113,14 @@ class EarlyLabels:
 def _is_early(state: ShardState, states: Iterable[ShardState]) -> bool:
     """Return True for unstored labels ahead of decisions that we are still reading.
 
-    What other workers read is not looked at: how far they are is known too late.
+    Other workers' reading is ignored: their progress is known too late.
     """
     newest = state.clock.newest
     if state.is_decisions or not state.dirty or newest is None:
         return False
-    lagging = (one.clock.newest for one in states if one.is_decisions and not one.caught_up)
+    lagging = (
+        other_state.clock.newest
+        for other_state in states
+        if other_state.is_decisions and not other_state.caught_up
+    )
     return any(at is None or at < newest for at in lagging)

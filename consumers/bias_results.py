@@ -1,7 +1,7 @@
 """Results of bias evaluations among the labels: found, read, and taken out of their batch.
 
-A result comes alone in its message, on the topic of labels. Only declared dimensions are taken, so
-that no producer can make series or rows without end.
+A result is alone in its message, on the topic of labels. Results of undeclared dimensions are
+refused, so that no producer can make series or rows without end.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from monitor.core.bias_scores import BiasScore
 from monitor.core.time import DAY
 from monitor.ports import RecordBatch
 
-_NAME = b"bias_result"  # looked for first: few labels have it anywhere
+_NAME = b"bias_result"  # a quick first look: few labels have it anywhere
 _MARK = re.compile(rb'"type"\s*:\s*"bias_result"')
 _EPOCH = date(1970, 1, 1)
 OLDEST = 800
-"""Days: an older result is refused, so that a dimension has that many rows at most."""
+"""Days after which a result is refused, so that a dimension has at most that many rows."""
 
 _decode = msgspec.json.Decoder(BiasResult).decode
 
 
 class BiasResults:
-    """Takes results out of batches.
+    """Extractor of results from batches.
 
     Args:
         declared: names of dimensions.
@@ -42,11 +42,11 @@ class BiasResults:
     def take(
         self, records: RecordBatch, dead_letters: DeadLetterBuffer, now: int
     ) -> tuple[RecordBatch, list[BiasScore]]:
-        """The messages that are no results, and the results of the others.
+        """Return the messages that are no results, and the results.
 
         Args:
-            records: of the labels' topic.
-            dead_letters: what becomes of results that cannot be taken.
+            records: messages of the labels' topic.
+            dead_letters: gets the results that are refused.
             now: wall clock, microseconds.
         """
         marked = [
@@ -56,20 +56,20 @@ class BiasResults:
         ]
         if not marked:
             return records, []
-        found = []
+        scores = []
         for row in marked:
             try:
-                found.append(self._read(records.values[row] or b"", now // DAY))
+                scores.append(self._read(records.values[row] or b"", now // DAY))
             except RejectedError as error:
                 dead_letters.refuse(records.offsets[row], 0, error.reason, error.field)
-        return _without(records, frozenset(marked)), found
+        return _without(records, frozenset(marked)), scores
 
     def _read(self, value: bytes, today: int) -> BiasScore:
         try:
             result = _decode(value)
         except (ValueError, RecursionError) as error:
-            why, field = reason_and_field(error)
-            reason = "malformed_json" if why == "malformed_json" else "invalid_value"
+            cause, field = reason_and_field(error)
+            reason = "malformed_json" if cause == "malformed_json" else "invalid_value"
             raise RejectedError(reason, field) from None
         day = (result.measured - _EPOCH).days
         if result.dimension not in self._declared:

@@ -1,8 +1,8 @@
 """Number of distinct values that were not allow-listed, in a fixed amount of memory.
 
-A value is hashed with a key that this process alone has, and the hash leaves a trace of six bits
-in one of 2048 registers (HyperLogLog): nobody can tell by them whether a guessed value was there
-without the key, which is never stored. Registers never leave the process; what does is a number.
+A value is hashed with a key that only this process has, and the hash sets six bits in one of 2048
+registers (HyperLogLog). Without the key, which is never stored, the registers do not tell whether a
+guessed value was there. Registers never leave the process; only a number does.
 
 References:
     Flajolet, Fusy, Gandouet, Meunier 2007, HyperLogLog: the analysis of a near-optimal cardinality
@@ -25,14 +25,14 @@ _RANK_BITS = 64 - _INDEX_BITS
 _LIMIT = 1 / (2 * math.log(2))  # alpha of the paper, for infinitely many registers
 
 STANDARD_ERROR = 1.04 / math.sqrt(_REGISTERS)
-"""Relative standard error of an estimate: 2.3 %, far within the bands that numbers are shown in."""
+"""Relative standard error of an estimate: 2.3 %, far within the bands of shown numbers."""
 
 
 class DistinctSketch:
-    """Estimates how many distinct texts were added; the same text again changes nothing.
+    """Estimator of the number of distinct texts that were added.
 
     Attributes:
-        ranks: one register for each value of a hash's first bits: the highest rank seen, 0: none.
+        ranks: one register per value of a hash's first bits: the highest rank seen, 0: none.
 
     Example:
         >>> sketch = DistinctSketch(b"key")
@@ -47,7 +47,7 @@ class DistinctSketch:
         self.ranks = bytearray(_REGISTERS)
 
     def add(self, text: str) -> None:
-        """Take a text in; nothing of it is kept but at most one higher register."""
+        """Add a text; it leaves nothing but at most one higher register."""
         keyed = self._keyed.copy()
         keyed.update(text.encode())
         index, rest = divmod(int.from_bytes(keyed.digest(), "big"), 1 << _RANK_BITS)
@@ -55,17 +55,17 @@ class DistinctSketch:
         self.ranks[index] = max(self.ranks[index], rank)
 
     def estimate(self) -> float:
-        """About how many distinct texts were added; 0 for none."""
+        """Return the approximate number of distinct texts that were added; 0 for none."""
         ranks = np.frombuffer(self.ranks, np.uint8)
         empty, *of_rank = np.bincount(ranks, minlength=_RANK_BITS + 1).tolist()
         total = 0.0
         for registers in reversed(of_rank):
             total = (total + registers) / 2
-        return _LIMIT * _REGISTERS**2 / (total + _REGISTERS * _of_empty(empty / _REGISTERS))
+        return _LIMIT * _REGISTERS**2 / (total + _REGISTERS * _empty_term(empty / _REGISTERS))
 
 
-def _of_empty(share: float) -> float:
-    """Term of the registers without a trace: x + sum of x^(2^k) 2^(k-1), infinite for x = 1."""
+def _empty_term(share: float) -> float:
+    """Return the term of empty registers: x + sum of x^(2^k) 2^(k-1), infinite for x = 1."""
     if share == 1:
         return math.inf
     total, power, weight = share, share, 1.0
@@ -82,14 +82,14 @@ class UnlistedValues:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all, the key of the hashes as well."""
+        """Forget all values, and the key of the hashes."""
         key = secrets.token_bytes(32)
         self._sketches = {name: DistinctSketch(key) for name in self._attributes}
 
     def add(self, attribute: str, value: str) -> None:
-        """An event had this value."""
+        """Add the value of an event."""
         self._sketches[attribute].add(value)
 
     def estimates(self) -> dict[str, int]:
-        """About how many there were, by attribute: every one has a number, 0 for none."""
+        """Return the approximate number of values by attribute; 0 for none."""
         return {name: round(sketch.estimate()) for name, sketch in self._sketches.items()}

@@ -1,4 +1,4 @@
-"""From messages to typed events, and from these to columns: everything after this uses columns.
+"""Codec from messages to typed events, and from events to columns for everything after it.
 
 The hot path decodes a whole batch in one ``try``. Only a batch that fails is read message by
 message and event by event. An unreadable event becomes a dead letter that names the field and
@@ -30,7 +30,7 @@ from consumers.unknown_fields import (
     KnownFields,
     UnknownFields,
     add_counts,
-    of_one_event,
+    names_of_event,
     unknown_names,
 )
 from monitor.core.counts.cells import Int64s
@@ -42,19 +42,19 @@ from monitor.ports import RecordBatch
 Event = TypeVar("Event", FastDecision, Label)
 
 _TOGETHER = 1_000
-"""Messages that are decoded together: those of 5,000 do not fit into a processor's cache, where
-they are still when their fields are picked out one after the other; that took a third more time."""
+"""Messages that are decoded together: their events must still be in the processor's cache when
+their fields are picked out one after the other. With 5,000 that took a third more time."""
 _NESTED = ("attributes.", "versions.")  # fields of these parts are counted by the coder
 _REVIEWER_SHIFT = 32
-"""Leaves 31 bits of a reviewer's hash. It is of the reviewer and the decision: it shows whether two
-labels of one decision are of one reviewer (wrongly once in 2e9), and links no two decisions."""
-_NEW = -1  # instead of a code: nobody had the key before
+"""Shift that leaves 31 bits of a hash of reviewer and decision. It shows whether two labels of a
+decision are by one reviewer (wrongly once in 2e9), and does not link decisions."""
+_NEW = -1  # instead of a code: the key is new
 _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded(Generic[Event]):
-    """Events of one batch with the place of each; what could not be read is in the dead_letters.
+    """Events of one batch with the place of each; unreadable ones are in the dead letters.
 
     Attributes:
         events: in order of arrival.
@@ -71,7 +71,7 @@ class Decoded(Generic[Event]):
     unknown: Counter[str] = field(default_factory=Counter)
 
     def take(self, rows: Int64s) -> Decoded[Event]:
-        """The chosen events, in the order given."""
+        """Return the chosen events, in the order given."""
         return Decoded(
             [self.events[row] for row in rows.tolist()],
             self.offsets[rows],
@@ -82,11 +82,11 @@ class Decoded(Generic[Event]):
 
 
 class Reader(Generic[Event]):
-    """Decodes messages of one topic; a message holds one event or an array of them.
+    """Decoder of messages of one topic; a message holds one event or an array of them.
 
     Args:
         event: type of the events.
-        unknown: names of unknown fields; whoever stores what was read records them.
+        unknown: names of unknown fields; the caller that stores the events records them.
         rejects: an unknown field makes an event unreadable; else it is dropped and counted.
     """
 
@@ -101,7 +101,7 @@ class Reader(Generic[Event]):
         self._learn()
 
     def _learn(self) -> None:
-        """Decode the unknown fields that have become frequent like known ones."""
+        """Decode frequent unknown fields like known ones from now on."""
         self._learned = len(self._unknown.frequent)
         names = [name for name in self._unknown.frequent if not name.startswith(_NESTED)]
         self._fields = fields = KnownFields(self._event, names)
@@ -111,18 +111,18 @@ class Reader(Generic[Event]):
         self._decode_one: Callable[[bytes], Event] = msgspec.json.Decoder(fields.type).decode
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
-        """Decode all messages of a batch; what is unreadable goes to ``dead_letters``."""
+        """Decode all messages of a batch; unreadable events go to ``dead_letters``."""
         if len(self._unknown.frequent) > self._learned:
             self._learn()
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
-            return self._one_by_one(records, dead_letters)  # find out what is unreadable or missing
+            return self._read_each(records, dead_letters)  # find the unreadable or missing event
         sizes = None
         if list in set(map(type, decoded)):
             sizes = [len(item) if type(item) is list else 1 for item in decoded]
             if max(sizes) > MAX_EVENTS_PER_MESSAGE:
-                return self._one_by_one(records, dead_letters)
+                return self._read_each(records, dead_letters)
         together = self._together(records, decoded, sizes)
         together.unknown.update(self._fields.counts(together.events))
         return together
@@ -130,7 +130,10 @@ class Reader(Generic[Event]):
     def _together(
         self, records: RecordBatch, decoded: list[Any], sizes: list[int] | None
     ) -> Decoded[Event]:
-        """Events of all messages; ``sizes`` is how many each has, None where each is one."""
+        """Return the events of all messages.
+
+        ``sizes`` is the number of events in each message; None: each has one.
+        """
         offsets = np.asarray(records.offsets, np.int64)
         timestamps = np.asarray(records.timestamps, np.int64)
         if sizes is None:
@@ -150,7 +153,7 @@ class Reader(Generic[Event]):
             np.repeat(timestamps, counts),
         )
 
-    def _one_by_one(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
+    def _read_each(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
         events: list[Event] = []
         places: list[tuple[int, int, int]] = []
         unknown: Counter[str] = Counter()
@@ -171,7 +174,7 @@ class Reader(Generic[Event]):
         unknown: Counter[str],
     ) -> list[tuple[int, Event]]:
         if value is None:
-            return []  # a tombstone: there is no event in it
+            return []  # a tombstone has no event
         parts: Sequence[bytes | msgspec.Raw] = [value]
         try:
             if value.lstrip()[:1] == b"[":
@@ -185,13 +188,13 @@ class Reader(Generic[Event]):
         events: list[tuple[int, Event]] = []
         for item, part in enumerate(parts):
             try:
-                events.append((item, self._one(bytes(part), unknown)))
+                events.append((item, self._decode_one_event(bytes(part), unknown)))
             except (ValueError, RecursionError) as error:
                 dead_letters.refuse(offset, item, *reason_and_field(error))
         return events
 
-    def _one(self, part: bytes, unknown: Counter[str]) -> Event:
-        """One event, and into ``unknown`` what it has that its type has not."""
+    def _decode_one_event(self, part: bytes, unknown: Counter[str]) -> Event:
+        """Return an event; add the names of its unknown fields to ``unknown``."""
         if self._rejects:
             return self._decode_one(part)
         try:
@@ -199,14 +202,14 @@ class Reader(Generic[Event]):
         except msgspec.ValidationError:
             event = self._decode_lenient(part)  # raises for any other reason
             names = unknown_names(part, self._event.__struct_fields__)
-            add_counts(unknown, of_one_event(names))
+            add_counts(unknown, names_of_event(names))
         else:
             unknown.update(self._fields.counts([event]))
         return event
 
 
 def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
-    """The same messages as events; dead letters go on to speak of what the topic has."""
+    """Return the messages as events; dead letters still name the topic's own fields."""
     if mapping is None:
         return records
     values = [None if value is None else mapping(value) for value in records.values]
@@ -214,7 +217,7 @@ def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
 
 
 def _micros(moments: Sequence[datetime | int]) -> Int64s:
-    """Microseconds of each moment; a number is milliseconds."""
+    """Return the microseconds of each moment; a number is milliseconds."""
     # Whole microseconds survive a float of seconds until the year 2255.
     return np.rint(np.array(_seconds(moments), np.float64) * 1e6).astype(np.int64)
 
@@ -222,21 +225,21 @@ def _micros(moments: Sequence[datetime | int]) -> Int64s:
 def _seconds(moments: Sequence[datetime | int]) -> list[float]:
     try:
         return list(map(datetime.timestamp, moments))  # type: ignore[arg-type]
-    except TypeError:  # a number is looked for only where there is one: most send texts
+    except TypeError:  # some moment is a number; most producers send texts
         return [m / 1e3 if isinstance(m, int) else m.timestamp() for m in moments]
 
 
 def _texts(ids: list[str | int]) -> list[str]:
-    """Ids as texts: a whole number is its digits."""
+    """Return ids as texts: a whole number is its digits."""
     return ids if set(map(type, ids)) <= {str} else list(map(str, ids))  # type: ignore[return-value]
 
 
 def _texts_if_any(ids: list[str | int | None]) -> list[str]:
-    """Ids as texts, the empty one where there is none; no texts at all where none has one."""
+    """Return ids as texts, empty where there is none; no texts when no event has one."""
     types = set(map(type, ids))
     if types <= {str}:
         return ids  # type: ignore[return-value]
-    return [] if types == {NoneType} else ["" if one is None else str(one) for one in ids]
+    return [] if types == {NoneType} else ["" if id_ is None else str(id_) for id_ in ids]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +247,10 @@ class DecodedDecisions:
     """Readable decisions as columns, before clocks and de-duplication.
 
     ``units`` is empty when none was sent, and has an empty text for an event without. ``probes``
-    has the rows that call themselves probes; those in doubt about their signature are coded as
-    production. A missing score is NaN. ``below`` marks what was served automatically with a score
-    below its own threshold. ``unknown`` counts dropped fields by name.
+    has the rows that call themselves probes; probes with a doubtful signature are coded as
+    production. A missing score is NaN. ``below`` marks decisions that were served automatically
+    with
+    a score below their own threshold. ``unknown`` counts dropped fields by name.
     """
 
     texts: list[str]
@@ -265,7 +269,7 @@ class DecodedDecisions:
 
     @classmethod
     def concat(cls, parts: Sequence[DecodedDecisions]) -> DecodedDecisions:
-        """All parts, at least one, one after the other."""
+        """Return all parts, at least one, one after the other."""
         if len(parts) == 1:
             return parts[0]
         starts = accumulate((len(part.ts) for part in parts), initial=0)
@@ -279,9 +283,9 @@ class DecodedDecisions:
             texts=list(chain.from_iterable(part.texts for part in parts)),
             units=list(chain.from_iterable(units)),
             probes={
-                start + row: judged
+                start + row: verdict
                 for start, part in zip(starts, parts, strict=False)
-                for row, judged in part.probes.items()
+                for row, verdict in part.probes.items()
             },
             unknown=sum((part.unknown for part in parts), Counter()),
             **{name: joined(name) for name in _ARRAYS},
@@ -295,16 +299,16 @@ _ARRAYS = (
 
 
 class DecisionCodec:
-    """Decodes and codes decisions.
+    """Codec of decisions.
 
     Args:
-        coder: of decisions into cells; it also says whether unknown fields are refused.
-        coding: the newest.
+        coder: coder of decisions into cells; it also decides whether unknown fields are refused.
+        coding: the newest coding.
         probes: policy for decisions that call themselves probes.
-        mapping: makes events of messages that are none; None where they are.
+        mapping: maps messages of another form to events; None where there are none.
 
     Attributes:
-        unknown: names of unknown fields; whoever stores what was read records them.
+        unknown: names of unknown fields; the caller that stores the decisions records them.
     """
 
     def __init__(
@@ -323,7 +327,7 @@ class DecisionCodec:
         self._reader = Reader(FastDecision, self.unknown, rejects=coder.rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
-        """Columns of all readable decisions of a batch."""
+        """Return all readable decisions of a batch as columns."""
         self._coder.trim()
         parts = records.parts(_TOGETHER)
         return DecodedDecisions.concat([self._read(part, dead_letters) for part in parts])
@@ -361,7 +365,7 @@ class DecisionCodec:
     def _without_unsigned(
         self, codes: Int64s, probes: Mapping[int, ProbeDecision | Doubt]
     ) -> Int64s:
-        unsigned = [row for row, judged in probes.items() if judged is Doubt.UNSIGNED]
+        unsigned = [row for row, verdict in probes.items() if verdict is Doubt.UNSIGNED]
         if unsigned:
             codes[unsigned] = self._coder.as_production(codes[unsigned])
         return codes
@@ -369,10 +373,10 @@ class DecisionCodec:
     def _coded(
         self, decoded: Decoded[FastDecision], dead_letters: DeadLetterBuffer
     ) -> tuple[Decoded[FastDecision], Int64s]:
-        """Code events; those whose nested parts are not acceptable become dead letters."""
+        """Code events; those with unacceptable nested parts become dead letters."""
         keys = keys_of(decoded.events)
-        known = map(self._coder.codes.get, keys, repeat(_NEW))
-        codes = np.fromiter(known, np.int64, len(keys))
+        stored_codes = map(self._coder.codes.get, keys, repeat(_NEW))
+        codes = np.fromiter(stored_codes, np.int64, len(keys))
         for row in np.flatnonzero(codes == _NEW).tolist():
             try:
                 codes[row] = self._code(keys[row], decoded.events[row])
@@ -383,8 +387,8 @@ class DecisionCodec:
         return (decoded, codes) if len(good) == len(codes) else (decoded.take(good), codes[good])
 
     def _code(self, key: Key, decision: FastDecision) -> int:
-        known = self._coder.codes.get(key)
-        return self._coder.code(key, decision) if known is None else known
+        stored = self._coder.codes.get(key)
+        return self._coder.code(key, decision) if stored is None else stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,17 +404,17 @@ class DecodedLabels:
 
     @property
     def ts(self) -> Int64s:
-        """decided_at as the labels say it, microseconds."""
+        """Return the decided_at in the labels, microseconds."""
         return self.labels.ts
 
     @classmethod
     def concat(cls, parts: Sequence[DecodedLabels]) -> DecodedLabels:
-        """All parts, at least one, one after the other."""
+        """Return all parts, at least one, one after the other."""
         if len(parts) == 1:
             return parts[0]
         return cls(
             LabelColumns.concat([part.labels for part in parts]),
-            {key: other for part in parts for key, other in part.other_ids.items()},
+            {key: other_id for part in parts for key, other_id in part.other_ids.items()},
             offsets=np.concatenate([part.offsets for part in parts]),
             items=np.concatenate([part.items for part in parts]),
             timestamps=np.concatenate([part.timestamps for part in parts]),
@@ -419,16 +423,16 @@ class DecodedLabels:
 
 
 class LabelCodec:
-    """Decodes labels.
+    """Codec of labels.
 
     Args:
-        hasher: of ids.
+        hasher: hasher of ids.
         rejects_unknown: an unknown field makes a label unreadable.
-        mapping: as of :class:`DecisionCodec`.
+        mapping: as for :class:`DecisionCodec`.
         dimensions: names of declared dimensions of bias evaluations.
 
     Attributes:
-        unknown: as of :class:`DecisionCodec`.
+        unknown: as for :class:`DecisionCodec`.
         results: takes results of bias evaluations out of a batch, before it is read.
     """
 
@@ -447,7 +451,7 @@ class LabelCodec:
         self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
-        """Columns of all readable labels of a batch."""
+        """Return all readable labels of a batch as columns."""
         parts = records.parts(_TOGETHER)
         return DecodedLabels.concat([self._read(part, dead_letters) for part in parts])
 
@@ -473,15 +477,15 @@ class LabelCodec:
             blind=column(bool(event.blind) for event in events).astype(np.bool_),
             reviewer=np.maximum(self._hash(reviewers, ts) >> _REVIEWER_SHIFT, 1),
         )
-        others = self._hash.across(texts, ts, labels.ids)
+        other_ids = self._hash.across(texts, ts, labels.ids)
         places = decoded.offsets, decoded.items, decoded.timestamps
-        return DecodedLabels(labels, others, *places, decoded.unknown)
+        return DecodedLabels(labels, other_ids, *places, decoded.unknown)
 
 
 def _identity(label: Label) -> str:
-    """The label's id with its content: two labels that tie in order still have one winner.
+    """Return the label's id with its content: two labels that tie in order still have one winner.
 
-    Whatever distinguishes two labels is in it, since waiting labels are kept by it.
+    It has all that distinguishes two labels, since it is the key of waiting labels.
     """
     at = label.labelled_at
     seconds = at / 1e3 if isinstance(at, int) else at.timestamp()

@@ -1,4 +1,4 @@
-"""From a decision's fields to its cell: one dictionary look-up, a full check on a miss."""
+"""Coder from a decision's fields to its cell: one dictionary look-up, a full check on a miss."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from monitor.core.counts.coding import Coding, CodingHistory
 from monitor.ports import Dictionary
 
 MAX_KEYS = 65_536
-"""Distinct nested parts remembered: every combination of a large site."""
+"""Most distinct nested parts in memory: every combination of a large site."""
 MAX_KEY_BYTES = 32 << 20
-"""Memory that these may take."""
+"""Most memory for them."""
 MAX_STRAY_BYTES = 2 << 20
-"""Memory for those that a producer can make up without end: some 4,000, the frequent ones."""
+"""Most memory for parts that a producer can make up without end: about 4,000 frequent ones."""
 MAX_SPELLINGS = 16
-"""Keys that may mean the same before more count as made up: serializers, values of audit_p."""
+"""Keys with one meaning before further ones count as made up: serializers, values of audit_p."""
 NUMBERS_EACH = 16
-"""Times as many where an attribute has ranges: the numbers of one range mean the same."""
-_KEY_BYTES = 400  # what a key takes besides its nested parts: measured, with its place in a dict
+"""Factor to that where an attribute has ranges: all numbers of a range mean the same."""
+_KEY_BYTES = 400  # memory of a key besides its nested parts, as measured, with its place in a dict
 
 Nested = TypeVar("Nested")
 Key = tuple[str, float, bool, str | None, bool, float | None, bytes]
 Meaning = tuple[tuple[str, ...], str, Route, int, bool, bool]
 """Atom in each era, version text, route, audit rate, evidence passed, probe."""
 MAX_DROPPED = 8
-"""Unknown fields of a nested part that are counted, by name; the others of it are not."""
+"""Most unknown fields of a nested part that are counted by name; further ones are not."""
 _ROUTES = {route.name.lower(): route for route in Route}
 _ATTRIBUTES = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _VALUE = msgspec.json.Decoder(AttributeValue)
@@ -56,17 +56,17 @@ def _nested(decoder: msgspec.json.Decoder[Nested], part: bytes, field: str) -> N
     except msgspec.ValidationError:
         raise RejectedError("wrong_type", field) from None
     except (ValueError, RecursionError):
-        # Raw parts were only skipped over until now: their UTF-8 has not been looked at yet.
+        # Raw parts were only skipped until now: their UTF-8 is not checked yet.
         raise RejectedError("malformed_json", field) from None
 
 
 Detail = tuple[float, float, tuple[str, ...]]
-"""Whatever a code stands for beside its meaning, which decides the cell: the probability with which
-a requested label is kept, the score that auto_serve needs, and the names of dropped fields."""
+"""Details of a code besides its meaning, which decides the cell: the probability with which a
+requested label is kept, the score that auto_serve needs, and the names of dropped fields."""
 
 
-class _Said:
-    """Content of keys, however they spell it: its codes by detail, how many keys."""
+class _Content:
+    """Meaning of keys, however they spell it: its codes by detail, and the number of keys."""
 
     __slots__ = ("codes", "keys", "meaning")
 
@@ -77,7 +77,7 @@ class _Said:
 
 
 def value_text(value: str | float) -> str:
-    """Text of an attribute's value, by which it is looked up: JSON's own where it is no text.
+    """Return the text by which an attribute's value is looked up: JSON's own for other types.
 
     Example:
         >>> [value_text(value) for value in ("chat", 7, 2.0, True)]
@@ -91,23 +91,23 @@ def value_text(value: str | float) -> str:
 
 
 def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:
-    """Fields that decide the cell of each decision, but for its score band.
+    """Return the fields that decide the cell of each decision, but for its score band.
 
-    The nested parts are JSON values, which say themselves where they end: joined, they are told
-    apart. One call for both takes half as long as to copy each.
+    Nested parts are JSON values, whose ends are unambiguous, so they are joined into one text. One
+    call for both takes half the time of two copies.
     """
     join = b"\n".join
     return [
         (
-            one.route,
-            one.audit_p,
-            one.label_requested,
-            one.traffic,
-            one.evidence_passed,
-            one.threshold,
-            join((one.attributes, one.versions)),  # Raw is a buffer
+            decision.route,
+            decision.audit_p,
+            decision.label_requested,
+            decision.traffic,
+            decision.evidence_passed,
+            decision.threshold,
+            join((decision.attributes, decision.versions)),  # Raw is a buffer
         )
-        for one in decisions
+        for decision in decisions
     ]
 
 
@@ -116,25 +116,25 @@ def _atom(coding: Coding, values: Mapping[str, str]) -> str:
 
 
 class Coder:
-    """Codes decisions; codes stay valid until they are forgotten, or :meth:`trim` empties them.
+    """Coder of decisions; codes stay valid until they are forgotten, or :meth:`trim` empties them.
 
-    A code stands for what a decision says; which cell that is depends on the era of its time.
-    Memory is bounded whatever producers send: keys take at most ``MAX_KEY_BYTES``, and those that
-    could be made up without end (unlisted values, versions without room, ever new spellings) at
-    most ``MAX_STRAY_BYTES``; the others are checked anew each time.
+    A code stands for the content of a decision; its cell depends on the era of its time. Memory is
+    bounded whatever producers send. Keys take at most ``MAX_KEY_BYTES``. Keys that could be made up
+    without end (unlisted values, versions without room, ever new spellings) take at most
+    ``MAX_STRAY_BYTES``. Further keys are checked anew each time.
 
     Attributes:
-        codes: by key, as far as they are remembered.
+        codes: by key, as far as they are in memory.
         crowded: a version tuple found no room.
-        turned_away: how often that was found out, never decreasing.
-        unlisted: distinct values outside the allow-list, in whatever event was read.
+        turned_away: how often a version tuple found no room, never decreasing.
+        unlisted: distinct values outside the allow-list, in all events read.
         rejects_unknown: undeclared attributes, like all unknown fields, make an event unreadable.
 
     Args:
         eras: allow-lists by event time; score bands and audit rates are the same in all.
         max_versions: live version tuples; later ones are counted as ``__other__``.
         versions: texts of the version tuples that are live already.
-        rejects_unknown: else what is not declared is dropped, and counted by name.
+        rejects_unknown: reject undeclared attributes; else they are dropped, and counted by name.
     """
 
     def __init__(
@@ -166,11 +166,11 @@ class Coder:
         self.forget_codes()
 
     def forget_codes(self) -> None:
-        """Check and code every key anew, so that its dictionary rows go to the store again."""
+        """Check and code all keys anew, so that their dictionary rows go to the store again."""
         self.codes.clear()
         self._full = False
         self._key_bytes = self._stray_bytes = 0
-        self._said: dict[Meaning, _Said] = {}
+        self._contents: dict[Meaning, _Content] = {}
         self._meanings: list[Meaning] = []
         self._newest_atoms: list[int] = []
         self._production: dict[int, int] = {}
@@ -181,12 +181,12 @@ class Coder:
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._declared}
 
     def begin_day(self) -> None:
-        """Count distinct unlisted values from none again."""
+        """Restart the count of distinct unlisted values."""
         self.unlisted.clear()
         self.forget_codes()  # a value is seen when its key is checked
 
     def renew_versions(self, live: Iterable[str]) -> None:
-        """Make room for new version tuples: those that are not live any more are dropped."""
+        """Make room for new version tuples: those that are no longer live are dropped."""
         self._versions = set(live) - {OTHER}
         self.crowded = False
         self.forget_codes()
@@ -198,23 +198,23 @@ class Coder:
 
     @property
     def dictionary(self) -> Dictionary:
-        """Content ids coded since :meth:`settled` was last called."""
+        """Return the content ids coded since the last call of :meth:`settled`."""
         return Dictionary(self._atoms, self._version_texts, self._cells)
 
     def settled(self) -> None:
-        """The dictionary is in the store now."""
+        """Note that the dictionary is in the store now."""
         self._atoms, self._version_texts, self._cells = {}, {}, {}
 
     def code(self, key: Key, decision: FastDecision) -> int:
-        """The code of a key that is not in ``codes`` yet, and of a decision that has it.
+        """Return the code of a key that is not in ``codes`` yet, with a decision that has the key.
 
         Raises:
-            RejectedError: wrong type, oversized nested part; a name that is not declared, where
-                those are rejected.
+            RejectedError: wrong type, oversized nested part; an undeclared name, where these are
+                rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
         sent, version, dropped = self._checked(bytes(decision.attributes), bytes(decision.versions))
-        values = sent | self._of_versions(version)
+        values = sent | self._version_attributes(version)
         rate = self._coding.rate_index(audit_p)
         meaning = (
             tuple(_atom(coding, values) for coding in self._codings),
@@ -230,28 +230,28 @@ class Coder:
         keep = min(1.0, self._coding.audit_rates[rate] / audit_p)
         floor = -inf if threshold is None or meaning[2] is not Route.AUTO_SERVE else threshold
         detail = keep, floor, dropped
-        said = self._said_as(meaning)
-        code = self._code(said, detail, unlisted)
+        content = self._content_of(meaning)
+        code = self._code(content, detail, unlisted)
         if meaning[-1]:
-            production = self._said_as((*meaning[:-1], False))
+            production = self._content_of((*meaning[:-1], False))
             self._production[code] = self._code(production, detail, unlisted)
-        said.keys += 1
+        content.keys += 1
         made_up = not sent.keys().isdisjoint(unlisted) or meaning[1] == OTHER
-        endless = made_up or said.keys > self._spellings
+        endless = made_up or content.keys > self._spellings
         self._remember(key, code, endless)
         return code
 
-    def _said_as(self, meaning: Meaning) -> _Said:
-        return self._said.setdefault(meaning, _Said(meaning))
+    def _content_of(self, meaning: Meaning) -> _Content:
+        return self._contents.setdefault(meaning, _Content(meaning))
 
-    def _code(self, said: _Said, detail: Detail, unlisted: Iterable[str]) -> int:
-        """One code for all keys that say the same."""
-        code = said.codes.get(detail)
+    def _code(self, content: _Content, detail: Detail, unlisted: Iterable[str]) -> int:
+        """Return one code for all keys of equal content."""
+        code = content.codes.get(detail)
         if code is None:
-            code = said.codes[detail] = len(self._meanings)
+            code = content.codes[detail] = len(self._meanings)
             keep, floor, dropped = detail
-            self._meanings.append(said.meaning)
-            self._newest_atoms.append(content_id(said.meaning[0][-1]))
+            self._meanings.append(content.meaning)
+            self._newest_atoms.append(content_id(content.meaning[0][-1]))
             self._keep.append(keep)
             self._floors.append(floor)
             for name in unlisted:
@@ -272,7 +272,7 @@ class Coder:
     def _checked(
         self, attributes: bytes, versions: bytes
     ) -> tuple[dict[str, str], Versions, tuple[str, ...]]:
-        """Values of declared attributes, versions, and names of what is dropped."""
+        """Return values of declared attributes, versions, and names of dropped fields."""
         for part, field in ((attributes, "attributes"), (versions, "versions")):
             if len(part) > MAX_NESTED_BYTES:
                 raise RejectedError("too_large", field)
@@ -287,33 +287,36 @@ class Coder:
         dropped = self._named("attributes", undeclared) | self._named("versions", unknown)
         return values, version, tuple(sorted(dropped))
 
-    def _of_versions(self, versions: Versions) -> dict[str, str]:
-        """Values of the attributes that are versions: nothing in an event's ``attributes`` is."""
-        given = ((name, getattr(versions, part)) for name, part in self._by_version.items())
-        return {name: version for name, version in given if version is not None}
+    def _version_attributes(self, versions: Versions) -> dict[str, str]:
+        """Return the values of attributes that are versions; ``attributes`` never has these."""
+        sent = ((name, getattr(versions, part)) for name, part in self._by_version.items())
+        return {name: version for name, version in sent if version is not None}
 
     def _named(self, part: str, names: Iterable[str]) -> set[str]:
-        """Full names of fields of a nested part, as far as there is room to tell them apart."""
+        """Return full names of fields of a nested part; without room for more names, OTHER."""
         named = sorted(f"{part}.{name[:MAX_LENGTH]}" for name in names)
-        known = self._dropped
-        return {n if n in known or len(known) < MAX_NAMES else OTHER for n in named[:MAX_DROPPED]}
+        dropped = self._dropped
+        return {
+            n if n in dropped or len(dropped) < MAX_NAMES else OTHER for n in named[:MAX_DROPPED]
+        }
 
     def _values(self, parts: Mapping[str, msgspec.Raw]) -> dict[str, str]:
-        """Values of declared attributes as texts; null is absent."""
-        given = (
+        """Return the values of declared attributes as texts; null is absent."""
+        sent = (
             (name, _nested(_VALUE, bytes(parts[name]), "attributes"))
             for name in self._names & parts.keys()
         )
-        # A text may be composed otherwise than the settings have it, and still be the same text.
-        return {n: normalize("NFC", value_text(v)) for n, v in given if v is not None}
+        # A text may be composed otherwise than in the settings, and still be the same text.
+        return {n: normalize("NFC", value_text(v)) for n, v in sent if v is not None}
 
     def _checked_versions(self, part: bytes) -> tuple[Versions, set[str]]:
         version = _nested(_VERSIONS, part, "versions")
         if version is None:
             return Versions(), set()
-        given = [text for text in msgspec.structs.astuple(version) if text is not None]
-        if any(text.endswith("\n") for text in given):
-            raise RejectedError("invalid_value", "versions")  # the pattern's $ lets one through
+        texts = [text for text in msgspec.structs.astuple(version) if text is not None]
+        if any(text.endswith("\n") for text in texts):
+            # The $ of the pattern lets a newline pass.
+            raise RejectedError("invalid_value", "versions")
         try:
             unknown = unknown_names(part, Versions.__struct_fields__)
         except ValueError:  # a name that is no UTF-8
@@ -325,7 +328,7 @@ class Coder:
     def _version(self, versions: Versions, threshold: float | None) -> str:
         parts = [f"{name}={v}" for name, v in msgspec.structs.asdict(versions).items() if v]
         if threshold is not None:
-            # 0.0 and -0.0 are one key above, so they must be one text, whichever came first.
+            # 0.0 and -0.0 are one key above, so they must have one text, whichever came first.
             parts.append(f"threshold={threshold + 0.0!r}")
         text = ",".join(parts)
         if text not in self._versions and len(self._versions) >= self._max_versions:
@@ -336,7 +339,7 @@ class Coder:
         return text
 
     def cells(self, codes: Int64s, bands: Int64s, ts: Int64s) -> Int64s:
-        """Cell ids of decisions by code, score band and time."""
+        """Return the cell ids of decisions by code, score band and time."""
         if len(self._meanings) > len(self._table):
             grown = np.zeros((2 * len(self._meanings), self._table.shape[1]), np.int64)
             grown[: len(self._table)] = self._table
@@ -364,16 +367,16 @@ class Coder:
         return cell
 
     def routes(self, codes: Int64s) -> Int64s:
-        """Route code of each decision."""
+        """Return the route code of each decision."""
         table = np.array([meaning[2] for meaning in self._meanings], np.int64)
         return table[codes]
 
     def atoms(self, codes: Int64s) -> Int64s:
-        """Atom of each decision, as the newest era codes it."""
+        """Return the atom of each decision in the newest era."""
         return np.array(self._newest_atoms, np.int64)[codes]
 
     def probe_rows(self, codes: Int64s) -> Int64s:
-        """Rows that call themselves probes; none at once where none was ever read."""
+        """Return the rows that call themselves probes; fast where no probe was ever read."""
         if not self._production:
             return np.empty(0, np.int64)
         is_probe = np.zeros(len(self._meanings), np.bool_)
@@ -381,25 +384,25 @@ class Coder:
         return np.flatnonzero(is_probe[codes])
 
     def as_production(self, codes: Int64s) -> Int64s:
-        """The codes of what says the same as these probes, as production traffic."""
+        """Return the codes of the same decisions as production traffic."""
         return np.array([self._production[code] for code in codes.tolist()], np.int64)
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Probability with which a requested label is kept: grid rate / audit_p, at most 1."""
+        """Return the probability of keeping a requested label: grid rate / audit_p, at most 1."""
         return np.array(self._keep, np.float64)[codes]
 
     def floors(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Score that each decision needed for its route: its threshold for auto_serve, or -inf."""
+        """Return the score that each route needed: the threshold for auto_serve, or -inf."""
         return np.array(self._floors, np.float64)[codes]
 
     def unknown_values(self, codes: Int64s) -> dict[str, int]:
-        """Decisions with a value outside the allow-list, by attribute."""
-        return _with_any(codes, self._unlisted)
+        """Return the number of decisions with an unlisted value, by attribute."""
+        return _count_by_name(codes, self._unlisted)
 
     def dropped(self, codes: Int64s) -> dict[str, int]:
-        """Decisions with a field in a nested part that is not declared, by its full name."""
-        return _with_any(codes, self._dropped)
+        """Return the number of decisions with an undeclared nested field, by its full name."""
+        return _count_by_name(codes, self._dropped)
 
 
-def _with_any(codes: Int64s, of_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
+def _count_by_name(codes: Int64s, of_name: Mapping[str, Sequence[int]]) -> dict[str, int]:
     return {name: int(np.isin(codes, wanted).sum()) for name, wanted in of_name.items() if wanted}

@@ -1,4 +1,4 @@
-"""Protocols that the ingest loop asks of others, and its settings."""
+"""Protocols of the ingest loop's collaborators, and its settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from monitor.ports import (
 
 
 class Store(Protocol):
-    """The store, as far as ingest needs it."""
+    """The store, as the ingest loop uses it."""
 
     def register(self, shards: Sequence[Shard]) -> None:
         """Make every partition known."""
@@ -31,15 +31,15 @@ class Store(Protocol):
     def claim(
         self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None]
     ) -> list[Claim]:
-        """Take shards over, of topics that have these identities now."""
+        """Take shards over; ``topic_ids`` has the present ids of their topics."""
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
-        """Keep why a shard of ours is not read."""
+        """Store why a shard of ours is not read."""
 
     def beat(
         self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
-        """Say that the owner of these shards is there, whether it can store, and what waits."""
+        """Report that the owner of these shards is alive, whether it can store, and what waits."""
 
     def start(self, claim: Claim, offset: int) -> None:
         """Store a first position."""
@@ -47,20 +47,20 @@ class Store(Protocol):
     def duplicate_keys(
         self, shard: Shard, since_minute: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Keys that arrived since a minute."""
+        """Return the keys that arrived since a minute."""
 
     def statuses(self) -> list[ShardStatus]:
-        """All shards."""
+        """Return the status of all shards."""
 
     def live_versions(self) -> list[str]:
-        """Version tuples that decisions of the kept hours have."""
+        """Return the version tuples that decisions of the kept hours have."""
 
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
         """Write one flush."""
 
 
 class Observer(Protocol):
-    """Observer of what happens in the loop; metrics, mostly."""
+    """Observer of events in the loop, mostly for metrics."""
 
     def set_shard(
         self,
@@ -71,46 +71,46 @@ class Observer(Protocol):
         *,
         offsets: int | None,
     ) -> None:
-        """New committed totals of an owned shard, and the offsets they account for."""
+        """Set new committed totals of an owned shard, and the offsets they account for."""
 
     def drop_shard(self, shard: Shard) -> None:
-        """A shard is not ours any more."""
+        """Forget a shard that is no longer ours."""
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
         """Set whether a shard of ours waits for a person."""
 
     def set_ahead(self, shard: Shard, micros: int) -> None:
-        """Set how far events of an owned shard were dated ahead of the wall clock lately."""
+        """Set the recent lead of an owned shard's events over the wall clock."""
 
     def flushed(self, seconds: float) -> None:
-        """A flush took this long."""
+        """Note the duration of a flush."""
 
     def store_failed(self) -> None:
-        """The store could not be written."""
+        """Note that the store could not be written."""
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None) -> None:
-        """Delays from decision to label that were counted, and when (wall clock)."""
+        """Note the delays of counted labels after decisions, and the wall clock."""
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
-        """Decisions had a value outside the allow-list."""
+        """Count decisions with a value outside the allow-list."""
 
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
-        """Counted decisions that called themselves probes: not signed, and of no declared set."""
+        """Count decisions that called themselves probes, unsigned or of no declared set."""
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Events could not be read, by reason and field."""
+        """Count unreadable events, by reason and field."""
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
-        """Fields of readable events were dropped, by names that may be shown.
+        """Count dropped fields of readable events, by names that may be shown.
 
         ``event`` is decision or label.
         """
 
     def add_below_threshold(self, count: int) -> None:
-        """Counted decisions were served automatically with a score below their own threshold."""
+        """Count decisions that were auto-served with a score below their own threshold."""
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
-        """About how many distinct ones today, by attribute; version tuples without room, ever."""
+        """Set today's distinct unlisted values, and version tuples without room ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +121,12 @@ class IngestPolicy:
         decisions_topic: topic of decisions.
         labels_topic: topic of labels.
         owner: name of this worker.
-        start: where unknown shards begin.
-        flush_events: flush after so many events.
-        flush_seconds: and after so many seconds.
-        dead_letter_stop_share: stop when more than this share is unreadable,
-        dead_letter_min_events: among at least so many events.
-        closes: the pane of a file's last event that its end completes: the day, or the hour where
+        start: start of unknown shards.
+        flush_events: events after which a flush is due.
+        flush_seconds: seconds after which a flush is due.
+        dead_letter_stop_share: unreadable share above which the worker stops,
+        dead_letter_min_events: among at least this many events.
+        closes: pane of a file's last event that its end completes: the day, or the hour where
             more of that day is to come.
     """
 
@@ -142,5 +142,5 @@ class IngestPolicy:
 
     @property
     def topics(self) -> tuple[str, str]:
-        """Both topics."""
+        """Return both topics."""
         return self.decisions_topic, self.labels_topic

@@ -1,6 +1,6 @@
 """Keyed hashes of ids, dead letters, and the breaker that stops a stream with too many of them.
 
-A dead letter says where an unreadable event was and why it could not be read, never what it said.
+A dead letter has the place of an unreadable event and the reason, never the content.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ REASONS = (
     TOO_OLD,
     JUMP,
 )
-"""Every reason an event can be refused for."""
+"""All reasons to refuse an event."""
 
 MAX_DEAD_LETTERS = 1_000
-"""Dead letters kept of one batch, and of one flush of a shard; beyond it they are counted only.
+"""Dead letters kept per batch, and per flush of a shard; further ones are only counted.
 
-Two bytes are enough for an unreadable event, and a dead letter takes a hundred times as many."""
+An unreadable event may have two bytes; its dead letter takes a hundred times as many."""
 
 
 class IdHasher:
-    """Keyed 63-bit BLAKE2b of ids: pseudonyms that mean nothing without the key.
+    """Hasher of ids by keyed 63-bit BLAKE2b: pseudonyms that mean nothing without the key.
 
-    A decision's id, and whatever its labels carry, is hashed with the key of its decided_at.
+    The ids of a decision and of its labels are hashed with the key of its decided_at.
 
     Args:
-        keys: at least one, by start; what lies before the first start belongs to the first.
+        keys: at least one, by start; times before the first start belong to the first key.
     """
 
     def __init__(self, keys: Sequence[IdKey]) -> None:
-        self._keyed = [blake2b(digest_size=8, key=one.key) for one in keys]
-        self._starts = np.array([one.start for one in keys[1:]], np.int64)
+        self._keyed = [blake2b(digest_size=8, key=key.key) for key in keys]
+        self._starts = np.array([key.start for key in keys[1:]], np.int64)
 
     @classmethod
-    def of(cls, key: bytes) -> IdHasher:
-        """One key for all time."""
+    def with_key(cls, key: bytes) -> IdHasher:
+        """Return a hasher with one key for all time."""
         return cls([IdKey("only", BEGINNING, key)])
 
     def __call__(self, texts: Iterable[str], ts: Int64s) -> Int64s:
@@ -66,45 +66,45 @@ class IdHasher:
         return self._grouped(list(texts), self.numbers(ts))
 
     def under_all(self, text: str) -> list[int]:
-        """The hashes of one text by every key."""
-        return [self.one(text, number) for number in range(len(self._keyed))]
+        """Return the hashes of a text by every key."""
+        return [self.hash_with(text, number) for number in range(len(self._keyed))]
 
-    def one(self, text: str, number: int) -> int:
-        """The hash of one text by the key of this number."""
+    def hash_with(self, text: str, number: int) -> int:
+        """Return the hash of a text by the key of a number."""
         keyed = self._keyed[number].copy()
         keyed.update(text.encode())
         return int.from_bytes(keyed.digest(), "big") >> 1
 
     def across(self, texts: Sequence[str], ts: Int64s, ids: Int64s) -> dict[tuple[int, int], int]:
-        """Hashes by the key of the other side, of what lies close to a change of the key.
+        """Return hashes by the neighbouring key, for labels close to a change of the key.
 
         The decision of a label may lie beyond that change: a label's time may be inexact.
 
         Args:
             texts: decision ids.
-            ts: when the labels say they were decided.
-            ids: their hashes.
+            ts: decided_at in the labels.
+            ids: hashes of the texts.
 
         Returns:
             The other hash by (hash, time).
         """
-        others: dict[tuple[int, int], int] = {}
+        other_ids: dict[tuple[int, int], int] = {}
         for start in self._starts.tolist():
             rows = np.flatnonzero((ts >= start - NEAR) & (ts < start + NEAR))
             beyond = self.numbers(np.where(ts[rows] < start, start, start - 1))
             hashed = self._grouped([texts[row] for row in rows.tolist()], beyond)
             keys = zip(ids[rows].tolist(), ts[rows].tolist(), strict=True)
-            others.update(zip(keys, hashed.tolist(), strict=True))
-        return others
+            other_ids.update(zip(keys, hashed.tolist(), strict=True))
+        return other_ids
 
-    def of_payload(self, payload: bytes) -> str:
-        """Short hash by which two equal payloads are recognised, and nothing else of them."""
+    def hash_payload(self, payload: bytes) -> str:
+        """Return a short hash that shows only whether two payloads are equal."""
         keyed = self._keyed[-1].copy()
         keyed.update(payload)
         return keyed.hexdigest()
 
     def numbers(self, ts: Int64s) -> Int64s:
-        """Number of the key of each decided_at."""
+        """Return the number of the key of each decided_at."""
         return np.searchsorted(self._starts, ts, side="right").astype(np.int64)
 
     def _grouped(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
@@ -132,9 +132,9 @@ class DeadLetterBuffer:
     """Dead letters of one batch; a message is hashed at most once.
 
     Attributes:
-        found: the first ``most`` of them.
-        counts: all of them, by reason.
-        by_field: all of them, by reason and field.
+        found: the first ``most`` dead letters.
+        counts: all dead letters, by reason.
+        by_field: all dead letters, by reason and field.
     """
 
     def __init__(
@@ -157,14 +157,14 @@ class DeadLetterBuffer:
             self.found.append(DeadLetter(offset, item, reason, field, self._hash(offset)))
 
     def _hash(self, offset: int) -> str:
-        known = self._hashes.get(offset)
-        if known is None:
+        payload_hash = self._hashes.get(offset)
+        if payload_hash is None:
             if not self._values:
                 self._values = dict(zip(self._records.offsets, self._records.values, strict=True))
             value = self._values[offset]
-            known = "" if value is None else self._hasher.of_payload(value)
-            self._hashes[offset] = known
-        return known
+            payload_hash = "" if value is None else self._hasher.hash_payload(value)
+            self._hashes[offset] = payload_hash
+        return payload_hash
 
 
 @dataclass(slots=True)
@@ -175,11 +175,11 @@ class _Streak:
 
 @dataclass(slots=True)
 class DeadLetterBreaker:
-    """Judges each topic by itself, so that a small one cannot hide behind a large one.
+    """Breaker that judges each topic alone, so that a small one cannot hide behind a large one.
 
     Attributes:
-        share: stop when more than this share is unreadable,
-        min_events: among at least so many events.
+        share: unreadable share above which the stream stops,
+        min_events: among at least this many events.
     """
 
     share: float
@@ -200,10 +200,10 @@ class DeadLetterBreaker:
         bad = run.reasons.total()
         if bad > self.share * run.judged:
             reason, field = run.reasons.most_common(1)[0][0]
-            usual = f"{reason} in {field}" if field else reason
+            most = f"{reason} in {field}" if field else reason
             raise PoisonedStreamError(
                 f"{bad / run.judged:.0%} of the last {run.judged} events of topic {shard.topic} are"
-                f" unreadable, mostly {usual}; nothing since the last flush was stored. Compare the"
+                f" unreadable, mostly {most}; nothing since the last flush was stored. Compare the"
                 " producer with the settings and start again"
             )
         self._runs[shard.topic] = _Streak()

@@ -1,17 +1,17 @@
-"""Event time of a shard: which events are believed, and how far its clock may go.
+"""Event time of a shard: times that are believed, and limits of its clock.
 
-An event says itself when it happened, and so does the record that carries it: both are the word of
-a producer. What is believed of it must not harm anybody else's:
+The time of an event, and that of its record, are claims of a producer. A wrong claim must not harm
+the events of others:
 
 * Clock ``live``: the clock of a shard never runs ahead of this worker's own wall clock, whatever
-  its events say. One that is ahead of its own record by more than ``max_early``, or of the wall
-  clock by more than ``max_ahead``, is refused. The second limit is the wider one, since the wall
-  clock may be the one that is wrong: what lies within it is counted, and moves nothing.
-* Clock ``history``: files have no present. An event that leaps more than a horizon ahead, and the
-  first one of all, is believed if the events around it are of its time: the next ones, of which
-  most must be. The verdict depends on what the shard holds, never on how it was cut into batches.
+  its events claim. An event is refused that is ahead of its own record by more than ``max_early``,
+  or of the wall clock by more than ``max_ahead``. The second limit is wider, since the wall clock
+  may be the wrong one: events within it are counted, and do not move the clock.
+* Clock ``history``: files have no present. The first event, and an event that leaps more than a
+  horizon ahead, is believed if most of the next events are of its time. The verdict depends on the
+  content of the shard, never on its batches.
 
-Too old is judged by event time alone: a horizon before the newest event of the shard.
+An event is too old by event time alone: more than a horizon before the newest event of the shard.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.time import DAY
 
 FOLLOWERS = 100
-"""Events after a leap that it is judged by. Fewer where nothing follows."""
+"""Events after a leap by which it is judged; fewer at the end."""
 FOLLOWED_OFFSETS = 200
-"""Offsets ahead in which they are looked for: what is unreadable must not make a leap wait for
-ever, nor fill the memory with what waits behind it."""
+"""Offsets after a leap in which these events are sought. Unreadable events must not make a leap
+wait for ever, nor fill the memory with waiting events."""
 WITNESSES = 10
-"""So many events of its time, at least, make a leap believable: a producer that sends one wrong
+"""Least number of events of its time that makes a leap believable: a producer that sends a wrong
 event may well send it twice."""
 
 Bools = npt.NDArray[np.bool_]
@@ -38,19 +38,19 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Position up to which a shard was read, and what is known besides.
+    """Position up to which a shard was read, with its prospects.
 
     Attributes:
         to: the newest offset that was read.
-        quiet: nothing follows for now, so that what is there decides.
+        quiet: nothing follows for now, so that the present events decide.
         ended: nothing will ever follow.
-        others: newest event time of all other shards; None when there is none.
+        newest_of_others: newest event time of all other shards; None when there is none.
     """
 
     to: int
     quiet: bool = False
     ended: bool = False
-    others: int | None = None
+    newest_of_others: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Leaps:
     """Leaps that were found among events in order of arrival.
 
     Attributes:
-        refused: leaps that are not believed, one flag for each decided event.
-        decided: how many events, from the first on, can be judged now; the others wait for what
-            follows them.
-        lone: it is the only event of all shards so far: it counts, and is no clock to go by.
+        refused: leaps that are not believed, one flag per decided event.
+        decided: number of events, from the first on, that can be judged now; the rest wait for
+            later events.
+        lone: it is the only event of all shards so far: it counts, and does not set the clock.
     """
 
     refused: Bools
@@ -71,7 +71,7 @@ class Leaps:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """The events after one, as far as they were read, and whether more are to come."""
+    """Events after an event, as far as they were read, and whether these are all."""
 
     ts: Int64s
     complete: bool
@@ -86,31 +86,32 @@ def find_leaps(
     horizon: int,
     reading: Reading,
 ) -> Leaps:
-    """Walk over events, and judge those that leap: is the stream there, or is one event wrong?
+    """Judge the events that leap: has the stream moved on, or is a single event wrong?
 
-    An event that lies more than a horizon ahead of all before it is looked at together with what
-    follows: it is believed if most of the next events are of its time, else it alone is wrong. The
-    first event of a shard has nothing before it, and is believed unless most of what follows lies a
-    horizon before it.
+    An event that lies more than a horizon ahead of all before it is believed if most of the next
+    events are of its time; else it alone is wrong. The first event of a shard is believed unless
+    most of the next events lie a horizon before it.
 
     Args:
         ts: decided_at (microseconds) in order of arrival.
-        offsets: of their messages, not decreasing.
+        offsets: offsets of their messages, not decreasing.
         newest: event time reached before; None for a shard without an event yet.
-        refused_before: leaps that were refused just before, in a row.
-        horizon: what lies further ahead is a leap (microseconds).
-        reading: how far the shard was read.
+        refused_before: number of leaps that were refused just before, in a row.
+        horizon: an event further ahead is a leap (microseconds).
+        reading: position up to which the shard was read.
 
     Example:
         >>> day = 86_400_000_000
         >>> times = np.array([10, 11, 400, 12, 13]) * day
-        >>> found = find_leaps(times, np.arange(5), newest=None, refused_before=0,
+        >>> leaps = find_leaps(times, np.arange(5), newest=None, refused_before=0,
         ...     horizon=30 * day, reading=Reading(4, ended=True))
-        >>> found.refused.tolist(), found.decided
+        >>> leaps.refused.tolist(), leaps.decided
         ([False, False, True, False, False], 5)
     """
     refused = np.zeros(len(ts), np.bool_)
-    lone = newest is None and len(ts) == 1 and not reading.ended and reading.others is None
+    lone = (
+        newest is None and len(ts) == 1 and not reading.ended and reading.newest_of_others is None
+    )
     run, row = refused_before, 0
     while row < len(ts):
         if newest is not None:
@@ -133,10 +134,10 @@ def find_leaps(
 
 
 def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, int, bool]:
-    """Row of the next leap, the time reached before it, and whether anything lies between."""
+    """Return the row of the next leap, the time before it, and whether events lie between."""
     before = np.maximum.accumulate(np.concatenate([[newest], ts[row:]]))
-    found = np.flatnonzero(ts[row:] > before[:-1] + horizon)
-    at = int(found[0]) if len(found) else len(ts) - row
+    leap_rows = np.flatnonzero(ts[row:] > before[:-1] + horizon)
+    at = int(leap_rows[0]) if len(leap_rows) else len(ts) - row
     return row + at, int(before[at]), at > 0
 
 
@@ -149,7 +150,7 @@ def _around(ts: Int64s, offsets: Int64s, row: int, reading: Reading) -> _Around:
 
 
 def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | None:
-    """Return True when most of what follows, or was refused just before, is of its time."""
+    """Return True when most next events, and those refused just before, are of its time."""
     if not around.complete:
         return None
     witnesses = run + int((np.abs(around.ts - at) <= horizon).sum())
@@ -157,20 +158,20 @@ def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | N
 
 
 def _first_believed(at: int, around: _Around, horizon: int, reading: Reading) -> bool | None:
-    """Return True unless it lies ahead of most of what follows; alone, of all other shards."""
+    """Return True unless it lies ahead of most next events, or of other shards when alone."""
     if not around.complete:
         return None
     if not len(around.ts):
-        return reading.others is None or at <= reading.others + horizon
+        return reading.newest_of_others is None or at <= reading.newest_of_others + horizon
     return 2 * int((around.ts < at - horizon).sum()) <= len(around.ts)
 
 
 TOO_EARLY, FUTURE, TOO_OLD, JUMP = "too_early", "future", "too_old", "jump"
 FIRST_DAY = 10_957 * DAY
-"""2000-01-01: before it there was nothing to decide, only clocks that had never been set."""
+"""2000-01-01: earlier times come from clocks that were never set."""
 
 AHEAD_SECONDS = 600.0
-"""Time for which events ahead of the wall clock are reported: longer than an alert waits."""
+"""Time that a lead over the wall clock is reported: longer than an alert waits."""
 
 Reasons = npt.NDArray[np.object_]
 
@@ -181,9 +182,9 @@ class ClockPolicy:
 
     Attributes:
         live: the wall clock is the present; else there is none (``history``).
-        horizon: how old an event may be, and in ``history`` how far it may leap ahead.
-        max_early: how far it may be ahead of the timestamp of its own record (``live``).
-        max_ahead: how far it may be ahead of the wall clock (``live``).
+        horizon: largest age of an event, and in ``history`` its largest leap ahead.
+        max_early: largest lead over the timestamp of its own record (``live``).
+        max_ahead: largest lead over the wall clock (``live``).
     """
 
     live: bool
@@ -208,12 +209,12 @@ class Ahead:
     _at: float = 0.0
 
     def record(self, micros: int, now: float) -> None:
-        """Take in the most of one batch, at ``now`` (monotonic seconds)."""
+        """Record the largest lead of one batch, at ``now`` (monotonic seconds)."""
         if micros >= self.lately(now):
             self._most, self._at = micros, now
 
     def lately(self, now: float) -> int:
-        """The most (microseconds) of the last :data:`AHEAD_SECONDS`."""
+        """Return the largest lead (microseconds) of the last :data:`AHEAD_SECONDS`."""
         return self._most if now - self._at < AHEAD_SECONDS else 0
 
 
@@ -222,11 +223,11 @@ class ShardClock:
     """Event time that one shard has reached.
 
     Attributes:
-        policy: fixed.
+        policy: limits of the clock.
         newest: the running maximum of decided_at, never beyond the wall clock (``live``); None
             before the first event.
-        jumps: how many of the last events were leaps that were not believed, in a row.
-        ahead: how far the newest accepted event of the last batch was ahead of the wall clock
+        jumps: number of leaps that were not believed at the end, in a row.
+        ahead: lead of the newest accepted event of the last batch over the wall clock
             (microseconds, at least 0; ``live``).
         beyond: whether most events of the last batch were refused as :data:`FUTURE`.
     """
@@ -238,19 +239,19 @@ class ShardClock:
     beyond: bool = False
 
     def look(self, ts: Int64s, offsets: Int64s, reading: Reading) -> Leaps | None:
-        """Find the leaps among events (``history``); None where there is nothing to look at.
+        """Return the leaps among events (``history``); None where there can be none.
 
         Args:
             ts: decided_at of readable events in order of arrival.
-            offsets: of their messages.
-            reading: how far the shard was read.
+            offsets: offsets of their messages.
+            reading: position up to which the shard was read.
         """
         if self.policy.live or not len(ts):
             return None
         if self.newest is not None and int(ts.max()) <= self.newest + self.policy.horizon:
             return None
-        rows = np.flatnonzero(ts >= FIRST_DAY)  # the others are refused whatever surrounds them
-        found = find_leaps(
+        rows = np.flatnonzero(ts >= FIRST_DAY)  # earlier ones are refused anyway
+        leaps = find_leaps(
             ts[rows],
             offsets[rows],
             newest=self.newest,
@@ -258,10 +259,10 @@ class ShardClock:
             horizon=self.policy.horizon,
             reading=reading,
         )
-        decided = int(rows[found.decided]) if found.decided < len(rows) else len(ts)
+        decided = int(rows[leaps.decided]) if leaps.decided < len(rows) else len(ts)
         refused = np.zeros(decided, np.bool_)
-        refused[rows[: found.decided]] = found.refused
-        return Leaps(refused, decided, found.lone)
+        refused[rows[: leaps.decided]] = leaps.refused
+        return Leaps(refused, decided, leaps.lone)
 
     def admit(
         self,
@@ -276,11 +277,11 @@ class ShardClock:
             ts: decided_at, microseconds.
             timestamps_ms: the broker's timestamps; -1 when unknown.
             now: this worker's wall clock, microseconds.
-            looked: what :meth:`look` found; None: there was nothing to look at.
+            looked: result of :meth:`look`.
 
         Returns:
-            For each event the reason it is refused, or None; and the running maximum of
-            decided_at as it arrived.
+            The reason to refuse each event, or None; and the running maximum of decided_at as it
+            arrived.
         """
         reasons: Reasons = np.full(len(ts), None, object)
         if not len(ts):
@@ -306,7 +307,7 @@ class ShardClock:
         # In milliseconds, rounded up: a producer's absurd timestamp would overflow as micros.
         earliest_ms = -((self.policy.max_early - ts) // 1000)
         reasons[(timestamps_ms >= 0) & (earliest_ms > timestamps_ms)] = TOO_EARLY
-        # An event that its own record contradicts is no witness against our clock.
+        # An event that contradicts its own record proves nothing about our clock.
         future = (reasons == None) & (ts > now + self.policy.max_ahead)  # noqa: E711
         reasons[future] = FUTURE
         self.beyond = 2 * int(future.sum()) > len(ts)

@@ -1,4 +1,4 @@
-"""Reasons why an event is not counted, with the field, and in words; never what the event said.
+"""Reasons why an event is not counted, by field and in words, without the event's content.
 
 Producers use it before they send (:mod:`consumers.producing`), so it imports nothing heavy.
 """
@@ -15,7 +15,7 @@ import msgspec
 
 from consumers.events import RouteName
 
-# Anchored at both ends: what lies between may quote the payload, of which nothing may be kept.
+# Anchored at both ends: the text between may quote the payload, which must not be kept.
 _PATH = re.compile(r" - at `\$\.?([a-z_.]*)[^`]*`\Z")
 _WRONG_TYPE = re.compile(r"Expected `[^`]*`, got `")
 _NULL = re.compile(r"Expected `[^`]*`, got `null` - at `\$\.")
@@ -57,7 +57,7 @@ EXPECTED: Mapping[str, str] = {
     "labelled_at": _TIME,
     "blind": f"{_YES_NO}, or absent",
 }
-"""Content of every field of both events, in words that follow "expected"."""
+"""Expected content of the fields of both events, in words that follow "expected"."""
 
 REASONS: Mapping[str, str] = {
     "malformed_json": "is not JSON in UTF-8",
@@ -75,7 +75,7 @@ REASONS: Mapping[str, str] = {
     "too_old": "is longer before the newest event than stream.horizon",
     "jump": "is longer after the events before it than stream.horizon",
 }
-"""Every reason for which an event is not counted, in words that follow the field."""
+"""All reasons why an event is not counted, in words that follow the field."""
 
 _KINDS: Mapping[type, str] = {
     bool: "true or false",
@@ -87,16 +87,16 @@ _KINDS: Mapping[type, str] = {
     datetime: "a time",
 }
 
-_NEAR = 0.75  # of 1 for equal words: an exchanged letter in four, but no other word
+_NEAR = 0.75  # 1 is for equal words: this allows one wrong letter in four, but not another word
 _TIMELY = ("too_early", "future", "too_old", "jump", "too_large")
-"""Reasons that say enough without what was expected."""
+"""Reasons that are clear without the expected content."""
 
 
 def reason_and_field(error: Exception) -> tuple[str, str]:
-    """Reason and field of an unreadable event; never a word of its content.
+    """Return reason and field of an unreadable event; never a word of its content.
 
     Args:
-        error: of the decoder.
+        error: error of the decoder.
     """
     if not isinstance(error, msgspec.ValidationError):
         return "malformed_json", ""
@@ -113,7 +113,7 @@ def reason_and_field(error: Exception) -> tuple[str, str]:
 
 
 def kind_of(value: object) -> str:
-    """The kind of a value, in words that follow "found".
+    """Return the kind of a value, in words that follow "found".
 
     Example:
         >>> [kind_of(value) for value in (True, 7, "x", b"x")]
@@ -122,22 +122,22 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-def refusal(reason: str, field: str, given: object) -> str:
-    """Like :func:`why`, with the kind of what was found where a field is of the wrong kind.
+def refusal(reason: str, field: str, content: object) -> str:
+    """Return :func:`why`, with the kind that was found where a field is of the wrong kind.
 
     Args:
-        reason: of the dead letter.
-        field: of the dead letter.
-        given: content of the field; None when it is not known.
+        reason: reason of the dead letter.
+        field: field of the dead letter.
+        content: content of the field; None when unknown.
     """
     text = why(reason, field)
-    if reason != "wrong_type" or given is None or isinstance(given, Mapping):
+    if reason != "wrong_type" or content is None or isinstance(content, Mapping):
         return text
-    return f"{text}, found {kind_of(given)}"
+    return f"{text}, found {kind_of(content)}"
 
 
 def why(reason: str, field: str) -> str:
-    """One line on an unreadable event, by the reason and the field of its dead letter.
+    """Return one line on an unreadable event, from reason and field of its dead letter.
 
     Example:
         >>> why("invalid_value", "route")
@@ -151,8 +151,8 @@ blocked_by_evidence'
     return text if expected is None or reason in _TIMELY else f"{text}; expected {expected}"
 
 
-def nearest(word: str, known: tuple[str, ...]) -> str | None:
-    """The known word that was perhaps meant; None when none is near."""
-    lower = [one.lower() for one in known]
+def nearest(word: str, names: tuple[str, ...]) -> str | None:
+    """Return the name that was perhaps meant; None when none is near."""
+    lower = [name.lower() for name in names]
     near = get_close_matches(word.strip().lower()[:64], lower, n=1, cutoff=_NEAR)
-    return next((one for one in known if near and one.lower() == near[0]), None)
+    return next((name for name in names if near and name.lower() == near[0]), None)

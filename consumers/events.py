@@ -15,11 +15,11 @@ from msgspec import Meta, Struct
 
 MAX_EVENTS_PER_MESSAGE = 10_000
 MAX_NESTED_BYTES = 4_096
-"""Of attributes, and of versions, as JSON: no allow-listed set of them is longer."""
+"""Most bytes of attributes, and of versions, as JSON: no allow-listed set is longer."""
 VERSION_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.:+/-]{0,63}$"
 
 EARLIEST_MILLIS, LATEST_MILLIS = 100_000_000_000, 253_402_300_799_999
-"""1973 to 9999: seconds or microseconds since 1970 lie outside, so they cannot be mistaken."""
+"""1973 to 9999: seconds or microseconds since 1970 are outside, so they cannot be mistaken."""
 
 Millis = Annotated[
     int,
@@ -55,7 +55,7 @@ class Versions(Struct, frozen=True):
 
 
 class DecisionFields(Struct, kw_only=True):
-    """The flat fields of a decision; the two nested ones differ by how they are read."""
+    """Flat fields of a decision; subclasses add the two nested ones in their own types."""
 
     decision_id: Identifier
     decided_at: Moment
@@ -110,9 +110,9 @@ _NULL = msgspec.Raw(b"null")
 
 
 class FastDecision(DecisionFields, kw_only=True, gc=False):
-    """The same decision as the hot path reads it: nested parts stay raw bytes.
+    """Decision as the hot path reads it: nested parts stay raw bytes.
 
-    The first decision with given nested parts has them checked by :class:`Decision`'s types.
+    Nested parts are checked by :class:`Decision`'s types when they first occur.
     """
 
     attributes: msgspec.Raw
@@ -172,7 +172,7 @@ class BiasResult(Struct, kw_only=True, frozen=True, tag_field="type", tag="bias_
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """JSON Schema of each event by file name, for deploy/schemas."""
+    """Return the JSON Schema of each event by file name, for deploy/schemas."""
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         | msgspec.json.schema(type_)
@@ -185,19 +185,19 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def missing_fields(kind: str, schema: str) -> list[str]:
-    """Fields that every event of this kind has, and an Avro schema has not.
+    """Return the required fields of an event that an Avro schema lacks.
 
     Args:
         kind: decision or label.
-        schema: text of the schema; of one that is no record nothing is missing that can be named.
+        schema: text of the schema; a schema that is no record lacks nothing that can be named.
     """
     try:
         record = msgspec.json.decode(schema, type=_Record)
     except (ValueError, RecursionError):
         return []
     event: type[Struct] = Decision if kind == "decision" else Label
-    needed = [one.name for one in msgspec.structs.fields(event) if one.required]
-    return sorted(set(needed) - {one.name for one in record.fields})
+    needed = [field.name for field in msgspec.structs.fields(event) if field.required]
+    return sorted(set(needed) - {field.name for field in record.fields})
 
 
 class _Field(Struct):

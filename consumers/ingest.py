@@ -1,8 +1,7 @@
-"""The ingest loop: poll, decode, and flush once per interval, exactly once in effect.
+"""Ingest loop: poll, decode, and flush once per interval, exactly once in effect.
 
-One thread does everything. At most one unflushed batch exists. Whatever goes wrong between two
-flushes, the answer is the same: drop what is buffered, claim again, and read on from the offset
-that the store has.
+One thread does everything. At most one unflushed batch exists. All failures between two flushes
+have the same answer: drop the buffer, claim again, and read on from the offset in the store.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ from monitor.ports import Clock, Polled, RecordBatch, RecordSource, Shard
 log = logging.getLogger("slicewatch.ingest")
 
 POLL_SECONDS = 0.5
-"""Longest wait for messages: how soon a stop is noticed."""
+"""Longest wait for messages, and so for a stop to be noticed."""
 REPORT_SECONDS = 5.0
-"""Lag is reported this often, also when nothing can be read or stored."""
+"""Interval of reports of lag, also when nothing can be read or stored."""
 
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
-"""A database that restarts is back in moments; a disk that is full stays so for a while."""
+"""Pauses between tries: a database that restarts is back soon; a full disk lasts longer."""
 
 
 class Retry:
@@ -55,28 +54,28 @@ class Retry:
 
     @property
     def waits(self) -> bool:
-        """True when something waits to be stored."""
+        """Return True when a failed flush waits to be tried again."""
         return self._pause > 0
 
     def failed(self) -> float:
-        """One more try has failed; returns the seconds until the next."""
+        """Note a failed try; return the seconds until the next."""
         self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
         return self._pause
 
     def succeeded(self) -> None:
-        """Everything is stored."""
+        """Note that everything is stored."""
         self._pause = 0.0
 
 
 class Ingest:
-    """One worker. Call :meth:`run` in a thread, :meth:`stop` from anywhere.
+    """Ingest worker. Call :meth:`run` in a thread, :meth:`stop` from anywhere.
 
     Attributes:
-        source: read from; :meth:`run` closes it at its end.
-        store: where everything that is read is kept.
+        source: source of messages; :meth:`run` closes it at its end.
+        store: store of everything that is read.
         codecs: decode and code the events of all shards.
         states: shards that are claimed and read.
-        health: how the loop does, for probes and the watchdog.
+        health: health of the loop, for probes and the watchdog.
     """
 
     def __init__(
@@ -126,14 +125,14 @@ class Ingest:
         self._stop.set()
 
     def set_end_offsets(self, ends: Mapping[Shard, int | None]) -> None:
-        """Pass on end offsets of :attr:`Health.unknown` shards, None: unknown; from any thread."""
+        """Pass on end offsets of :attr:`Health.unknown` shards, or None; from any thread."""
         self._ends.put(dict(ends))
 
     def run(self) -> None:
         """Consume until :meth:`stop`, or until a source that ends has ended.
 
         Raises:
-            SourceError: the source cannot be read on; everything before is in the store.
+            SourceError: the source cannot be read any more; everything before is in the store.
         """
         try:
             self.register()
@@ -142,7 +141,7 @@ class Ingest:
                 while not self._stop.is_set() and not self._done():
                     self.step(self._patience)
                 self._finish()
-                # A last flush that failed left its shards to be claimed and read again.
+                # Where the last flush failed, its shards are to be claimed and read again.
                 ended = self._stop.is_set() or self._done()
         finally:
             self.source.close()
@@ -154,7 +153,7 @@ class Ingest:
 
     @property
     def storing(self) -> bool:
-        """False while a flush that has failed waits to be tried again."""
+        """Return False while a failed flush waits to be tried again."""
         return not self._retry.waits
 
     def _done(self) -> bool:
@@ -162,12 +161,12 @@ class Ingest:
 
     @property
     def _patience(self) -> float:
-        # Long while the group is being joined: kafka-python forgets a join that is answered
-        # between two polls.
+        # Long while we join the group: kafka-python forgets a join that is answered between
+        # two polls.
         return min(POLL_SECONDS, self._policy.flush_seconds) if self._own.any else POLL_SECONDS
 
     def step(self, timeout: float) -> None:
-        """One turn of the loop."""
+        """Run one turn of the loop."""
         before = self._events
         polled = self._poll(timeout)
         now = self._clock.monotonic()
@@ -179,17 +178,19 @@ class Ingest:
             self._observer.drop_shard(shard)
         self._own.assign(polled.assigned)
         self.health.started |= bool(polled.assigned)
-        # Before any claim: what was fetched under the last ownership starts at its position.
+        # Before any claim: messages fetched under the last ownership start at its position.
         for records in polled.records:
             self._take(records)
         self._wall.require_right()
         self._claim(now)
         self._note_progress(now, {r.shard for r in polled.records if len(r.offsets)})
-        held = self._early.held(self.states.values(), now) if self.storing else ()
-        buffered = sum(state.buffered for state in self.states.values() if state.shard not in held)
+        held_shards = self._early.held(self.states.values(), now) if self.storing else ()
+        buffered = sum(
+            state.buffered for state in self.states.values() if state.shard not in held_shards
+        )
         full = buffered >= self._policy.flush_events and self.storing
         if full or now >= self._next_flush:
-            self._flush(held)
+            self._flush(held_shards)
         self._reconcile(now)
         self._throttle()
         self._progress(self._events - before)
@@ -198,7 +199,7 @@ class Ingest:
         try:
             return self.source.poll(timeout)
         except DataLossError as error:
-            self._flush()  # what was read before the loss is good
+            self._flush()  # events before the loss are good
             self._lose(error)
             return Polled()
 
@@ -244,12 +245,16 @@ class Ingest:
             health.claimed = now
 
     def _report_unread(self, ends: Mapping[Shard, int | None], now: float) -> None:
-        for one in self._reconciler.unread.set_end_offsets(ends, now):
-            if one.shard in self.states:
-                continue  # read since: its lag is reported with the shard itself
-            self._reported_unread.add(one.shard)
+        for unread in self._reconciler.unread.set_end_offsets(ends, now):
+            if unread.shard in self.states:
+                continue  # it is read now: its lag is reported with the shard
+            self._reported_unread.add(unread.shard)
             self._observer.set_shard(
-                one.shard, one.tallies, one.messages, one.seconds, offsets=one.offsets
+                unread.shard,
+                unread.tallies,
+                unread.messages,
+                unread.seconds,
+                offsets=unread.offsets,
             )
 
     def _forget_unread(self) -> None:
@@ -277,7 +282,7 @@ class Ingest:
             self._lost_store(error)
             return
         for state in claimed:
-            self._paused.discard(state.shard)  # a claim resumes what it takes
+            self._paused.discard(state.shard)  # a claim resumes its shards
             self._set_back(state)
             self._report(state)
         self._wall.require_right()
@@ -305,7 +310,7 @@ class Ingest:
     def _take(self, records: RecordBatch) -> None:
         state = self.states.get(records.shard)
         if state is None:
-            return  # revoked since: its next owner reads these
+            return  # revoked since: the next owner reads these messages
         with self._counted(state):
             state.add(records, self._clock.now(), self._newest_of_others(state))
             if state.aside and self.source.ended(state.shard):
@@ -315,7 +320,7 @@ class Ingest:
 
     @contextmanager
     def _counted(self, state: ShardState) -> Iterator[None]:
-        """Take note of the events that a shard takes in meanwhile."""
+        """Count the events that a shard reads in this context."""
         events, unreadable = state.tallies.events, Counter(state.unreadable)
         yield
         fresh = state.tallies.events - events
@@ -323,16 +328,16 @@ class Ingest:
         self._poison.record(state.shard, fresh, state.unreadable - unreadable)
 
     def _newest_of_others(self, state: ShardState) -> int | None:
-        """Newest event time of the other shards, where a first event is to be judged by it."""
-        first = not self.codecs.clock.live and state.clock.newest is None
-        return self._reconciler.newest_of_others(state.shard) if first else None
+        """Return the newest event time of other shards, if a first event is judged by it."""
+        needs_judging = not self.codecs.clock.live and state.clock.newest is None
+        return self._reconciler.newest_of_others(state.shard) if needs_judging else None
 
-    def _flush(self, held: Collection[Shard] = ()) -> None:
-        loose = [s for s in self.states.values() if s.shard not in held]
+    def _flush(self, held_shards: Collection[Shard] = ()) -> None:
+        loose = [s for s in self.states.values() if s.shard not in held_shards]
         states = [s for s in loose if s.dirty or s.tallies.waiting]
         self._next_flush = self._clock.monotonic() + self._policy.flush_seconds
         if not states and self._retry.waits:
-            self._retry.succeeded()  # what waited to be stored is another worker's now
+            self._retry.succeeded()  # the waiting events are another worker's now
         for state in states:
             state.advance(self._clock.now())
         self._write(states)
@@ -361,9 +366,9 @@ class Ingest:
         self.source.report({state.shard: state.committed for state in states})
 
     def _try_again(self, error: StoreError) -> None:
-        """Keep what was to be stored, read no more, and write it again after a while.
+        """Keep the unstored events, read no more, and write them again after a while.
 
-        Whether a broken commit has reached the database is unknown; if it has, the fence says so.
+        It is unknown whether a broken commit has reached the database; if it has, the fence tells.
         """
         if self.health.store_ok:
             log.error("store failed, consumption pauses: %s", error)
@@ -371,17 +376,17 @@ class Ingest:
         self._observer.store_failed()
         self._next_flush = self._clock.monotonic() + self._retry.failed()
 
-    def _log_notices(self, state: ShardState, noticed: FlushNotices) -> None:
-        if noticed.unreadable:
-            self._observer.add_unreadable(noticed.unreadable)
-        if noticed.unknown:
-            self._report_unknown_fields(state.is_decisions, noticed.unknown)
-        if noticed.below:
-            self._observer.add_below_threshold(noticed.below)
-        for attribute, number in noticed.unlisted.items():
+    def _log_notices(self, state: ShardState, notices: FlushNotices) -> None:
+        if notices.unreadable:
+            self._observer.add_unreadable(notices.unreadable)
+        if notices.unknown:
+            self._report_unknown_fields(state.is_decisions, notices.unknown)
+        if notices.below:
+            self._observer.add_below_threshold(notices.below)
+        for attribute, number in notices.unlisted.items():
             self._observer.add_unknown_values(attribute, number)
-        if noticed.doubts:
-            doubts = noticed.doubts
+        if notices.doubts:
+            doubts = notices.doubts
             self._observer.add_doubtful_probes(doubts[Doubt.UNSIGNED], doubts[Doubt.UNDECLARED])
 
     def _report_unknown_fields(self, of_decisions: bool, counts: Mapping[str, int]) -> None:
@@ -417,30 +422,30 @@ class Ingest:
                 now, self._paused, wall=self._clock.now(), storing=self.storing
             )
             reached = self.health.access_error is None
-            gone = self._reconciler.review_topics(now) if reached else ()
+            missing_topics = self._reconciler.review_topics(now) if reached else ()
         except StoreError as error:
             self._lost_store(error)
             return
         self.health.missing = ", ".join(self._reconciler.missing)
         if idle is not None:
-            # Where a claim is due, it shows whether the store can be written too.
+            # Where a claim is due, that will show whether the store can be written.
             self.health.store_ok |= not (self._own.unclaimed or self._retry.waits)
             self._write([state for state in idle if state.shard in self.states])
-        if any(shard.topic in gone for shard in self.states):
-            self._flush()  # what was read of it is good
-            self._own.claim_anew(gone)
+        if any(shard.topic in missing_topics for shard in self.states):
+            self._flush()  # events read before are good
+            self._own.claim_anew(missing_topics)
 
     def _throttle(self) -> None:
         horizon = self.codecs.clock.horizon
         wanted = paused_shards(self.states.values(), horizon, self._reconciler.peers)
         if self._retry.waits:
-            wanted = set(self.states)  # one batch that is not stored is enough
+            wanted = set(self.states)  # one unstored batch is enough
         self.source.pause(wanted - self._paused)
         self.source.resume((self._paused - wanted) & self.states.keys())
         self._paused = wanted
 
     def _finish(self) -> None:
-        """Flush what is buffered; a source that has ended closes its last day, or hour."""
+        """Flush the buffer; a source that has ended closes its last day, or hour."""
         if self.source.finished:
             self._judge_aside()
         self._flush()
@@ -450,10 +455,10 @@ class Ingest:
             self._write(list(self.states.values()))
 
     def _judge_aside(self) -> None:
-        """Judge events that still wait at the end: shards with most first, the others by these."""
+        """Judge events that still wait at the end: shards with most of them first."""
         before = self._events
         for state in sorted(self.states.values(), key=lambda state: -state.aside):
-            others = self._reconciler.newest_of_others(state.shard)
+            newest = self._reconciler.newest_of_others(state.shard)
             with self._counted(state):
-                state.judge_aside(self._clock.now(), others, ended=True)
+                state.judge_aside(self._clock.now(), newest, ended=True)
         self._progress(self._events - before)

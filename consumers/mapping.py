@@ -1,7 +1,7 @@
-"""An existing log as events: where in its messages each of our fields is.
+"""Mapping of an existing log to events: the place of each of our fields in its messages.
 
-A message is mapped before it is decoded; whatever else it has is never looked at. What comes out
-may be no event: that is for the codec to say.
+A message is mapped before it is decoded; its other content is ignored. The outcome may not be a
+valid event: the codec decides that.
 
 Source: RFC 6901 (JSON pointers).
 """
@@ -32,9 +32,9 @@ class _Place:
     """Origin of a field of an event.
 
     Attributes:
-        path: of names and indices; None when the log has no place for it.
-        texts: what texts of the log mean.
-        constant: stands where the log has nothing; absent when there is none.
+        path: names and indices; None when the log has no place for it.
+        texts: meanings of the log's texts.
+        constant: value where the log has none; absent when there is no constant.
     """
 
     path: tuple[str, ...] | None
@@ -42,7 +42,7 @@ class _Place:
     constant: Any = ABSENT
 
     def found(self, message: Any) -> Any:
-        """The value, or absent."""
+        """Return the value, or absent."""
         value = ABSENT if self.path is None else _at(message, self.path)
         if value is ABSENT or value is None:
             return self.constant
@@ -51,31 +51,31 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class EventMapping:
-    """Maps messages of a log to events of one kind.
+    """Mapping of a log's messages to events of one kind.
 
     Attributes:
         places: by field, nested ones with a dot; whole ``attributes`` before parts of them.
-        time_unit: of times that are numbers.
+        time_unit: unit of times that are numbers.
     """
 
     places: Mapping[str, _Place]
     time_unit: TimeUnit = "milliseconds"
 
     def __call__(self, message: bytes) -> bytes:
-        """The message as an event, or as an array of them; empty when it is no JSON.
+        """Return the message as an event, or as an array of events; empty when it is no JSON.
 
-        Not as it is then: fields of the log that are named like ours would be read.
+        The message itself is not returned then: its fields that are named like ours would be read.
         """
         try:
             content = _decode(message)
             if isinstance(content, list):
-                return _encode([self._event(one) for one in content])
+                return _encode([self._event(element) for element in content])
             return _encode(self._event(content))
         except (ValueError, RecursionError):
             return b""
 
     def _event(self, content: Any) -> Any:
-        """One event; what is no object stays what it is."""
+        """Return one event; content that is no object stays unchanged."""
         if not isinstance(content, dict):
             return content
         event: dict[str, Any] = {}
@@ -109,33 +109,33 @@ def mapping_of(
     constants: Mapping[str, str],
     time_unit: TimeUnit,
 ) -> EventMapping | None:
-    """A mapping as the settings have it; None when nothing is mapped.
+    """Return a mapping from the settings; None when nothing is mapped.
 
     Args:
-        kind: of events.
+        kind: kind of the events.
         fields: JSON pointers by field.
-        values: what texts of the log mean, by ``FIELD=TEXT``.
-        constants: by field, as JSON, or text that is none.
-        time_unit: of times that are numbers.
+        values: meanings of the log's texts, by ``FIELD=TEXT``.
+        constants: by field, as JSON or plain text.
+        time_unit: unit of times that are numbers.
 
     Raises:
-        SettingsError: a field that no event has, a pointer that is none, a required field without a
-            place.
+        SettingsError: an unknown field, an invalid pointer, a required field without a place.
     """
     key = f"mapping.{kind}"
     if not (fields or values or constants):
         return None
-    named = sorted({*fields, *constants}, key=lambda one: ("." in one, one))
-    for field in named:
+    mapped_fields = sorted({*fields, *constants}, key=lambda name: ("." in name, name))
+    for field in mapped_fields:
         _check_field(kind, key, field)
     for field in _required(kind):
-        if field not in named and field != "attributes":  # which may be in parts, or none
+        # Attributes may come in parts, or be empty.
+        if field not in mapped_fields and field != "attributes":
             raise SettingsError(
                 f"{key}.fields: {field} is missing; say where it is, or set it in {key}.constants"
             )
-    texts = _texts(key, values, named)
+    texts = _texts(key, values, mapped_fields)
     places = {"attributes": _Place(None, {}, {})} if kind == "decisions" else {}
-    for field in named:
+    for field in mapped_fields:
         places[field] = _Place(
             _path(f"{key}.fields.{field}", fields[field]) if field in fields else None,
             texts.get(field, {}),
@@ -165,9 +165,9 @@ def _required(kind: str) -> list[str]:
 
 def _check_field(kind: str, key: str, field: str) -> None:
     outer, dot, inner = field.partition(".")
-    known = outer in _type(kind).__struct_fields__
-    nested = outer in _NESTED and bool(inner)
-    if not known or (dot and not nested):
+    is_field = outer in _type(kind).__struct_fields__
+    is_nested = outer in _NESTED and bool(inner)
+    if not is_field or (dot and not is_nested):
         raise SettingsError(f"{key}: {field} is no field of an event; use one of the JSON Schema")
     if outer == "versions" and inner and inner not in Versions.__struct_fields__:
         names = ", ".join(Versions.__struct_fields__)
@@ -175,26 +175,28 @@ def _check_field(kind: str, key: str, field: str) -> None:
 
 
 def _path(key: str, pointer: str) -> tuple[str, ...]:
-    """The steps of a JSON pointer."""
+    """Return the steps of a JSON pointer."""
     if not pointer.startswith("/"):
         raise SettingsError(f"{key}: is no JSON pointer; begin it with /, such as /request/id")
     steps = pointer[1:].split("/")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def _texts(key: str, values: Mapping[str, str], named: list[str]) -> dict[str, dict[str, Any]]:
-    """Meanings of texts, by field."""
-    found: dict[str, dict[str, Any]] = {}
-    for one, meaning in values.items():
-        field, equals, text = one.partition("=")
-        if not equals or field not in named:
-            raise SettingsError(f'{key}.values: {one} is not "FIELD=TEXT" with a field of {key}')
-        found.setdefault(field, {})[text] = _plain(meaning)
-    return found
+def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the meanings of texts, by field."""
+    meanings: dict[str, dict[str, Any]] = {}
+    for key_text, meaning in values.items():
+        field, equals, text = key_text.partition("=")
+        if not equals or field not in fields:
+            raise SettingsError(
+                f'{key}.values: {key_text} is not "FIELD=TEXT" with a field of {key}'
+            )
+        meanings.setdefault(field, {})[text] = _plain(meaning)
+    return meanings
 
 
 def _plain(text: str) -> Any:
-    """JSON, or a text that is none.
+    """Return a JSON value, or the text itself where it is no JSON.
 
     Example:
         >>> [_plain(text) for text in ("true", "0.05", "auto_serve", '"7"')]

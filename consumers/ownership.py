@@ -1,7 +1,7 @@
-"""Ownership of shards: those that this worker owns, and how it comes to own them.
+"""Ownership of shards: how this worker claims, keeps and loses them.
 
-A shard passes from assigned (by the group's coordinator) to claimed (in the store, which fences
-its last owner out) to read. Whatever goes wrong, the way back in is the same claim.
+A shard passes from assigned (by the group's coordinator) to claimed (in the store, which fences its
+last owner) to read. After all failures the way back is the same claim.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """A shard that waits for a person: under which claim, and why."""
+    """Shard that waits for a person: its claim, and the reason."""
 
     epoch: int
     reason: str
 
 
 class Ownership:
-    """The shards of one worker.
+    """Shards of one worker.
 
     Attributes:
         states: claimed shards, being read.
-        lost: claimed until the store went away; their lag is reported until they are claimed again.
+        lost: claimed until the store failed; their lag is reported until they are claimed again.
         unclaimed: assigned, but not claimed yet.
         parked: assigned, but their data is gone from the broker.
     """
@@ -56,15 +56,15 @@ class Ownership:
 
     @property
     def any(self) -> bool:
-        """True when any shard is assigned."""
+        """Return True when any shard is assigned."""
         return bool(self.states or self.unclaimed or self.parked)
 
     def assign(self, shards: Iterable[Shard]) -> None:
-        """The coordinator gave us shards."""
+        """Note shards that the coordinator gave us."""
         self.unclaimed.update(shards)
 
     def drop(self, shard: Shard) -> None:
-        """The coordinator took a shard away: what was not stored is its next owner's."""
+        """Forget a shard that the coordinator took away; its next owner reads it again."""
         self.unclaimed.discard(shard)
         self.lost.pop(shard, None)
         self.parked.pop(shard, None)
@@ -72,9 +72,9 @@ class Ownership:
             log.info("shard dropped", extra={"shard": str(shard)})
 
     def claim(self, now: float) -> list[ShardState] | None:
-        """Claim what is assigned, once the coordinator agrees that it is ours.
+        """Claim the assigned shards, once the coordinator agrees that they are ours.
 
-        Returns the shards that are read from now on, None when the store was not asked. Raises
+        Returns the shards that are read from now on; None when the store was not asked. Raises
         StoreError.
         """
         shards = sorted(self.unclaimed)
@@ -82,17 +82,17 @@ class Ownership:
             return None
         self._not_before = now + RETRY_SECONDS
         present = self._identities(shards)
-        known = [shard for shard in shards if shard.topic in present]
-        if not known:
+        claimable = [shard for shard in shards if shard.topic in present]
+        if not claimable:
             return None
-        claims = self._store.claim(known, self._policy.owner, present)
+        claims = self._store.claim(claimable, self._policy.owner, present)
         # Since the last claim the store may have gone back to an older state, without these rows.
         self._codecs.coder.forget_codes()
         begun = [self._begin(claim, present[claim.shard.topic]) for claim in claims]
         return [state for state in begun if state is not None]
 
     def _identities(self, shards: Iterable[Shard]) -> dict[str, str | None]:
-        """Present identities of the topics; shards of one that cannot be asked about wait."""
+        """Return present ids of the topics; shards of topics without an answer wait."""
         present = {}
         for topic in {shard.topic for shard in shards}:
             with suppress(SourceError):
@@ -124,7 +124,7 @@ class Ownership:
         return state
 
     def _offset(self, claim: Claim) -> int | None:
-        """Next offset; None while no broker says where a shard begins: it stays unclaimed."""
+        """Return the next offset; None while no broker tells the first: it stays unclaimed."""
         if claim.next_offset is not None:
             return claim.next_offset
         try:
@@ -137,16 +137,16 @@ class Ownership:
 
     def _state(self, claim: Claim, offset: int) -> ShardState:
         is_decisions = claim.shard.topic == self._policy.decisions_topic
-        state = ShardState.of(claim, self._codecs, is_decisions, offset)
+        state = ShardState.from_claim(claim, self._codecs, is_decisions, offset)
         if state.filter is not None and claim.max_decided_at is not None:
             since = (claim.max_decided_at - self._codecs.dedupe_window) // MINUTE
             state.filter.restore(*self._store.duplicate_keys(claim.shard, since))
         return state
 
     def lose(self, error: DataLossError) -> None:
-        """Data is gone from the broker: the shard waits for a person, the others go on.
+        """Park a shard whose data is gone from the broker; it waits for a person.
 
-        Raises StoreError, and the error itself where it concerns no shard that could wait.
+        Raises StoreError, and the error itself where it names no shard.
         """
         if not isinstance(error.shard, Shard):
             raise error
@@ -155,14 +155,15 @@ class Ownership:
             return
         present = self._identities([state.shard])
         if state.shard.topic not in present:
-            self._release([state.shard])  # whether it is another topic now decides the way on
+            # The next claim depends on whether the topic is another one now.
+            self._release([state.shard])
             return
         self.compare(state.shard.topic, present[state.shard.topic])
         if state.shard in self.states:
             self._park(state.claim, error)
 
     def compare(self, topic: str, topic_id: str | None) -> None:
-        """Park the shards of a topic that was created again under our feet. Raises StoreError."""
+        """Park the shards of a topic that was created again while we read it. Raises StoreError."""
         for state in [s for s in self.states.values() if s.shard.topic == topic]:
             try:
                 _require_same_topic(state.claim, topic_id)
@@ -170,21 +171,23 @@ class Ownership:
                 self._park(state.claim, error)
 
     def claim_anew(self, topics: Collection[str]) -> None:
-        """Topics are gone and may come back as others: a claim looks before anything is read."""
+        """Release the shards of topics that are gone: a claim checks the topics before any read."""
         self._release([shard for shard in self.states if shard.topic in topics])
 
     @property
     def epochs(self) -> dict[Shard, int]:
-        """Claims of the shards that are read or wait for a person."""
-        read = {shard: state.claim.epoch for shard, state in self.states.items()}
-        return read | {shard: one.epoch for shard, one in self.parked.items()}
+        """Return the claims of the shards that are read or wait for a person."""
+        read_epochs = {shard: state.claim.epoch for shard, state in self.states.items()}
+        return read_epochs | {
+            shard: parked_shard.epoch for shard, parked_shard in self.parked.items()
+        }
 
     def review(self, statuses: Iterable[ShardStatus]) -> None:
-        """Compare what is ours with what the store says of it. Raises StoreError.
+        """Compare our shards with their status in the store. Raises StoreError.
 
-        A parked shard that a person gave another offset is claimed again, and so is one being
-        read that was taken over, or whose position is not what we wrote (the store was restored,
-        or a lagging standby took over): without a message no flush would find out.
+        A parked shard that a person gave another offset is claimed again. So is a shard that was
+        taken over, or whose position is not ours (after a restore, or a take-over by a lagging
+        standby): without a message no flush would notice.
         """
         for status in statuses:
             shard = status.shard
@@ -195,7 +198,7 @@ class Ownership:
                 del self.parked[shard]
                 self.unclaimed.add(shard)
             elif parked is not None and status.parked is None:
-                self._store.park(shard, parked.epoch, parked.reason)  # the store was away
+                self._store.park(shard, parked.epoch, parked.reason)  # the store was away before
 
     def _park(self, claim: Claim, error: DataLossError) -> None:
         self._hold(claim, str(error))
@@ -211,12 +214,12 @@ class Ownership:
         self.parked[shard] = Parked(claim.epoch, reason)
 
     def fenced(self, shard: object) -> None:
-        """Another worker has claimed a shard; if it is still assigned to us, claim it back."""
+        """Release a shard that another worker has claimed; claim it back while it is assigned."""
         log.warning("shard is owned by another worker now", extra={"shard": str(shard)})
-        self._release([own for own in self.states if own == shard])
+        self._release([owned for owned in self.states if owned == shard])
 
     def forget_all(self, now: float) -> None:
-        """The outcome of a broken commit is unknown: drop everything, claim again later."""
+        """Drop all shards and claim them again later: the outcome of a broken commit is unknown."""
         for state in self.states.values():
             state.lose()
         self.lost |= self.states
@@ -235,8 +238,8 @@ def _as_stored(state: ShardState, status: ShardStatus) -> bool:
 
 
 def _require_same_topic(claim: Claim, topic_id: str | None) -> None:
-    shard, known = claim.shard, claim.topic_id
-    if known is None or topic_id is None or known == topic_id:
+    shard, stored_id = claim.shard, claim.topic_id
+    if stored_id is None or topic_id is None or stored_id == topic_id:
         return
     raise DataLossError(
         f"topic {shard.topic} {CREATED_AGAIN} since partition {shard.partition} was"

@@ -1,8 +1,8 @@
 """Signatures of probes, and the policy by which probes are compared pair by pair.
 
-A probe that is not signed is production traffic, whatever it says of itself. A signed one is in no
-production rate; it is compared only as a declared variant of a pair of a declared set, else it is
-``UNDECLARED``: readable, so no dead letter, but compared with nothing.
+A probe without a valid signature counts as production traffic, whatever it claims. A signed one is
+in no production rate. It is compared only as a declared variant of a pair of a declared set; else
+it is ``UNDECLARED``: readable, so no dead letter, but compared with nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 def sign(decision: Decision, key: bytes) -> str:
-    """The signature that the event is to carry; one that it carries already does not matter.
+    """Return the signature for an event; a signature that it has already is ignored.
 
     Raises:
         TypeError: decided_at has no zone.
@@ -39,14 +39,14 @@ def sign(decision: Decision, key: bytes) -> str:
 def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
     """Return True when the event carries its own signature; nested parts must have been checked.
 
-    An event whose signature has not even its length costs nothing.
+    A signature of the wrong length is refused at no cost.
     """
-    given = decision.signature
-    return given is not None and len(given) == _LENGTH and has_signature(_fields(decision), key)
+    sent = decision.signature
+    return sent is not None and len(sent) == _LENGTH and has_signature(_fields(decision), key)
 
 
 def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
-    """Content of the event by field, however it was written and read; unknown fields are none."""
+    """Return the content of an event by field, in one form; unknown fields are left out."""
     at = decision.decided_at
     ids = {name: getattr(decision, name) for name in ("decision_id", "unit", "pair_id")}
     return {
@@ -62,21 +62,21 @@ def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
 
 
 def _number(value: float | None) -> float | None:
-    """Whole numbers as floats, and no -0.0."""
+    """Return a number as a float, without -0.0."""
     return None if value is None else float(value) + 0.0
 
 
 def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
-    """Content of a nested part: null is absent, and numbers are as above."""
+    """Return the content of a nested part: null is absent, numbers as in :func:`_number`."""
     if isinstance(part, msgspec.Raw):
-        read: Mapping[str, object] = _OBJECT.decode(part) or {}
+        content: Mapping[str, object] = _OBJECT.decode(part) or {}
     elif isinstance(part, msgspec.Struct):
-        read = msgspec.structs.asdict(part)
+        content = msgspec.structs.asdict(part)
     else:
-        read = part or {}
+        content = part or {}
     numbered = {
         name: float(v) + 0.0 if isinstance(v, int | float) and not isinstance(v, bool) else v
-        for name, v in read.items()
+        for name, v in content.items()
     }
     return {name: value for name, value in numbered.items() if value is not None}
 
@@ -85,7 +85,7 @@ class Doubt(enum.Enum):
     """Reason why a decision that calls itself a probe is not compared."""
 
     UNSIGNED = "unsigned"  # counts as production
-    UNDECLARED = "undeclared"  # signed: a probe, but of no set, pair or variant that is declared
+    UNDECLARED = "undeclared"  # signed: a probe, but of no declared set, pair or variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class ProbePolicy:
     """Key and declared variants that probes are checked against.
 
     Attributes:
-        key: that they are signed with; None where there is none: then nothing is signed.
-        variants: of each declared set, by its content hash.
+        key: key of the signatures; None where there is none: then nothing is signed.
+        variants: variants of each declared set, by its content hash.
     """
 
     key: bytes | None = field(default=None, repr=False)
@@ -112,12 +112,12 @@ class ProbePolicy:
             return Doubt.UNDECLARED
         if variant not in self.variants.get(digest, ()):
             return Doubt.UNDECLARED
-        seen = _observed(decision)
-        return ProbeDecision(digest, str(pair), variant, at, seen, decision.expected_ready)
+        observed = _observed(decision)
+        return ProbeDecision(digest, str(pair), variant, at, observed, decision.expected_ready)
 
 
 NO_KEY = ProbePolicy()
-"""Nothing is signed: whatever calls itself a probe is production."""
+"""Policy without a key: nothing is signed, so all probes are production."""
 
 
 def _observed(decision: FastDecision) -> Observed:

@@ -1,4 +1,4 @@
-"""Checks at intervals: the store's status of all shards, and the identity of the topics."""
+"""Checks at intervals: the store's status of all shards, and the ids of the topics."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from monitor.errors import MissingTopicError, RetiredTopicError, SourceError, St
 from monitor.ports import RecordSource, Shard, ShardStatus, Tallies
 
 REVIEW_SECONDS = 10.0
-"""The store's status of all shards is read this often: who was resumed or taken over, how far
-other workers are, and the event time that a caught-up shard takes over (clock ``live``)."""
+"""Interval of reading the store's status of all shards: which were resumed or taken over, the
+progress of other workers, and the event time for caught-up shards (clock ``live``)."""
 PAUSED_SECONDS = 1.0
-"""While a shard is held back, how far other workers are is read this often: it may go on then."""
+"""Interval of reading the progress of other workers while a shard is held back for them."""
 TOPICS_SECONDS = 15.0
-"""Time for which a topic that was deleted and created again can go unnoticed while it is being
-read, and a partition that was added to it."""
+"""Longest time until we notice that a topic was created again while we read it, or that a partition
+was added."""
 
 VERSIONS_SECONDS = 600.0
-"""Live version tuples are looked up this often at most, while there are too many."""
+"""Shortest interval of looking up the live version tuples, while there are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,10 @@ class UnreadLag:
     """Lag of a shard that is not read.
 
     Attributes:
-        shard: which.
-        tallies: its totals as stored.
+        tallies: stored totals of the shard.
         offsets: next offset minus start offset.
         messages: messages behind the end.
-        seconds: since when at least; 0 when nothing is there to be read.
+        seconds: least time that it has lagged; 0 when there is nothing to read.
     """
 
     shard: Shard
@@ -46,9 +45,9 @@ class UnreadLag:
 
 
 class UnreadShards:
-    """Follows the shards that nobody reads and this worker can report.
+    """Shards that nobody reads and this worker can report.
 
-    They were just added, or wait for a person; they lag all the same.
+    They were just added, or wait for a person; their lag is reported too.
     """
 
     def __init__(self) -> None:
@@ -57,18 +56,18 @@ class UnreadShards:
 
     @property
     def shards(self) -> frozenset[Shard]:
-        """Shards whose end is to be asked for."""
+        """Return the shards whose end is to be asked for."""
         return frozenset(self._statuses)
 
     def review(
         self, statuses: Iterable[ShardStatus], parked: Collection[Shard], topics: Collection[str]
     ) -> None:
-        """Take in what the store says.
+        """Update the shards from the store's statuses.
 
         Args:
-            statuses: all shards.
-            parked: those that wait for a person and were given to this worker.
-            topics: of the settings.
+            statuses: statuses of all shards.
+            parked: shards of this worker that wait for a person.
+            topics: topics of the settings.
         """
         self._statuses = {
             status.shard: status
@@ -80,10 +79,10 @@ class UnreadShards:
         self._since = {s: at for s, at in self._since.items() if s in self._statuses}
 
     def set_end_offsets(self, ends: Mapping[Shard, int | None], now: float) -> Iterator[UnreadLag]:
-        """Lag of shards by their end offsets; None where nobody knows these.
+        """Yield the lag of shards by their end offsets.
 
         Args:
-            ends: next offset to be written.
+            ends: next offset to be written; None where unknown.
             now: monotonic seconds.
         """
         for shard in self._statuses.keys() & ends.keys():
@@ -99,10 +98,10 @@ class UnreadShards:
 
 
 class Reconciler:
-    """Looks at intervals; every method may be called at any time and mostly does nothing.
+    """Checks at intervals; every method may be called at any time and mostly does nothing.
 
     Attributes:
-        peers: how far the shards of other workers were at the last look.
+        peers: progress of the shards of other workers at the last look.
         missing: topics that the brokers did not know at the last look.
         unread: shards that nobody reads, and this worker reports.
     """
@@ -134,13 +133,13 @@ class Reconciler:
         self._positions: dict[Shard, int] = {}
 
     def reconcile_peers(self, statuses: Sequence[ShardStatus] | None = None) -> None:
-        """Take in how far other workers are, at once when what is ours has changed.
+        """Update the progress of other workers, at once when our shards have changed.
 
         Raises:
             StoreError: the store cannot be read.
         """
         if self._codecs.clock.live:
-            self.peers = PeerProgress.of(
+            self.peers = PeerProgress.from_statuses(
                 self._store.statuses() if statuses is None else statuses,
                 self._own.states,
                 self._policy.decisions_topic,
@@ -155,17 +154,17 @@ class Reconciler:
         wall: int,
         storing: bool = True,
     ) -> list[ShardState] | None:
-        """Compare with the store; returns shards whose status has changed without a message.
+        """Compare with the store; return shards whose status has changed without a message.
 
-        None when it is not time to look. Only how far others are is looked at meanwhile, if
-        anything is paused: it may wait for them. What is paused stays where it is: nobody knows
-        how its topic goes on.
+        None when it is not time to look. Meanwhile only the progress of other workers is read, if
+        shards are paused, which may wait for it. Paused shards never change their status: how
+        their topic goes on is unknown.
 
         Args:
             now: monotonic seconds.
             paused: shards that are held back.
             wall: this worker's wall clock, microseconds.
-            storing: whether what is read can be stored.
+            storing: whether events can be stored.
 
         Raises:
             StoreError: the store cannot be read.
@@ -197,9 +196,10 @@ class Reconciler:
         return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
 
     def _waiting(self, paused: Collection[Shard]) -> dict[Shard, bool]:
-        """Shards that are not read to their end; True: some was read since this last looked.
+        """Return the shards that are not read to their end.
 
-        What is held back on purpose waits for another shard, and does not stand still.
+        Values are True where events were read since the last call, or where a shard is held back on
+        purpose: it waits for another shard.
         """
         before, self._positions = self._positions, {}
         waiting = {}
@@ -211,20 +211,24 @@ class Reconciler:
         return waiting
 
     def _require_in_use(self, statuses: Iterable[ShardStatus]) -> None:
-        """No claim need ever say so: a worker that lost its shards to the others makes none."""
+        """Raise RetiredTopicError for a retired topic.
+
+        A claim would tell, too; a worker that lost its shards to others makes none.
+        """
         for status in statuses:
             if status.retired_at is not None and status.shard.topic in self._policy.topics:
                 raise RetiredTopicError(status.shard.topic)
 
     def newest_of_others(self, shard: Shard) -> int | None:
-        """Newest event time of all shards but one, ours and other workers' as last looked at."""
+        """Return the newest event time of all shards but one, as last read."""
         reached = self._reached | {s.shard: s.reached for s in self._own.states.values()}
         return max(
-            (at for one, at in reached.items() if one != shard and at is not None), default=None
+            (at for other_shard, at in reached.items() if other_shard != shard and at is not None),
+            default=None,
         )
 
     def _judge_aside(self, wall: int) -> None:
-        """Judge events that wait for others which do not come, at the second look."""
+        """Judge events that wait for later ones which do not come, at the second look."""
         for state in self._own.states.values():
             if state.aside and state.caught_up:
                 if state.quiet:
@@ -232,7 +236,7 @@ class Reconciler:
                 state.quiet = True
 
     def _renew_versions(self, now: float) -> None:
-        """A new version tuple found no room: look whether older ones have gone."""
+        """Look whether older version tuples have gone, after a new one found no room."""
         coder = self._codecs.coder
         if coder.crowded and now >= self._next_versions:
             self._next_versions = now + VERSIONS_SECONDS
@@ -241,21 +245,21 @@ class Reconciler:
     def _advance(
         self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus], wall: int
     ) -> list[ShardState]:
-        """Caught-up shards take over the newest event time of all (clock ``live``).
+        """Let caught-up shards take over the newest event time of all (clock ``live``).
 
-        Under both clocks the status of shards that never held an event must reach the store.
+        Under both clocks the status of shards that never had an event must reach the store.
         """
         newest = [s.max_decided_at for s in decisions if s.max_decided_at is not None]
         latest = max(newest, default=None) if self._codecs.clock.live else None
         return [s for s in idle if s.advance(wall, latest) or s.holds_back != s.held_back]
 
     def review_topics(self, now: float) -> Collection[str]:
-        """Park the shards of a topic that is another one now; returns the topics that are gone.
+        """Park the shards of topics that are other ones now; return the topics that are gone.
 
-        When it is not time to look, none are.
+        The list is empty when it is not time to look.
 
         Raises:
-            StoreError: what was parked could not be kept; it is tried again at the next review.
+            StoreError: the parking could not be stored; the next review tries again.
         """
         if now < self._next_topics or self._source.finished:
             return ()
@@ -264,7 +268,7 @@ class Reconciler:
         return self.missing
 
     def _review_topic(self, topic: str) -> bool:
-        """Return True when the topic is there, as far as anybody can say."""
+        """Return True unless the topic is known to be gone."""
         try:
             present = self._source.topic_id(topic)
         except MissingTopicError:
@@ -276,7 +280,7 @@ class Reconciler:
         return True
 
     def _add_partitions(self, topic: str) -> None:
-        """A partition that was added is known to the store before anybody reads it."""
+        """Register added partitions in the store before anybody reads them."""
         try:
             new = set(self._source.shards(topic)) - self._known
         except SourceError:

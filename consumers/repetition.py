@@ -1,7 +1,7 @@
-"""The recent decisions of a shard, until it is known how many are repetitions of each other.
+"""Recent decisions of a shard, for counting those that repeat each other.
 
-A block is what one worker reads of one UTC day; it is compared when the next day begins. It is only
-in memory: after a restart a block begins anew, and what was read before is not compared.
+A block has what one worker reads of one UTC day; it is compared when the next day begins. It is
+only in memory: after a restart a block begins anew, and earlier decisions are not compared.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from monitor.core.intervals import Floats
 from monitor.core.time import DAY, MINUTE
 
 MAX_ROWS = 16_384
-"""Decisions that are kept of a block. Of more, only those are kept whose atom and score have a
-hash in an ever smaller range: all copies of one request, or none."""
+"""Most decisions per block. Beyond it, only those stay whose atom and score have a hash in an ever
+smaller range: all copies of one request, or none."""
 
 _MOST_HALVINGS = 48
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # odd: the upper bits of a product depend on all below them
@@ -33,7 +33,7 @@ class RepetitionBlock:
 
     Attributes:
         day: days since 1970; None before the first decision.
-        halvings: how often the range of hashes was halved.
+        halvings: number of times that the range of hashes was halved.
     """
 
     day: int | None = None
@@ -42,22 +42,22 @@ class RepetitionBlock:
     _size: int = 0
 
     def add(self, atoms: Int64s, scores: Floats, ts: Int64s) -> list[Repetition]:
-        """Take decisions in; returns the days that have ended with them.
+        """Add decisions; return the repetition of the days that have ended.
 
         Args:
             atoms: number of the atom, the same for equal ones.
-            scores: NaN is none, and nothing to compare.
-            ts: when it was decided, microseconds.
+            scores: scores of the judge; NaN is none, and is not compared.
+            ts: decided_at, microseconds.
         """
-        found: list[Repetition] = []
+        ended_days: list[Repetition] = []
         days = ts // DAY
         for day in np.unique(days).tolist():
             if self.day is None or day > self.day:
-                found += self._end()
+                ended_days += self._end()
                 self.day = day
             if day == self.day:  # decisions of a day that has ended are not compared
                 self._keep(*(column[days == day] for column in (atoms, scores, ts)))
-        return found
+        return ended_days
 
     def _end(self) -> list[Repetition]:
         rows, day = self._rows, self.day
@@ -65,23 +65,23 @@ class RepetitionBlock:
         if day is None or not rows:
             return []
         atoms, scores, ts = _joined(rows)
-        found = find_repetition(day, atoms, scores, ts // MINUTE)
-        return [found] if found.tested else []
+        repetition = find_repetition(day, atoms, scores, ts // MINUTE)
+        return [repetition] if repetition.tested else []
 
     def _keep(self, atoms: Int64s, scores: Floats, ts: Int64s) -> None:
-        given = ~np.isnan(scores) & _sampled(atoms, scores, self.halvings)
-        self._rows.append((atoms[given], scores[given], ts[given]))
-        self._size += int(np.count_nonzero(given))
+        comparable = ~np.isnan(scores) & _sampled(atoms, scores, self.halvings)
+        self._rows.append((atoms[comparable], scores[comparable], ts[comparable]))
+        self._size += int(np.count_nonzero(comparable))
         while self._size > MAX_ROWS and self.halvings < _MOST_HALVINGS:
             self.halvings += 1
-            kept = _joined(self._rows)
-            sampled = _sampled(kept[0], kept[1], self.halvings)
-            self._rows = [(kept[0][sampled], kept[1][sampled], kept[2][sampled])]
+            joined = _joined(self._rows)
+            sampled = _sampled(joined[0], joined[1], self.halvings)
+            self._rows = [(joined[0][sampled], joined[1][sampled], joined[2][sampled])]
             self._size = int(np.count_nonzero(sampled))
 
 
 def _sampled(atoms: Int64s, scores: Floats, halvings: int) -> Bools:
-    """Mask of the rows whose atom and score have a hash in the first part of the range."""
+    """Return a mask of the rows whose atom and score have a hash in the first part of the range."""
     if not halvings:
         return np.ones(len(atoms), np.bool_)
     words = (scores + 0.0).view(np.uint64) * _MIX ^ atoms.astype(np.uint64)

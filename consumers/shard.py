@@ -1,4 +1,4 @@
-"""One owned shard between two flushes: its clock, its totals, and what it will add."""
+"""State of an owned shard between two flushes: its clock, its totals, and its unstored events."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MILLISECOND = 1000
 
 
 def _chosen(texts: list[str], rows: Int64s) -> list[str]:
-    """The texts of rows in their order; mostly all of them."""
+    """Return the texts of rows in their order; mostly all of them."""
     return texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
 
 
@@ -55,7 +55,7 @@ def _chosen(texts: list[str], rows: Int64s) -> list[str]:
 class Codecs:
     """Codecs and settings that all shards of a worker share.
 
-    ``wire`` reads what is not JSON; None where everything is.
+    ``wire`` reads messages that are not JSON; None where all are.
     """
 
     decisions: DecisionCodec
@@ -75,11 +75,11 @@ class Codecs:
 
 @dataclass(slots=True)
 class FlushNotices:
-    """Notices of what was read, apart from its counts.
+    """Notices about the events read, apart from their counts.
 
     Attributes:
         unlisted: decisions with a value outside the allow-list, by attribute.
-        doubts: those that called themselves probes and are not compared, by why.
+        doubts: decisions that called themselves probes and are not compared, by reason.
         below: counted decisions on auto_serve whose score is below their own threshold.
         unreadable: dead letters, by reason and field.
         unknown: dropped fields of readable events, by the names that producers gave them.
@@ -94,28 +94,28 @@ class FlushNotices:
 
 @dataclass(slots=True)
 class ShardState:
-    """A claimed shard.
+    """State of a claimed shard.
 
     Attributes:
         claim: the fence.
         codecs: shared by all shards.
         is_decisions: decisions or labels.
-        start_offset: where the shard was begun, ever.
-        committed: the offset the store has.
+        start_offset: first offset that was ever read.
+        committed: offset in the store.
         next_offset: one past the newest message read.
         clock: its event time.
         tallies: totals as of ``next_offset``, before the labels' outcome.
-        stored: totals as the store has them, as of ``committed``.
+        stored: totals in the store, as of ``committed``.
         high_water: next offset to be written, as last reported by the broker; None when unknown.
-        doubted: it was asked for again, since no messages came for long, and nobody could say.
+        doubted: the end was asked for again after a long silence, without an answer.
         position: next offset to be read, past control records; None when unknown.
         last_timestamp: broker's timestamp of the newest message, milliseconds.
         ended: nothing will ever come again (files).
-        held_back: :attr:`holds_back` as it was last stored.
-        quiet: nothing has come since it was last asked for what waits (clock ``history``).
-        ahead: how far its events were ahead of the wall clock lately.
+        held_back: :attr:`holds_back` as last stored.
+        quiet: no message has come since the last look at waiting events (clock ``history``).
+        ahead: recent lead of its events over the wall clock.
         aside_at: event time of the first event that waits; None when none does.
-        attended: when all that the broker held was last known to be read, by the wall clock.
+        attended: wall clock when it was last known to be read to its end.
         repetition: decisions of today that are compared with each other.
     """
 
@@ -155,8 +155,10 @@ class ShardState:
     _noticed: FlushNotices = field(default_factory=FlushNotices)
 
     @classmethod
-    def of(cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int) -> ShardState:
-        """The state of a freshly claimed shard that goes on at ``offset``."""
+    def from_claim(
+        cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int
+    ) -> ShardState:
+        """Return the state of a freshly claimed shard that goes on at ``offset``."""
         deduplicates = is_decisions and codecs.dedupe_window > 0
         return cls(
             claim=claim,
@@ -175,31 +177,32 @@ class ShardState:
 
     @property
     def shard(self) -> Shard:
-        """Partition that this is the state of."""
+        """Return the partition of this state."""
         return self.claim.shard
 
     @property
     def unreadable(self) -> Counter[tuple[str, str]]:
-        """Dead letters since the last flush, by reason and field."""
+        """Return the dead letters since the last flush, by reason and field."""
         return self._noticed.unreadable
 
     @property
     def dirty(self) -> bool:
-        """True when something was read that the store does not have."""
+        """Return True when messages were read that the store does not have."""
         return self.next_offset != self.committed
 
     @property
     def caught_up(self) -> bool:
-        """True when everything the broker holds was read (not merely silence)."""
+        """Return True when everything the broker holds was read (not merely silence)."""
         if self.high_water is None or self.doubted:
             return False
         return max(self.next_offset, self.position or 0) >= self.high_water
 
     @property
     def holds_back(self) -> bool:
-        """True when the watermark waits for this shard.
+        """Return True when the watermark waits for this shard.
 
-        It does not for one that never held an event and took no other's time over, nor for a
+        It does not wait for a shard that never had an event and took over no other's time, nor for
+        a
         file that has ended.
         """
         never_held = (
@@ -211,25 +214,25 @@ class ShardState:
         return not (self.ended or never_held)
 
     def see_end(self, end: int | None) -> None:
-        """Take in the end offset that the broker reports, perhaps an old answer."""
+        """Update the end offset by the broker's answer, which may be old."""
         if end is not None:
             self.high_water = max(end, self.high_water or 0)
 
     @property
     def reached(self) -> int | None:
-        """Event time of its newest event, or of one that waits to be believed."""
+        """Return the event time of its newest event, or of a waiting one."""
         return self.aside_at if self.clock.newest is None else self.clock.newest
 
     @property
     def aside(self) -> int:
-        """Messages that are read and wait, since what follows decides whether they are believed."""
+        """Return the number of read messages that wait: later ones decide if they are believed."""
         return 0 if self._aside is None else len(self._aside.offsets)
 
     def set_back(self, now: int) -> bool:
-        """Bring a clock that was stored far beyond the wall clock back to it; whether it was.
+        """Set a clock that was stored far beyond the wall clock back to it; return whether it was.
 
-        Such a clock refuses whatever comes as too old. Whether the store or the wall clock is
-        wrong is for :class:`consumers.wall_clock.WallClockWatch` to say.
+        Such a clock refuses all events as too old. :class:`consumers.wall_clock.WallClockWatch`
+        decides whether the store or the wall clock is wrong.
         """
         policy, newest = self.codecs.clock, self.clock.newest
         if not policy.live or newest is None or newest <= now + policy.max_ahead:
@@ -239,13 +242,13 @@ class ShardState:
             self.watermark = min(self.watermark, now - self.codecs.lateness)
         return True
 
-    def add(self, records: RecordBatch, now: int, others: int | None = None) -> None:
-        """Take in consecutive messages.
+    def add(self, records: RecordBatch, now: int, newest_of_others: int | None = None) -> None:
+        """Add consecutive messages.
 
         Args:
-            records: as they were read.
+            records: messages as they were read.
             now: this worker's wall clock, microseconds.
-            others: newest event time of all other shards, as far as known.
+            newest_of_others: newest event time of all other shards, as far as known.
         """
         if records.high_water is not None:
             self.high_water = records.high_water
@@ -255,35 +258,39 @@ class ShardState:
         self.last_timestamp = records.timestamps[-1]
         if self._aside is not None:
             records = self._aside.followed_by(records)
-        self._read(records, now, Reading(records.offsets[-1], others=others))
+        self._read(records, now, Reading(records.offsets[-1], newest_of_others=newest_of_others))
 
-    def judge_aside(self, now: int, others: int | None, *, ended: bool = False) -> None:
-        """Judge what waits by what there is: nothing follows for now, or ever."""
+    def judge_aside(self, now: int, newest_of_others: int | None, *, ended: bool = False) -> None:
+        """Judge waiting events by those there are: nothing follows for now, or ever."""
         if self._aside is not None:
             last = self._aside.offsets[-1]
-            self._read(self._aside, now, Reading(last, quiet=True, ended=ended, others=others))
+            self._read(
+                self._aside,
+                now,
+                Reading(last, quiet=True, ended=ended, newest_of_others=newest_of_others),
+            )
 
     def _read(self, records: RecordBatch, now: int, reading: Reading) -> None:
-        dead_letters, read, results = self._decoded(records, now)
-        looked = self.clock.look(read.ts, read.offsets, reading)
+        dead_letters, decoded, results = self._decoded(records, now)
+        leaps = self.clock.look(decoded.ts, decoded.offsets, reading)
         self._aside = self.aside_at = None
-        if looked is not None and looked.decided < len(read.ts):
-            self.aside_at = int(read.ts[looked.decided])
-            first = int(read.offsets[looked.decided])
+        if leaps is not None and leaps.decided < len(decoded.ts):
+            self.aside_at = int(decoded.ts[leaps.decided])
+            first = int(decoded.offsets[leaps.decided])
             records, self._aside = records.split(bisect_left(records.offsets, first))
             if not len(records.offsets):
                 return
-            dead_letters, read, results = self._decoded(records, now)
+            dead_letters, decoded, results = self._decoded(records, now)
         self._pass(records)
         self._results += results
-        add_counts(self._noticed.unknown, read.unknown)
+        add_counts(self._noticed.unknown, decoded.unknown)
         before = self.tallies.events
-        good, running = self._admit(read, dead_letters, now, looked)
-        if isinstance(read, DecodedDecisions):
-            self._add_decisions(read, good, running)
-            self._note_arrivals(read.timestamps[good], now)
+        good, running = self._admit(decoded, dead_letters, now, leaps)
+        if isinstance(decoded, DecodedDecisions):
+            self._add_decisions(decoded, good, running)
+            self._note_arrivals(decoded.timestamps[good], now)
         else:
-            self._add_labels(read, good)
+            self._add_labels(decoded, good)
         self.buffered += self.tallies.events - before
 
     def _decoded(
@@ -298,7 +305,7 @@ class ShardState:
         return dead_letters, self.codecs.labels.read(labels, dead_letters), results
 
     def _pass(self, records: RecordBatch) -> None:
-        """Move on over messages: read is read, whatever becomes of their events."""
+        """Advance over messages and count them, whatever the outcome of their events."""
         span = records.offsets[-1] + 1 - self.next_offset
         self.tallies.messages += len(records.offsets)
         self.tallies.tombstones += records.values.count(None)
@@ -306,61 +313,61 @@ class ShardState:
         self.next_offset = records.offsets[-1] + 1
 
     def _count_dead_letters(self, dead_letters: DeadLetterBuffer) -> None:
-        kept = dead_letters.found[: MAX_DEAD_LETTERS - len(self._dead_letters)]
-        self._dead_letters.extend(kept)
+        storable = dead_letters.found[: MAX_DEAD_LETTERS - len(self._dead_letters)]
+        self._dead_letters.extend(storable)
         self._noticed.unreadable.update(dead_letters.by_field)
         self.tallies.events += dead_letters.counts.total()
-        self.tallies.unkept += dead_letters.counts.total() - len(kept)
+        self.tallies.unkept += dead_letters.counts.total() - len(storable)
         counts = self.tallies.dead_letters
         for reason, number in dead_letters.counts.items():
             counts[reason] = counts.get(reason, 0) + number
 
     def _admit(
         self,
-        read: DecodedDecisions | DecodedLabels,
+        decoded: DecodedDecisions | DecodedLabels,
         dead_letters: DeadLetterBuffer,
         now: int,
-        looked: Leaps | None,
+        leaps: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
-        """Let the clock judge; refused events become dead letters."""
-        reasons, running = self.clock.admit(read.ts, read.timestamps, now, looked)
+        """Let the clock judge events; refused events become dead letters."""
+        reasons, running = self.clock.admit(decoded.ts, decoded.timestamps, now, leaps)
         self.tallies.jumps = self.clock.jumps
         good = reasons == None  # noqa: E711 - element-wise
         for row in np.flatnonzero(~good).tolist():
-            place = int(read.offsets[row]), int(read.items[row])
+            place = int(decoded.offsets[row]), int(decoded.items[row])
             dead_letters.refuse(*place, reasons[row], "decided_at")
         self.tallies.events += int(good.sum())
         self._count_dead_letters(dead_letters)
         return good, running
 
     def _add_decisions(
-        self, read: DecodedDecisions, good: npt.NDArray[np.bool_], running: Int64s
+        self, decoded: DecodedDecisions, good: npt.NDArray[np.bool_], running: Int64s
     ) -> None:
         rows = np.flatnonzero(good)
         if not len(rows):
             return
-        columns = self._columns(read, rows)
-        self._noticed.unlisted.update(self.codecs.coder.unknown_values(read.codes[rows]))
+        columns = self._columns(decoded, rows)
+        self._noticed.unlisted.update(self.codecs.coder.unknown_values(decoded.codes[rows]))
         fresh = np.ones(len(rows), np.bool_)
         if self.filter is not None:
             keys = duplicate_keys(columns.ids, columns.ts)
             fresh, arrivals = self.filter.fresh(keys, running[rows])
             columns = replace(columns, keys=keys, arrivals=arrivals)
-        self._count_requested(columns.routes, read.requested[rows], fresh)
-        self._noticed.below += int(read.below[rows[fresh]].sum())
+        self._count_requested(columns.routes, decoded.requested[rows], fresh)
+        self._noticed.below += int(decoded.below[rows[fresh]].sum())
         self.tallies.counted += int(fresh.sum())
         self.tallies.duplicates += int((~fresh).sum())
         counted = columns if fresh.all() else columns.take(fresh)
         self._decisions.append(counted)
-        self._compare(read, rows[fresh], counted.units)
-        if read.probes:
-            self._add_probes(read, rows[fresh])
+        self._compare(decoded, rows[fresh], counted.units)
+        if decoded.probes:
+            self._add_probes(decoded, rows[fresh])
 
     def _note_arrivals(self, timestamps_ms: Int64s, now: int) -> None:
         """Count decisions by the slot in which they came to the broker.
 
-        What is timestamped before the shard was last read to its end has come since, by a
-        producer whose clock is slow. Before the weeks that are looked at, nothing is counted.
+        A message stamped before the shard was last read to its end has come since, from a producer
+        whose clock is slow. Messages before the weeks that are used later are not counted.
         """
         if not self.codecs.clock.live:
             return
@@ -371,59 +378,59 @@ class ShardState:
         for slot, number in zip(*np.unique(slots, return_counts=True), strict=True):
             self._arrivals[int(slot)] += int(number)
 
-    def _compare(self, read: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
-        """Look for repetitions among production decisions that name no unit."""
+    def _compare(self, decoded: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
+        """Add production decisions without a unit to the block that is compared for repetitions."""
         compared = units == 0 if len(units) else np.ones(len(counted), np.bool_)
-        compared[self.codecs.coder.probe_rows(read.codes[counted])] = False
+        compared[self.codecs.coder.probe_rows(decoded.codes[counted])] = False
         rows = counted[compared]
-        atoms = self.codecs.coder.atoms(read.codes[rows])
-        self._repeated += self.repetition.add(atoms, read.scores[rows], read.ts[rows])
+        atoms = self.codecs.coder.atoms(decoded.codes[rows])
+        self._repeated += self.repetition.add(atoms, decoded.scores[rows], decoded.ts[rows])
 
-    def _add_probes(self, read: DecodedDecisions, counted: Int64s) -> None:
-        """Keep those that were counted: a repeated probe is no second one."""
-        is_counted = np.zeros(len(read.ts), np.bool_)
+    def _add_probes(self, decoded: DecodedDecisions, counted: Int64s) -> None:
+        """Keep the counted probes: a repeated probe is not a second one."""
+        is_counted = np.zeros(len(decoded.ts), np.bool_)
         is_counted[counted] = True
-        for judged in (judged for row, judged in read.probes.items() if is_counted[row]):
-            if isinstance(judged, Doubt):
-                self._noticed.doubts[judged] += 1
+        for verdict in (verdict for row, verdict in decoded.probes.items() if is_counted[row]):
+            if isinstance(verdict, Doubt):
+                self._noticed.doubts[verdict] += 1
             else:
-                self._probes.append(judged)
+                self._probes.append(verdict)
 
-    def _columns(self, read: DecodedDecisions, rows: Int64s) -> DecisionColumns:
-        coder, codes, requested = self.codecs.coder, read.codes[rows], read.requested[rows]
-        ids, ts = self._ids(read, rows, requested), read.ts[rows]
+    def _columns(self, decoded: DecodedDecisions, rows: Int64s) -> DecisionColumns:
+        coder, codes, requested = self.codecs.coder, decoded.codes[rows], decoded.requested[rows]
+        ids, ts = self._ids(decoded, rows, requested), decoded.ts[rows]
         request = np.where(self._kept(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
         return DecisionColumns(
             ids=ids,
             ts=ts,
-            cells=coder.cells(codes, read.bands[rows], ts),
+            cells=coder.cells(codes, decoded.bands[rows], ts),
             request=np.where(requested, request, LabelRequest.NONE),
             pending=requested | self.codecs.pending_all,
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,
-            units=self._units(read, rows) if read.units else _NONE,
+            units=self._units(decoded, rows) if decoded.units else _NONE,
         )
 
-    def _units(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
-        """Hash the units that are there. Probes are of nobody."""
-        units = self.codecs.units(_chosen(read.units, rows), read.ts[rows])
-        units[self.codecs.coder.probe_rows(read.codes[rows])] = 0
+    def _units(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
+        """Return the hashes of units, 0 for none; probes have none."""
+        units = self.codecs.units(_chosen(decoded.units, rows), decoded.ts[rows])
+        units[self.codecs.coder.probe_rows(decoded.codes[rows])] = 0
         return units
 
     def _ids(
-        self, read: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
+        self, decoded: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
     ) -> Int64s:
-        """Hash only the ids that are needed."""
+        """Return the hashes of ids; only the needed ones are computed."""
         if self.filter is not None or self.codecs.pending_all:
-            return self._hashed(read, rows)
+            return self._hashed(decoded, rows)
         ids = np.zeros(len(rows), np.int64)
         needed = np.flatnonzero(requested)
-        ids[needed] = self._hashed(read, rows[needed])
+        ids[needed] = self._hashed(decoded, rows[needed])
         return ids
 
-    def _hashed(self, read: DecodedDecisions, rows: Int64s) -> Int64s:
-        return self.codecs.hasher(_chosen(read.texts, rows), read.ts[rows])
+    def _hashed(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
+        return self.codecs.hasher(_chosen(decoded.texts, rows), decoded.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
@@ -438,22 +445,22 @@ class ShardState:
                     counts[name] = counts.get(name, 0) + number
 
     def _kept(self, ids: Int64s, codes: Int64s) -> npt.NDArray[np.bool_]:
-        """Thin requests to the grid rate by a hash of the id, so that strata stay few."""
+        """Return a mask of kept requests, thinned to the grid rate by the id's hash."""
         probability = self.codecs.coder.keep_probability(codes)
         if (probability >= 1).all():
             return np.ones(len(ids), np.bool_)
         mixed = duplicate_keys(ids, np.zeros(len(ids), np.int64)).view(np.uint64)
         return mixed / 2.0**64 < probability
 
-    def _add_labels(self, read: DecodedLabels, good: npt.NDArray[np.bool_]) -> None:
-        self._labels.append(read.labels if good.all() else read.labels.take(good))
-        self._other_ids |= read.other_ids
+    def _add_labels(self, decoded: DecodedLabels, good: npt.NDArray[np.bool_]) -> None:
+        self._labels.append(decoded.labels if good.all() else decoded.labels.take(good))
+        self._other_ids |= decoded.other_ids
 
     def advance(self, now: int, newest: int | None = None) -> bool:
         """Move the watermark to the shard's own newest event, or to ``newest`` if later.
 
-        Never beyond the wall clock ``now`` (clock ``live``): another worker's may be wrong. Returns
-        whether it moved. A watermark never goes back.
+        It stays at or before the wall clock ``now`` (clock ``live``): another worker's clock may be
+        wrong. Returns whether it moved. A watermark never goes back.
         """
         candidates = [at for at in (self.clock.newest, newest) if at is not None]
         if not candidates:
@@ -466,16 +473,16 @@ class ShardState:
         return moved
 
     def lose(self) -> None:
-        """Drop what was read since the last flush; it is to be read again."""
+        """Drop all events since the last flush; they are read again."""
         self._aside = self.aside_at = None
         if self.dirty:
             self.next_offset, self.position = self.committed, None
             self.repetition = RepetitionBlock()
 
     def end(self, now: int, closes: Grain) -> None:
-        """Nothing will ever come again: the newest event's pane of this grain is complete.
+        """Note that nothing will come again: the newest event's pane of this grain is complete.
 
-        Its hour alone, where that pane has not ended yet by the wall clock ``now``.
+        Only its hour is complete where that pane has not ended yet by the wall clock ``now``.
         """
         self.ended = True
         if self.clock.newest is not None:
@@ -486,7 +493,7 @@ class ShardState:
             self.advance(now, (end if end <= now else hour) + self.codecs.lateness)
 
     def flush(self) -> ShardFlush:
-        """Make the flush of all that is new; the state stays as it is until :meth:`flushed`."""
+        """Return a flush of everything new; the state is unchanged until :meth:`flushed`."""
         labels = None if self.is_decisions else LabelColumns.concat(self._labels)
         return ShardFlush(
             shard=self.shard,
@@ -509,7 +516,7 @@ class ShardState:
         )
 
     def flushed(self, tallies: Tallies) -> FlushNotices:
-        """Note that the store has it all, with these totals; returns what there is to report."""
+        """Note that the store has everything, with these totals; return the notices to report."""
         self.committed = self.next_offset
         self._flushes = None if self._flushes is None else self._flushes + 1
         self.held_back = self.holds_back
@@ -518,5 +525,5 @@ class ShardState:
         self._other_ids, self._probes, self._repeated = {}, [], []
         self._results, self._arrivals = [], Counter()
         self.buffered = 0
-        noticed, self._noticed = self._noticed, FlushNotices()
-        return noticed
+        notices, self._noticed = self._noticed, FlushNotices()
+        return notices

@@ -11,13 +11,13 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.time import DAY
 
 MAX_UNITS = 65_536
-"""Units that are remembered, of a day and an id key: some 12 MB; then it begins anew."""
+"""Most units in memory per day and id key: about 12 MB; then they are forgotten."""
 _MAX_GROUPS = 3
-_MOST_KEYS = 1 << 16  # of all time
+_MOST_KEYS = 1 << 16  # most id keys ever
 
 
 class _HashesOfDay(dict[str, int]):
-    """Hashes of units with one day and one id key; one that is not there yet is made."""
+    """Hashes of units for a day and an id key, computed when first asked for."""
 
     def __init__(self, hasher: IdHasher, day: int, number: int) -> None:
         super().__init__({"": 0})
@@ -25,15 +25,15 @@ class _HashesOfDay(dict[str, int]):
         self._prefix = f"unit {day} "
 
     def __missing__(self, unit: str) -> int:
-        hashed = self[unit] = self._hasher.one(self._prefix + unit, self._number)
+        hashed = self[unit] = self._hasher.hash_with(self._prefix + unit, self._number)
         return hashed
 
 
 class UnitHasher:
-    """Hashes units with their day, unlike ids that read the same; the empty unit is none, and 0.
+    """Hasher of units by day, with other hashes than ids of the same text; the empty unit is 0.
 
     Args:
-        hasher: of the texts.
+        hasher: hasher of the texts.
     """
 
     def __init__(self, hasher: IdHasher) -> None:
@@ -46,9 +46,11 @@ class UnitHasher:
         groups = ts // DAY * _MOST_KEYS + self._hasher.numbers(ts)
         for group in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == group)
-            chosen = units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
-            known = self._remembered(group).__getitem__
-            hashes[rows] = np.fromiter(map(known, chosen), np.int64, len(rows))
+            group_units = (
+                units if len(rows) == len(units) else [units[row] for row in rows.tolist()]
+            )
+            hash_of = self._remembered(group).__getitem__
+            hashes[rows] = np.fromiter(map(hash_of, group_units), np.int64, len(rows))
         return hashes
 
     def _remembered(self, group: int) -> _HashesOfDay:

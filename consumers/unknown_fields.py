@@ -1,8 +1,8 @@
 """Fields that no event type has: dropped unread, and counted by name.
 
-A name is chosen by whoever sends it, so it may be made up without end, or be somebody's. It is
-shown once a hundred events had it, if it looks like a name and not like an id; at most 64 are, and
-whatever else comes is counted as ``__other__``. What a field held is never read.
+Senders choose names, so names may be made up without end, or be personal data. A name is shown once
+a hundred events had it, if it looks like a name and not like an id. At most 64 names are shown; all
+others are counted as ``__other__``. The content of a field is never read.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from msgspec import UNSET, UnsetType
 from monitor.core.counts.cells import OTHER
 
 MAX_NAMES = 64
-"""Names told apart, ever: each is a series, and a field of the type that the hot path decodes."""
+"""Most names told apart, ever: each is a series, and a field of the hot path's type."""
 SHOWN_FROM = 100
-"""Events that must have had a name before it is shown: one that holds an id is of few events."""
+"""Events with a name before it is shown: a name that contains an id has few events."""
 MAX_CANDIDATES = 512
-"""Names watched until they are frequent; all are forgotten when they are more."""
+"""Most names watched until they are frequent; beyond it all are forgotten."""
 MAX_LENGTH = 64
-"""A longer name is never told from others."""
+"""Most characters of a name; longer names are never told apart."""
 MAX_EACH = 64
-"""Names looked at in one event: a message has room for millions."""
+"""Most names read per event: a message has room for millions."""
 MAX_PENDING = 1_024
-"""Names between two flushes: until one is stored, nobody knows whether it is read again."""
+"""Most names between two flushes: an event may be read again until it is stored."""
 
-# At most three digits: a version of a field, but no telephone number, no hash and no UUID.
+# At most three digits: a field's version, but no telephone number, no hash and no UUID.
 _PLAIN = re.compile(r"(?!(?:.*[0-9]){4})[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 
 _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def is_plain(name: str) -> bool:
-    """Return True for what looks like the name of a field: it may be shown.
+    """Return True for a text that looks like a field's name: it may be shown.
 
     Example:
         >>> [is_plain(name) for name in ("comment", "utm-source2", "a@b.example", "user_83271")]
@@ -47,17 +47,17 @@ def is_plain(name: str) -> bool:
     return _PLAIN.match(name) is not None
 
 
-def unknown_names(event: bytes | msgspec.Raw, known: Iterable[str]) -> set[str]:
-    """Names of an object's fields that are not known.
+def unknown_names(event: bytes | msgspec.Raw, known_names: Iterable[str]) -> set[str]:
+    """Return the names of an object's fields that are not known.
 
     Raises:
         ValueError: it is no JSON object with names in UTF-8.
     """
-    return _names(event).keys() - set(known)
+    return _names(event).keys() - set(known_names)
 
 
-def of_one_event(names: Iterable[str]) -> Counter[str]:
-    """Fields of one event by name, those beyond what is looked at as ``__other__``."""
+def names_of_event(names: Iterable[str]) -> Counter[str]:
+    """Return the fields of one event by name; names beyond the limit are ``__other__``."""
     return Counter(
         name if position < MAX_EACH and len(name) <= MAX_LENGTH else OTHER
         for position, name in enumerate(names)
@@ -65,7 +65,7 @@ def of_one_event(names: Iterable[str]) -> Counter[str]:
 
 
 def add_counts(total: Counter[str], counts: Mapping[str, int]) -> None:
-    """Add counts by name to others, within a fixed amount of memory."""
+    """Add counts by name to the total, within a fixed amount of memory."""
     for name, number in counts.items():
         total[name if name in total or len(total) < MAX_PENDING else OTHER] += number
 
@@ -74,7 +74,7 @@ class UnknownFields:
     """Names of one event type's unknown fields that were counted, in a fixed amount of memory.
 
     Attributes:
-        frequent: names told apart, at most ``MAX_NAMES``, in the order in which they became so.
+        frequent: names told apart, at most ``MAX_NAMES``, in the order of their discovery.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class UnknownFields:
         self._seen: Counter[str] = Counter()
 
     def record(self, counts: Mapping[str, int]) -> Counter[str]:
-        """Take in how many events had a field, by name; returns what to show of them.
+        """Record the number of events with a field, by name; return the counts to show.
 
         Each event may be recorded once: a rare name must not become frequent by being read again.
         """
@@ -110,14 +110,14 @@ class UnknownFields:
 
 
 class KnownFields:
-    """An event type together with the frequent names, so that decoding alone counts them.
+    """Event type with the frequent names as fields, so that decoding counts them.
 
-    To look for unknown names costs more than to decode the event, and most producers of some send
-    them always.
+    To look for unknown names costs more than to decode the event, and most producers that send
+    unknown fields send them always.
 
     Args:
         event: the type, which ignores unknown fields.
-        names: told apart.
+        names: names told apart.
 
     Attributes:
         type: like ``event``, but any other field is an error.
@@ -140,6 +140,8 @@ class KnownFields:
         )
 
     def counts(self, events: Sequence[object]) -> dict[str, int]:
-        """Events of :attr:`type` that have each of the names."""
-        absent = {name: list(map(of, events)).count(UNSET) for name, of in self._extra}
+        """Return the number of events of :attr:`type` that have each of the names."""
+        absent = {
+            name: list(map(get_field, events)).count(UNSET) for name, get_field in self._extra
+        }
         return {name: len(events) - n for name, n in absent.items() if n < len(events)}

@@ -1,4 +1,4 @@
-"""Detection of a wrong clock on this machine, as opposed to a producer that sends wrong times."""
+"""Detection of a wrong clock on this machine, as opposed to a producer with wrong times."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from monitor.errors import ClockError
 from monitor.ports import Clock, Shard
 
 FEWEST = 2
-"""One partition alone never stops a worker: what it says is the word of one producer."""
+"""Least number of partitions that stops a worker: a single one may have a wrong producer."""
 
 
 class WallClockWatch:
-    """Watches for shards far beyond the wall clock: one is a wrong producer, most a wrong clock.
+    """Watch for shards far beyond the wall clock: one is a wrong producer, most a wrong clock.
 
     Example:
         >>> from types import SimpleNamespace
@@ -22,8 +22,8 @@ class WallClockWatch:
         >>> watch.require_right()
 
     Args:
-        clock: this machine's.
-        most: how far the wall clock may be set back while we run (microseconds).
+        clock: this machine's clock.
+        most: largest step back of the wall clock while we run (microseconds).
     """
 
     def __init__(self, clock: Clock, most: int) -> None:
@@ -33,22 +33,22 @@ class WallClockWatch:
         self._before = clock.now(), clock.monotonic()
 
     def record(self, shard: Shard, *, beyond: bool) -> None:
-        """Take in where most events of a shard's last batch lie, or its stored clock."""
+        """Record whether most events of a shard's last batch, or its stored clock, lie beyond."""
         self._beyond[shard] = beyond
 
     def forget(self, shard: Shard) -> None:
-        """A shard is not ours any more."""
+        """Forget a shard that is no longer ours."""
         self._beyond.pop(shard, None)
 
     def require_right(self) -> None:
-        """Go on only while most shards agree with the wall clock, and it with itself.
+        """Check that most shards agree with the wall clock, and that it was not set back.
 
         Raises:
-            ClockError: they do not; nothing may be judged, and nothing stored now.
+            ClockError: they do not; nothing may be judged or stored now.
         """
         now = self._clock.now()
         self._require_steady(now)
-        beyond = sorted(shard for shard, far in self._beyond.items() if far)
+        beyond = sorted(shard for shard, is_beyond in self._beyond.items() if is_beyond)
         if len(beyond) < FEWEST or 2 * len(beyond) <= len(self._beyond):
             return
         raise ClockError(
@@ -59,7 +59,7 @@ class WallClockWatch:
         )
 
     def _require_steady(self, now: int) -> None:
-        """Raise ClockError for a clock that was set back: earlier judgements do not hold by it."""
+        """Raise ClockError for a clock that was set back: earlier judgements used another time."""
         (wall, steady), self._before = self._before, (now, self._clock.monotonic())
         back = wall + round((self._before[1] - steady) * SECOND) - now
         if back > self._most:

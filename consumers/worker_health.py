@@ -1,4 +1,4 @@
-"""Health of the consumer (is it alive, ready, making progress?), and the lag of its shards.
+"""Health of the consumer (alive, ready, making progress), and the lag of its shards.
 
 The ingest thread writes it; other threads read it at any moment.
 """
@@ -13,11 +13,11 @@ from consumers.shard import ShardState
 from monitor.ports import ConsumerState, Shard
 
 STUCK_SECONDS = 60.0
-"""Read messages are not stored, or assigned shards not taken over, for this long: stuck."""
+"""Time without storing read messages, or taking over assigned shards, that means stuck."""
 POLL_SECONDS = 30.0
-"""A poll that does not return for this long: stuck."""
+"""Time without the return of a poll that means stuck."""
 UNASSIGNED_SECONDS = 300.0
-"""No partition at all for this long: stuck (a spare without partitions is fine before)."""
+"""Time without any partition that means stuck (before, a spare worker is fine)."""
 
 _NO_ACCESS = "no broker lets this worker in and read"
 _NO_SCHEMAS = "messages wait for their schemas: the registry does not answer"
@@ -26,24 +26,24 @@ _STALLED = "the broker does not answer, or a message or batch is too large to re
 
 @dataclass(slots=True)
 class Health:
-    """Plain values written by the ingest thread alone (monotonic seconds).
+    """Health values written by the ingest thread alone (monotonic seconds).
 
     Attributes:
-        polled: when a poll last returned.
-        stored: when everything read was last in the store.
-        assigned: when the worker last had a partition.
-        claimed: when every partition it had was last taken over.
+        polled: time when a poll last returned.
+        stored: time when everything read was last in the store.
+        assigned: time when the worker last had a partition.
+        claimed: time when all of its partitions were last taken over.
         started: an assignment was received at least once.
         behind: the broker holds messages that were not read.
         stalled: names of shards whose messages do not arrive; empty when all move.
-        missing: names of topics that the brokers do not know any more.
+        missing: names of topics that the brokers no longer know.
         unknown: shards whose end is to be asked for; the watchdog answers.
         paused: nothing is read because of back-pressure.
         store_ok: the last flush or claim succeeded.
-        access_error: why no broker would let us in and read, None while one does; written by the
+        access_error: reason why no broker grants us access, None while one does; written by the
             watchdog's thread.
         parked: a shard waits for a person, because its data is gone from the broker.
-        registry_error: why messages wait for their schemas, None while none do for long.
+        registry_error: reason why messages wait for their schemas, None while none do for long.
     """
 
     polled: float
@@ -63,11 +63,11 @@ class Health:
 
     @classmethod
     def at(cls, now: float) -> Health:
-        """Everything happened just now: the deadlines begin."""
+        """Return a health whose deadlines begin now."""
         return cls(now, now, now, now)
 
     def stuck(self, now: float) -> str | None:
-        """Reason why the consumer makes no progress, or None."""
+        """Return the reason why the consumer makes no progress, or None."""
         reasons = (
             (self.access_error, self.access_error),
             (self.registry_error, self.registry_error),
@@ -81,18 +81,18 @@ class Health:
         return next((reason for holds, reason in reasons if holds), None)
 
     def live(self, now: float) -> bool:
-        """Return True when the loop turns. Nothing that a restart cannot repair is asked here."""
+        """Return True when the loop turns; faults that a restart cannot repair do not count."""
         return now - self.polled <= 4 * POLL_SECONDS
 
     def ready(self, now: float) -> tuple[bool, str]:
-        """Readiness of this worker, and if it is not ready, the reason."""
+        """Return whether this worker is ready, and the reason if it is not."""
         if not self.started:
             return False, _NO_ACCESS if self.access_error else "no assignment yet"
         if not self.store_ok:
             return False, "the store cannot be written"
         if self.parked:
             return False, "a shard is parked after data loss"
-        if self.access_error:  # its words name users and brokers, and anybody may ask
+        if self.access_error:  # its text names users and brokers, and anybody may ask for this one
             return False, _NO_ACCESS
         if self.registry_error:
             return False, _NO_SCHEMAS
@@ -100,7 +100,7 @@ class Health:
         return reason is None, reason or "ok"
 
     def state(self, now: float) -> ConsumerState:
-        """One word for dashboards."""
+        """Return the state of the consumer, for dashboards."""
         if not self.started:
             return ConsumerState.STUCK if self.access_error else ConsumerState.STARTING
         if self.parked:
@@ -113,15 +113,15 @@ class Health:
 
 
 STALLED_SECONDS = 60.0
-"""Messages are there and none arrive for this long: stalled."""
+"""Time without arrivals, though messages wait, that means stalled."""
 UNKNOWN_SECONDS = 10.0
-"""The first answer of a broker has the end of a shard; without one for this long we must ask
-elsewhere, since a first message too large to receive is as silent as an empty topic."""
+"""Time without a first answer, which has the end of a shard, after which we ask elsewhere: a first
+message too large to receive is as silent as an empty topic."""
 SILENT_SECONDS = 60.0
-"""No messages for this long: where the shard ended is an old memory then, and must be asked for
-anew, since a broker that leads this shard alone and is away is as silent as a quiet topic."""
+"""Time without messages after which the end of a shard is asked for anew: an absent broker that
+leads only this shard is as silent as a quiet topic."""
 PAUSED_SECONDS = 15.0
-"""What is held back is not asked for by its client: its lag is asked for this often."""
+"""Interval of asking for the end of shards that are held back: their client does not ask."""
 NAMED = 3
 
 
@@ -136,7 +136,7 @@ class Progress:
     def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
-        """Take in end offsets of shards that had been :meth:`unknown`; None: nobody could say."""
+        """Update end offsets of :meth:`unknown` shards; None: nobody could tell."""
         for shard in states.keys() & ends.keys():
             end = ends[shard]
             states[shard].see_end(end)
@@ -152,13 +152,13 @@ class Progress:
         *,
         paused: Collection[Shard] = (),
     ) -> None:
-        """Take in one turn of the loop.
+        """Note a turn of the loop.
 
         Args:
-            states: the shards that are being read.
-            moved: those that brought messages.
+            states: states of the shards that are read.
+            moved: shards that brought messages.
             now: monotonic seconds.
-            paused: those that are held back on purpose.
+            paused: shards that are held back on purpose.
         """
         self._paused = frozenset(paused)
         before, self._since = self._since, {}
@@ -170,7 +170,7 @@ class Progress:
             self._heard[shard] = now if shard in moved else heard.get(shard, now)
 
     def stalled(self, states: Iterable[ShardState], now: float) -> str:
-        """Shards whose messages do not arrive, by name; empty when there are none."""
+        """Return the names of shards whose messages do not arrive; empty without any."""
         names = [
             str(state.shard)
             for state in states
@@ -180,7 +180,7 @@ class Progress:
         return ", ".join(sorted(names)[:NAMED]) + more
 
     def unknown(self, states: Iterable[ShardState], now: float) -> list[Shard]:
-        """Shards whose end the broker has not reported for too long, or not lately."""
+        """Return the shards whose end the broker has not reported for too long, or not lately."""
         return [
             state.shard
             for state in states
@@ -189,7 +189,7 @@ class Progress:
         ]
 
     def _patience(self, state: ShardState) -> float:
-        """Seconds for which the end of a shard is believed without a message."""
+        """Return the seconds for which the end of a shard is believed without a message."""
         if state.shard in self._paused:
             return PAUSED_SECONDS
         return SILENT_SECONDS if state.caught_up or state.doubted else inf
@@ -202,12 +202,12 @@ class Progress:
 
 
 def lag(state: ShardState, now: int, *, storing: bool = True) -> tuple[int | None, float | None]:
-    """Messages behind the end, and the age of the oldest unread one in seconds; None: unknown.
+    """Return the messages behind the end, and the age of the oldest unread one; None: unknown.
 
     Args:
         state: the shard.
         now: wall clock, microseconds.
-        storing: whether what is read is stored soon; otherwise it counts as unread.
+        storing: whether events are stored soon; otherwise they count as unread.
     """
     if state.high_water is None or state.doubted:
         return None, None

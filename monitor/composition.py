@@ -352,7 +352,7 @@ def build_codecs(
 def checking_codecs(settings: Settings) -> Codecs:
     """Codecs that need no store, since nothing is kept: ids are hashed with a key of the moment."""
     eras = CodingHistory.always(settings.coding)
-    return _codecs(settings, eras, IdHasher.of(secrets.token_bytes(32)), ())
+    return _codecs(settings, eras, IdHasher.with_key(secrets.token_bytes(32)), ())
 
 
 def _codecs(

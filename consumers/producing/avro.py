@@ -1,6 +1,6 @@
-"""Events as Avro in the wire format of a schema registry, for routers of a team that has one.
+"""Events as Avro in the wire format of a schema registry.
 
-Needs the package fastavro. A registry that is away is like a broker that is: events wait.
+This needs the package fastavro. While a registry is away events wait, as for a broker.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ def avro(
     register: bool = True,
     timeout: float = 10.0,
 ) -> Encode:
-    """Encoder of events as Avro: ``kafka_python(servers, topics, encode=avro(url, topics))``.
+    """Return an encoder of events as Avro: ``kafka_python(servers, encode=avro(url))``.
 
     The schemas are those of deploy/schemas, under the subjects ``TOPIC-value``.
 
     Args:
-        url: of the registry, with the path of its Confluent interface where it has one.
-        topics: as of the transport; None for its usual ones.
-        headers: what the registry asks for, such as ``Authorization``.
+        url: address of the registry, with the path of its Confluent interface where it has one.
+        topics: topics of the transport; None for the default ones.
+        headers: headers that the registry needs, such as ``Authorization``.
         ca_file: authority of the registry's certificate; None takes the system's.
-        register: put a schema there that it does not have; else events wait until somebody does.
+        register: register a schema that the registry lacks; else events wait until somebody does.
         timeout: seconds for each answer.
 
     Raises:
-        ValueError: the address is none.
+        ValueError: the address is not valid.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -75,7 +75,7 @@ class _Registry:
         self._timeout = timeout
 
     def number(self, subject: str, schema: Mapping[str, Any], *, register: bool) -> int:
-        """The number of a schema of a subject."""
+        """Return the number of a subject's schema."""
         path, body = (
             f"/subjects/{quote(subject, safe='')}",
             json.dumps({"schema": json.dumps(schema)}),
@@ -126,13 +126,13 @@ class _Encoder:
 
         schema, subject = SCHEMAS[message.kind], f"{self._topics.of(message)}-value"
         number = self._registry.number(subject, schema, register=self._register)
-        made = b"\x00" + number.to_bytes(4, "big"), parse_schema(schema)
-        self._ready[message.kind] = made
-        return made
+        header_and_schema = b"\x00" + number.to_bytes(4, "big"), parse_schema(schema)
+        self._ready[message.kind] = header_and_schema
+        return header_and_schema
 
 
 def _plain(message: Message) -> dict[str, Any]:
-    """An event as its schema has it: ids are text, times are whole microseconds."""
+    """Return an event as its schema has it: ids are text, times are whole microseconds."""
     event = msgspec.structs.asdict(msgspec.json.decode(message.value, type=_TYPES[message.kind]))
     for name in _IDS:
         if event.get(name) is not None:
@@ -152,6 +152,6 @@ def _micros(moment: datetime | int) -> int:
 
 
 def _fitting(value: Any) -> Any:
-    """A whole number that has no room is its digits, which is what it means."""
+    """Return an integer that is too large as its digits, which mean the same."""
     fits = not isinstance(value, int) or -_LONGEST <= value < _LONGEST
     return value if fits else str(value)

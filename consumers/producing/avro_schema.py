@@ -1,6 +1,7 @@
 """Avro schemas of decisions and labels, for deploy/schemas and for routers that write Avro.
 
-Any other schema is read too, as long as what it says makes an event: this one says all of it.
+Events of any other schema are read too, as long as they are complete; these schemas have all
+fields.
 """
 
 from __future__ import annotations

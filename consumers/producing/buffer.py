@@ -1,4 +1,4 @@
-"""The bounded buffer between a router and the thread that sends, and the account of all events."""
+"""Bounded buffer between a router and the sending thread, with counts of all events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from consumers.producing.making import Message
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """Events by what became of them; they sum to the calls of a producer.
+    """Events by outcome; they sum to the calls of a producer.
 
     Attributes:
         sent: written to the topic, or taken by the service over HTTP.
         failed: refused for good by the broker or the service.
-        dropped: found no room in the buffer, or were still in it when the producer was closed.
+        dropped: found no room in the buffer, or were left in it when the producer was closed.
         invalid: never sent, since the service would not have counted them.
         waiting: in the buffer, or being sent.
     """
@@ -29,10 +29,10 @@ class EventCounts:
 
 
 class Buffer:
-    """First in, first out. No method but :meth:`take` ever waits.
+    """First-in, first-out buffer. No method but :meth:`take` ever waits.
 
     Args:
-        room: messages that fit, those that are being sent included.
+        room: most messages in it, including those that are being sent.
     """
 
     def __init__(self, room: int) -> None:
@@ -45,13 +45,13 @@ class Buffer:
 
     @property
     def counts(self) -> EventCounts:
-        """The account at this moment."""
+        """Return the counts at this moment."""
         with self._changed:
             waiting = len(self._messages) + self._sending
             return EventCounts(self._sent, self._failed, self._dropped, self._invalid, waiting)
 
     def offer(self, message: Message) -> bool:
-        """Take a message, or count it as dropped: no room, or closed."""
+        """Take a message and return True; count it as dropped without room, or once closed."""
         with self._changed:
             if self._closing or len(self._messages) + self._sending >= self._room:
                 self._dropped += 1
@@ -61,24 +61,24 @@ class Buffer:
             return True
 
     def refuse(self) -> None:
-        """Count an event that is not sent because it is wrong."""
+        """Count an invalid event, which is not sent."""
         with self._changed:
             self._invalid += 1
 
     def take(self, most: int) -> list[Message]:
-        """The next messages, which are being sent from now on; waits for the first of them.
+        """Wait for a message; return the next ones, which are being sent from now on.
 
         Returns:
-            None at all once it is closed and empty.
+            Messages; none once the buffer is closed and empty.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._messages or self._closing)
-            taken = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
-            self._sending = len(taken)
-            return taken
+            messages = [self._messages.popleft() for _ in range(min(most, len(self._messages)))]
+            self._sending = len(messages)
+            return messages
 
     def settle(self, written: int) -> None:
-        """What was taken last is decided: so many are written, the others were refused."""
+        """Count the messages taken last: ``written`` are sent, the rest failed."""
         with self._changed:
             if not self._abandoned:
                 self._sent += written
@@ -86,13 +86,13 @@ class Buffer:
                 self._sending = 0
 
     def close(self) -> None:
-        """Take no more; what is here may still be taken."""
+        """Accept no more messages; the stored ones may still be taken."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Count whatever is left as dropped, also what is being sent: nobody knows of that."""
+        """Count all messages left as dropped, also those being sent: their outcome is unknown."""
         with self._changed:
             self._dropped += len(self._messages) + self._sending
             self._messages.clear()

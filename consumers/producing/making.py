@@ -1,7 +1,7 @@
-"""Events made from a team's own objects, and checked by the consumer's own types before sending.
+"""Events made from a team's own objects, and checked by the consumer's types before sending.
 
-An event is encoded and then decoded as the service decodes it: what passes here is read there,
-provided that its attributes are declared and its time is believable.
+An event is encoded and then decoded as the service decodes it. The service will read every event
+that passes here, if its attributes are declared and its time is plausible.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Kind = Literal["decision", "label"]
 _TYPES: Mapping[Kind, type[msgspec.Struct]] = {"decision": Decision, "label": Label}
 _NESTED = {"attributes", "versions"}
 _TIMES = ("decided_at", "labelled_at")
-_SCALARS = (str, int, float, datetime)  # true and false are whole numbers to Python
+_SCALARS = (str, int, float, datetime)  # true and false are int to Python
 _encode = msgspec.json.Encoder().encode
 _decode_decision = msgspec.json.Decoder(Decision).decode
 _decode_label = msgspec.json.Decoder(Label).decode
 
 
 class EventError(ValueError):
-    """An event that the service would not count; the message never has a value of it.
+    """Event that the service would not count; the message quotes no value of it.
 
     Attributes:
         kind: ``decision`` or ``label``.
@@ -49,11 +49,11 @@ class EventError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One event as it is sent.
+    """Event as it is sent.
 
     Attributes:
         kind: ``decision`` or ``label``.
-        key: the decision's id: all copies of a decision come into one partition.
+        key: the decision's id, so that all copies of a decision come into one partition.
         value: the event, as JSON.
     """
 
@@ -62,16 +62,16 @@ class Message:
     value: bytes
 
     def to_bytes(self) -> bytes:
-        """The event, as JSON."""
+        """Return the event, as JSON."""
         return self.value
 
 
 def decision_message(source: object = None, /, **given: object) -> Message:
-    """A decision, from the fields of an object of the team's own and those that are given.
+    """Return a decision, from the fields of a team's own object and the given ones.
 
     Args:
         source: a mapping, or an object with attributes, named like the fields of a decision;
-            whatever else it has is not looked at.
+            anything else in it is ignored.
         given: fields that replace or complete those of ``source``; None means absent.
 
     Raises:
@@ -90,7 +90,7 @@ def decision_message(source: object = None, /, **given: object) -> Message:
 
 
 def label_message(source: object = None, /, **given: object) -> Message:
-    """A label, like :func:`decision_message`.
+    """Return a label, like :func:`decision_message`.
 
     Raises:
         EventError: the service would not count it.
@@ -99,22 +99,24 @@ def label_message(source: object = None, /, **given: object) -> Message:
 
 
 def fields_of(kind: Kind, source: object, given: Mapping[str, object]) -> dict[str, object]:
-    """Fields of an event that are not None, in plain types.
+    """Return the fields of an event that are not None, in plain types.
 
     Raises:
-        EventError: no event has a field of that name, or a value is of a kind that none has.
+        EventError: an unknown field is given, or a value has an unknown type.
     """
     names = _TYPES[kind].__struct_fields__
     for name in given.keys() - set(names):
-        near = nearest(name, names)
-        meant = f"; did you mean {near}?" if near else ""
-        raise EventError(kind, "unknown_field", "", f"has a field that no {kind} has{meant}")
-    found = ((name, given[name] if name in given else _of(source, name)) for name in names)
-    return {name: _plain(kind, name, value) for name, value in found if value is not None}
+        suggestion = nearest(name, names)
+        hint = f"; did you mean {suggestion}?" if suggestion else ""
+        raise EventError(kind, "unknown_field", "", f"has a field that no {kind} has{hint}")
+    fields = (
+        (name, given[name] if name in given else _field_value(source, name)) for name in names
+    )
+    return {name: _plain(kind, name, value) for name, value in fields if value is not None}
 
 
 def message_of(kind: Kind, fields: Mapping[str, object]) -> Message:
-    """An event from its fields in plain types.
+    """Return an event made of its fields in plain types.
 
     Raises:
         EventError: the service would not count it.
@@ -137,7 +139,8 @@ def _key_of_decision(value: bytes) -> bytes:
     event = _decode_decision(value)
     versions = msgspec.structs.astuple(event.versions or Versions())
     if any(text is not None and text.endswith("\n") for text in versions):
-        raise msgspec.ValidationError("Invalid - at `$.versions`")  # the pattern's $ lets it pass
+        # The $ of the pattern lets a newline pass.
+        raise msgspec.ValidationError("Invalid - at `$.versions`")
     return str(event.decision_id).encode()
 
 
@@ -145,28 +148,28 @@ def _key_of_label(value: bytes) -> bytes:
     return str(_decode_label(value).decision_id).encode()
 
 
-def _error(kind: Kind, reason: str, field: str, given: object = None) -> EventError:
+def _error(kind: Kind, reason: str, field: str, content: object = None) -> EventError:
     top = field.partition(".")[0]
-    return EventError(kind, reason, top, refusal(reason, top, given))
+    return EventError(kind, reason, top, refusal(reason, top, content))
 
 
-def _of(source: object, name: str) -> object:
+def _field_value(source: object, name: str) -> object:
     if isinstance(source, Mapping):
         return source.get(name)
     return getattr(source, name, None)
 
 
 def _plain(kind: Kind, name: str, value: object) -> object:
-    """A value in types that JSON has, wherever that loses nothing."""
+    """Return a value in JSON's types, wherever that loses nothing."""
     if name not in _NESTED:
         return _scalar(kind, name, value)
     if name == "versions" and not isinstance(value, (Mapping, *_SCALARS, list, tuple)):
-        value = {one: _of(value, one) for one in Versions.__struct_fields__}
+        value = {field: _field_value(value, field) for field in Versions.__struct_fields__}
     if not isinstance(value, Mapping):
         raise _error(kind, "wrong_type", name, value)
     return {
-        _scalar(kind, name, one): _scalar(kind, name, part)
-        for one, part in value.items()
+        _scalar(kind, name, key): _scalar(kind, name, part)
+        for key, part in value.items()
         if part is not None
     }
 
@@ -181,11 +184,11 @@ def _scalar(kind: Kind, name: str, value: Any) -> object:
     if isinstance(value, UUID):
         value = str(value)
     if isinstance(value, datetime) and type(value) is not datetime:
-        value = value.isoformat()  # of a data frame, say
+        value = value.isoformat()  # for example, of a data frame
     if not isinstance(value, _SCALARS) or (isinstance(value, datetime) and name not in _TIMES):
         raise _error(kind, "wrong_type", name, value)
     if isinstance(value, float) and not isfinite(value):
-        # JSON has no such numbers: it would be sent as null, which means absent.
+        # JSON has no such numbers: they would be sent as null, which means absent.
         raise EventError(kind, "invalid_value", name, f"{name} is not a finite number")
     if isinstance(value, str) and not value.isascii():
         _check_text(kind, name, value)

@@ -1,8 +1,8 @@
-"""The producer of a router: it never waits, never fails, and counts what it could not send.
+"""Producer for a router: it never waits, never fails, and counts events that it could not send.
 
 A router's call only encodes the event and puts it into a bounded buffer; a thread of the producer
-sends it. What is in the buffer is lost if the process is killed. Decisions and labels have a
-buffer, a thread and a connection each: a topic that is gone holds up its own events alone.
+sends it. Buffered events are lost if the process is killed. Decisions and labels have a buffer, a
+thread and a connection each: a deleted topic holds up its own events only.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from consumers.producing.sampling import ROUTES, AuditSampler
 from consumers.producing.transports import Open, Transport, TransportError
 
 BUFFER = 10_000
-"""Messages: 5 MB of usual ones. A decision is never larger than some ten KB."""
+"""Messages in the buffer: 5 MB of usual ones. A decision has at most about ten KB."""
 BATCH = 500
 EXIT_SECONDS = 2.0
-"""Time that a process which ends without closing its producer gives it."""
+"""Time for sending when a process ends without closing its producer."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0  # seconds between attempts
 
 _log = logging.getLogger("slicewatch.producing")
@@ -37,10 +37,10 @@ class Drawn:
     """Outcome of a decision: whether it is being sent, and how its label was drawn.
 
     Attributes:
-        audit_p: probability with which its label is requested; None when it is not being sent.
-        label_requested: whether to ask a reviewer. False when the decision is not being sent: no
-            label could find it.
-        buffered: whether it is being sent.
+        audit_p: probability that its label is requested; None when it is not being sent.
+        label_requested: whether to ask a reviewer; False when the decision is not being sent, since
+            no label could find it.
+        buffered: whether the decision is being sent.
     """
 
     audit_p: float | None
@@ -52,17 +52,17 @@ _NOT_SENT = Drawn(None, False, False)
 
 
 class Producer:
-    """Sends decisions and labels of a router. Every method may be called from any thread.
+    """Sender of a router's decisions and labels. Every method may be called from any thread.
 
-    It starts a thread with the first event of its kind; so it may be made before a server forks its
-    workers, each of which then has buffers, threads and an account of its own.
+    It starts a thread with the first event of a kind. So it may be made before a server forks its
+    workers; each then has buffers, threads and counts of its own.
 
     Args:
         connect: one of :func:`~consumers.producing.kafka_python`, ``confluent`` and ``http``, or
             any other function that connects.
-        sampler: draws the audit sample; None where every decision brings its own ``audit_p`` and
+        sampler: draws the audit sample; None where every decision has its own ``audit_p`` and
             ``label_requested``.
-        buffer: messages of a kind that may wait; what finds no room is dropped.
+        buffer: most waiting messages of a kind; further ones are dropped.
         strict: raise EventError for a wrong event instead of counting it: for tests.
     """
 
@@ -85,10 +85,10 @@ class Producer:
         atexit.register(self.close, EXIT_SECONDS)
         if hasattr(os, "register_at_fork"):
             begin = weakref.WeakMethod(self._begin)
-            os.register_at_fork(after_in_child=lambda: (there := begin()) and there())
+            os.register_at_fork(after_in_child=lambda: (restart := begin()) and restart())
 
     def _begin(self) -> None:
-        """Without an event, and without a thread."""
+        """Start anew, without events and without threads."""
         self._lanes: dict[Kind, _Lane] = {
             kind: _Lane(self._connect, self._room) for kind in get_args(Kind)
         }
@@ -101,28 +101,28 @@ class Producer:
 
     @property
     def counts(self) -> EventCounts:
-        """Events of this process by what became of them."""
+        """Return the events of this process by outcome."""
         accounts = zip(*(astuple(lane.buffer.counts) for lane in self._lanes.values()), strict=True)
         return EventCounts(*map(sum, accounts))
 
     @property
     def sent(self) -> int:
-        """Events that were written."""
+        """Return the number of events that were written."""
         return self.counts.sent
 
     @property
     def failed(self) -> int:
-        """Events that the broker or the service refused for good."""
+        """Return the number of events that the broker or the service refused for good."""
         return self.counts.failed
 
     @property
     def dropped(self) -> int:
-        """Events that found no room, or were left when the producer was closed."""
+        """Return the number of events that found no room, or were left at the close."""
         return self.counts.dropped
 
     @property
     def invalid(self) -> int:
-        """Events that the service would not have counted, and that were not sent."""
+        """Return the number of events that were not sent since the service would not count them."""
         return self.counts.invalid
 
     def decision(self, source: object = None, /, **fields: object) -> Drawn:
@@ -134,24 +134,24 @@ class Producer:
         Args:
             source: an object of the team's own with attributes named like the fields of a decision,
                 or a mapping.
-            fields: those that it lacks. With ``audit_p`` alone, the label is drawn at that
-                probability; with ``label_requested`` too, nothing is drawn.
+            fields: further fields. With ``audit_p`` alone, the label is drawn at that probability;
+                with ``label_requested`` too, nothing is drawn.
 
         Raises:
             EventError: only if strict.
         """
         try:
-            said = self._drawn(fields_of("decision", source, fields))
-            message = message_of("decision", said)
+            event_fields = self._drawn(fields_of("decision", source, fields))
+            message = message_of("decision", event_fields)
         except Exception as error:
             self._refuse("decision", error)
             return _NOT_SENT
         if not self._lanes["decision"].offer(message):
             return _NOT_SENT
-        return Drawn(said["audit_p"], said["label_requested"], True)
+        return Drawn(event_fields["audit_p"], event_fields["label_requested"], True)
 
     def label(self, source: object = None, /, **fields: object) -> bool:
-        """Send a label, like :meth:`decision`; returns whether it is being sent."""
+        """Send a label, like :meth:`decision`; return whether it is being sent."""
         try:
             message = message_of("label", fields_of("label", source, fields))
         except Exception as error:
@@ -160,10 +160,10 @@ class Producer:
         return self._lanes["label"].offer(message)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Send what is in the buffers, for so many seconds at most; call it when the router stops.
+        """Send all buffered events within ``timeout`` seconds; call it when the router stops.
 
         Returns:
-            False when something was left, which is counted as dropped. Later events are dropped.
+            False when events were left, which are counted as dropped. Later events are dropped.
         """
         atexit.unregister(self.close)
         deadline = time.monotonic() + timeout
@@ -177,7 +177,7 @@ class Producer:
         return not left
 
     def _drawn(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """The same fields with the draw, unless they have it; what is wrong is not looked for."""
+        """Return the fields with the draw, unless they have it; wrong fields are not checked."""
         decision_id, route, rate = (fields.get(n) for n in ("decision_id", "route", "audit_p"))
         if (
             self._sampler is None
@@ -194,13 +194,13 @@ class Producer:
         return fields | {"audit_p": draw.audit_p, "label_requested": draw.label_requested}
 
     def _refuse(self, kind: Kind, error: Exception) -> None:
-        """Count a wrong event, and say so the first time; or raise."""
+        """Count an invalid event, and log it the first time; or raise when strict."""
         if self._strict:
             raise error
         self._lanes[kind].buffer.refuse()
         if isinstance(error, EventError):
             self._say_once(str(error), kind, error.reason, error.field)
-        else:  # from the team's own objects: it may quote them
+        else:  # an error of the team's own objects may quote them
             self._say_once(f"{kind}: {type(error).__name__}", kind, type(error).__name__)
 
     def _say_once(self, text: str, *about: str) -> None:
@@ -210,7 +210,7 @@ class Producer:
 
 
 class _Lane:
-    """Events of one kind on their way, with a thread that sends them."""
+    """Buffer for the events of one kind, with a thread that sends them."""
 
     def __init__(self, connect: Open, room: int) -> None:
         self.buffer = Buffer(room)
@@ -220,22 +220,23 @@ class _Lane:
         self._thread: threading.Thread | None = None
 
     def offer(self, message: Message) -> bool:
-        """Take an event, or drop it; returns whether it is being sent."""
+        """Take an event, or drop it; return whether it is being sent."""
         offered = self.buffer.offer(message)
         if self._thread is None and offered:
-            with contextlib.suppress(RuntimeError):  # no thread to be had: the next call tries
+            # Where no thread can start now, the next call tries again.
+            with contextlib.suppress(RuntimeError):
                 self._start()
         return offered
 
     def join(self, timeout: float) -> None:
-        """Wait until all is sent, for so many seconds at most."""
+        """Wait until all events are sent, for at most ``timeout`` seconds."""
         with self._starting:
             thread = self._thread
         if thread is not None:
             thread.join(max(0.0, timeout))
 
     def abandon(self) -> None:
-        """Drop what is left."""
+        """Drop the events that are left."""
         self.buffer.abandon()
         self._abandoned.set()
 
@@ -256,7 +257,7 @@ class _Lane:
 
 
 class _Sender:
-    """Sends batch after batch, each until it is decided."""
+    """Sender of one batch after the other, each until its outcome is known."""
 
     def __init__(self, connect: Open, buffer: Buffer, abandoned: threading.Event) -> None:
         self._connect = connect
@@ -275,7 +276,7 @@ class _Sender:
                 break
             except Exception as error:
                 self._report(error)
-                self.close()  # a client whose topic is gone may never get over it
+                self.close()  # a client whose topic was deleted may never recover
             if self._abandoned.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,7 +1,7 @@
-"""The audit sample: which decisions a reviewer is asked about, drawn by the decision's id.
+"""Audit sample: decisions whose label is requested, drawn by the decision's id.
 
 A decision is drawn with probability P(label_requested) = audit_p of its route, by a hash of its id:
-whoever draws it again, in a retry or on another machine, draws the same.
+a retry, or another machine, draws the same.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from typing import get_args
 from consumers.events import RouteName
 
 ROUTES = get_args(RouteName)
-_PURPOSE = b"slicewatch-audit"  # the service hashes the same ids for other ends
+_PURPOSE = b"slicewatch-audit"  # the service hashes the same ids for other purposes
 _BITS = 53
-"""Of a float's mantissa: every multiple of 2 ** -53 below 1 is equally likely."""
+"""Bits of a float's mantissa: every multiple of 2 ** -53 below 1 is equally likely."""
 _MAX_SECRET = 64
 """The longest key that BLAKE2b takes, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditDraw:
-    """What a decision says of its label.
+    """Draw for a decision's label.
 
     Attributes:
-        audit_p: probability with which a label is requested, above 0 and up to 1.
-        label_requested: whether it is.
+        audit_p: probability that a label is requested, above 0 and up to 1.
+        label_requested: whether it is requested.
     """
 
     audit_p: float
@@ -36,18 +36,18 @@ class AuditDraw:
 
 
 class AuditSampler:
-    """Draws the audit sample.
+    """Sampler of the audit sample.
 
-    The rates may be changed at any time: every decision carries its own. Between two rates the
-    sample of the lower one is a part of the other's.
+    The rates may be changed at any time: every decision carries its own. The sample of a lower rate
+    is a part of the sample of a higher one.
 
     Args:
-        auto_serve: share of what is served automatically that reviewers see.
-        human_review: share of what is sent to review that is labelled; 1 where all of it is.
-        blocked_by_evidence: share of what is blocked that reviewers see; None asks for none, and
+        auto_serve: share of auto-served decisions that reviewers see.
+        human_review: share of reviewed decisions that are labelled; 1 for all.
+        blocked_by_evidence: share of blocked decisions that reviewers see; None asks for none, and
             sends 1 as ``audit_p``, which must be above 0 and is not used then.
         secret: at most 64 bytes, the same on all machines of a router. Needed where others choose
-            decision ids: without it they could choose ids that are never audited.
+            decision ids: else they could choose ids that are never audited.
 
     Raises:
         ValueError: a rate is not above 0 and up to 1, or the secret is too long.
@@ -83,7 +83,7 @@ class AuditSampler:
         self._keyed = blake2b(digest_size=8, key=key, person=_PURPOSE)
 
     def draw(self, decision_id: str | int, route: str) -> AuditDraw:
-        """What the decision says of its label.
+        """Return the draw for a decision.
 
         Raises:
             KeyError: there is no such route.
@@ -94,11 +94,11 @@ class AuditSampler:
         return self.draw_at(decision_id, rate)
 
     def draw_at(self, decision_id: str | int, audit_p: float) -> AuditDraw:
-        """The same at a probability of the caller's choice, which must not depend on the label."""
+        """Return the draw at a probability that the caller chose without knowing the label."""
         return AuditDraw(audit_p, self.uniform(decision_id) < audit_p)
 
     def uniform(self, decision_id: str | int) -> float:
-        """The id's place in [0, 1), uniform over ids; a whole number is its digits."""
+        """Return the id's place in [0, 1), uniform over ids; an integer is its digits."""
         keyed = self._keyed.copy()
         keyed.update(str(decision_id).encode())
         return ldexp(int.from_bytes(keyed.digest(), "big") >> (64 - _BITS), -_BITS)

@@ -1,7 +1,7 @@
-"""Ways of messages out of a router: by kafka-python, by confluent-kafka, or over HTTP.
+"""Transports of messages from a router: by kafka-python, by confluent-kafka, or over HTTP.
 
-All of them run on the producer's own thread and may block there. Each is given as a function that
-connects, so that a router starts also while the broker is away.
+All run on the producer's own thread and may block there. Each is a function that connects, so that
+a router can start while the broker is away.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from urllib.parse import urlsplit
 from consumers.producing.making import Message
 
 SECONDS = 30.0
-"""Time that a client has for a batch before it is tried again."""
+"""Time for a batch before it is tried again."""
 MAX_REQUEST = 768 * 1024
-"""Bytes of one HTTP request; the service takes 1 MiB."""
+"""Most bytes of an HTTP request; the service accepts 1 MiB."""
 MAX_REQUEST_EVENTS = 500
 
 
 class TransportError(Exception):
-    """A batch was not written, or nobody knows; it will be sent again."""
+    """A batch was not written, or its outcome is unknown; it will be sent again."""
 
 
 class Transport(Protocol):
-    """Writes messages for a :class:`consumers.producing.Producer`, on its thread."""
+    """Writer of messages for a :class:`consumers.producing.Producer`, on its thread."""
 
     def send(self, messages: Sequence[Message]) -> int:
-        """Write messages in this order; returns how many are written, when all are decided.
+        """Write messages in this order; return how many are written, once all outcomes are known.
 
-        The others were refused for good. Any exception means that the whole batch is to be sent
-        again, which may write some of it twice: the service recognises copies.
+        The rest were refused for good. Any exception means that the whole batch must be sent
+        again, which may write some messages twice: the service recognises copies.
         """
 
     def close(self) -> None:
@@ -43,20 +43,20 @@ class Transport(Protocol):
 
 
 Encode = Callable[[Message], bytes]
-"""The bytes of a message. An exception means that its batch is to be sent again."""
+"""Encodes a message. An exception means that its batch must be sent again."""
 Open = Callable[[], Transport]
-"""Connects. Any exception means that it is to be tried again."""
+"""Connects. Any exception means that it must be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Names of the two topics."""
+    """Names of the topics of decisions and of labels."""
 
     decisions: str = "decisions"
     labels: str = "labels"
 
     def of(self, message: Message) -> str:
-        """The topic of a message."""
+        """Return the topic of a message."""
         return self.decisions if message.kind == "decision" else self.labels
 
 
@@ -71,7 +71,7 @@ def kafka_python(
 
     Args:
         bootstrap_servers: ``host:port`` of one or more brokers.
-        topics: where to write; they must exist.
+        topics: topics to write to; they must exist.
         encode: makes the bytes; :func:`~consumers.producing.avro` for a schema registry.
         more: further arguments of ``kafka.KafkaProducer``, such as those for TLS and SASL.
     """
@@ -80,17 +80,17 @@ def kafka_python(
         from kafka import KafkaProducer  # noqa: PLC0415 - only where it is used
 
         waits = int(SECONDS * 1000)
-        chosen: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "acks": "all",
-            "enable_idempotence": False,  # copies are recognised; a right less to be granted
-            "max_in_flight_requests_per_connection": 1,  # or a retry could turn the order
+            "enable_idempotence": False,  # copies are recognised; this needs one right less
+            "max_in_flight_requests_per_connection": 1,  # else a retry could change the order
             "delivery_timeout_ms": waits,
             "request_timeout_ms": waits // 2,
             "max_block_ms": waits,
             "allow_auto_create_topics": False,
         }
         return _KafkaPython(
-            KafkaProducer(bootstrap_servers=bootstrap_servers, **chosen | more), topics, encode
+            KafkaProducer(bootstrap_servers=bootstrap_servers, **settings | more), topics, encode
         )
 
     return connect
@@ -105,10 +105,10 @@ class _KafkaPython:
     def send(self, messages: Sequence[Message]) -> int:
         from kafka.errors import KafkaError, RetriableError  # noqa: PLC0415 - only where it is used
 
-        values = [self._encode(one) for one in messages]
+        values = [self._encode(message) for message in messages]
         futures = [
-            self._producer.send(self._topics.of(one), value, key=one.key)
-            for one, value in zip(messages, values, strict=True)
+            self._producer.send(self._topics.of(message), value, key=message.key)
+            for message, value in zip(messages, values, strict=True)
         ]
         written = 0
         for future in futures:
@@ -126,21 +126,21 @@ class _KafkaPython:
 
 
 def close_kafka_python(client: Any, seconds: float) -> None:
-    """Close a producer of kafka-python for good, whatever waits in it.
+    """Close a producer of kafka-python for good, even with waiting records.
 
-    Its own ``close`` fails while a record waits for a topic that was deleted, and leaves its thread
-    running on a whole processor.
+    Its own ``close`` fails while a record waits for a deleted topic, and leaves a thread that uses
+    up a processor.
 
     Args:
         client: the ``kafka.KafkaProducer``.
-        seconds: time that waiting records have.
+        seconds: time for waiting records.
     """
     from kafka.errors import KafkaTimeoutError  # noqa: PLC0415 - only where it is used
 
     try:
         client.close(timeout=seconds)
     except KafkaTimeoutError:
-        client._sender.force_close()  # nothing public drops what waits
+        client._sender.force_close()  # no public way to drop waiting records
         client.close(timeout=seconds)
 
 
@@ -155,25 +155,25 @@ def confluent(
 
     Args:
         bootstrap_servers: ``host:port``, several with commas between them.
-        topics: where to write; they must exist.
+        topics: topics to write to; they must exist.
         more: further settings of librdkafka, such as ``{"security.protocol": "SSL"}``.
-        encode: as of :func:`kafka_python`.
+        encode: as for :func:`kafka_python`.
     """
 
     def connect() -> Transport:
         from confluent_kafka import Producer  # noqa: PLC0415 - only where it is used
 
-        chosen: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
             "acks": "all",
-            # As all other clients do it: a copy that another client sends goes to the same
-            # partition only if both choose it alike.
+            # As all other clients choose: else copies from another client may go to another
+            # partition.
             "partitioner": "murmur2_random",
             "max.in.flight.requests.per.connection": 1,
             "message.timeout.ms": int(SECONDS * 1000),
-            "log_level": 0,  # the producer says once that a broker is away, not twice a second
+            "log_level": 0,  # the producer logs once that a broker is away, not twice a second
         }
-        return _Confluent(Producer({**chosen, **(more or {})}), topics, encode)
+        return _Confluent(Producer({**settings, **(more or {})}), topics, encode)
 
     return connect
 
@@ -187,18 +187,20 @@ class _Confluent:
     def send(self, messages: Sequence[Message]) -> int:
         errors: list[Any] = []
 
-        def told(error: Any, _: Any) -> None:
+        def record_outcome(error: Any, _: Any) -> None:
             errors.append(error)
 
-        values = [self._encode(one) for one in messages]
-        for one, value in zip(messages, values, strict=True):
-            self._producer.produce(self._topics.of(one), value, key=one.key, on_delivery=told)
+        values = [self._encode(message) for message in messages]
+        for message, value in zip(messages, values, strict=True):
+            self._producer.produce(
+                self._topics.of(message), value, key=message.key, on_delivery=record_outcome
+            )
         self._producer.flush(2 * SECONDS)
-        found = [error for error in errors if error is not None]
-        # A message that ran out of time is told as one of librdkafka's own errors (below 0).
-        if len(errors) < len(messages) or any(e.retriable() or e.code() < 0 for e in found):
-            raise TransportError(str(found[0]) if found else "no answer from the broker")
-        return len(errors) - len(found)
+        failures = [error for error in errors if error is not None]
+        # A message that ran out of time has one of librdkafka's own error codes (below 0).
+        if len(errors) < len(messages) or any(e.retriable() or e.code() < 0 for e in failures):
+            raise TransportError(str(failures[0]) if failures else "no answer from the broker")
+        return len(errors) - len(failures)
 
     def close(self) -> None:
         self._producer.flush(1)
@@ -207,16 +209,16 @@ class _Confluent:
 def http(
     url: str, *, token: str | None = None, ca_file: str | Path | None = None, timeout: float = 10.0
 ) -> Open:
-    """Post to a service whose settings have ``server.producers``; needs no Kafka client.
+    """Post to a service whose settings have ``server.producers``; this needs no Kafka client.
 
     Args:
-        url: such as ``https://slicewatch.example:9095/v1/events``.
-        token: of a producer.
+        url: address, such as ``https://slicewatch.example:9095/v1/events``.
+        token: token of a producer.
         ca_file: authority of the service's certificate; None takes the system's.
         timeout: seconds that each step of a request may take.
 
     Raises:
-        ValueError: the address is none.
+        ValueError: the address is not valid.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -239,7 +241,7 @@ def http(
 
 
 class _Http:
-    """One request for each batch, on a connection of its own; redirects are not followed."""
+    """Transport with one request per batch, each on its own connection, without redirects."""
 
     def __init__(
         self, connection: Callable[[], HTTPConnection], path: str, headers: Mapping[str, str]
@@ -270,14 +272,14 @@ class _Http:
 
 
 def _bodies(messages: Sequence[Message]) -> Iterator[bytes]:
-    """Requests of a size that the service takes; a decision has at most some ten KB."""
+    """Yield requests of a size that the service accepts; a decision has at most about ten KB."""
     lines: list[bytes] = []
     size = 0
-    for one in messages:
-        if lines and (size + len(one.value) >= MAX_REQUEST or len(lines) >= MAX_REQUEST_EVENTS):
+    for message in messages:
+        if lines and (size + len(message.value) >= MAX_REQUEST or len(lines) >= MAX_REQUEST_EVENTS):
             yield b"\n".join(lines)
             lines, size = [], 0
-        lines.append(one.value)
-        size += len(one.value) + 1
+        lines.append(message.value)
+        size += len(message.value) + 1
     if lines:
         yield b"\n".join(lines)

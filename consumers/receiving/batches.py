@@ -1,4 +1,4 @@
-"""A batch of events as a producer posts it: JSON lines, a JSON array, or one event."""
+"""Batches of events as producers post them: JSON lines, a JSON array, or one event."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import msgspec
 JSON_LINES = "application/x-ndjson"
 MAX_EVENTS = 1_000
 MAX_EVENT = 64 * 1024
-"""Bytes of one event; the largest that can be counted has some ten KB."""
+"""Most bytes of an event; the largest that can be counted has about ten KB."""
 
 _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 @dataclass(frozen=True, slots=True)
 class EventRefusal:
-    """An event that is not written, since it would not be counted.
+    """Refusal of an event that would not be counted.
 
     Attributes:
-        line: its line, or its place in the array, counted from 1.
+        line: line of the event, or its place in the array, counted from 1.
         kind: decision or label.
-        reason: as a dead letter has it.
-        field: as a dead letter has it; empty where none is to blame.
+        reason: as in a dead letter.
+        field: as in a dead letter; empty where none is to blame.
     """
 
     line: int
@@ -33,10 +33,10 @@ class EventRefusal:
 
 
 class BatchError(ValueError):
-    """A batch that no event can be taken from.
+    """Batch that has no readable events.
 
     Attributes:
-        refusal: what is wrong with it; None when it has too many events.
+        refusal: refusal of the whole batch; None when it has too many events.
     """
 
     def __init__(self, refusal: EventRefusal | None = None) -> None:
@@ -45,11 +45,11 @@ class BatchError(ValueError):
 
 
 def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
-    """The events of a batch, each with its line; blank lines are none.
+    """Return the events of a batch, each with its line; blank lines are skipped.
 
     Args:
-        body: of the request.
-        kind: its media type.
+        body: body of the request.
+        kind: media type of the body.
 
     Raises:
         BatchError: too many events, or no JSON array where one begins.
@@ -59,7 +59,7 @@ def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
     elif body.lstrip()[:1] == b"[":
         elements = _elements(body)
         _check_number(elements)  # a small body may have a million of them
-        lines = [(i, bytes(one)) for i, one in enumerate(elements, 1)]
+        lines = [(i, bytes(event)) for i, event in enumerate(elements, 1)]
     else:
         lines = [(1, body)]
     _check_number(lines)

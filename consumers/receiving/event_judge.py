@@ -1,4 +1,4 @@
-"""Judges posted events by the codec that reads them from Kafka, before they are written there."""
+"""Judge of posted events, by the codec that later reads them from Kafka."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from consumers.shard import Codecs
 from monitor.ports import RecordBatch, Shard
 
 Numbered = tuple[int, bytes]
-"""Line of an event, and the event."""
+"""Line of an event, and its bytes."""
 
 
 class Good(NamedTuple):
-    """An event that may be written."""
+    """Event that may be written."""
 
     line: int
     is_label: bool
@@ -30,7 +30,7 @@ class Good(NamedTuple):
 
 
 class _Names(msgspec.Struct):
-    """Names of fields, by which a label is told from a decision."""
+    """Field that only labels have, not decisions."""
 
     label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -44,10 +44,10 @@ _identified = msgspec.json.Decoder(_Identified).decode
 
 
 class EventJudge:
-    """Any thread may use it; one batch is judged at a time.
+    """Judge of one batch at a time; any thread may use it.
 
     Args:
-        codecs: of its own: those of a worker belong to its thread.
+        codecs: codecs of its own: those of a worker belong to its thread.
     """
 
     def __init__(self, codecs: Codecs) -> None:
@@ -55,26 +55,26 @@ class EventJudge:
         self._turn = threading.Lock()
 
     def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[EventRefusal]]:
-        """Events that may be written, in the order of their lines, and refusals of the others.
+        """Return good events, in the order of their lines, and refusals of all others.
 
         Args:
-            events: of one batch.
+            events: events of one batch.
             now: wall clock, microseconds.
         """
         refused: list[EventRefusal] = []
-        sized = [one for one in events if self._fits(one, refused)]
+        sized = [event for event in events if self._fits(event, refused)]
         good: list[Good] = []
         with self._turn:
             for is_label in (False, True):
-                some = [one for one in sized if _is_label(one[1]) == is_label]
-                wrong = self._wrong(some, is_label, now) if some else {}
+                same_kind = [event for event in sized if _is_label(event[1]) == is_label]
+                wrong = self._wrong(same_kind, is_label, now) if same_kind else {}
                 refused += wrong.values()
                 good += (
                     Good(line, is_label, _key(value), value)
-                    for line, value in some
+                    for line, value in same_kind
                     if line not in wrong
                 )
-        return sorted(good), sorted(refused, key=lambda one: one.line)
+        return sorted(good), sorted(refused, key=lambda refusal: refusal.line)
 
     def _fits(self, event: Numbered, refused: list[EventRefusal]) -> bool:
         line, value = event
@@ -90,23 +90,23 @@ class EventJudge:
     def _wrong(
         self, events: Sequence[Numbered], is_label: bool, now: int
     ) -> dict[int, EventRefusal]:
-        """Refusals by line."""
+        """Return the refusals by line."""
         lines, values = [line for line, _ in events], [value for _, value in events]
         batch = RecordBatch(Shard("", 0), lines, values, [-1] * len(lines))
         letters = DeadLetterBuffer(batch, self._codecs.hasher, MAX_EVENTS)
         codec = self._codecs.labels if is_label else self._codecs.decisions
         decoded: DecodedDecisions | DecodedLabels = codec.read(batch, letters)
-        found = [(one.offset, one.reason, one.field) for one in letters.found]
-        found += ((line, reason, "decided_at") for line, reason in self._untimely(decoded, now))
+        refusals = [(letter.offset, letter.reason, letter.field) for letter in letters.found]
+        refusals += ((line, reason, "decided_at") for line, reason in self._untimely(decoded, now))
         kind = "label" if is_label else "decision"
-        return {line: EventRefusal(line, kind, reason, field) for line, reason, field in found}
+        return {line: EventRefusal(line, kind, reason, field) for line, reason, field in refusals}
 
     def _untimely(
         self, decoded: DecodedDecisions | DecodedLabels, now: int
     ) -> Iterable[tuple[int, str]]:
-        """Lines whose time the worker would not believe, whatever it has read before.
+        """Yield lines with a time that a worker would refuse, whatever it has read before.
 
-        The message will have the time at which it is written.
+        The message will be stamped when it is written.
         """
         clock = self._codecs.clock
         early = (decoded.ts > now + clock.max_early) & clock.live

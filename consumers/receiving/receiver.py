@@ -1,4 +1,4 @@
-"""Answers posts of events: what is good is written to Kafka, and nowhere else; then it is said."""
+"""HTTP endpoint for events: writes good events to Kafka, and nowhere else; then answers."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _log = logging.getLogger("slicewatch.receiving")
 
 
 class Writer(Protocol):
-    """Writes records to Kafka; :class:`consumers.sources.kafka_writer.KafkaWriter`.
+    """Writer of records to Kafka; :class:`consumers.sources.kafka_writer.KafkaWriter`.
 
     It connects when it is first used.
     """
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write records, and wait until all are written; else SourceError."""
+        """Write records, and wait until all are written; else raise SourceError."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -46,14 +46,14 @@ Count = Callable[[Mapping[tuple[str, str], int]], None]
 
 @dataclass(frozen=True, slots=True)
 class RefusedEvent:
-    """Answer about an event that was not written; never what the event said.
+    """Answer about an event that was not written, without its content.
 
     Attributes:
-        line: its line, or its place in the array, counted from 1.
-        kind: decision or label; a decision where it cannot be known.
-        reason: as a dead letter has it.
-        field: of the schema; empty where none is to blame.
-        message: both in words, with what was expected.
+        line: line of the event, or its place in the array, counted from 1.
+        kind: decision or label; decision where it is unknown.
+        reason: as in a dead letter.
+        field: field of the schema; empty where none is to blame.
+        message: reason and field in words, with what was expected.
     """
 
     line: int
@@ -65,12 +65,12 @@ class RefusedEvent:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """The answer to a batch.
+    """Answer to a batch.
 
     Attributes:
-        written: events that Kafka has.
-        refused: events that were not written.
-        events: the first of these.
+        written: number of events that Kafka has.
+        refused: number of events that were not written.
+        events: the first refused events.
     """
 
     written: int
@@ -79,14 +79,14 @@ class BatchAnswer:
 
 
 class EventReceiver:
-    """Takes batches of events. Any thread may use it.
+    """Receiver of batches of events. Any thread may use it.
 
     Args:
-        judge: says what may be written.
-        writer: to Kafka.
-        topics: of decisions and of labels.
-        count: what is refused.
-        now: wall clock, microseconds.
+        judge: decides which events may be written.
+        writer: writer to Kafka.
+        topics: topics of decisions and of labels.
+        count: counts refused events.
+        now: returns the wall clock, microseconds.
     """
 
     def __init__(
@@ -105,9 +105,9 @@ class EventReceiver:
         self._failing = False
 
     def view(self, request: Request) -> Response:
-        """Answer one batch: 200 when all of it is written, 422 when some of it is refused.
+        """Answer one batch: 200 when all events are written, 422 when some are refused.
 
-        Whatever is not refused is written then. With 503, nobody knows how much was written.
+        With 422 all other events are written. With 503 it is unknown how many were written.
         """
         try:
             events = events_of(request.state.body, request.state.kind)
@@ -133,10 +133,16 @@ class EventReceiver:
             self._writer.write([Record(self._topics[g.is_label], g.key, g.value) for g in good])
 
     def _answer(self, written: int, refused: Sequence[EventRefusal]) -> Response:
-        self._count(Counter((one.reason, one.field) for one in refused))
+        self._count(Counter((refusal.reason, refusal.field) for refusal in refused))
         shown = [
-            RefusedEvent(one.line, one.kind, one.reason, one.field, why(one.reason, one.field))
-            for one in refused[:MAX_SHOWN]
+            RefusedEvent(
+                refusal.line,
+                refusal.kind,
+                refusal.reason,
+                refusal.field,
+                why(refusal.reason, refusal.field),
+            )
+            for refusal in refused[:MAX_SHOWN]
         ]
         body = msgspec.json.encode(BatchAnswer(written, len(refused), shown))
         status = HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK

@@ -1,4 +1,4 @@
-"""Shared parts of every source that reads Kafka as a member of a group, with any client.
+"""Shared parts of all sources that read Kafka as a member of a group, with any client.
 
 These are the delivery of its shards, the changes of rebalances, the error of a lost position, and
 the base class of such sources.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Delivery:
-    """Delivery of our shards: from where each is delivered, and which are held back.
+    """State of our shards: the position of each, and which are held back.
 
     A shard is waiting from its assignment until :meth:`begin`, and again after :meth:`park`.
 
@@ -48,7 +48,7 @@ class Delivery:
         return shard in self.positions and shard not in self.paused
 
     def flowing(self) -> list[Shard]:
-        """All shards whose messages may be delivered now, in the order they began."""
+        """Return the shards whose messages may be delivered now, in the order they began."""
         return [shard for shard in self.positions if shard not in self.paused]
 
     def assign(self, shards: Iterable[Shard]) -> None:
@@ -65,7 +65,7 @@ class Delivery:
             self.paused.discard(shard)
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver a shard from ``offset`` on; a pause stays. Not ours: SourceError."""
+        """Deliver a shard from ``offset`` on; a pause stays. SourceError if it is not ours."""
         self.require(shard)
         self.waiting.discard(shard)
         self.positions[shard] = offset
@@ -76,11 +76,11 @@ class Delivery:
         self.waiting.add(shard)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back; those that are not ours are passed over."""
+        """Hold shards back; shards that are not ours are skipped."""
         self.paused.update(shard for shard in shards if self.owns(shard))
 
     def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`; a waiting shard goes on waiting."""
+        """Undo :meth:`pause`; a waiting shard still waits."""
         self.paused.difference_update(shards)
 
     def require(self, shard: Shard) -> None:
@@ -90,7 +90,7 @@ class Delivery:
 
 
 class ShardChanges:
-    """Shards that rebalances gave and took, noted in callbacks and reported by the next poll.
+    """Changes of rebalances: shards that callbacks note and the next poll reports.
 
     Example:
         >>> changes, shard = ShardChanges(), Shard("decisions", 0)
@@ -101,7 +101,7 @@ class ShardChanges:
     """
 
     def __init__(self) -> None:
-        # A client may call back from a thread of its own, hence something that is thread-safe.
+        # Thread-safe, since a client may call back from a thread of its own.
         self._noted: deque[tuple[bool, list[Shard]]] = deque()
 
     def gave(self, shards: Iterable[Shard]) -> None:
@@ -109,20 +109,20 @@ class ShardChanges:
         self._noted.append((True, sorted(shards)))
 
     def took(self, shards: Iterable[Shard]) -> None:
-        """Note shards that are not ours any more."""
+        """Note shards that are no longer ours."""
         self._noted.append((False, sorted(shards)))
 
     def drain(self) -> tuple[list[Shard], list[Shard]]:
-        """(revoked, assigned) since the last call.
+        """Return (revoked, assigned) since the last call.
 
         A shard that came and went is neither; one that went and came is both.
         """
         revoked: dict[Shard, None] = {}
         assigned: dict[Shard, None] = {}
         while self._noted:
-            ours, shards = self._noted.popleft()
+            is_ours, shards = self._noted.popleft()
             for shard in shards:
-                if ours:
+                if is_ours:
                     assigned[shard] = None
                 elif shard in assigned:
                     del assigned[shard]
@@ -131,17 +131,17 @@ class ShardChanges:
         return list(revoked), list(assigned)
 
 
-def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:
-    """The error for a position the topic does not hold.
+def data_loss(shard: Shard, offset: int, extent: str) -> DataLossError:
+    """Return the error for a position that the topic does not hold.
 
     Args:
-        shard: where.
+        shard: shard of the position.
         offset: the position that cannot be read.
-        held: what there is instead, for the message.
+        extent: the part of the message about what the topic holds.
     """
     return DataLossError(
         f"topic {shard.topic} partition {shard.partition}: offset {offset} cannot be read, "
-        f"{held}; messages were lost or the topic was created again. To go on elsewhere and have "
+        f"{extent}; messages were lost or the topic was created again. To go on elsewhere and have "
         f"the gap recorded: slicewatch db resume-from {shard.topic} {shard.partition} OFFSET "
         "--reason TEXT",
         shard,
@@ -149,10 +149,10 @@ def data_loss(shard: Shard, offset: int, held: str) -> DataLossError:
 
 
 SESSION_SECONDS = 45.0
-"""A member silent for so long loses its shards; on Tansu half of it is also the time to join."""
+"""Silence after which a member loses its shards; on Tansu half of it is also the time to join."""
 HEARTBEAT_SECONDS = 3.0
 MAX_POLL_SECONDS = 120.0
-"""A member that does not poll for so long loses its shards: the longest flush there may be."""
+"""Time without a poll after which a member loses its shards: the longest flush possible."""
 COMMIT_SECONDS = 5.0
 CLOSE_SECONDS = 2.0
 
@@ -167,19 +167,19 @@ class Membership:
 
     @property
     def heartbeat(self) -> float:
-        """Time between two signs of life."""
+        """Return the time between two signs of life."""
         return min(HEARTBEAT_SECONDS, self.session / 3)
 
 
 class MembershipOptions(TypedDict, total=False):
-    """Options of any source in a group: see :class:`GroupSource`."""
+    """Options of all sources in a group: see :class:`GroupSource`."""
 
     group_instance_id: str | None
     session_timeout: float
 
 
 class GroupSource(ABC):
-    """Reads topics as a member of a consumer group; the client is the subclass's.
+    """Reader of topics as a member of a consumer group; the subclass has the client.
 
     Args:
         connection: addresses of the brokers, and access to them.
@@ -189,8 +189,8 @@ class GroupSource(ABC):
             within the session timeout keeps its shards without a rebalance.
         session_timeout: seconds.
 
-    Raises SourceError, one line that names the address or topic, when no broker can be reached,
-    access is refused or a topic does not exist.
+    Raises SourceError when no broker can be reached, access is refused or a topic does not exist;
+    its line names the address or topic.
     """
 
     def __init__(
@@ -220,23 +220,23 @@ class GroupSource(ABC):
 
     @property
     def finished(self) -> bool:
-        """Never: more may be produced."""
+        """Return False: more may be produced."""
         return False
 
     def ended(self, shard: Shard) -> bool:
-        """Never: more may be produced."""
+        """Return False: more may be produced."""
         return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """All partitions of a topic, asked anew. Unknown or no answer: SourceError."""
+        """Return all partitions of a topic, asked anew; raise SourceError when it is unknown."""
         return [Shard(topic, number) for number in self._topics.partitions(topic)]
 
     def topic_id(self, topic: str) -> str | None:
-        """The broker's identity of the topic; None where it gives none (Kafka before 2.8)."""
+        """Return the broker's id of the topic; None where it gives none (Kafka before 2.8)."""
         return self._topics.topic_id(topic)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back; nothing of them is lost."""
+        """Hold shards back; none of their messages are lost."""
         self._delivery.pause(shards)
         self._let_flow()
 
@@ -256,14 +256,14 @@ class GroupSource(ABC):
             self._topics.close()
 
     def _require_more(self) -> None:
-        """Raise what a poll has to say before it asks for messages."""
+        """Raise errors that are due before a poll asks for messages."""
         if self._closed:
             raise SourceError("the source is closed")
         if self._losses_to_report:
             raise self._losses_to_report.popleft()
 
     def _rebalance(self) -> tuple[list[Shard], list[Shard]]:
-        """Deliver what the group gave and nothing that it took; (revoked, assigned)."""
+        """Apply the group's changes to the delivery; return (revoked, assigned)."""
         revoked, assigned = self._changes.drain()
         self._delivery.revoke(revoked)
         self._delivery.assign(assigned)
@@ -275,7 +275,7 @@ class GroupSource(ABC):
 
     @abstractmethod
     def _let_flow(self) -> None:
-        """Make the client deliver what may flow and nothing else."""
+        """Make the client deliver what may flow, and nothing else."""
 
     @abstractmethod
     def _leave(self) -> None:

@@ -1,9 +1,9 @@
 """JSON-lines files as a source: one message per line, for ``replay``.
 
 Every file is one shard of the topic given for it: the first file of a topic is partition 0, the
-next one 1. The offset is the line number, counted from 0; a blank line is skipped and keeps its
-number, so offsets of a file mean the same on every run and a replay can be resumed. A line with
-``null`` alone is a tombstone: so Kafka's console consumer prints one.
+next one 1. The offset is the line number, counted from 0. A blank line is skipped and keeps its
+number, so offsets of a file are the same on every run and a replay can be resumed. A line with
+only ``null`` is a tombstone, as Kafka's console consumer prints it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from monitor.ports import Polled, RecordBatch, Shard, Start
 
 STDIN = "-"
 CHUNK_BYTES = 1 << 20
-"""Read per file and poll: some 3,000 events, so memory stays at a few MB per file."""
+"""Bytes read per file and poll: about 3,000 events, so memory stays at a few MB per file."""
 MAX_LINE_BYTES = 128 << 20
-"""As large as the largest Kafka message we accept; beyond it the file has no lines."""
+"""Longest line, as long as the largest Kafka message we accept; else the file has no lines."""
 IDLE_SECONDS = 0.01
-"""Longest wait when everything is paused: only the caller can change that."""
+"""Longest wait while all files are paused: only the caller can resume them."""
 
 
 class LineFile:
-    """One file, read once from its beginning to its end in chunks of whole lines.
+    """File that is read once from its beginning to its end, in chunks of whole lines.
 
     Args:
         path: a file, gzipped when it ends in ``.gz``, or ``-`` for standard input.
 
     Attributes:
-        line: number of the next line; after the end, how many lines there are.
+        line: number of the next line; after the end, the number of lines.
 
     Raises SourceError, here and while reading, when the file cannot be read.
     """
@@ -50,46 +50,46 @@ class LineFile:
         self._raw = self._open()
         zipped = path.endswith(".gz")
         self._stream = gzip.GzipFile(fileobj=self._raw, mode="rb") if zipped else self._raw
-        self._rest = b""  # of a line whose end was not read yet
-        self._left: list[bytes] = []  # whole lines that :meth:`skip` read too far
+        self._rest = b""  # start of a line whose end was not read yet
+        self._left: list[bytes] = []  # whole lines that :meth:`skip` read in excess
         self._at_end = False
         self._bytes = 0
 
     @property
     def name(self) -> str:
-        """As shown to people."""
+        """Return the name for people."""
         return "standard input" if self.path == STDIN else self.path
 
     @property
     def ended(self) -> bool:
-        """True when the last line was given out."""
+        """Return True when the last line was returned."""
         return self._at_end and not self._left
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the file consumed so far, compressed ones for gzip."""
+        """Return the bytes of the file consumed so far, compressed ones for gzip."""
         return self._bytes
 
     def read(self) -> list[bytes]:
-        """The next whole lines; empty at the end, and in the middle of a very long line."""
+        """Return the next whole lines; empty at the end, and in the middle of a very long line."""
         lines = self._take()
         self.line += len(lines)
         return lines
 
     def skip(self, lines: int) -> bool:
-        """Pass over lines; False when the file has fewer."""
+        """Skip lines; return False when the file has fewer."""
         while lines and not self.ended:
-            taken = self._take()
-            self._left = taken[lines:]
-            passed = len(taken) - len(self._left)
+            chunk = self._take()
+            self._left = chunk[lines:]
+            passed = len(chunk) - len(self._left)
             self.line += passed
             lines -= passed
         return not lines
 
     def first(self) -> bytes:
-        """The first line that is not blank, without passing over it; empty when there is none.
+        """Return the first line that is not blank, without consuming it; empty when there is none.
 
-        Call it before anything is read; waits for standard input to say something.
+        Call it before anything is read; it waits for input on standard input.
         """
         lines: list[bytes] = []
         while not self._at_end and not any(line.strip() for line in lines):
@@ -116,7 +116,7 @@ class LineFile:
             lines, self._left = self._left, []
             return lines
         try:
-            # read1 returns what a pipe has at the moment, instead of waiting for a full chunk.
+            # read1 returns what a pipe has now, instead of waiting for a full chunk.
             data = self._stream.read1(CHUNK_BYTES)
             self._bytes = self._bytes + len(data) if self.path == STDIN else self._raw.tell()
         except (OSError, EOFError, zlib.error) as error:
@@ -138,15 +138,15 @@ class LineFile:
 
 
 class FileSource:
-    """Reads JSON-lines files side by side; fulfils ``RecordSource``.
+    """Source that reads JSON-lines files side by side; fulfils ``RecordSource``.
 
-    One chunk of every file that is not paused is delivered per poll, so decisions and labels
-    advance together and the caller steers them by pausing.
+    A poll delivers one chunk of every file that is not paused, so decisions and labels advance
+    together and the caller steers them by pausing.
 
     Args:
         files: (topic, path) pairs; ``-`` is standard input, once.
-        by_content: number the shards by what the files begin with instead of by their order: a
-            file keeps its stored position whatever other files are read with it or later.
+        by_content: number the shards by the first event of each file instead of by their order: a
+            file keeps its stored position whichever files are read with it or later.
 
     Raises SourceError when a file cannot be opened or there is none.
 
@@ -189,26 +189,28 @@ class FileSource:
 
     @property
     def finished(self) -> bool:
-        """True when every file has begun and was read to its end."""
+        """Return True when every file has begun and was read to its end."""
         begun = self._delivery.positions
         return all(shard in begun and file.ended for shard, file in self._files.items())
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """(bytes read, bytes in all) for a progress bar; None in all with standard input."""
-        read = sum(file.bytes_read for file in self._files.values())
+        """Return (bytes read, all bytes) for a progress bar; None with standard input."""
+        bytes_read = sum(file.bytes_read for file in self._files.values())
         paths = [file.path for file in self._files.values()]
-        return read, None if STDIN in paths else sum(Path(one).stat().st_size for one in paths)
+        return bytes_read, None if STDIN in paths else sum(
+            Path(path).stat().st_size for path in paths
+        )
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """The files of a topic. None given: SourceError; by content: they may come later."""
-        found = [shard for shard in self._files if shard.topic == topic]
-        if not found and not self._by_content:
+        """Return the files of a topic; raise SourceError without any, unless by content."""
+        shards_of_topic = [shard for shard in self._files if shard.topic == topic]
+        if not shards_of_topic and not self._by_content:
             raise SourceError(f"no file was given for the topic {topic}")
-        return found
+        return shards_of_topic
 
     def topic_id(self, topic: str) -> str | None:
-        """Hash of the first lines of the topic's files: another file has another identity.
+        """Return a hash of the first lines of the topic's files: other files have another id.
 
         None with standard input, and where the shards' numbers distinguish the files already.
         """
@@ -224,7 +226,7 @@ class FileSource:
         return digest.hexdigest()
 
     def poll(self, timeout: float) -> Polled:
-        """One chunk of every file that may be read; waits a moment only if all are paused.
+        """Return one chunk of every file that may be read; wait a moment only if all are paused.
 
         Raises SourceError when a file is damaged.
         """
@@ -236,15 +238,15 @@ class FileSource:
         ready = [shard for shard in self._delivery.flowing() if not self._files[shard].ended]
         if not ready and not assigned and not self.finished:
             time.sleep(min(timeout, IDLE_SECONDS))
-        records = [one for shard in ready if (one := self._chunk(shard)) is not None]
+        records = [batch for shard in ready if (batch := self._chunk(shard)) is not None]
         return Polled(records, assigned)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Files have no other reader."""
+        """Return True when the files are ours: files have no other reader."""
         return all(self._delivery.owns(shard) for shard in shards)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """0. A file has no end or time to begin at: any other policy raises SourceError."""
+        """Return 0; raise SourceError for other policies, since a file has no end or time."""
         if start.policy != "earliest":
             raise SourceError(
                 f'files are read from their first line: stream.start = "{start.policy}" does not '
@@ -255,8 +257,9 @@ class FileSource:
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver from line ``offset`` on; DataLossError when the file has fewer lines.
 
-        By content that is a plain SourceError, for the run as a whole: a file waits for nobody.
-        Reads the lines before it. Standard input cannot go back: SourceError.
+        By content that is a plain SourceError, for the whole run: no file is parked alone. This
+        reads
+        the lines before it. Standard input cannot go back: SourceError.
         """
         self._delivery.begin(shard, offset)
         file = self._files[shard]
@@ -275,16 +278,16 @@ class FileSource:
         self._delivery.resume(shards)
 
     def high_water(self, shard: Shard) -> int | None:
-        """Number of lines; None until the end was reached."""
+        """Return the number of lines; None until the end was reached."""
         file = self._files[shard]
         return file.line if file.ended else None
 
     def position(self, shard: Shard) -> int | None:
-        """Number of the next line."""
+        """Return the number of the next line."""
         return self._files[shard].line if shard in self._delivery.positions else None
 
     def ended(self, shard: Shard) -> bool:
-        """Return True when the last line of a file was given out."""
+        """Return True when the last line of a file was returned."""
         return self._files[shard].ended
 
     def report(self, positions: Mapping[Shard, int]) -> None:
@@ -309,12 +312,12 @@ class FileSource:
         return RecordBatch(shard, offsets, values, [-1] * len(values), self.high_water(shard))
 
     def _cut(self, shard: Shard, offset: int) -> SourceError:
-        held = f"{self._files[shard].name} has {self._files[shard].line} lines"
+        size = f"{self._files[shard].name} has {self._files[shard].line} lines"
         if not self._by_content:
-            return data_loss(shard, offset, held)
-        # One file under its own number: no other offset would help, and nothing is to park.
+            return data_loss(shard, offset, size)
+        # The file has its own number: no other offset would help, so parking is pointless.
         return SourceError(
-            f"{held}, and {offset} were counted before: it was cut short since; give the whole file"
+            f"{size}, and {offset} were counted before: it was cut short since; give the whole file"
         )
 
     def _again(self, file: LineFile) -> LineFile:
@@ -328,11 +331,11 @@ class FileSource:
 
 
 def value_of(line: bytes) -> bytes | None:
-    """The value of the message on a line; None for a tombstone."""
+    """Return the value of the message on a line; None for a tombstone."""
     value = line.strip()
     return None if value == b"null" else value
 
 
 def _content_number(file: LineFile) -> int:
-    """31 bits of the hash of a file's first event."""
+    """Return 31 bits of the hash of a file's first event."""
     return int.from_bytes(blake2b(file.first(), digest_size=4).digest(), "big") >> 1

@@ -1,4 +1,4 @@
-"""Kafka brokers: their addresses, access to them, and what they know of topics and ends."""
+"""Kafka brokers: their addresses, access to them, and their metadata of topics and ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class KafkaConnection:
 
     Attributes:
         bootstrap_servers: ``host:port`` of one or more brokers.
-        client_id: how we are called in the broker's logs and quotas.
+        client_id: our name in the broker's logs and quotas.
         security: kafka-python's own arguments: ``security_protocol``, ``sasl_*``, ``ssl_*``.
         timeout: seconds until a broker counts as unreachable when connecting.
     """
@@ -42,11 +42,11 @@ class KafkaConnection:
 
     @property
     def address(self) -> str:
-        """The addresses as shown to people."""
+        """Return the addresses for people."""
         return ",".join(self.bootstrap_servers)
 
     def client(self) -> dict[str, Any]:
-        """Arguments every client takes."""
+        """Return the arguments that every client takes."""
         return {
             "bootstrap_servers": list(self.bootstrap_servers),
             "client_id": self.client_id,
@@ -55,10 +55,10 @@ class KafkaConnection:
         }
 
     def check_access(self, need: Need = NOTHING) -> None:
-        """Ask the brokers, one after the other, whether they let us in and to what we need.
+        """Ask the brokers, one after the other, whether they grant us the rights we need.
 
         Raises:
-            AccessError: none does; the message is what the first one that could be reached said.
+            AccessError: no broker does; the message is that of the first one that could be reached.
         """
         refused: list[AccessError] = []
         reasons = []
@@ -80,7 +80,7 @@ class KafkaConnection:
         )
 
     def failure(self, error: KafkaError) -> SourceError:
-        """One line for whatever a client could not get over."""
+        """Return an error of one line for a failure that a client could not recover from."""
         if isinstance(error, KafkaConfigurationError):
             return SourceError(f"the Kafka client refuses its settings: {error}")
         return SourceError(
@@ -90,7 +90,7 @@ class KafkaConnection:
 
 
 class KafkaTopics:
-    """Topics as the brokers know them, by an administration client that is opened once.
+    """Metadata of topics, by an administration client that is opened once.
 
     Raises SourceError when no broker can be reached or access is refused.
     """
@@ -108,27 +108,29 @@ class KafkaTopics:
             raise SourceError(f"the Kafka client refuses its settings: {error}") from error
 
     def partitions(self, topic: str) -> Sequence[int]:
-        """Numbers of a topic's partitions. Unknown or not readable: SourceError."""
-        return sorted(int(one["partition_index"]) for one in self._describe(topic)["partitions"])
+        """Return a topic's partition numbers; SourceError when it is unknown or not readable."""
+        return sorted(
+            int(partition["partition_index"]) for partition in self._describe(topic)["partitions"]
+        )
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of a topic; None where the broker gives none."""
-        found = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
-        return None if found == NO_TOPIC_ID else found
+        """Return the id of a topic; None where the broker gives none."""
+        identity = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
+        return None if identity == NO_TOPIC_ID else identity
 
     def retention(self, topic: str) -> float | None:
-        """Microseconds that a topic keeps messages by time, infinite included; None if unknown.
+        """Return the microseconds that a topic keeps messages, maybe infinite; None if unknown.
 
-        A user without the operation DescribeConfigs gets no answer.
-
-        Values that were never changed count too, hence all configuration is asked for.
+        A user without the operation DescribeConfigs gets no answer. Unchanged defaults count too,
+        so
+        this asks for the whole configuration.
         """
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         try:
-            found = self._admin.describe_configs([resource], config_filter="all")
+            configuration = self._admin.describe_configs([resource], config_filter="all")
         except KafkaError as error:
             raise self._connection.failure(error) from error
-        value = found.get("topic", {}).get(topic, {}).get("retention.ms", {}).get("value")
+        value = configuration.get("topic", {}).get(topic, {}).get("retention.ms", {}).get("value")
         if value is None:
             return None
         return int(value) * 1_000 if int(value) >= 0 else math.inf
@@ -151,7 +153,7 @@ class KafkaTopics:
         )
 
     def _ask(self, topic: str) -> dict[str, Any]:
-        """Metadata of a topic; a broker that is not there for a moment is asked again."""
+        """Return the metadata of a topic; ask again while a broker is away for a moment."""
         deadline = time.monotonic() + self._connection.timeout
         while True:
             try:
@@ -175,43 +177,43 @@ def _address(server: str) -> tuple[str, int]:
 
 CLOSE_MILLISECONDS = 1000
 ALONE_MILLISECONDS = 500
-"""Longest wait for the end of one partition, when the broker was found before."""
+"""Longest wait for the end of one partition, when the broker was reached before."""
 
 
 def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Shard, int]:
-    """Next offset to be written of each shard that a broker reports, by a client of its own.
+    """Return the next offset to be written of each shard that a broker reports.
 
-    A consumer that cannot receive what it fetches never learns where its partitions end, and
-    its connection is busy failing. No answer at all: SourceError.
+    This uses a client of its own: a consumer that cannot receive its fetches never learns where its
+    partitions end, and its connection is busy failing. No answer at all: SourceError.
     """
-    wheres = {TopicPartition(shard.topic, shard.partition): shard for shard in shards}
+    partitions = {TopicPartition(shard.topic, shard.partition): shard for shard in shards}
     try:
         client = KafkaConsumer(
             **connection.client(), enable_auto_commit=False, metrics_enabled=False
         )
         try:
-            ends = _ends(client, list(wheres), connection.timeout)
+            ends = _ends(client, list(partitions), connection.timeout)
         finally:
             client.close(autocommit=False, timeout_ms=CLOSE_MILLISECONDS)
     except KafkaError as error:
         raise connection.failure(error) from error
-    return {wheres[where]: int(end) for where, end in ends.items()}
+    return {partitions[partition]: int(end) for partition, end in ends.items()}
 
 
 def _ends(
-    client: KafkaConsumer, wheres: list[TopicPartition], timeout: float
+    client: KafkaConsumer, partitions: list[TopicPartition], timeout: float
 ) -> dict[TopicPartition, int]:
-    """All at once, or else one by one: a leader that is away takes the answers of all with it."""
+    """Ask for all ends at once, or else one by one: an absent leader spoils the common answer."""
     try:
-        return dict(client.end_offsets(wheres, timeout_ms=int(timeout * 1000)))
+        return dict(client.end_offsets(partitions, timeout_ms=int(timeout * 1000)))
     except (KafkaTimeoutError, KeyError):
-        pass  # the client looks in vain for a partition without a leader in its own answer
+        pass  # KeyError: the client misses partitions without a leader in its own answer
     deadline = time.monotonic() + timeout
     ends: dict[TopicPartition, int] = {}
-    for where in wheres:
+    for partition in partitions:
         if time.monotonic() < deadline:
             with suppress(KafkaTimeoutError):
-                ends |= client.end_offsets([where], timeout_ms=ALONE_MILLISECONDS)
+                ends |= client.end_offsets([partition], timeout_ms=ALONE_MILLISECONDS)
     if not ends:
         raise KafkaTimeoutError("no leader of these partitions answers")
     return ends

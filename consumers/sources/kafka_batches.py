@@ -1,8 +1,8 @@
-"""Batches of kafka-python's records as columns: the client makes two objects of each record.
+"""Batches of kafka-python's records as columns: the client makes two objects per record.
 
-What decides about a batch stays with the client: checksums, compression, aborted transactions,
-control records, and the position after it. A batch is only made to look like one record whose value
-is all of it (:class:`PackedBatch`), and the records of a whole answer are unpacked together.
+The client still decides about a batch: checksums, compression, aborted transactions, control
+records, and the position after it. A batch only looks like one record whose value is the whole
+batch (:class:`PackedBatch`). The records of a whole answer are unpacked together.
 
 The format is that of batches since Kafka 0.11, https://kafka.apache.org/documentation/#record.
 """
@@ -25,9 +25,9 @@ from monitor.core.counts.cells import Int64s
 Columns = tuple[list[int], list[bytes | None], list[int]]
 """Offsets, values, and timestamps (milliseconds)."""
 
-_PACKED = 2  # the first version of batches that are packed like this
-_MORE, _BITS = 0x80, 0x7F  # of a byte of a number: that another one follows, and what it holds
-_LONGEST = 70  # bits in the bytes of a number
+_PACKED = 2  # the first version of batches in this format
+_MORE, _BITS = 0x80, 0x7F  # bits of a byte of a number: another byte follows; its digits
+_LONGEST = 70  # most bits in the bytes of a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +36,11 @@ class PackedBatch:
 
     Attributes:
         data: the records and nothing else.
-        count: how many there are.
-        offset: what their offsets count from.
-        timestamp: what their timestamps count from, milliseconds.
-        appended: all have this timestamp, which the broker gave them.
-        since: the offset that was asked for; what comes before it is left out.
+        count: number of records.
+        offset: base of their offsets.
+        timestamp: base of their timestamps, milliseconds.
+        appended: whether all have this timestamp, which the broker gave them.
+        since: offset that was asked for; earlier records are left out.
     """
 
     data: bytes
@@ -51,9 +51,9 @@ class PackedBatch:
     since: int
 
     @classmethod
-    def of(cls, batch: Any, since: int) -> PackedBatch:
-        """The records of one of the client's batches."""
-        iter(batch)  # decompresses it
+    def from_batch(cls, batch: Any, since: int) -> PackedBatch:
+        """Return the records of one of the client's batches."""
+        iter(batch)  # decompresses the batch
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
         return cls(
             data=bytes(memoryview(batch._buffer)[batch._pos :]),
@@ -71,9 +71,9 @@ class PackedBatch:
 class PackedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
     """Records of one answer, handed out batch by batch."""
 
-    def _unpack_records(self, where: Any, records: Any, *deserializers: Any) -> Any:
+    def _unpack_records(self, partition: Any, records: Any, *deserializers: Any) -> Any:
         packing = _Packing(records, self.fetch_offset)
-        return super()._unpack_records(where, packing, *deserializers)
+        return super()._unpack_records(partition, packing, *deserializers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Packing:
 
 
 class _OneRecord:
-    """A batch with one record: its last, whose value is all of them."""
+    """Batch that looks like one record: the last one, with all records as its value."""
 
     def __init__(self, batch: Any, since: int) -> None:
         self._batch = batch
@@ -99,7 +99,7 @@ class _OneRecord:
         return getattr(self._batch, name)
 
     def __iter__(self) -> Iterator[DefaultRecord]:
-        batch, packed = self._batch, PackedBatch.of(self._batch, self._since)
+        batch, packed = self._batch, PackedBatch.from_batch(self._batch, self._since)
         yield DefaultRecord(
             size_in_bytes=len(packed),
             offset=batch.last_offset,
@@ -112,22 +112,26 @@ class _OneRecord:
 
 
 def columns(records: Sequence[Any]) -> Columns:
-    """Columns of what a poll brought of one partition: packed batches, or older records.
+    """Return the columns of a partition's polled records: packed batches, or older records.
 
     Raises:
-        CorruptRecordError: a batch is not what its head says.
+        CorruptRecordError: a batch is not as its head says.
     """
     offsets, values, timestamps = [], [], []
-    for is_packed, run in groupby(records, lambda one: isinstance(one.value, PackedBatch)):
-        alike = list(run)
-        found = _unpacked([one.value for one in alike]) if is_packed else _as_they_are(alike)
-        offsets += found[0]
-        values += found[1]
-        timestamps += found[2]
+    for is_packed, run in groupby(records, lambda record: isinstance(record.value, PackedBatch)):
+        run_records = list(run)
+        run_columns = (
+            _unpacked([record.value for record in run_records])
+            if is_packed
+            else _unpacked_records(run_records)
+        )
+        offsets += run_columns[0]
+        values += run_columns[1]
+        timestamps += run_columns[2]
     return offsets, values, timestamps
 
 
-def _as_they_are(records: Sequence[Any]) -> Columns:
+def _unpacked_records(records: Sequence[Any]) -> Columns:
     # The oldest ones have no timestamp.
     rows = [(o.offset, o.value, -1 if o.timestamp is None else o.timestamp) for o in records]
     offsets, values, timestamps = (list(column) for column in zip(*rows, strict=True))
@@ -142,7 +146,7 @@ def _unpacked(batches: Sequence[PackedBatch]) -> Columns:
 
 
 def _edges(batch: PackedBatch) -> list[int]:
-    """Where the records begin, and where the last one ends: each begins with its length."""
+    """Return the beginnings of the records, each with its length first, and the end of the last."""
     data, at, edges = batch.data, 0, [0]
     for _ in range(batch.count):
         first, second = data[at], data[at + 1]
@@ -168,16 +172,16 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
         return np.repeat(np.fromiter(numbers, np.int64, len(batches)), counts)
 
     before = each(np.cumsum(sizes) - sizes)
-    begins = before + np.array([at for one in edges for at in one[:-1]], np.int64)
-    ends = before + np.array([at for one in edges for at in one[1:]], np.int64)
+    begins = before + np.array([at for batch_edges in edges for at in batch_edges[:-1]], np.int64)
+    ends = before + np.array([at for batch_edges in edges for at in batch_edges[1:]], np.int64)
     data = b"".join(batch.data for batch in batches)
     fields = np.frombuffer(data, np.uint8)
     _, at = _numbers(fields, begins)
-    delays, at = _numbers(fields, at + 1)  # behind a byte of attributes
+    delays, at = _numbers(fields, at + 1)  # after a byte of attributes
     deltas, at = _numbers(fields, at)
     keys, at = _numbers(fields, at)
     lengths, at = _numbers(fields, at + np.maximum(keys, 0))
-    if (at + np.maximum(lengths, 0) >= ends).any():  # headers follow, or that there are none
+    if (at + np.maximum(lengths, 0) >= ends).any():  # headers or their absence follow
         raise CorruptRecordError("a field ends behind its record")
     offsets = each(batch.offset for batch in batches) + deltas
     stamps = each(batch.timestamp for batch in batches)
@@ -189,19 +193,19 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
 
 
 def _numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
-    """Whole numbers that begin at these places, and the places behind them.
+    """Return the integers that begin at these places, and the places after them.
 
-    Seven bits a byte, the lowest first; the lowest bit of all is the sign.
+    A byte has seven bits, the lowest first; the lowest bit of all is the sign.
     """
-    byte, behind = data[at], at + 1
-    found = (byte & _BITS).astype(np.uint64)
+    byte, ends = data[at], at + 1
+    numbers = (byte & _BITS).astype(np.uint64)
     rows, shift = np.flatnonzero(byte & _MORE), 7
     while len(rows):
         if shift >= _LONGEST:
             raise CorruptRecordError("a number has too many bytes")
-        byte = data[behind[rows]]
-        found[rows] |= (byte & _BITS).astype(np.uint64) << np.uint64(shift)
-        behind[rows] += 1
+        byte = data[ends[rows]]
+        numbers[rows] |= (byte & _BITS).astype(np.uint64) << np.uint64(shift)
+        ends[rows] += 1
         rows, shift = rows[byte >= _MORE], shift + 7
-    sign = (found & np.uint64(1)).view(np.int64)
-    return (found >> np.uint64(1)).view(np.int64) ^ -sign, behind
+    sign = (numbers & np.uint64(1)).view(np.int64)
+    return (numbers >> np.uint64(1)).view(np.int64) ^ -sign, ends

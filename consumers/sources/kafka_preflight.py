@@ -1,8 +1,8 @@
-"""Would a Kafka broker admit us, and may we do there what we need? Asked like a client, once.
+"""Check of a Kafka broker: does it admit us, and grant the rights that we need?
 
-The clients cannot say: they try again in silence, and a refusal that arrives together with the
-end of the connection is lost on them. So one connection is opened for the question alone and
-gone through step by step; the first step that fails says what is wrong and where it is set.
+The clients cannot tell: they retry in silence, and miss a refusal that arrives together with the
+end of the connection. So one connection is opened for this check and goes through the steps of a
+client. The error names the first step that fails, and the setting for it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from monitor.errors import AccessError
 
 TOPIC_REFUSED, GROUP_REFUSED, MECHANISM_REFUSED = 29, 30, 33
 READ, WRITE, UNREPORTED = 3, 4, 31
-"""Bits of what a broker allows us to do with a topic: its operations; that it reports none."""
+"""Bits of the operations that a broker allows us on a topic; the last: it reports none."""
 EXPIRED, OTHER_NAMES = 10, (62, 64)
-"""Reasons of OpenSSL to refuse a certificate: out of date, made for another name or address."""
+"""OpenSSL's reasons to refuse a certificate: out of date, made for another name or address."""
 LARGEST_ANSWER = 16 << 20
 KEY = "stream.security"
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Rights that this worker needs: topics to be read, the group to join, topics to be written.
+    """Rights that this worker needs: topics to read, the group to join, topics to write.
 
-    Topics to be written are among those that are read.
+    Topics to write are among the topics to read.
     """
 
     topics: Sequence[str] = ()
@@ -53,11 +53,11 @@ def check_access(
     Args:
         address: host and port.
         security: kafka-python's own arguments: ``security_protocol``, ``sasl_*``, ``ssl_*``.
-        need: topics to be read and the group to join.
-        timeout: seconds for all of it.
+        need: rights to ask for.
+        timeout: seconds for the whole check.
 
     Raises:
-        AccessError: what is refused, and the fix.
+        AccessError: access is refused; the message names the fix.
         OSError: the broker cannot be reached, or does not answer in time.
     """
     deadline = time.monotonic() + timeout
@@ -71,7 +71,7 @@ def check_access(
                 _BrokerCheck(_Exchange(connected, deadline), server, security).ask_for(need)
             except (AccessError, OSError):
                 raise
-            except Exception as error:  # whatever sense may be made of another program's bytes
+            except Exception as error:  # another program's bytes may parse as anything
                 raise AccessError(
                     f"{server} does not answer like a Kafka broker ({type(error).__name__}): check "
                     "stream.bootstrap_servers"
@@ -89,7 +89,7 @@ class _Exchange:
         )
 
     def ask(self, request: Any) -> Any:
-        """The answer. Raises OSError, EOFError when the broker hangs up, KafkaError for noise."""
+        """Return the answer; raise OSError, EOFError at a hang-up, KafkaError for noise."""
         self._protocol.send_request(request)
         self._patience()
         self._socket.sendall(self._protocol.send_bytes())
@@ -109,7 +109,7 @@ class _Exchange:
 
 
 class _BrokerCheck:
-    """One connection to one broker, from the first word to the rights."""
+    """Check over one connection to one broker, from the first request to the rights."""
 
     def __init__(self, exchange: _Exchange, server: str, security: Mapping[str, Any]) -> None:
         self._exchange = exchange
@@ -118,7 +118,7 @@ class _BrokerCheck:
         self._protocol = str(security.get("security_protocol", "PLAINTEXT"))
 
     def ask_for(self, need: Need) -> None:
-        """Go through all steps; AccessError at the first that is refused."""
+        """Go through all steps; raise AccessError at the first refusal."""
         versions = self._introduce()
         if self._protocol.startswith("SASL"):
             self._log_in()
@@ -127,20 +127,20 @@ class _BrokerCheck:
             self._join(need.group, versions)
 
     def _introduce(self) -> BrokerVersionData:
-        """The first answer: what is at the other end, and which requests it knows."""
+        """Return the requests that the other end knows, from its first answer."""
         answer = self._or_refused(ApiVersionsRequest(version=0), self._no_answer)
-        keys = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        keys = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         return BrokerVersionData(api_versions=keys)
 
     def _log_in(self) -> None:
-        chosen = self._security["sasl_mechanism"]
+        mechanism = self._security["sasl_mechanism"]
         answer = self._or_refused(
-            SaslHandshakeRequest(mechanism=chosen, version=1), self._login_refused
+            SaslHandshakeRequest(mechanism=mechanism, version=1), self._login_refused
         )
         if answer.error_code == MECHANISM_REFUSED:
             offered = " or ".join(sorted(answer.mechanisms))
             raise AccessError(
-                f"{self._server} does not offer {KEY}.sasl_mechanism = {chosen}: use {offered}",
+                f"{self._server} does not offer {KEY}.sasl_mechanism = {mechanism}: use {offered}",
             )
         if answer.error_code:
             plain = "SSL" if self._protocol == "SASL_SSL" else "PLAINTEXT"
@@ -148,7 +148,7 @@ class _BrokerCheck:
                 f"{self._server} knows no login: set {KEY}.protocol to {plain} or use the address "
                 "of a listener with SASL",
             )
-        self._prove_password(get_sasl_mechanism(chosen)(**self._security))
+        self._prove_password(get_sasl_mechanism(mechanism)(**self._security))
 
     def _prove_password(self, mechanism: Any) -> None:
         while not mechanism.is_done():
@@ -158,11 +158,11 @@ class _BrokerCheck:
                 raise self._login_refused("")
             try:
                 mechanism.receive(answer.auth_bytes)
-            except (ValueError, KeyError) as error:  # it cannot prove that it knows the password
+            except (ValueError, KeyError) as error:  # no proof of the password
                 raise self._login_refused("") from error
 
     def _ask_topics(self, need: Need, versions: BrokerVersionData) -> None:
-        """Asked without topics too: a listener that wants a login hangs up at this request."""
+        """Check the rights to topics; also without topics, for a listener that wants a login."""
         request = MetadataRequest(
             version=versions.api_version(MetadataRequest),
             topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in need.topics],
@@ -177,9 +177,10 @@ class _BrokerCheck:
                 raise self._forbidden("topic", topic.name, "written", "Write")
 
     def _join(self, group: str, versions: BrokerVersionData) -> None:
-        """A heartbeat of nobody: refused for the missing right before it is for the rest.
+        """Check the right to join by a heartbeat of no member.
 
-        Any broker answers it, not the group's coordinator alone, and nothing comes of it.
+        A missing right is refused before anything else. Any broker answers it, not only the group's
+        coordinator, and it has no effect.
         """
         request = HeartbeatRequest(
             version=versions.api_version(HeartbeatRequest),
@@ -199,7 +200,7 @@ class _BrokerCheck:
             raise
         except (EOFError, ConnectionError, ssl.SSLError) as error:
             raise refusal(getattr(error, "reason", None) or "") from error
-        except KafkaError as error:  # no Kafka at all: the first bytes make no sense
+        except KafkaError as error:  # no Kafka: the first bytes make no sense
             raise self._no_answer("") from error
 
     def _no_answer(self, alert: str) -> AccessError:
@@ -235,11 +236,11 @@ class _BrokerCheck:
         )
 
     def _forbidden(
-        self, kind: str, name: str, done: str = "read", operation: str = "Read"
+        self, kind: str, name: str, verb: str = "read", operation: str = "Read"
     ) -> AccessError:
         user = self._security.get("sasl_plain_username") or "NAME"
         return AccessError(
-            f"{kind} {name} may not be {done} by {self._who} at {self._server}: allow it with "
+            f"{kind} {name} may not be {verb} by {self._who} at {self._server}: allow it with "
             f"kafka-acls.sh --add --allow-principal User:{user} --operation {operation}"
             f" --{kind} {name}"
         )
@@ -251,13 +252,13 @@ class _BrokerCheck:
 
 
 def _may(topic: Any, operation: int) -> bool:
-    """Brokers before 2.3 do not report what is allowed; then it must be tried."""
+    """Return False when an operation is forbidden; brokers before 2.3 do not report rights."""
     allowed = topic.authorized_operations or {UNREPORTED}
     return topic.error_code != 0 or UNREPORTED in allowed or operation in allowed
 
 
 def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
-    """TLS context that the clients would make of the files. Unusable ones: AccessError."""
+    """Return the TLS context that clients make of the files; AccessError for unusable ones."""
     ca, cert, key = (security.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
@@ -269,7 +270,7 @@ def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
         raise _unusable("ca_file", error, ca) from error
     try:
         if cert is not None:
-            # Without an answer OpenSSL would ask for the password of an encrypted key.
+            # Else OpenSSL would prompt for the password of an encrypted key.
             context.load_cert_chain(cert, key, password=lambda: "")
     except OSError as error:
         raise _unusable("cert_file and key_file", error, cert, key) from error

@@ -1,12 +1,12 @@
-"""Kafka through kafka-python, as a member of a consumer group whose offsets live in our store.
+"""Source of Kafka through kafka-python, in a consumer group whose offsets live in our store.
 
-What shapes the code (kafka-python 3.0.12):
+Properties of kafka-python 3.0.12 that shape the code:
 
 * The rebalance listener runs on the client's IO thread while :meth:`KafkaSource.poll` is blocked.
   Commits and positions are refused there, so it only seeks, pauses and notes; ``poll`` reports.
-* A broker that is away raises nothing from ``poll``: only empty polls come, and whether that is
-  wrong is for the caller's watchdog to say. One that refuses us looks the same to our caller: a
-  restart would not help, and the client goes on by itself when access is given back.
+* ``poll`` raises nothing while a broker is away: it returns nothing, and the caller's watchdog
+  judges the silence. A broker that refuses us looks the same to our caller: a restart would not
+  help, and the client goes on by itself when access is given back.
 * The client must not know where our positions come from: no reset policy, no automatic commit.
 """
 
@@ -45,38 +45,38 @@ from monitor.errors import SourceError
 from monitor.ports import Polled, RecordBatch, Shard, Start
 
 JOIN_SECONDS = 0.5
-"""Shortest poll while the group joins; a stop waits as long at most."""
+"""Shortest poll while the group joins; a stop waits at most as long."""
 LOSS_GRACE_SECONDS = 10.0
-"""Time that a high water below our position must last: after a change of leader it lags for a
-moment on a healthy broker."""
+"""Time that a high water below our position must last to count as a loss: after a change of leader
+it lags for a moment on a healthy broker."""
 
 FIXED = {
     "enable_auto_commit": False,
     "auto_offset_reset": "none",
     "isolation_level": "read_committed",
     "allow_auto_create_topics": False,
-    # The answers of a fetch session leave out partitions without news: the high water of one that
-    # is caught up from the start would never be known.
+    # Answers of a fetch session leave out partitions without news: the high water of a partition
+    # that is caught up from the start would never be known.
     "enable_incremental_fetch_sessions": False,
-    "reconnect_backoff_max_ms": 2000,  # the default finds a broker that is back after 30 s only
-    # A poll hands out everything that was fetched. What is left of a shard's records when it is
-    # paused would stay in the client for ever once other shards were read after it; so it is the
-    # fetch that keeps a batch small, and it still brings a first message of any size.
+    "reconnect_backoff_max_ms": 2000,  # by default a broker that is back is found after 30 s
+    # A poll returns everything that was fetched. Else records of a paused shard would stay in the
+    # client for ever once other shards were read after it. So the size of a fetch keeps a batch
+    # small; it still brings a first message of any size.
     "max_poll_records": 1 << 30,
     "max_partition_fetch_bytes": 2 << 20,
     "fetch_max_bytes": 8 << 20,
     "receive_message_max_bytes": 128 << 20,
     "max_poll_interval_ms": int(MAX_POLL_SECONDS * 1000),
     "check_crcs": True,
-    # How soon a partition that was added is found, here and in librdkafka.
+    # Time until a new partition is found, here and in librdkafka.
     "metadata_max_age_ms": 10_000,
     "metrics_enabled": False,
 }
-"""Not for the user to change: each is part of exactly-once, of data-loss detection or of speed."""
+"""Settings that users cannot change, for exactly-once, data-loss detection or speed."""
 
 
 def open_consumer(connection: KafkaConnection, membership: Membership) -> KafkaConsumer:
-    """A member of a group. No broker or no access: SourceError."""
+    """Return a member of a group; raise SourceError without a broker or access."""
     try:
         consumer = KafkaConsumer(
             **connection.client(),
@@ -89,25 +89,24 @@ def open_consumer(connection: KafkaConnection, membership: Membership) -> KafkaC
         )
     except KafkaError as error:
         raise connection.failure(error) from error
-    # Nothing public does without an object for each record, which costs more than all we do.
+    # All public ways make an object per record, which costs more than all of our work.
     consumer._fetcher.PartitionRecords = PackedRecords
     return consumer
 
 
-def fetch_end(connection: KafkaConnection, where: TopicPartition) -> int:
-    """The end of a partition by a fetch, since Tansu's list of offsets has it wrong.
+def fetch_end(connection: KafkaConnection, partition: TopicPartition) -> int:
+    """Return the end of a partition by a fetch, since Tansu's list of offsets is wrong.
 
-    A consumer of its own asks, so that nothing that is being delivered is touched. No answer:
-    KafkaError.
+    A consumer of its own asks, so that delivery is not disturbed. No answer: KafkaError.
     """
     probe = KafkaConsumer(**connection.client(), **FIXED, fetch_max_wait_ms=10)
     try:
-        end = int(probe.end_offsets([where])[where])
-        probe.assign([where])
-        probe.seek(where, end)
+        end = int(probe.end_offsets([partition])[partition])
+        probe.assign([partition])
+        probe.seek(partition, end)
         for _ in range(50):
             probe.poll(100, max_records=1)
-            if (water := probe.highwater(where)) is not None:
+            if (water := probe.highwater(partition)) is not None:
                 return max(end, int(water))
     finally:
         probe.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
@@ -115,25 +114,28 @@ def fetch_end(connection: KafkaConnection, where: TopicPartition) -> int:
 
 
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Runs on the IO thread: holds new partitions back and notes what changed, nothing else."""
+    """Listener on the IO thread: it holds new partitions back and notes changes."""
 
     def __init__(self, consumer: KafkaConsumer, changes: ShardChanges) -> None:
         self._consumer = consumer
         self._changes = changes
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Without a position the client would look for a committed one, and raise."""
-        for where in assigned:
-            self._consumer.seek(where, 0)
-            self._consumer.pause(where)
+        """Seek and pause the new partitions.
+
+        Without a position the client would look for a committed one, and raise.
+        """
+        for partition in assigned:
+            self._consumer.seek(partition, 0)
+            self._consumer.pause(partition)
         self._changes.gave(_shards(assigned))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """The coordinator takes them back."""
+        """Note partitions that the coordinator takes back."""
         self._changes.took(_shards(revoked))
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """We were out of the group for a while; its others may own them by now.
+        """Note partitions lost while we were out of the group; other members may own them by now.
 
         The client's assignor would still announce them as ours when we join again. The leader then
         waits for us to give up those it wants to move, and nobody gets them.
@@ -144,7 +146,7 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class LossWatch:
-    """Finds positions beyond the end where the broker does not refuse them (Tansu)."""
+    """Watch for positions beyond the end where the broker does not refuse them (Tansu)."""
 
     def __init__(self, grace: float, monotonic: Callable[[], float]) -> None:
         self._grace = grace
@@ -167,12 +169,12 @@ class LossWatch:
 
 
 class KafkaSource(GroupSource):
-    """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
+    """Source that reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
-        connection: like all that is not named here, as of :class:`GroupSource`.
-        loss_grace: seconds a broker that does not refuse a position beyond its end (Tansu) has
-            until that position counts as lost.
+        connection: as all further arguments, see :class:`GroupSource`.
+        loss_grace: seconds until a position beyond the end counts as lost, where the broker does
+            not refuse it (Tansu).
         monotonic: clock for ``loss_grace``.
     """
 
@@ -192,23 +194,23 @@ class KafkaSource(GroupSource):
     def _join(self, topics: Sequence[str], membership: Membership) -> None:
         self._consumer = open_consumer(self._connection, membership)
         for topic in topics:
-            # Known before the group is joined: a leader that does not know a topic yet hands
-            # out none of its partitions, and may not notice for minutes.
+            # Ask before we join the group: a leader that does not know a topic yet assigns none
+            # of its partitions, and may not notice for minutes.
             self._consumer.partitions_for_topic(topic)
         listener = RebalanceNotes(self._consumer, self._changes)
         self._consumer.subscribe(list(topics), listener=listener)
 
     def poll(self, timeout: float) -> Polled:
-        """Wait for messages; empty as well while a broker is away or refuses access.
+        """Wait for messages; return none while a broker is away or refuses access.
 
-        Call it again without a pause while joining a group: Tansu lets nobody in otherwise.
-        Raises DataLossError for a lost position and SourceError when it cannot be read on.
+        Call it again without a pause while joining a group: else Tansu lets nobody in. Raises
+        DataLossError for a lost position and SourceError when reading cannot go on.
         """
         self._require_more()
         self._finish_join()
         batches = self._fetch(self._patience(timeout))
         revoked, assigned = self._rebalance()
-        records = [self._columns(where, batch) for where, batch in batches.items()]
+        records = [self._columns(partition, batch) for partition, batch in batches.items()]
         self._check_losses()
         return Polled(records, assigned, revoked)
 
@@ -217,14 +219,14 @@ class KafkaSource(GroupSource):
 
         The commit repeats the committed position, so nothing changes for lag tools.
         """
-        wheres = [_where(shard) for shard in shards]
-        # While a request to join waits at the broker, all others wait behind it.
+        partitions = [_topic_partition(shard) for shard in shards]
+        # While a request to join waits at the broker, all our requests wait behind it.
         if self._closed or self._consumer.group_metadata().state != MemberState.STABLE:
             return False
-        if not self._consumer.assignment().issuperset(wheres):
+        if not self._consumer.assignment().issuperset(partitions):
             return False
         try:
-            offsets = {where: self._committed(where) for where in wheres}
+            offsets = {partition: self._committed(partition) for partition in partitions}
             self._consumer.commit(offsets, timeout_ms=COMMIT_SECONDS * 1000)
         except KafkaError:
             return False
@@ -233,18 +235,18 @@ class KafkaSource(GroupSource):
     def first_offset(self, shard: Shard, start: Start) -> int:
         """Resolve earliest, latest or the first message stamped at or after a time.
 
-        Tansu answers times wrongly (always the first message). No answer: SourceError.
+        Tansu answers every time with the first message. No answer: SourceError.
         """
-        where = _where(shard)
+        partition = _topic_partition(shard)
         try:
             if start.policy == "time" and start.at is not None:
                 stamp = -(-start.at // 1000)
-                found = self._consumer.offsets_for_times({where: stamp})[where]
-                if found is not None and found.timestamp >= 0:
-                    return int(found.offset)
+                answer = self._consumer.offsets_for_times({partition: stamp})[partition]
+                if answer is not None and answer.timestamp >= 0:
+                    return int(answer.offset)
             if start.policy != "earliest":
-                return fetch_end(self._connection, where)
-            return int(self._consumer.beginning_offsets([where])[where])
+                return fetch_end(self._connection, partition)
+            return int(self._consumer.beginning_offsets([partition])[partition])
         except KafkaError as error:
             raise SourceError(
                 f"cannot find the {start.policy} offset of {shard} at "
@@ -254,63 +256,70 @@ class KafkaSource(GroupSource):
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver an assigned shard from ``offset`` on.
 
-        A lost position mostly shows in ``poll``; one beyond a known end raises DataLossError here.
+        ``poll`` reports most lost positions; one beyond a known end raises DataLossError here.
         """
         water = self.high_water(shard)
         self._delivery.begin(shard, offset)
         self._losses.begin(shard, water)
         if water is not None and offset > water:
             self._check_end(shard, offset)
-        if _where(shard) in self._consumer.assignment():  # else the next poll says it is revoked
-            self._consumer.seek(_where(shard), offset)
+        # Else the next poll reports it as revoked.
+        if _topic_partition(shard) in self._consumer.assignment():
+            self._consumer.seek(_topic_partition(shard), offset)
         self._let_flow()
 
     def high_water(self, shard: Shard) -> int | None:
-        """Next offset to be written, as of the last fetch; None before the first."""
-        where = _where(shard)
-        if where not in self._consumer.assignment():
+        """Return the next offset to be written, as of the last fetch; None before the first."""
+        partition = _topic_partition(shard)
+        if partition not in self._consumer.assignment():
             return None
-        water = self._consumer.highwater(where)
+        water = self._consumer.highwater(partition)
         return None if water is None else int(water)
 
     def position(self, shard: Shard) -> int | None:
-        """Next offset that will be read: past control and aborted records at the end."""
+        """Return the next offset to read: past control and aborted records at the end."""
         delivered = self._delivery.positions.get(shard)
-        if delivered is None or _where(shard) not in self._consumer.assignment():
+        if delivered is None or _topic_partition(shard) not in self._consumer.assignment():
             return None
         try:
-            return max(delivered, self._consumer.position(_where(shard), timeout_ms=0) or 0)
+            return max(
+                delivered, self._consumer.position(_topic_partition(shard), timeout_ms=0) or 0
+            )
         except KafkaError:
-            return delivered  # what is wrong shows in poll
+            return delivered  # poll reports the error
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Commit positions in the background; nobody waits and nobody reads them but lag tools."""
-        mine = self._consumer.assignment()
-        offsets = {_where(s): _commit_of(at) for s, at in positions.items() if _where(s) in mine}
+        """Commit positions in the background, for lag tools only; nobody waits for them."""
+        assigned = self._consumer.assignment()
+        offsets = {
+            _topic_partition(s): _commit_of(at)
+            for s, at in positions.items()
+            if _topic_partition(s) in assigned
+        }
         try:
             if offsets:
                 self._consumer.commit_async(offsets)
         except KafkaError:
-            return  # a hint for others; fenced or not, our own truth is in the store
+            return  # only a hint for lag tools: our own positions are in the store
 
     def _leave(self) -> None:
         self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
 
     def _finish_join(self) -> None:
-        """Remind the client of a join that it began and does not wait for any more.
+        """Remind the client of a join that it began and no longer waits for.
 
         A leader joins again when partitions were added. If a short poll ends meanwhile, the client
         takes the new partitions for assigned: it never applies the answer, and sends no heartbeats.
         """
-        coordinator = self._consumer._coordinator  # nothing public tells or mends it
+        coordinator = self._consumer._coordinator  # no public way to see or mend this
         if coordinator.rejoining and not coordinator.need_rejoin():
             coordinator.request_rejoin()
 
     def _patience(self, timeout: float) -> float:
-        """Wait longer while the group joins or is about to, when there are no messages anyway.
+        """Return a longer timeout while the group joins or is about to: it has no messages anyway.
 
-        The client forgets an answer to its join that comes between two polls; where it leads the
-        group, everybody has to join again then.
+        The client forgets an answer to its join that comes between two polls. Where it leads the
+        group, all members then have to join again.
         """
         coordinator = self._consumer._coordinator
         stable = self._consumer.group_metadata().state == MemberState.STABLE
@@ -330,65 +339,69 @@ class KafkaSource(GroupSource):
             raise self._connection.failure(error) from error
         return batches
 
-    def _columns(self, where: TopicPartition, batches: Sequence[Any]) -> RecordBatch:
-        shard = Shard(where.topic, where.partition)
+    def _columns(self, partition: TopicPartition, batches: Sequence[Any]) -> RecordBatch:
+        shard = Shard(partition.topic, partition.partition)
         try:
             offsets, values, timestamps = columns(batches)
         except KafkaError as error:
             raise self._connection.failure(error) from error
         self._delivery.positions[shard] = batches[-1].offset + 1
-        return RecordBatch(shard, offsets, values, timestamps, self._consumer.highwater(where))
+        return RecordBatch(shard, offsets, values, timestamps, self._consumer.highwater(partition))
 
     def _let_flow(self) -> None:
-        """Make the client's paused partitions those that must not flow."""
-        mine = self._consumer.assignment()
-        held = {one for one in mine if not self._delivery.flows(Shard(one.topic, one.partition))}
-        self._consumer.pause(*held)
-        self._consumer.resume(*(mine - held))
+        """Pause exactly the partitions that must not flow."""
+        assigned = self._consumer.assignment()
+        paused = {
+            partition
+            for partition in assigned
+            if not self._delivery.flows(Shard(partition.topic, partition.partition))
+        }
+        self._consumer.pause(*paused)
+        self._consumer.resume(*(assigned - paused))
 
     def _check_losses(self) -> None:
         """Note losses for the next poll to report: this one may have brought messages."""
         for shard in self._delivery.flowing():
-            water = self._consumer.highwater(_where(shard))
+            water = self._consumer.highwater(_topic_partition(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):
                 self._losses_to_report.append(self._park(shard, f"the topic ends at {water}"))
 
     def _check_end(self, shard: Shard, offset: int) -> None:
         try:
-            end = fetch_end(self._connection, _where(shard))
+            end = fetch_end(self._connection, _topic_partition(shard))
         except KafkaError:
-            return  # then poll finds out
+            return  # poll finds out later
         if offset > end:
             raise self._park(shard, f"the topic ends at {end}")
 
     def _lost(self, error: KafkaError) -> SourceError:
-        """Park every shard that a client error names (a mapping by partition); the first one."""
+        """Park every shard that a client error names (by partition); return the first error."""
         truncated = isinstance(error, LogTruncationError)
-        for where in error.divergent_offsets if truncated else error.args[0]:
-            shard = Shard(where.topic, where.partition)
-            self._losses_to_report.append(self._park(shard, self._held(where)))
+        for partition in error.divergent_offsets if truncated else error.args[0]:
+            shard = Shard(partition.topic, partition.partition)
+            self._losses_to_report.append(self._park(shard, self._held(partition)))
         return self._losses_to_report.popleft()
 
-    def _held(self, where: TopicPartition) -> str:
+    def _held(self, partition: TopicPartition) -> str:
         try:
-            low = self._consumer.beginning_offsets([where], timeout_ms=2000)[where]
-            high = self._consumer.end_offsets([where], timeout_ms=2000)[where]
+            low = self._consumer.beginning_offsets([partition], timeout_ms=2000)[partition]
+            high = self._consumer.end_offsets([partition], timeout_ms=2000)[partition]
         except KafkaError:
             return "the broker no longer holds it"
         return f"the topic holds {low} to {high}"
 
-    def _park(self, shard: Shard, held: str) -> SourceError:
+    def _park(self, shard: Shard, extent: str) -> SourceError:
         offset = self._delivery.positions.get(shard, 0)
         self._delivery.park(shard)
         self._let_flow()
-        return data_loss(shard, offset, held)
+        return data_loss(shard, offset, extent)
 
-    def _committed(self, where: TopicPartition) -> OffsetAndMetadata:
+    def _committed(self, partition: TopicPartition) -> OffsetAndMetadata:
         timeout = COMMIT_SECONDS * 1000
-        return _commit_of(self._consumer.committed(where, timeout_ms=timeout) or 0)
+        return _commit_of(self._consumer.committed(partition, timeout_ms=timeout) or 0)
 
 
-def _where(shard: Shard) -> TopicPartition:
+def _topic_partition(shard: Shard) -> TopicPartition:
     return TopicPartition(shard.topic, shard.partition)
 
 
@@ -396,5 +409,5 @@ def _commit_of(offset: int) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, "", -1)
 
 
-def _shards(wheres: Iterable[TopicPartition]) -> Iterable[Shard]:
-    return (Shard(one.topic, one.partition) for one in wheres)
+def _shards(partitions: Iterable[TopicPartition]) -> Iterable[Shard]:
+    return (Shard(partition.topic, partition.partition) for partition in partitions)

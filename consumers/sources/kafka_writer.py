@@ -1,4 +1,4 @@
-"""Writes events to Kafka with kafka-python, and waits until they are written."""
+"""Writer of events to Kafka with kafka-python, which waits until they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from monitor.errors import AccessError, SourceError
 
 
 class Record(NamedTuple):
-    """One message to be written."""
+    """Message to write."""
 
     topic: str
     key: bytes
@@ -24,17 +24,17 @@ class Record(NamedTuple):
 
 
 class KafkaWriter:
-    """Writes in the order of each topic; any thread may use it.
+    """Writer that keeps the order within each topic; any thread may use it.
 
-    Every topic has a client of its own, connected with its first record and again after a write
-    that failed. A topic that was deleted therefore costs the other topics nothing.
+    Every topic has a client of its own, connected with its first record and again after a failed
+    write. So a deleted topic does not disturb the other topics.
 
-    What the client sends twice after a broken connection has the same id, and the service counts
-    it once; so nothing is asked of the broker that it may not grant (``IdempotentWrite``).
+    An event that the client sends twice after a broken connection has the same id, and the service
+    counts it once. So the writer does not need the right ``IdempotentWrite``.
 
     Args:
         connection: the brokers.
-        topics: to be written to.
+        topics: topics to write to.
         patience: seconds that the broker may take to write; it may be restarting.
     """
 
@@ -57,7 +57,7 @@ class KafkaWriter:
 
         Raises:
             AccessError: this user may not write to a topic.
-            SourceError: they are not written, or nobody knows; the message says why.
+            SourceError: they are not written, or that is unknown; the message says why.
         """
         clients = {record.topic: self._topics[record.topic].client() for record in records}
         topic = ""
@@ -65,14 +65,14 @@ class KafkaWriter:
             sent = []
             for topic, key, value in records:
                 sent.append((topic, clients[topic].send(topic, value, key=key)))
-            for topic, future in sent:  # noqa: B007 - the one that failed
+            for topic, future in sent:  # noqa: B007 - the error below names it
                 future.get(timeout=self._patience)
         except KafkaError as error:
             self._topics[topic].give_up(clients[topic])
             raise self._failure(topic, error) from error
 
     def close(self) -> None:
-        """Close the connections; nothing is left to be written, unless it was given up."""
+        """Close the connections; all records are written, or were given up."""
         for topic in self._topics.values():
             topic.close()
 
@@ -89,10 +89,10 @@ class KafkaWriter:
 
 
 class _TopicClient:
-    """The client of one topic.
+    """Client of one topic, which is replaced after any failure.
 
-    It is replaced after any failure. One whose topic was deleted while a record waited would use
-    up a processor until the topic is back, and could not even be closed by its own means.
+    If a topic is deleted while a record waits, its client uses up a processor until the topic is
+    back, and cannot be closed by its own means.
     """
 
     def __init__(self, connection: KafkaConnection, topic: str, patience: float) -> None:
@@ -103,7 +103,7 @@ class _TopicClient:
         self._connecting = threading.Lock()
 
     def client(self) -> KafkaProducer:
-        """A client that has not failed yet; SourceError where none can be made."""
+        """Return a client that has not failed yet; raise SourceError where none can be made."""
         if not self._connecting.acquire(timeout=self._connection.timeout):
             raise SourceError("Kafka cannot be reached: another batch waits for it")
         try:
@@ -124,7 +124,7 @@ class _TopicClient:
             self.give_up(self._client)
 
     def _connected(self) -> KafkaProducer:
-        topics = KafkaTopics(self._connection)  # a producer finds out late, or never
+        topics = KafkaTopics(self._connection)  # a producer notices a missing topic late, or never
         try:
             topics.partitions(self._topic)
         finally:
@@ -134,7 +134,7 @@ class _TopicClient:
                 **self._connection.client(),
                 acks="all",
                 enable_idempotence=False,
-                max_in_flight_requests_per_connection=1,  # or a retry could turn the order
+                max_in_flight_requests_per_connection=1,  # else a retry could change the order
                 delivery_timeout_ms=int(self._patience * 1000),
                 request_timeout_ms=int(self._patience * 500),
                 max_block_ms=int(self._patience * 1000),

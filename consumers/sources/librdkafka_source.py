@@ -1,12 +1,12 @@
-"""Kafka through librdkafka: several times as fast as the other client, from an optional package.
+"""Source of Kafka through librdkafka, several times as fast, from an optional package.
 
-What shapes the code (confluent-kafka 2.16):
+Properties of confluent-kafka 2.16 that shape the code:
 
 * Callbacks of the group run inside ``consume``, on our thread.
-* Whatever is fetched ahead is dropped by the client itself when a partition is held, moved or
-  taken, and read again from the position it is given.
-* Errors arrive as messages among the others. Few mean anything: a broker that is away or refuses
-  us is silence, as with the other client, and the caller's watchdog says so.
+* The client drops fetched messages when a partition is held, moved or taken, and reads again from
+  the position it is given.
+* Errors arrive among the messages. Few mean anything: a broker that is away or refuses us is
+  silence, as with the other client, and the caller's watchdog reports it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from consumers.sources.librdkafka_client import (
     open_client,
     split,
     text_of,
-    where_of,
+    topic_partition,
 )
 from monitor.errors import SourceError
 from monitor.ports import Polled, RecordBatch, Shard, Start
@@ -50,11 +50,11 @@ MAX_RECORDS = 5000
 
 
 class RdkafkaSource(GroupSource):
-    """Reads topics as a member of a consumer group; fulfils ``RecordSource``.
+    """Source that reads topics as a member of a consumer group; fulfils ``RecordSource``.
 
     Args:
-        connection: like all that is not named here, as of :class:`GroupSource`.
-        max_records: messages per poll at most.
+        connection: as all further arguments, see :class:`GroupSource`.
+        max_records: most messages per poll.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class RdkafkaSource(GroupSource):
             self._fetching.join(topics)
 
     def poll(self, timeout: float) -> Polled:
-        """Wait for messages; empty as well while a broker is away or refuses access.
+        """Wait for messages; return none while a broker is away or refuses access.
 
-        Raises DataLossError for a lost position and SourceError when it cannot be read on.
+        Raises DataLossError for a lost position and SourceError when reading cannot go on.
         """
         self._require_more()
         messages, events = split(self._consume(timeout))
         for error, _ in events:
-            if error.code() in HOPELESS:  # what comes behind it must not be delivered
+            if error.code() in HOPELESS:  # later messages must not be delivered
                 raise failure(self._connection, error)
         revoked, assigned = self._rebalance()
         self._ends_known.difference_update(revoked, assigned)
@@ -98,32 +98,34 @@ class RdkafkaSource(GroupSource):
 
         The commit repeats the committed position, so nothing changes for lag tools.
         """
-        # Without a member's name the client commits like one outside any group, and an empty
-        # group takes that.
+        # Without a member id the client commits as if outside any group, and an empty group
+        # accepts that.
         if self._closed or not all(map(self._delivery.owns, shards)) or not self._client.memberid():
             return False
         try:
-            # With a timeout, unlike the commit: it shows that the coordinator is there.
-            offsets = self._client.committed([where_of(one) for one in shards], COMMIT_SECONDS)
-            for where in offsets:
-                where.offset = max(where.offset, 0)
-            kept = self._client.commit(offsets=offsets, asynchronous=False)
+            # This has a timeout, unlike the commit: it shows that the coordinator answers.
+            offsets = self._client.committed(
+                [topic_partition(shard) for shard in shards], COMMIT_SECONDS
+            )
+            for partition in offsets:
+                partition.offset = max(partition.offset, 0)
+            committed = self._client.commit(offsets=offsets, asynchronous=False)
         except KafkaException:
             return False
-        return all(where.error is None for where in kept or ())
+        return all(partition.error is None for partition in committed or ())
 
     def first_offset(self, shard: Shard, start: Start) -> int:
         """Resolve earliest, latest or the first message stamped at or after a time.
 
         No answer: SourceError.
         """
-        where = where_of(shard)
+        partition = topic_partition(shard)
         try:
             if start.policy == "time" and start.at is not None:
-                where.offset = -(-start.at // 1000)
-                (found,) = self._client.offsets_for_times([where], self._connection.timeout)
-                if found.offset >= 0:
-                    return int(found.offset)
+                partition.offset = -(-start.at // 1000)
+                (answer,) = self._client.offsets_for_times([partition], self._connection.timeout)
+                if answer.offset >= 0:
+                    return int(answer.offset)
             low, high = self._ends(shard, self._connection.timeout)
         except KafkaException as error:
             raise SourceError(
@@ -135,24 +137,24 @@ class RdkafkaSource(GroupSource):
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver an assigned shard from ``offset`` on; a lost position shows in ``poll``."""
         self._delivery.begin(shard, offset)
-        self._ends_known.discard(shard)  # what the client knows may be from before
+        self._ends_known.discard(shard)  # the client's end may be from before
         with in_one_line(self._connection):
             self._fetching.hold(shard)
         self._let_flow()
 
     def high_water(self, shard: Shard) -> int | None:
-        """Next offset to be written, as of the last fetch; None before the first."""
+        """Return the next offset to be written, as of the last fetch; None before the first."""
         if shard not in self._ends_known:
             return None
-        _, high = self._client.get_watermark_offsets(where_of(shard), cached=True)
+        _, high = self._client.get_watermark_offsets(topic_partition(shard), cached=True)
         return high if high >= 0 else None
 
     def position(self, shard: Shard) -> int | None:
-        """Next offset that will be read: past control and aborted records at the end."""
+        """Return the next offset to read: past control and aborted records at the end."""
         return self._delivery.positions.get(shard)
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Commit positions in the background; nobody waits and nobody reads them but lag tools."""
+        """Commit positions in the background, for lag tools only; nobody waits for them."""
         offsets = [
             TopicPartition(shard.topic, shard.partition, at)
             for shard, at in positions.items()
@@ -162,7 +164,7 @@ class RdkafkaSource(GroupSource):
             if offsets:
                 self._client.commit(offsets=offsets, asynchronous=True)
         except KafkaException:
-            return  # a hint for others; fenced or not, our own truth is in the store
+            return  # only a hint for lag tools: our own positions are in the store
 
     def _leave(self) -> None:
         close_client(self._client)
@@ -177,10 +179,10 @@ class RdkafkaSource(GroupSource):
 
     def _records(self, messages: Sequence[Message]) -> list[RecordBatch]:
         records = []
-        for shard, own in by_shard(messages):
+        for shard, shard_messages in by_shard(messages):
             if shard in self._fetching.running:
-                self._reached(shard, last_offset(own) + 1)
-                records.append(columns(shard, own, self.high_water(shard)))
+                self._reached(shard, last_offset(shard_messages) + 1)
+                records.append(columns(shard, shard_messages, self.high_water(shard)))
         return records
 
     def _reached(self, shard: Shard, offset: int) -> None:
@@ -188,7 +190,7 @@ class RdkafkaSource(GroupSource):
         self._ends_known.add(shard)
 
     def _let_flow(self) -> None:
-        """Make the client fetch what may flow and nothing else, each from our own position."""
+        """Fetch exactly the shards that may flow, each from our own position."""
         flowing = set(self._delivery.flowing())
         with in_one_line(self._connection):
             for shard in self._fetching.running - flowing:
@@ -198,12 +200,12 @@ class RdkafkaSource(GroupSource):
 
     def _take_event(self, error: KafkaError, message: Message) -> None:
         shard = Shard(message.topic() or "", message.partition() or 0)
-        ours = shard in self._fetching.running
+        is_running = shard in self._fetching.running
         if error.code() == KafkaError._PARTITION_EOF:
-            if ours:
+            if is_running:
                 self._reached(shard, message.offset() or 0)
         elif error.code() in LOST:
-            if ours:  # reported by the next poll: this one may have brought messages
+            if is_running:  # reported by the next poll: this one may have brought messages
                 self._losses_to_report.append(self._park(shard))
         else:
             log.info("%s", text_of(error))
@@ -223,7 +225,7 @@ class RdkafkaSource(GroupSource):
         return f"the topic holds {low} to {high}"
 
     def _ends(self, shard: Shard, timeout: float) -> tuple[int, int]:
-        found = self._client.get_watermark_offsets(where_of(shard), timeout, cached=False)
-        if found is None:
+        ends = self._client.get_watermark_offsets(topic_partition(shard), timeout, cached=False)
+        if ends is None:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-        return found
+        return ends

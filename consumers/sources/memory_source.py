@@ -1,7 +1,7 @@
-"""A broker in memory (topics with partitions, consumer groups), and the source that reads it.
+"""Broker in memory (topics with partitions, consumer groups), and the source that reads it.
 
-It ships with the product and passes the same contract tests as the source of the real broker, so
-a test of the ingest loop that uses it means something. The broker is harsher than a real one in one
+It ships with the product and passes the contract tests of the real broker's source, so tests of the
+ingest loop can rely on it. The broker is harsher than a real one in one
 way: a shard's new owner may read at once, before the old one has heard of it. The source never
 waits. Not thread-safe: broker and sources belong to one thread.
 """
@@ -22,24 +22,24 @@ MAX_RECORDS = 5000
 
 @dataclass(slots=True)
 class Log:
-    """Messages of one partition by offset; offsets without an entry are holes."""
+    """Messages of one partition by offset; offsets without a message are holes."""
 
     messages: dict[int, tuple[bytes | None, int]] = field(default_factory=dict)
     low: int = 0
     high: int = 0
 
     def append(self, value: bytes | None, timestamp: int) -> int:
-        """Add a message; returns its offset."""
+        """Add a message; return its offset."""
         self.messages[self.high] = (value, timestamp)
         self.high += 1
         return self.high - 1
 
     def read(self, offset: int, limit: int) -> list[int]:
-        """Offsets of the next messages at or after one, at most ``limit``."""
+        """Return the offsets of the next messages from ``offset`` on, at most ``limit``."""
         return list(islice((at for at in range(offset, self.high) if at in self.messages), limit))
 
     def at_time(self, milliseconds: int) -> int:
-        """Offset of the first message stamped at or after a time; the end when there is none."""
+        """Return the offset of the first message stamped at or after a time, or the end."""
         stamped = (at for at, (_, stamp) in self.messages.items() if stamp >= milliseconds)
         return next(stamped, self.high)
 
@@ -49,11 +49,11 @@ class Member(Protocol):
 
     @property
     def topics(self) -> Sequence[str]:
-        """Topics that it reads."""
+        """Return the topics that it reads."""
 
     @property
     def group(self) -> str:
-        """The group it belongs to."""
+        """Return the group it belongs to."""
 
 
 Ownership = tuple[Member, int]
@@ -62,7 +62,7 @@ Ownership = tuple[Member, int]
 
 @dataclass(slots=True)
 class _Group:
-    """Members in the order they joined, and who owns what."""
+    """Members in the order they joined, and owners of shards."""
 
     members: list[Member] = field(default_factory=list)
     owners: dict[Shard, Ownership] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class MemoryBroker:
             self.create_topic(name, partitions)
 
     def create_topic(self, name: str, partitions: int = 1) -> str:
-        """Create a topic, or replace it by an empty one with a new identity; returns that."""
+        """Create a topic, or replace it by an empty one with a new id; return the id."""
         self._logs[name] = [Log() for _ in range(partitions)]
         self._ids[name] = f"{name}-{next(self._numbers)}"
         return self._ids[name]
@@ -103,9 +103,9 @@ class MemoryBroker:
         partition: int | None = None,
         timestamps_ms: Sequence[int] | None = None,
     ) -> list[tuple[int, int]]:
-        """Append messages; returns their (partition, offset).
+        """Append messages; return their (partition, offset).
 
-        Without ``partition`` they go round all of them; without timestamps they have none (-1).
+        Without ``partition`` they go to all partitions in turn; without timestamps they have -1.
         """
         logs = self._partitions(topic)
         written = []
@@ -120,21 +120,21 @@ class MemoryBroker:
         self.log(shard).high += offsets
 
     def trim(self, shard: Shard, low: int) -> None:
-        """Delete everything below an offset, as retention does."""
+        """Delete the messages below an offset, as retention does."""
         log = self.log(shard)
         log.low = low
-        log.messages = {at: kept for at, kept in log.messages.items() if at >= low}
+        log.messages = {at: message for at, message in log.messages.items() if at >= low}
 
     def log(self, shard: Shard) -> Log:
-        """The log of one partition."""
+        """Return the log of one partition."""
         return self._partitions(shard.topic)[shard.partition]
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of a topic; None when there is none."""
+        """Return the id of a topic; None when there is none."""
         return self._ids.get(topic)
 
     def shards(self, topic: str) -> list[Shard]:
-        """All partitions of a topic; unknown: SourceError."""
+        """Return all partitions of a topic; raise SourceError when it is unknown."""
         return [Shard(topic, number) for number in range(len(self._partitions(topic)))]
 
     def report(self, group: str, positions: Mapping[Shard, int]) -> None:
@@ -142,28 +142,28 @@ class MemoryBroker:
         self._group(group).reported.update(positions)
 
     def reported(self, group: str) -> dict[Shard, int]:
-        """Positions the members of a group have reported."""
+        """Return the positions that the members of a group have reported."""
         return dict(self._group(group).reported)
 
     def owner(self, group: str, shard: Shard) -> Ownership | None:
-        """Owner of a shard in a group, and the number of that ownership."""
+        """Return the owner of a shard in a group, and the number of that ownership."""
         return self._group(group).owners.get(shard)
 
     def members(self, group: str) -> list[Member]:
-        """Members of a group in the order they joined."""
+        """Return the members of a group in the order they joined."""
         return list(self._group(group).members)
 
     def join(self, member: Member) -> None:
-        """Add a member and rebalance; a member that is there already changes nothing."""
+        """Add a member and rebalance; an existing member changes nothing."""
         group = self._group(member.group)
         if member not in group.members:
             group.members.append(member)
             self.rebalance(member.group)
 
     def leave(self, member: Member) -> None:
-        """Take a member out and rebalance: it closed, or its session timed out.
+        """Remove a member and rebalance: it closed, or its session timed out.
 
-        A member put out that polls again joins again.
+        A removed member that polls again joins again.
         """
         group = self._group(member.group)
         if member in group.members:
@@ -180,28 +180,28 @@ class MemoryBroker:
         group.owners = self._kept(group, shards, load)
         for shard in shards:
             if shard not in group.owners:
-                member = min(group.members, key=lambda one: load[id(one)])
+                member = min(group.members, key=lambda candidate: load[id(candidate)])
                 self.move(name, shard, member)
                 load[id(member)] += 1
 
     def _kept(
         self, group: _Group, shards: Sequence[Shard], load: dict[int, int]
     ) -> dict[Shard, Ownership]:
-        """Shards that every member may keep of those it has, counted in ``load``."""
+        """Return the shards that each member may keep; count them in ``load``."""
         share, spare = divmod(len(shards), max(len(load), 1))
         kept = {}
         for shard in shards:
-            held = group.owners.get(shard)
-            if held is None or (owner := id(held[0])) not in load:
+            ownership = group.owners.get(shard)
+            if ownership is None or (owner := id(ownership[0])) not in load:
                 continue
             if load[owner] < share or (load[owner] == share and spare):
                 spare -= load[owner] == share
                 load[owner] += 1
-                kept[shard] = held
+                kept[shard] = ownership
         return kept
 
     def move(self, name: str, shard: Shard, member: Member) -> None:
-        """Give a shard to a member, by hand; giving it to its owner takes it away and back."""
+        """Give a shard to a member by hand; its own owner loses it and gets it back."""
         self._group(name).owners[shard] = (member, next(self._numbers))
 
     def _group(self, name: str) -> _Group:
@@ -214,7 +214,7 @@ class MemoryBroker:
 
 
 class MemorySource:
-    """Reads a :class:`MemoryBroker` as a member of a group; fulfils ``RecordSource``.
+    """Source that reads a :class:`MemoryBroker` as a member of a group; fulfils ``RecordSource``.
 
     Example:
         >>> broker = MemoryBroker({"decisions": 1})
@@ -245,21 +245,21 @@ class MemorySource:
 
     @property
     def finished(self) -> bool:
-        """Never: more may be produced."""
+        """Return False: more may be produced."""
         return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """All partitions of a topic; unknown: SourceError."""
+        """Return all partitions of a topic; raise SourceError when it is unknown."""
         return self._broker.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of the topic, changed by creating it again; none: MissingTopicError."""
+        """Return the id of the topic, changed by creating it again; else MissingTopicError."""
         if (identity := self._broker.topic_id(topic)) is None:
             raise MissingTopicError(f"topic {topic} does not exist")
         return identity
 
     def poll(self, timeout: float) -> Polled:
-        """Return what there is; ``timeout`` is not used. Lost positions: DataLossError."""
+        """Return the messages there are at once; raise DataLossError for lost positions."""
         if self._closed:
             raise SourceError("the source is closed")
         self._broker.join(self)
@@ -286,7 +286,7 @@ class MemorySource:
         return log.high if start.policy == "latest" else log.low
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver from ``offset`` on; outside the log: DataLossError."""
+        """Deliver from ``offset`` on; raise DataLossError outside the log."""
         self._delivery.begin(shard, offset)
         if self._outside(shard):
             raise self._loss(shard)
@@ -300,15 +300,15 @@ class MemorySource:
         self._delivery.resume(shards)
 
     def high_water(self, shard: Shard) -> int | None:
-        """Next offset to be written."""
+        """Return the next offset to be written."""
         return self._broker.log(shard).high
 
     def position(self, shard: Shard) -> int | None:
-        """Next offset that will be read."""
+        """Return the next offset to read."""
         return self._delivery.positions.get(shard)
 
     def ended(self, shard: Shard) -> bool:
-        """Never: more may be produced."""
+        """Return False: more may be produced."""
         return False
 
     def report(self, positions: Mapping[Shard, int]) -> None:
@@ -321,16 +321,16 @@ class MemorySource:
         self._broker.leave(self)
 
     def _changes(self) -> tuple[list[Shard], list[Shard]]:
-        """(revoked, assigned) since the last poll."""
-        held = {}
+        """Return (revoked, assigned) since the last poll."""
+        owned = {}
         for topic in self.topics:
             for shard in self._broker.shards(topic):
                 owner = self._broker.owner(self.group, shard)
                 if owner is not None and owner[0] is self:
-                    held[shard] = owner[1]
-        revoked = [shard for shard, number in self._seen.items() if held.get(shard) != number]
-        assigned = [shard for shard, number in held.items() if self._seen.get(shard) != number]
-        self._seen = held
+                    owned[shard] = owner[1]
+        revoked = [shard for shard, number in self._seen.items() if owned.get(shard) != number]
+        assigned = [shard for shard, number in owned.items() if self._seen.get(shard) != number]
+        self._seen = owned
         return revoked, assigned
 
     def _fetch(self) -> list[RecordBatch]:
@@ -348,7 +348,7 @@ class MemorySource:
         return fetched
 
     def _advance(self, shard: Shard, offset: int) -> None:
-        """Move on; the shard goes to the end of the queue, so that none is starved."""
+        """Move a shard on, to the end of the queue, so that none is starved."""
         del self._delivery.positions[shard]
         self._delivery.positions[shard] = offset
 

@@ -1,8 +1,7 @@
-"""Messages in the wire format of a schema registry: Avro as its writer's schema has it.
+"""Messages in the wire format of a schema registry: Avro, read by its writer's schema.
 
-A message is a byte of zero, the number of its schema (four bytes, the highest first), and what the
-schema's writer wrote. A message that begins otherwise is JSON: events that slicewatch writes to the
-same topic are.
+A message is a byte of zero, the number of its schema (four bytes, the highest first), and Avro.
+Messages that begin otherwise are JSON, such as events that slicewatch writes to the same topic.
 """
 
 from consumers.wire.messages import AvroMessages

@@ -1,4 +1,4 @@
-"""Avro messages of a batch as JSON, for everything that reads events."""
+"""Conversion of a batch's Avro messages to JSON, for everything that reads events."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r", b"\n")
 
 
 class AvroMessages:
-    """Makes JSON of Avro.
+    """Converter of Avro to JSON.
 
     Args:
-        schemas: of the registry.
+        schemas: schemas of the registry.
     """
 
     def __init__(self, schemas: WriterSchemas) -> None:
         self.schemas = schemas
 
     def as_json(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> RecordBatch:
-        """The same messages as JSON; those that cannot be read go to ``dead_letters``.
+        """Return the messages as JSON; unreadable ones go to ``dead_letters``.
 
         Raises:
-            SourceError: as of :meth:`WriterSchemas.get`.
+            SourceError: as for :meth:`WriterSchemas.get`.
         """
         rows: list[int] = []
         values: list[bytes | None] = []

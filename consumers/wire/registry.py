@@ -1,8 +1,8 @@
-"""A client of schema registries: the writer's schema by its number, with all that it refers to.
+"""Client of schema registries: the writer's schema by its number, with the schemas it refers to.
 
-What Confluent's registry, Karapace, Apicurio (under ``/apis/ccompat/v7``) and Redpanda have in
-common is enough. An answer that is not the registry's own, of a proxy say, counts as none: what
-waits for it is not lost then.
+It needs only what the registries of Confluent, Karapace, Apicurio (under ``/apis/ccompat/v7``) and
+Redpanda have in common. An answer that is not the registry's own, for example a proxy's, counts as
+none, so that waiting messages are not lost.
 
 Source: the REST interface of Confluent's Schema Registry, ``GET /schemas/ids/{id}``.
 """
@@ -21,17 +21,17 @@ from monitor.errors import AccessError, SourceError
 
 KEY = "stream.schema_registry"
 SECONDS = 3.0
-"""Time that one answer may take: meanwhile nothing else is read."""
+"""Longest time for an answer: meanwhile nothing else is read."""
 MOST_SECONDS = 6.0
-"""Time for one schema with all that it refers to."""
+"""Longest time for a schema with all that it refers to."""
 LARGEST_ANSWER = 1 << 20
-"""Bytes. Schemas of events have a few thousand."""
+"""Most bytes of an answer; schemas of events have a few thousand."""
 MAX_SCHEMAS = 32
-"""Schemas that one may refer to, those included that these refer to."""
+"""Most schemas that a schema may refer to, directly or not."""
 _OK, _NOT_FOUND = 200, 404
 _REFUSED = (401, 403)
 _NO_SUCH = range(40400, 40500)
-"""Codes of the registry's own: it has no such schema, subject or version."""
+"""Error codes of the registry: it has no such schema, subject or version."""
 
 
 class _Reference(msgspec.Struct):
@@ -52,16 +52,16 @@ _decode = msgspec.json.Decoder(_RegistryAnswer).decode
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """Address of a registry, and what it asks for.
+    """Address of a registry, and access to it.
 
     Attributes:
         url: without a slash at its end.
-        username: for basic authentication, with
-        password: its password.
+        username: for basic authentication, with ``password``.
+        password: the user's password.
         token: bearer token, in place of these.
         ca_file: authorities of its certificate; None takes the system's.
-        cert_file: certificate of this client, with
-        key_file: its key.
+        cert_file: certificate of this client, with ``key_file``.
+        key_file: key of the certificate.
     """
 
     url: str
@@ -73,7 +73,7 @@ class RegistryAccess:
     key_file: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """Headers of every request."""
+        """Return the headers of every request."""
         accepted = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if self.token is not None:
             return accepted | {"Authorization": f"Bearer {self.token}"}
@@ -86,12 +86,12 @@ class RegistryAccess:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A schema as its writer registered it.
+    """Schema as its writer registered it.
 
     Attributes:
-        schema: its text.
+        schema: text of the schema.
         kind: ``AVRO``, ``JSON``, ``PROTOBUF``.
-        references: texts of all schemas that it refers to, those first that others refer to.
+        references: texts of all schemas that it refers to, in the order of definition.
     """
 
     schema: str
@@ -100,10 +100,10 @@ class Written:
 
 
 class SchemaRegistry:
-    """Asks one registry. For one thread.
+    """Client of one registry, for one thread.
 
     Args:
-        access: where it is.
+        access: address of the registry, and access to it.
         timeout: seconds for one answer.
 
     Raises:
@@ -116,66 +116,68 @@ class SchemaRegistry:
         self._ends = 0.0
         self._pool = urllib3.PoolManager(
             maxsize=1,
-            retries=False,  # and no redirect is followed: the login is for this address alone
+            retries=False,  # and no redirect: the login is for this address only
             timeout=urllib3.Timeout(total=timeout),
             ssl_context=_context(access) if access.url.startswith("https:") else None,
         )
 
     def schema(self, number: int) -> Written | None:
-        """The schema of this number; None when the registry says that it has none.
+        """Return the schema of a number; None when the registry has none.
 
         Raises:
-            SourceError: it does not answer, or not as a registry does.
-            AccessError: it refuses access.
+            SourceError: the registry does not answer, or not as a registry does.
+            AccessError: the registry refuses access.
         """
         self._ends = monotonic() + MOST_SECONDS
-        found = self._get(f"/schemas/ids/{number}")
-        return None if found is None else self._with_references(found)
+        answer = self._get(f"/schemas/ids/{number}")
+        return None if answer is None else self._with_references(answer)
 
     def check(self) -> None:
-        """Ask anything.
+        """Check that the registry answers, by any question.
 
         Raises:
-            SourceError: as of :meth:`schema`.
+            SourceError: as for :meth:`schema`.
         """
         self._get("/schemas/ids/1")
 
     def newest(self, subject: str) -> Written | None:
-        """The newest schema of a subject; None when there is no such subject.
+        """Return the newest schema of a subject; None when there is no such subject.
 
         Raises:
-            SourceError: as of :meth:`schema`.
+            SourceError: as for :meth:`schema`.
         """
         self._ends = monotonic() + MOST_SECONDS
-        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return None if found is None else self._with_references(found)
+        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return None if answer is None else self._with_references(answer)
 
     def close(self) -> None:
         """Close the connection."""
         self._pool.clear()
 
     def _with_references(self, answer: _RegistryAnswer) -> Written | None:
-        """A reference that the registry does not have makes the schema one that nobody can use."""
+        """Return a schema with its references; None where the registry lacks a reference."""
         texts: dict[str, str] = {}
         if answer.schema is None or not self._collect(answer.references or [], texts):
             return None
         return Written(answer.schema, answer.schema_type or "AVRO", tuple(texts.values()))
 
     def _collect(self, references: list[_Reference], texts: dict[str, str], depth: int = 0) -> bool:
-        for one in references:
-            key = f"{one.subject}/{one.version}"
+        for reference in references:
+            key = f"{reference.subject}/{reference.version}"
             if key in texts:
                 continue
             if monotonic() > self._ends:
                 raise SourceError(f"the schema registry at {self.url} is slow")
             if len(texts) >= MAX_SCHEMAS or depth >= MAX_SCHEMAS:
                 return False
-            found = self._get(f"/subjects/{quote(one.subject, safe='')}/versions/{one.version}")
-            if found is None or found.schema is None:
+            answer = self._get(
+                f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+            )
+            if answer is None or answer.schema is None:
                 return False
-            if not self._collect(found.references or [], texts, depth + 1):
+            if not self._collect(answer.references or [], texts, depth + 1):
                 return False
-            texts[key] = found.schema
+            texts[key] = answer.schema
         return True
 
     def _get(self, path: str) -> _RegistryAnswer | None:
@@ -220,7 +222,7 @@ def _answer(body: bytes) -> _RegistryAnswer | None:
 
 
 def _reason(error: Exception) -> str:
-    """Fault of a connection in words; never a word of what came over it."""
+    """Return the fault of a connection in words, which quote nothing that was received."""
     if isinstance(error, urllib3.exceptions.SSLError):
         return f"its certificate is not trusted, or it speaks no TLS: check {KEY}.ca_file"
     if isinstance(error, urllib3.exceptions.NewConnectionError):
@@ -237,7 +239,7 @@ def _context(access: RegistryAccess) -> ssl.SSLContext:
         raise _unusable("ca_file", access.ca_file, error) from None
     if access.cert_file is not None:
         try:
-            # Without an answer OpenSSL would ask for the password of an encrypted key.
+            # Else OpenSSL would prompt for the password of an encrypted key.
             context.load_cert_chain(access.cert_file, access.key_file, password=lambda: "")
         except OSError as error:
             raise _unusable("cert_file and key_file", access.cert_file, error) from None

@@ -1,7 +1,7 @@
-"""Delivers messages once their schemas are known; the others of their partition wait behind them.
+"""Record source that delivers messages once their schemas are known.
 
-What waits is what was fetched with the first message that must: its partition is paused meanwhile,
-while others go on. To everything above it the partition looks as if its broker were away.
+All later messages of a poll wait behind the first one without a schema. Their partition is paused
+meanwhile, while others go on. To all callers the partition looks as if its broker were away.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 
 
 class SchemaGate:
-    """A record source in front of another one.
+    """Record source in front of another one.
 
     Args:
-        source: where messages come from.
-        schemas: of the registry.
+        source: source of the messages.
+        schemas: schemas of the registry.
     """
 
     def __init__(self, source: RecordSource, schemas: WriterSchemas) -> None:
@@ -28,19 +28,19 @@ class SchemaGate:
 
     @property
     def finished(self) -> bool:
-        """True when nothing waits and nothing will come again."""
+        """Return True when nothing waits and nothing will come again."""
         return not self._held and self._source.finished
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """All partitions of a topic."""
+        """Return all partitions of a topic."""
         return self._source.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of the topic."""
+        """Return the id of a topic."""
         return self._source.topic_id(topic)
 
     def poll(self, timeout: float) -> Polled:
-        """Messages whose schemas are known. A registry that is away costs a few seconds at most."""
+        """Return messages whose schemas are known; an absent registry costs a few seconds."""
         polled = self._source.poll(timeout)
         for shard in (*polled.revoked, *polled.assigned):
             self._held.pop(shard, None)
@@ -59,7 +59,7 @@ class SchemaGate:
         return self._source.is_member(shards)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """First offset of a shard without a stored position."""
+        """Return the first offset of a shard without a stored position."""
         return self._source.first_offset(shard, start)
 
     def begin(self, shard: Shard, offset: int) -> None:
@@ -75,19 +75,19 @@ class SchemaGate:
         self._source.pause(wanted)
 
     def resume(self, shards: Iterable[Shard]) -> None:
-        """Undo :meth:`pause`; what waits for a schema goes on waiting."""
+        """Undo :meth:`pause`; messages without a schema still wait."""
         wanted = set(shards)
         self._paused -= wanted
         self._source.resume(wanted - self._held.keys())
 
     def high_water(self, shard: Shard) -> int | None:
-        """Next offset to be written in a shard."""
+        """Return the next offset to be written in a shard."""
         return self._source.high_water(shard)
 
     def position(self, shard: Shard) -> int | None:
-        """Next offset that will be delivered: of the first message that waits, where one does."""
-        held = self._held.get(shard)
-        return self._source.position(shard) if held is None else held.offsets[0]
+        """Return the next offset to deliver: that of the first waiting message, if there is one."""
+        waiting_batch = self._held.get(shard)
+        return self._source.position(shard) if waiting_batch is None else waiting_batch.offsets[0]
 
     def ended(self, shard: Shard) -> bool:
         """Return True when a shard was delivered to an end that will not move."""
@@ -102,16 +102,17 @@ class SchemaGate:
         self._source.close()
 
     def _passed(self, batch: RecordBatch) -> RecordBatch | None:
-        """The part of a batch whose schemas are known; the rest is held, with its shard."""
-        shard, held = batch.shard, self._held.pop(batch.shard, None)
-        if held is not None and held is not batch:  # the client had it in hand already
-            batch = held.followed_by(batch)
+        """Return the part of a batch whose schemas are known; hold the rest, with its shard."""
+        shard, waiting_batch = batch.shard, self._held.pop(batch.shard, None)
+        # The client may have fetched a batch already when its shard was paused.
+        if waiting_batch is not None and waiting_batch is not batch:
+            batch = waiting_batch.followed_by(batch)
         settled = self._schemas.settled(batch.values)
         if settled == len(batch.values):
-            if held is not None and shard not in self._paused:
+            if waiting_batch is not None and shard not in self._paused:
                 self._source.resume([shard])
             return batch
         passed, self._held[shard] = batch.split(settled)
-        if held is None:
+        if waiting_batch is None:
             self._source.pause([shard])
         return passed if settled else None

@@ -1,8 +1,8 @@
 """Schemas by number, asked for once and kept, in a fixed amount of memory.
 
-A registry that does not answer is waited for, like a broker. A number that it does not know is
-asked for again for a moment, since one registry of several may lag behind the one that took the
-schema; then its messages cannot be read.
+Messages wait for a registry that does not answer, as for a broker. An unknown number is asked for
+again for a moment, since one registry of several may lag behind. After that its messages are
+unreadable.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from consumers.wire.writer_schema import WriterSchema
 from monitor.errors import SourceError
 
 MAX_SCHEMAS = 1_000
-"""Schemas kept, and numbers known to be none: a producer has a handful, a hostile one millions."""
+"""Most schemas, and unknown numbers, in memory: a producer has a few, a hostile one millions."""
 MAX_ASKED = 50
-"""Questions in one turn of the loop; what is left waits for the next."""
+"""Most questions in one turn of the loop; the rest wait for the next."""
 ASKING_SECONDS = 2.0
-"""Time for all of them."""
+"""Longest time for all questions of a turn."""
 FIRST_SECONDS, LONGEST_SECONDS = 1.0, 8.0
 """Pauses between tries of a registry that does not answer."""
 PATIENCE_SECONDS = 10.0
-"""Time in which the registry may come to know a number that it did not."""
+"""Time for the registry to learn of an unknown number."""
 RUN_SECONDS = 600.0
-"""Unknown numbers are waited for once in this time, however many of them come."""
+"""Messages wait for unknown numbers only once in this time, however many come."""
 UNKNOWN_SECONDS = 60.0
-"""A number that is unknown for good is asked for this often."""
+"""Interval at which a number that is unknown for good is asked for."""
 TROUBLE_SECONDS = 10.0
-"""A registry that is away for longer is said to be; a restart takes no longer."""
+"""Absence of a registry after which it is reported; a restart takes no longer."""
 
 _MAGIC, _HEADER = 0, 5
 
 Ask = Callable[[int], Written | None]
-"""The schema of a number, or None; no answer: SourceError."""
+"""Returns the schema of a number, or None; raises SourceError without an answer."""
 
 _log = logging.getLogger("slicewatch.ingest")
 
 
 def schema_number(value: bytes | None) -> int | None:
-    """Number of a message's schema; None for a message of another format.
+    """Return the number of a message's schema; None for a message of another format.
 
     Example:
         >>> schema_number(bytes([0, 0, 0, 1, 2, 9])), schema_number(b'{"a": 1}')
@@ -54,10 +54,10 @@ def schema_number(value: bytes | None) -> int | None:
 
 
 class WriterSchemas:
-    """Schemas of a registry. For one thread; :attr:`trouble` is read by any.
+    """Schemas of a registry, for one thread; any thread may read :attr:`trouble`.
 
     Args:
-        ask: the registry.
+        ask: asks the registry.
         monotonic: clock, seconds.
     """
 
@@ -75,18 +75,18 @@ class WriterSchemas:
 
     @property
     def trouble(self) -> str | None:
-        """Reason why messages have been waiting for a while; None when none have."""
+        """Return the reason why messages have been waiting for a while; None when none have."""
         if self._away is None or self._monotonic() - self._away[0] < TROUBLE_SECONDS:
             return None
         return self._away[1]
 
     def begin_turn(self) -> None:
-        """Allow as many questions as one turn of the loop has time for."""
+        """Allow the questions of one turn of the loop."""
         self._asked = 0
         self._turn_ends = self._monotonic() + ASKING_SECONDS
 
     def settled(self, values: Sequence[bytes | None]) -> int:
-        """Messages, from the first on, of which it is known what can be read."""
+        """Return how many messages from the first on have a settled schema, known or unknown."""
         for row, value in enumerate(values):
             number = schema_number(value)
             if number is not None and not self._settle(number):
@@ -94,23 +94,23 @@ class WriterSchemas:
         return len(values)
 
     def get(self, number: int) -> WriterSchema | None:
-        """The schema of a message that is :meth:`settled`; None when it cannot be read.
+        """Return the schema of a :meth:`settled` message; None when the message is unreadable.
 
         Raises:
-            SourceError: it was forgotten since, for more than a thousand others, and the registry
+            SourceError: the schema was dropped since, for a thousand others, and the registry
                 does not answer.
         """
-        if (known := self._known.get(number)) is not None:
+        if (schema := self._known.get(number)) is not None:
             self._known.move_to_end(number)
-            return known
+            return schema
         if number in self._unknown:
             return None
-        found = self._ask(number)
-        if found is None:
+        written = self._ask(number)
+        if written is None:
             self._forget_oldest(self._unknown)
             self._unknown[number] = self._monotonic() + UNKNOWN_SECONDS
             return None
-        return self._keep(number, found)
+        return self._keep(number, written)
 
     def _settle(self, number: int) -> bool:
         if number in self._known:
@@ -121,25 +121,25 @@ class WriterSchemas:
         if now < max(self._next, self._again.get(number, now)) or not self._may_ask(now):
             return False
         try:
-            found = self._ask(number)
+            written = self._ask(number)
         except SourceError as error:
             self._failed(str(error))
             return False
         self._answered()
-        if found is None:
+        if written is None:
             return self._is_unknown(number)
-        self._keep(number, found)
+        self._keep(number, written)
         return True
 
     def _may_ask(self, now: float) -> bool:
         self._asked += 1
         return self._asked <= MAX_ASKED and now < self._turn_ends
 
-    def _keep(self, number: int, found: Written) -> WriterSchema:
+    def _keep(self, number: int, written: Written) -> WriterSchema:
         self._again.pop(number, None)
         self._unknown.pop(number, None)
         self._forget_oldest(self._known)
-        self._known[number] = schema = WriterSchema.of(found)
+        self._known[number] = schema = WriterSchema.from_written(written)
         if schema.unusable:
             _log.error(
                 "messages with a schema of the registry cannot be read: %s",
@@ -149,7 +149,7 @@ class WriterSchemas:
         return schema
 
     def _is_unknown(self, number: int) -> bool:
-        """Take note of a number without a schema; True when it is not waited for any more."""
+        """Note a number without a schema; return True when messages no longer wait for it."""
         now = self._monotonic()
         if now >= self._run_ends:
             self._run = now

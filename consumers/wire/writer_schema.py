@@ -1,8 +1,8 @@
-"""One writer's schema, made ready to read with, if events can be read with it.
+"""A writer's schema, prepared for reading events.
 
-Whoever writes a message chooses its bytes, and its schema with them. So a schema is refused by
-which a few bytes could take any amount of memory or of the machine's stack: one that contains
-itself, or has lists of what takes no bytes.
+The writer of a message chooses its bytes and its schema. So schemas are refused by which a few
+bytes could take any amount of memory or stack: schemas that contain themselves, or lists of types
+without bytes.
 
 Source: Apache Avro 1.12, specification; the package fastavro.
 """
@@ -22,36 +22,36 @@ import msgspec
 from consumers.wire.registry import Written
 
 MAX_DEPTH = 32
-"""Types within types; an event has three or four."""
+"""Most nested types; an event has three or four."""
 MAX_PARTS = 500
-"""Fields of an event, those of its parts included; an event has twenty, and its attributes."""
+"""Most fields of an event and its parts; an event has twenty, and its attributes."""
 _MILLIS = "timestamp-millis"
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class UnreadableError(ValueError):
-    """A message that is not what its schema says; the argument is the reason of its dead letter."""
+    """A message does not fit its schema; the argument is the reason of its dead letter."""
 
 
 class _UnusableError(ValueError):
-    """A schema that no event is read with; the text says why, and quotes nothing of it."""
+    """A schema cannot be used to read events; the text says why, and quotes nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSchema:
-    """A schema.
+    """Schema of a writer.
 
     Attributes:
-        parsed: as fastavro has it.
-        unusable: why no event is read with it; empty where some are.
+        parsed: in fastavro's form.
+        unusable: reason why no event is read with it; empty where some are.
     """
 
     parsed: Any
     unusable: str = ""
 
     @classmethod
-    def of(cls, written: Written) -> WriterSchema:
-        """Make a schema ready; one that cannot be used says why."""
+    def from_written(cls, written: Written) -> WriterSchema:
+        """Prepare a schema; an unusable one says why."""
         if written.kind != "AVRO":
             return cls(None, "it is not an Avro schema")
         try:
@@ -62,20 +62,20 @@ class WriterSchema:
             return cls(None, "it is not valid Avro")
 
     def to_json(self, payload: bytes) -> bytes:
-        """Content of a message, as JSON.
+        """Return the content of a message, as JSON.
 
         Args:
             payload: the message after its number.
 
         Raises:
-            UnreadableError: it does not fit the schema, or is no event and no list of them.
+            UnreadableError: it does not fit the schema, or is no event and no list of events.
         """
         stream = io.BytesIO(payload)
         try:
             content = fastavro.schemaless_reader(stream, self.parsed, None)
-        except OverflowError:  # a time that lies nowhere
+        except OverflowError:  # a time out of range
             raise UnreadableError("invalid_value") from None
-        except Exception:  # whatever sense is made of another program's bytes
+        except Exception:  # another program's bytes may fail in any way
             raise UnreadableError("malformed_avro") from None
         if stream.tell() != len(payload) or not isinstance(content, dict | list):
             raise UnreadableError("malformed_avro")
@@ -83,9 +83,9 @@ class WriterSchema:
 
 
 def _sayable(value: Any) -> Any:
-    """A value in which what JSON cannot say is an empty list, which no field of an event takes.
+    """Return a value with an empty list, which fits no field of an event, for what JSON lacks.
 
-    Else bytes would be read as text, and what is no number as absent.
+    Else bytes would be read as text, and infinite numbers as absent.
     """
     kind = type(value)
     if kind is dict:
@@ -104,14 +104,14 @@ def _parsed(written: Written) -> Any:
     parsed = fastavro.parse_schema(
         _plain(json.loads(written.schema)), named_schemas=names, expand=False
     )
-    _Sizes(names).of(parsed, ())
+    _Sizes(names).size_of(parsed, ())
     return parsed
 
 
 def _plain(schema: Any) -> Any:
-    """Without what makes milliseconds into moments: of those only a range can be read."""
+    """Return a schema without millisecond times, since fastavro reads only a range of them."""
     if isinstance(schema, list):
-        return [_plain(one) for one in schema]
+        return [_plain(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
     parts = {name: _plain(part) for name, part in schema.items() if name != "default"}
@@ -122,7 +122,7 @@ def _plain(schema: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Least size of a value of a type, and its largest number of parts, lists apart."""
+    """Least size of a value of a type, and its largest number of parts without lists."""
 
     least: int
     parts: int = 1
@@ -133,7 +133,7 @@ _BYTE = _Size(1)
 
 
 class _Sizes:
-    """Sizes of types, each worked out once; a type that no event needs is refused.
+    """Sizes of types, each computed once; types that no event needs are refused.
 
     Args:
         names: named types, by full name.
@@ -143,36 +143,36 @@ class _Sizes:
         self._names = names
         self._found: dict[str, _Size] = {}
 
-    def of(self, schema: Any, within: tuple[str, ...]) -> _Size:
-        """Size of a type; ``within`` are names, or kinds, of those that it is a part of.
+    def size_of(self, schema: Any, within: tuple[str, ...]) -> _Size:
+        """Return the size of a type; ``within`` has the names or kinds of the types around it.
 
         Raises:
-            _UnusableError: for the type, or a part of it.
+            _UnusableError: the type, or a part of it, is refused.
         """
         if len(within) > MAX_DEPTH:
             raise _UnusableError(f"it has more than {MAX_DEPTH} types within each other")
         if isinstance(schema, list):
-            sizes = [self.of(one, (*within, "union")) for one in schema]
+            sizes = [self.size_of(part_type, (*within, "union")) for part_type in schema]
             return _Size(
-                1 + min((one.least for one in sizes), default=0),
-                max((one.parts for one in sizes), default=1),
+                1 + min((size.least for size in sizes), default=0),
+                max((size.parts for size in sizes), default=1),
             )
         if isinstance(schema, str):
             named = self._names.get(schema)
-            return _LEAF.get(schema, _BYTE) if named is None else self._of_named(named, within)
+            return _LEAF.get(schema, _BYTE) if named is None else self._size_of_named(named, within)
         if "name" in schema:
-            return self._of_named(schema, within)
-        return self._of_unnamed(schema, within)
+            return self._size_of_named(schema, within)
+        return self._size_of_unnamed(schema, within)
 
-    def _of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+    def _size_of_unnamed(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
         kind = schema["type"]
-        if kind == "array" and not self.of(schema["items"], (*within, "array")).least:
+        if kind == "array" and not self.size_of(schema["items"], (*within, "array")).least:
             raise _UnusableError("it has a list of what takes no bytes")
         if kind == "map":
-            self.of(schema["values"], (*within, "map"))
-        return _BYTE if kind in ("array", "map") else self.of(kind, within)
+            self.size_of(schema["values"], (*within, "map"))
+        return _BYTE if kind in ("array", "map") else self.size_of(kind, within)
 
-    def _of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
+    def _size_of_named(self, schema: Mapping[str, Any], within: tuple[str, ...]) -> _Size:
         name = schema["name"]
         if name in within:
             raise _UnusableError("it contains itself")
@@ -185,8 +185,11 @@ class _Sizes:
             return _Size(int(schema["size"]))
         if schema["type"] == "enum":
             return _BYTE
-        sizes = [self.of(field["type"], within) for field in schema["fields"]]
-        size = _Size(sum(one.least for one in sizes), 1 + sum(one.parts for one in sizes))
+        sizes = [self.size_of(field["type"], within) for field in schema["fields"]]
+        size = _Size(
+            sum(field_size.least for field_size in sizes),
+            1 + sum(field_size.parts for field_size in sizes),
+        )
         if size.parts > MAX_PARTS:
             raise _UnusableError(f"it has more than {MAX_PARTS} fields")
         return size

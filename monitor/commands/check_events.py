@@ -103,7 +103,7 @@ class _FileCheck:
         self._kept: dict[int, bytes] = {}
         codecs: Codecs = composition.checking_codecs(settings)
         claim = Claim(Shard(self._kind, 0), 1, 0, 0, None, None, Tallies())
-        self._state = ShardState.of(claim, codecs, of_decisions, 0)
+        self._state = ShardState.from_claim(claim, codecs, of_decisions, 0)
         self._unkept, self._complete = 0, True
         self.ids: list[str] = []
 

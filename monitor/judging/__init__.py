@@ -1,7 +1,7 @@
 """Findings of bias in texts that a model wrote, by a language model as the judge.
 
-A finding is a signal for people to look at, beside the routing metrics: never a verdict on a model,
-and no probability that can be relied on, since the judge's confidence is not calibrated.
+A finding is a signal for people to look at, beside the routing metrics. It is no verdict on a
+model, and no reliable probability, since the judge's confidence is not calibrated.
 """
 
 __all__ = [

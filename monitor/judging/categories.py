@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A category or kind.
+    """Category of people or kind of bias.
 
     Attributes:
-        description: what belongs to it, as the judge is told.
-        source: where it is from; empty for the program's own.
+        description: text for the judge on what belongs to it.
+        source: publication it is from; empty for the program's own.
     """
 
     description: str

@@ -1,4 +1,4 @@
-"""Long texts in pieces that a judge can read whole.
+"""Long texts in pieces that a judge can read at once.
 
 Example:
     >>> [chunk.text for chunk in chunks("One. Two two. Three.", 10)]
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# From the best place to cut to the worst: after a paragraph, a sentence, a line, a blank.
+# Best place to cut first: after a paragraph, a sentence, a line, a blank.
 _CUTS = (
     re.compile(r"\n\s*\n\s*"),
     re.compile(r"[.!?\u2026\u3002\uff01\uff1f][\"'\u201d\u2019)\]]*\s+|[\u3002\uff01\uff1f]"),
@@ -25,7 +25,7 @@ class Chunk:
 
     Attributes:
         start: index of its first character (Unicode code point) in the text.
-        text: the piece as it is.
+        text: unchanged text of the piece.
     """
 
     start: int
@@ -35,23 +35,27 @@ class Chunk:
 def chunks(text: str, longest: int) -> list[Chunk]:
     """Cut a text into pieces of at most ``longest`` characters, which together are the text.
 
-    A bias that only shows across a cut may not be found. Empty for an empty text.
+    A bias that only shows across a cut may be missed. An empty text has no pieces.
     """
-    found, start = [], 0
+    pieces, start = [], 0
     while start < len(text):
         end = _cut(text, start, longest)
-        found.append(Chunk(start, text[start:end]))
+        pieces.append(Chunk(start, text[start:end]))
         start = end
-    return found
+    return pieces
 
 
 def _cut(text: str, start: int, longest: int) -> int:
-    """End of the piece that begins at ``start``: the last good place that is not too far."""
+    """Return the end of the piece that begins at ``start``: the last good place within reach."""
     end = start + longest
     if end >= len(text):
         return len(text)
     for cut in _CUTS:
-        places = [one.end() for one in cut.finditer(text, start, end) if one.end() > start]
+        places = [
+            cut_match.end()
+            for cut_match in cut.finditer(text, start, end)
+            if cut_match.end() > start
+        ]
         if places:
             return places[-1]
     return end

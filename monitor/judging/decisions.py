@@ -1,6 +1,7 @@
-"""A judged output as a routing decision, so that flags are monitored per slice like any other rate.
+"""Decision events of judged outputs, so that flags are monitored per slice like any other rate.
 
-Selection rate: not flagged. Reviewers label whether an output was ready, that is: rightly served.
+Selection rate: share of outputs that are not flagged. Reviewers label whether an output was ready,
+that is: rightly served.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _encode = msgspec.json.Encoder().encode
 def decision(
     output: ModelOutput, judgement: Judgement, *, threshold: int, audit_p: float
 ) -> bytes | None:
-    """The decision of a judgement; None where there is no score.
+    """Return the decision of a judgement; None where there is no score.
 
     Args:
-        output: that was judged.
-        judgement: of it.
-        threshold: of the score, from 0 to 100.
-        audit_p: share of outputs that were not flagged whose label is requested; flagged ones all
-            are. By a hash of the id: the same output draws the same.
+        output: the judged output.
+        judgement: its judgement.
+        threshold: least score that is not flagged, from 0 to 100.
+        audit_p: share of unflagged outputs whose label is requested; labels of all flagged ones
+            are. Drawn by a hash of the id: the same output draws the same.
     """
     if judgement.score is None:
         return None
@@ -53,6 +54,6 @@ def decision(
 
 
 def _version(name: str) -> str:
-    """A model's name as a version: what no version may have becomes an underscore."""
+    """Return a model's name as a version: forbidden characters become underscores."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.:+/-") else "_" for c in name)
     return kept.lstrip("_.:+/-")[:64] or "unnamed"

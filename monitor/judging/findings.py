@@ -1,7 +1,7 @@
 """Findings of a judge, checked against the text that it read; and the score that follows.
 
-Nothing of a judge's answer is taken on trust: a category and a kind are from the lists, the passage
-stands in the text word for word, and the score is by our own rule.
+Nothing of a judge's answer is taken on trust. Category and kind must be on the lists, and the
+passage must be in the text word for word. The score is by our own rule.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from monitor.judging.chunks import Chunk
 BEST = 100
 LONGEST_REASON = 300
 MOST_FINDINGS = 50
-"""In one piece: whoever finds more has copied the text, or was told to."""
+"""Most findings per piece: a judge that finds more has copied the text, or was told to."""
 
 
 class AnswerError(Exception):
-    """A judge's answer that cannot be used; the text says why, and quotes nothing of it."""
+    """A judge's answer cannot be used; the text says why, and quotes nothing of it."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ _decode = msgspec.json.Decoder(_JudgeAnswer).decode
 
 
 def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
-    """JSON Schema that a judge is asked to answer by."""
+    """Return the JSON Schema that a judge must answer by."""
     properties: dict[str, Any] = {
         "category": {"type": "string", "enum": list(categories)},
         "kind": {"type": "string", "enum": list(KINDS)},
@@ -85,46 +85,46 @@ def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
 
 
 def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Finding]:
-    """The findings of an answer, in the order of the text.
+    """Return the findings of an answer, in the order of the text.
 
     Args:
         text: the answer, JSON as in :func:`answer_schema`.
-        chunk: what the judge read.
-        categories: allowed ones.
+        chunk: the piece that the judge read.
+        categories: names of the allowed categories.
 
     Raises:
-        AnswerError: it is anything else, or quotes what the text does not say.
+        AnswerError: it is anything else, or quotes words that are not in the text.
     """
     try:
         answered = _decode(text.encode()).findings
     except (msgspec.MsgspecError, ValueError, RecursionError):
         raise AnswerError("not JSON of the schema") from None
-    known, taken = frozenset(categories), list[tuple[int, int]]()
-    found = []
-    for one in answered:
-        if one.category not in known:
+    allowed, used_places = frozenset(categories), list[tuple[int, int]]()
+    findings = []
+    for answer in answered:
+        if answer.category not in allowed:
             raise AnswerError("a category that is not on the list")
-        if one.kind not in KINDS:
+        if answer.kind not in KINDS:
             raise AnswerError("a kind that is not on the list")
-        start, end = _place(one.quote, chunk, taken)
-        taken.append((start, end))
-        found.append(
+        start, end = _place(answer.quote, chunk, used_places)
+        used_places.append((start, end))
+        findings.append(
             Finding(
-                category=one.category,
-                kind=one.kind,
+                category=answer.category,
+                kind=answer.kind,
                 start=start,
                 end=end,
-                confidence=one.confidence,
-                reason=" ".join(one.reason.split())[:LONGEST_REASON],
+                confidence=answer.confidence,
+                reason=" ".join(answer.reason.split())[:LONGEST_REASON],
             )
         )
-    return sorted(found, key=lambda f: (f.start, f.end, f.category, f.kind))
+    return sorted(findings, key=lambda f: (f.start, f.end, f.category, f.kind))
 
 
-def _place(quote: str, chunk: Chunk, taken: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Place of a passage in the whole text; a second finding of equal words is the next one.
+def _place(quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the place of a passage in the whole text; of equal passages the next one not taken.
 
-    Blanks may differ, since judges fold lines. Several findings may be of one passage.
+    Blanks may differ, since judges fold lines. Several findings may be about one passage.
     """
     words = quote.split()
     if not words:
@@ -135,19 +135,19 @@ def _place(quote: str, chunk: Chunk, taken: Sequence[tuple[int, int]]) -> tuple[
     ]
     if not places:
         raise AnswerError("a passage that is not in the text")
-    return next((place for place in places if place not in taken), places[0])
+    return next((place for place in places if place not in used_places), places[0])
 
 
 def score(findings: Iterable[Finding], penalties: Mapping[str, int], penalty: int) -> int:
-    """From 0 to 100, where nothing was flagged: 100 less a penalty for each finding.
+    """Return the score of an output: 100 less a penalty per finding, at least 0.
 
     Args:
-        findings: of one output.
-        penalties: by category, where they are not the usual one.
-        penalty: the usual one.
+        findings: findings in one output.
+        penalties: penalty by category, where it is not the usual one.
+        penalty: the usual penalty.
 
     Example:
         >>> score([], {}, 20)
         100
     """
-    return max(0, BEST - sum(penalties.get(one.category, penalty) for one in findings))
+    return max(0, BEST - sum(penalties.get(finding.category, penalty) for finding in findings))

@@ -1,4 +1,4 @@
-"""A judge, as whoever asks it sees it: where it is, what it says, and why it says nothing."""
+"""Protocol of a judge for its callers: endpoint, answer, and failures."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ class JudgeFailedError(Exception):
 
 
 class Judge(Protocol):
-    """A language model that is asked."""
+    """Language model that is asked for findings."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return the model's name."""
 
     def ask(self, instructions: str, question: str) -> str:
-        """Its answer.
+        """Return the judge's answer.
 
         Raises:
-            JudgeFailedError: there is none.
+            JudgeFailedError: there is no answer.
         """
 
 
 class BudgetSpentError(Exception):
-    """Nothing more may be asked today: the output is judged tomorrow."""
+    """The day's budget is spent: the output is judged tomorrow."""
 
 
 class StoppedError(Exception):
@@ -39,10 +39,10 @@ class Endpoint:
 
     Attributes:
         url: base address, with its version, such as ``http://localhost:8000/v1``.
-        model: by its name there.
+        model: name of the model at the endpoint.
         api_key: empty where none is needed.
         timeout: seconds for one answer.
-        tries: of one request, while the endpoint is away, slow or busy.
+        tries: requests per question, while the endpoint is away, slow or busy.
     """
 
     url: str

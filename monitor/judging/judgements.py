@@ -1,4 +1,4 @@
-"""One output from its text to its judgement: in pieces, each asked for until there is an answer."""
+"""Judgement of an output: in pieces, each asked for until there is an answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from monitor.judging.output_events import Judgement, ModelOutput
 from monitor.judging.prompt import VERSION, Prompt
 
 ATTEMPTS = 3
-"""Times that a piece is asked for while its answers cannot be used."""
+"""Number of questions per piece while its answers cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Rules:
     """Rules by which findings become a score, and a score a flag.
 
     Attributes:
-        threshold: an output with a lower score is flagged; 100: with any finding.
+        threshold: outputs with a lower score are flagged; 100: with any finding.
         block: whether a flagged output is to be held back.
-        penalty: points that a finding takes.
-        penalties: by category, where it is another number.
+        penalty: points that a finding costs.
+        penalties: points by category, where they differ.
         min_confidence: findings of less are left out; 0: none are, since it is not calibrated.
-        longest: characters of a piece.
+        longest: most characters of a piece.
     """
 
     threshold: int = BEST
@@ -39,23 +39,23 @@ class Rules:
 def judged(
     output: ModelOutput, judge: Judge, prompt: Prompt, rules: Rules, now: Callable[[], str]
 ) -> Judgement:
-    """The judgement of one output; without a score unless every piece has an answer.
+    """Return the judgement of one output; without a score unless every piece has an answer.
 
     Args:
         output: the text.
-        judge: who is asked.
-        prompt: what the judge is told.
-        rules: from findings to the score.
-        now: the time, ISO.
+        judge: the judge to ask.
+        prompt: instructions of the judge.
+        rules: rules from findings to the score.
+        now: returns the time, ISO.
     """
     pieces = chunks(output.output, rules.longest)
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
         for piece in pieces:
-            found += _findings(piece, output, judge, prompt)
+            findings += _findings(piece, output, judge, prompt)
     except (JudgeFailedError, AnswerError) as error:
         return _judgement(output, judge, prompt, now(), why=str(error), chunks=len(pieces))
-    kept = tuple(one for one in found if one.confidence >= rules.min_confidence)
+    kept = tuple(finding for finding in findings if finding.confidence >= rules.min_confidence)
     points = score(kept, rules.penalties, rules.penalty)
     flagged = points < rules.threshold
     return Judgement(
@@ -74,7 +74,7 @@ def judged(
 
 
 def unreadable(judge: Judge, prompt: Prompt, now: str, why: str) -> Judgement:
-    """The judgement of a message that is no output."""
+    """Return the judgement of a message that is no output."""
     return Judgement(
         status="unreadable",
         why=why,

@@ -18,18 +18,18 @@ WRITE_SECONDS = 60.0
 _POLL_MILLIS = 500
 _CLOSE_MILLIS = 2_000
 _LONGEST_BATCH_MILLIS = 3_600_000
-"""A batch may wait this long for its judge before the group takes its partitions away."""
+"""Longest wait of a batch for its judge before the group takes the partitions away."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeTopics:
-    """Topics and group.
+    """Topics and consumer group of the judge.
 
     Attributes:
-        outputs: that are read.
-        judgements: that are written.
-        decisions: that are written beside them; None: none are.
-        group: of the workers.
+        outputs: topic to read from.
+        judgements: topic to write to.
+        decisions: topic for decisions; None: none are written.
+        group: consumer group of the workers.
         session_timeout: seconds until a worker that was killed has lost its partitions.
     """
 
@@ -41,11 +41,11 @@ class JudgeTopics:
 
 
 class KafkaStream:
-    """Reads outputs by a group of consumers, and writes what came of them.
+    """Reader of outputs in a consumer group, and writer of judgements.
 
     Args:
         connection: to the brokers.
-        topics: which.
+        topics: topics and group.
     """
 
     def __init__(self, connection: KafkaConnection, topics: JudgeTopics) -> None:
@@ -69,7 +69,7 @@ class KafkaStream:
         self._read: dict[TopicPartition, int] = {}
 
     def read(self, most: int) -> Sequence[bytes | None]:
-        """The next outputs."""
+        """Return the next outputs."""
         batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
         values = []
         for partition, records in batches.items():
@@ -90,14 +90,14 @@ class KafkaStream:
         self._writer.write([Record(topic, key, value) for key, value in events])
 
     def commit(self) -> None:
-        """Commit what was read; of a partition that was taken away its new owner says."""
-        offsets = {one: OffsetAndMetadata(at, "", -1) for one, at in self._read.items()}
+        """Commit the offsets read; offsets of lost partitions are their new owner's to commit."""
+        offsets = {partition: OffsetAndMetadata(at, "", -1) for partition, at in self._read.items()}
         self._read.clear()
-        with suppress(KafkaError):  # read and judged again, which the docs say
+        with suppress(KafkaError):  # then outputs are judged again, as documented
             self._consumer.commit(offsets)
 
     def rewind(self) -> None:
-        """Go back to what is committed."""
+        """Go back to the committed offsets."""
         self._read.clear()
         for partition in self._consumer.assignment():
             committed = self._consumer.committed(partition)

@@ -18,20 +18,20 @@ from monitor.judging.judge_protocol import (
 from monitor.judging.request_budget import RequestBudget
 
 LONGEST_ANSWER = 2_000
-"""Tokens of an answer: some forty findings."""
+"""Most tokens of an answer: about forty findings."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class OpenAIJudge:
-    """Asks the endpoint, within the budget.
+    """Judge that asks the endpoint, within the budget.
 
     Every try is a request of its own, taken from the budget, since the endpoint may bill it.
 
     Args:
-        endpoint: where.
-        categories: that a finding may have.
-        budget: of this worker.
-        wait: waits so many seconds; True when the worker is to end.
+        endpoint: address and model.
+        categories: names of categories that a finding may have.
+        budget: budget of this worker.
+        wait: waits for the given seconds; returns True when the worker is to end.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class OpenAIJudge:
         self._wait = wait
         schema = {"name": "findings", "strict": True, "schema": answer_schema(categories)}
         self._format: Any = {"type": "json_schema", "json_schema": schema}
-        # Tries are ours: the library's own would be in no budget.
+        # We retry ourselves: the library's retries would be in no budget.
         self._client = openai.OpenAI(
             base_url=endpoint.url,
             api_key=endpoint.api_key or "none",
@@ -56,15 +56,15 @@ class OpenAIJudge:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Return the model's name."""
         return self._endpoint.model
 
     def ask(self, instructions: str, question: str) -> str:
-        """The answer to one question.
+        """Return the answer to one question.
 
         Raises:
-            JudgeFailedError: the endpoint gave none in so many tries, or a part of one.
-            BudgetSpentError: nothing more may be asked today.
+            JudgeFailedError: the endpoint gave no answer in all tries, or a part of one.
+            BudgetSpentError: the day's budget is spent.
             StoppedError: the worker is to end.
             SlicewatchError: the endpoint refuses the model, the key or the request itself.
         """
@@ -111,7 +111,7 @@ class OpenAIJudge:
 
 
 def _refused(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
-    """A fault that no second try can mend ends the worker, but for an output that is too long."""
+    """Return the error for a refusal, which ends the worker unless the output was too long."""
     if error.status_code in (400, 413, 422):
         return JudgeFailedError(f"the judge refused the request (HTTP {error.status_code})")
     return SlicewatchError(

@@ -1,6 +1,6 @@
 """Model outputs and their judgements on the wire.
 
-null and absent mean the same. Fields that are not declared here are dropped unread.
+null and absent mean the same. Undeclared fields are dropped unread.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """JSON Schema of what is judged, and of what comes of it, by file name for deploy/schemas."""
+    """Return the JSON Schemas of outputs and judgements, by file name for deploy/schemas."""
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         | msgspec.json.schema(type_)
@@ -81,7 +81,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 class UnreadableOutputError(ValueError):
-    """A message that is no output; the text names the field."""
+    """A message is no output; the text names the field."""
 
 
 _decode = msgspec.json.Decoder(ModelOutput).decode
@@ -89,10 +89,10 @@ encode = msgspec.json.Encoder().encode
 
 
 def read_output(value: bytes) -> ModelOutput:
-    """The output of a message.
+    """Return the output of a message.
 
     Raises:
-        UnreadableOutputError: it is none; the error never quotes it.
+        UnreadableOutputError: it is no output; the error never quotes it.
     """
     if not value:
         raise UnreadableOutputError("an empty message")
@@ -105,9 +105,9 @@ def read_output(value: bytes) -> ModelOutput:
 
 
 def _named(error: msgspec.ValidationError) -> str:
-    """The field of a validation error, without what was found in it."""
+    """Return the field of a validation error, without its content."""
     _, field = reason_and_field(error)
     if not field:
         return "not an object of the schema"
-    how = "missing" if "missing required" in str(error) else "not as in the schema"
-    return f"field {field.partition('.')[0]} is {how}"
+    problem = "missing" if "missing required" in str(error) else "not as in the schema"
+    return f"field {field.partition('.')[0]} is {problem}"

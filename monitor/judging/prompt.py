@@ -15,29 +15,29 @@ from monitor.judging.categories import CATEGORIES, KINDS
 from monitor.judging.chunks import Chunk
 
 VERSION = "1"
-"""Changes with every word of the template."""
+"""Version of the template; changes with every word of it."""
 _TEMPLATE = "prompt.txt.j2"
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """The instructions of a judge.
+    """Instructions of a judge.
 
     Attributes:
-        descriptions: of categories, where the settings have other words than the program.
+        descriptions: by category, where the settings have other words than the program.
     """
 
     descriptions: Mapping[str, str]
 
     @cached_property
     def categories(self) -> dict[str, str]:
-        """Descriptions of all categories, by name."""
-        own = {name: one.description for name, one in CATEGORIES.items()}
-        return own | dict(self.descriptions)
+        """Return the descriptions of all categories, by name."""
+        descriptions = {name: category.description for name, category in CATEGORIES.items()}
+        return descriptions | dict(self.descriptions)
 
     @cached_property
     def instructions(self) -> str:
-        """The system message: the same for every text."""
+        """Return the system message, which is the same for every text."""
         # Plain text for a model, never for a browser: nothing is to be escaped.
         environment = jinja2.Environment(  # noqa: S701
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -47,16 +47,16 @@ class Prompt:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the instructions, in hexadecimal."""
+        """Return the SHA-256 of the instructions, in hexadecimal."""
         return hashlib.sha256(self.instructions.encode()).hexdigest()
 
-    def question(self, chunk: Chunk, given: str | None, context: str | None) -> str:
-        """The user message: JSON, so that no text can end the part in which it stands.
+    def question(self, chunk: Chunk, model_input: str | None, context: str | None) -> str:
+        """Return the user message: JSON, so that no text can end the part in which it is.
 
         Args:
-            chunk: of the output.
-            given: what the model was asked; absent where unknown.
-            context: what it was given to answer from; absent where there was none.
+            chunk: piece of the output.
+            model_input: input of the model; absent where unknown.
+            context: text that the model was to answer from; absent where there was none.
         """
-        parts = {"input": given, "context": context, "output": chunk.text}
+        parts = {"input": model_input, "context": context, "output": chunk.text}
         return json.dumps({k: v for k, v in parts.items() if v is not None}, ensure_ascii=False)

@@ -1,8 +1,8 @@
-"""Budget of a judge: requests a minute, and requests and tokens a day (UTC).
+"""Budget of a judge: requests per minute, and requests and tokens per day (UTC).
 
-A request is put on record before it is sent, so that no restart, and no kill, spends twice. The
-tokens of an answer are known after it; the last requests of a day may exceed their budget by their
-own tokens.
+A request is recorded before it is sent, so that no restart, and no kill, spends twice. The tokens
+of an answer are known after it: the last requests of a day may exceed the budget by their own
+tokens.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class RequestLimits:
 
     Attributes:
         requests_per_minute: evenly spread.
-        requests_per_day: after which it waits for the next day.
-        tokens_per_day: the same; None: not limited.
+        requests_per_day: requests after which the worker waits for the next day.
+        tokens_per_day: likewise; None: not limited.
     """
 
     requests_per_minute: int
@@ -50,14 +50,14 @@ def _today() -> str:
 
 @dataclass(slots=True)
 class RequestBudget:
-    """Keeps count; may be used from several threads.
+    """Count of requests and tokens; may be used from several threads.
 
     Args:
-        path: file of what was spent today; its folder exists.
-        limits: of this worker.
-        today: the day, ISO.
-        monotonic: seconds.
-        sleep: waits so many seconds.
+        path: file of today's count; its folder exists.
+        limits: limits of this worker.
+        today: returns the day, ISO.
+        monotonic: returns seconds.
+        sleep: waits for the given seconds.
     """
 
     path: Path
@@ -71,19 +71,19 @@ class RequestBudget:
 
     @property
     def spent(self) -> tuple[int, int]:
-        """Requests and tokens of today."""
+        """Return the requests and tokens of today."""
         with self._lock:
-            now = self._now()
-            return now.requests, now.tokens
+            spent_today = self._now()
+            return spent_today.requests, spent_today.tokens
 
     @property
     def exhausted(self) -> bool:
-        """True when nothing more may be asked today."""
+        """Return True when nothing more may be asked today."""
         with self._lock:
             return self._is_exhausted(self._now())
 
     def take(self) -> bool:
-        """Put one request on record, and wait for its turn; False: the day's budget is spent.
+        """Record a request, and wait for its turn; return False when the day's budget is spent.
 
         Raises:
             SlicewatchError: the record cannot be written, so nothing may be sent.
@@ -100,7 +100,7 @@ class RequestBudget:
         return True
 
     def add_tokens(self, tokens: int) -> None:
-        """Put the tokens of an answer on record."""
+        """Record the tokens of an answer."""
         with self._lock:
             spent = self._now()
             spent.tokens += tokens
@@ -121,8 +121,8 @@ class RequestBudget:
 
     def _read(self) -> _Spent:
         try:
-            found = json.loads(self.path.read_text(encoding="utf-8"))
-            return _Spent(str(found["day"]), int(found["requests"]), int(found["tokens"]))
+            record = json.loads(self.path.read_text(encoding="utf-8"))
+            return _Spent(str(record["day"]), int(record["requests"]), int(record["tokens"]))
         except FileNotFoundError:
             return _Spent(self.today())
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -1,9 +1,9 @@
-"""The judge's worker: outputs from one topic, judgements to another, each before its offset.
+"""Worker of the judge: outputs from one topic, judgements to another, each before its offset.
 
-A batch is judged, its judgements are written, and only then are its offsets committed. Whoever is
-killed in between judges that batch again after the next start: at most ``concurrency`` outputs are
-billed and reported twice for each kill. Every judgement names its output, so that the second one
-can be told.
+A batch is judged, its judgements are written, and only then are its offsets committed. A worker
+that is killed in between judges that batch again after the next start: at most ``concurrency``
+outputs are billed and reported twice per kill. Every judgement names its output, so that the second
+one can be recognised.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from monitor.judging.prompt import Prompt
 
 
 class JudgingTopics(Protocol):
-    """The topics, as far as the worker needs them."""
+    """Topics of the judge, as the worker uses them."""
 
     def read(self, most: int) -> Sequence[bytes | None]:
-        """The next messages, at most so many; none: nothing has come for a moment.
+        """Return at most ``most`` next messages; none: nothing has come for a moment.
 
-        None among them is a tombstone, which erases an output and is none.
+        None in the list is a tombstone, which erases an output and is not judged.
         """
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
         """Write judgements with their keys, and return once all are written."""
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
-        """The same for decisions."""
+        """Write decisions with their keys, and return once all are written."""
 
     def commit(self) -> None:
-        """Record that what was read is done with."""
+        """Record that the messages read so far are done with."""
 
     def rewind(self) -> None:
-        """Read again what is not committed."""
+        """Read again from the last commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingTerms:
-    """Terms of a judge's work: its rules, how much at a time, and the share that is audited.
+    """Terms of a judge's work: rules, amount at a time, and share that is audited.
 
     Attributes:
-        rules: from findings to flags.
+        rules: rules from findings to flags.
         concurrency: outputs that are judged at a time.
-        audit_p: as of decisions; None: no decisions are written.
+        audit_p: audit probability of decisions; None: no decisions are written.
     """
 
     rules: Rules
@@ -68,18 +68,18 @@ class JudgingTerms:
 
 @dataclass(slots=True)
 class Worker:
-    """Judges until it is stopped.
+    """Worker that judges until it is stopped.
 
     Args:
-        stream: topics.
-        judge: that is asked.
-        prompt: what it is told.
-        plan: how.
+        stream: the topics.
+        judge: the judge to ask.
+        prompt: instructions of the judge.
+        plan: terms of the work.
         stop: set from anywhere.
-        now: the time, ISO.
+        now: returns the time, ISO.
 
     Attributes:
-        counts: outputs by status, ``flagged`` and ``findings`` among them, and ``tombstones``.
+        counts: outputs by status, with ``flagged``, ``findings`` and ``tombstones``.
     """
 
     stream: JudgingTopics
@@ -91,10 +91,10 @@ class Worker:
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self, wait_for_budget: Callable[[], None]) -> None:
-        """Judge what comes.
+        """Judge outputs as they come.
 
         Args:
-            wait_for_budget: returns once there may be more, or the worker is to end.
+            wait_for_budget: returns once there may be budget, or the worker is to end.
 
         Raises:
             SlicewatchError: a broker or the endpoint refuses us.
@@ -126,26 +126,26 @@ class Worker:
         return output, judged(output, self.judge, self.prompt, self.plan.rules, self.now)
 
     def _write(self, results: Sequence[tuple[ModelOutput | None, Judgement]]) -> None:
-        self.stream.write((_key(one), encode(one)) for _, one in results)
+        self.stream.write((_key(judgement), encode(judgement)) for _, judgement in results)
         if self.plan.audit_p is None:
             return
-        found = []
-        for output, one in results:
+        decisions = []
+        for output, judgement in results:
             if output is None:
                 continue
-            made = decision(
-                output, one, threshold=self.plan.rules.threshold, audit_p=self.plan.audit_p
+            decision_event = decision(
+                output, judgement, threshold=self.plan.rules.threshold, audit_p=self.plan.audit_p
             )
-            if made is not None:
-                found.append((_key(one), made))
-        self.stream.write_decisions(found)
+            if decision_event is not None:
+                decisions.append((_key(judgement), decision_event))
+        self.stream.write_decisions(decisions)
 
     def _count(self, results: Iterable[tuple[ModelOutput | None, Judgement]]) -> None:
-        for _, one in results:
-            self.counts[one.status] += 1
-            self.counts["flagged"] += bool(one.flagged)
-            self.counts["findings"] += len(one.findings)
+        for _, judgement in results:
+            self.counts[judgement.status] += 1
+            self.counts["flagged"] += bool(judgement.flagged)
+            self.counts["findings"] += len(judgement.findings)
 
 
-def _key(one: Judgement) -> bytes:
-    return str(one.output_id or "").encode()
+def _key(judgement: Judgement) -> bytes:
+    return str(judgement.output_id or "").encode()

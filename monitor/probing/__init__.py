@@ -1,3 +1,3 @@
-"""Probes: sends a set to the router, signs what comes back, and publishes it as decisions."""
+"""Probing: sends a probe set to the router, signs the answers, and publishes them as decisions."""
 
 __all__ = ["http_router", "probe_events", "protocol", "rounds", "swap"]

@@ -1,8 +1,8 @@
-"""A router behind HTTP: its address, one connection that is kept, one attempt a call.
+"""A router behind HTTP: its address, one kept connection, one attempt per call.
 
-The time-out of a connection is for a whole answer, from its first line to its end. The client's own
-one is for each piece that arrives: a router that sends its headers byte by byte, or says
-``100 Continue`` again and again, would hold us for as long as it likes.
+The time-out of a connection is for a whole answer, from its first line to its end. The client
+library's time-out is for each piece that arrives: a router that sends its headers byte by byte, or
+answers ``100 Continue`` again and again, would hold us as long as it likes.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 LARGEST_ANSWER = 64 << 10
-"""An answer has a few hundred bytes; no router may fill our memory."""
+"""Bytes of an answer: most have a few hundred, and no router may fill our memory."""
 OK, BUSY, REDIRECTS = 200, frozenset({429, 503}), range(300, 400)
-# Neither user:password@ nor a query, where tokens are: command lines and logs show addresses.
+# Without user:password@ and query, which hold secrets: command lines and logs show addresses.
 _PLAIN = re.compile(r"https?://[A-Za-z0-9._~:/%\[\]+-]+\Z")
 _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The address of a router.
+    """Address of a router.
 
     Attributes:
         url: where probes are sent; holds no secret.
@@ -66,14 +66,14 @@ class Target:
 
 
 def target(url: str, *, insecure: bool = False) -> Target:
-    """An address as it was typed.
+    """Return the target of an address as it was typed.
 
     Args:
         url: the address.
-        insecure: plain HTTP to another machine is meant.
+        insecure: plain HTTP to another machine is allowed.
 
     Raises:
-        SlicewatchError: it is none, holds a password or a query, or is plain HTTP to another
+        SlicewatchError: it is no address, holds a password or a query, or is plain HTTP to another
             machine. The address itself is not repeated.
     """
     if "@" in url:
@@ -108,7 +108,7 @@ def _is_here(host: str) -> bool:
 
 
 class _Until(io.RawIOBase):
-    """Bytes that a socket receives until a moment of the monotonic clock; late is a time-out."""
+    """Reader of a socket until a moment of the monotonic clock; then it raises a time-out."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
         self._raw = raw
@@ -131,7 +131,7 @@ class _Until(io.RawIOBase):
 
 
 class _Timed(http.client.HTTPResponse):
-    """An answer that has the socket's time-out in all."""
+    """HTTP answer whose time-out, the socket's, is for all of it."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 def _connections(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
-    """A pool that keeps one connection; ``trust`` is for TLS alone."""
+    """Return a pool that keeps one connection; ``trust`` is for TLS only."""
     host, _, port = target.host.rpartition(":")
     if trust is None:
         return _PlainPool(host, int(port), maxsize=1)
@@ -177,10 +177,10 @@ class HttpAccess:
 
     Attributes:
         target: its address.
-        key: what requests are signed with.
-        timeout: seconds for connecting, and for all of the answer.
-        token: bearer token, if it wants one.
-        ca_file: certificate of the authority that signed the router's; None: those of the system.
+        key: key that signs requests.
+        timeout: seconds for connecting, and for the whole answer.
+        token: bearer token, if the router wants one.
+        ca_file: certificate of the authority that signed the router's; None: the system's.
     """
 
     target: Target
@@ -191,7 +191,7 @@ class HttpAccess:
 
 
 class HttpRouter:
-    """Sends a probe with POST; no redirect is followed, no proxy of the environment is used."""
+    """Sender of probes by POST, without redirects and without proxies of the environment."""
 
     def __init__(self, access: HttpAccess, clock: Clock) -> None:
         self._access = access
@@ -205,7 +205,7 @@ class HttpRouter:
         self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
-        """One attempt."""
+        """Send a probe once."""
         try:
             return self._ask(body(probe))
         except SSLError as error:
@@ -239,7 +239,7 @@ class HttpRouter:
                 return self._refusal(answer)
             return _read(answer)
         finally:
-            answer.close()  # what was read to its end has given its connection back before
+            answer.close()  # an answer read to its end has given its connection back already
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse) -> Failure:
         status = answer.status
@@ -273,7 +273,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def _reason(error: SSLError) -> str:
-    """OpenSSL's own words, which quote nothing that was sent."""
+    """Return OpenSSL's own words, which quote nothing that was sent."""
     cause = error.args[0] if error.args else error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"{cause.verify_message}; --ca-file names the authority that signed its certificate"
@@ -283,7 +283,7 @@ def _reason(error: SSLError) -> str:
 
 
 def _seconds(text: str | None, now: int) -> float | None:
-    """Seconds until the time that ``Retry-After`` names; None for none, or for nonsense.
+    """Return the seconds until the time in ``Retry-After``; None without one, or for nonsense.
 
     Source: RFC 9110, section 10.2.3.
     """

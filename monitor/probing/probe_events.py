@@ -1,7 +1,7 @@
-"""From an answer to a decision event, signed, and onto the decisions topic.
+"""Decision events of probes: made of answers, signed, and written to the decisions topic.
 
-A set is looked at before anything is sent: each of its variants must make an event that the
-service takes, and it must be the set that the settings declare.
+A set is checked before anything is sent. Each variant must make an event that the service accepts,
+and the settings must declare the set.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ProbeEvents:
-    """Makes the events of one run, each with an id that no other run has.
+    """Maker of a run's events, each with an id that no other run has.
 
     Args:
         probe_set: content hash of the set.
@@ -52,12 +52,12 @@ class ProbeEvents:
         self._made = 0
 
     def event(self, item: Item, answer: Answer, at: int) -> bytes:
-        """One decision as it goes onto the topic.
+        """Return a decision as bytes for the topic.
 
         Args:
             item: the variant.
-            answer: what the router decided.
-            at: when the answer came, microseconds.
+            answer: decision of the router.
+            at: time of the answer, microseconds.
         """
         self._made += 1
         decision = _decision(item, self._probe_set)
@@ -73,10 +73,10 @@ class ProbeEvents:
 
 
 def _decision(item: Item, probe_set: str) -> Decision:
-    """The event of a variant, with a sample in the place of the answer.
+    """Return the event of a variant, with a sample in place of the answer.
 
     Raises:
-        msgspec.ValidationError: the service would not take it.
+        msgspec.ValidationError: the service would not accept it.
     """
     fields = {
         "decision_id": "probe",
@@ -97,7 +97,7 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
     """Raise SlicewatchError for the first variant that could not be sent or published.
 
     Args:
-        items: of a synthetic set.
+        items: items of a synthetic set.
         attributes: names that the settings declare; None where nothing is published.
     """
     for item in items:
@@ -119,27 +119,27 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
 def declared(
     probe_set: ProbeSet, digest: str, sets: Iterable[ProbeSetSettings]
 ) -> ProbeSetSettings:
-    """Declaration of a set in the settings.
+    """Return the declaration of a set in the settings.
 
     Raises:
-        SlicewatchError: there is none, or it is wrong; the message says what to write.
+        SlicewatchError: there is none, or it does not fit; the message says what to write.
     """
     pairs = _variants(probe_set)
     variants = frozenset[str]().union(*pairs.values())
-    found = next((one for one in sets if one.digest == digest), None)
-    if found is None:
+    declaration = next((settings for settings in sets if settings.digest == digest), None)
+    if declaration is None:
         listed = ", ".join(f'"{name}"' for name in sorted(variants))
         raise SlicewatchError(
             "the set is not declared, its decisions would be nobody's: add [[probes.sets]] with "
             f'name = "...", digest = "{digest}", pairs = {len(pairs)}, variants = [{listed}] and '
             'reference = "...", or say --no-publish'
         )
-    _check_shape(pairs, variants, found)
-    return found
+    _check_shape(pairs, variants, declaration)
+    return declaration
 
 
 def _variants(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
-    """The names of the variants of every pair."""
+    """Return the names of the variants of every pair."""
     pairs: defaultdict[str, set[str]] = defaultdict(set)
     for item in probe_set.items:
         pairs[item.pair].add(item.variant)
@@ -147,7 +147,7 @@ def _variants(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
 
 
 def _check_shape(
-    pairs: Mapping[str, frozenset[str]], variants: frozenset[str], found: ProbeSetSettings
+    pairs: Mapping[str, frozenset[str]], variants: frozenset[str], declaration: ProbeSetSettings
 ) -> None:
     for pair in sorted(pairs):
         if missing := variants - pairs[pair]:
@@ -155,16 +155,16 @@ def _check_shape(
                 f"pair {pair} lacks the variant {min(missing)}: a set that is published has the "
                 "same variants in every pair; make a set of its own for each axis"
             )
-    if found.pairs != len(pairs) or set(found.variants) != variants:
+    if declaration.pairs != len(pairs) or set(declaration.variants) != variants:
         raise SlicewatchError(
-            f"probes.sets {found.name} declares {found.pairs} pairs of "
-            f"{', '.join(sorted(found.variants))}, and the set has {len(pairs)} pairs of "
+            f"probes.sets {declaration.name} declares {declaration.pairs} pairs of "
+            f"{', '.join(sorted(declaration.variants))}, and the set has {len(pairs)} pairs of "
             f"{', '.join(sorted(variants))}: correct the settings"
         )
 
 
 class KafkaPublisher:
-    """Writes probe decisions, keyed by the pair: its variants are in one partition.
+    """Writer of probe decisions, keyed by the pair: its variants are in one partition.
 
     Args:
         connection: the brokers.
@@ -183,11 +183,11 @@ class KafkaPublisher:
         """Write the decisions of one pair, in this order, and wait until they are written.
 
         Raises:
-            SlicewatchError: they are not, or nobody knows; the message says why.
+            SlicewatchError: they are not written, or that is unknown; the message says why.
         """
         key = pair.encode()
         self._writer.write([Record(self._topic, key, event) for event in events])
 
     def close(self) -> None:
-        """Close the connection; all that was published is written."""
+        """Close the connection; all published decisions are written."""
         self._writer.close()

@@ -1,8 +1,8 @@
-"""The probe protocol, version 1, over any transport: what is sent, and what comes back.
+"""The probe protocol, version 1, over any transport: requests and answers.
 
 A probe is one variant of a matched pair. The router decides on it as on any other request, and acts
-on nothing. A request is signed with a key of its own, derived from the one that signs decision
-events: a router that checks requests cannot make decisions pass for probes.
+on nothing. A request is signed with a key of its own, derived from the key that signs decision
+events: a router that checks requests cannot pass decisions off as probes.
 
 Example:
     >>> headers = signed_headers(b"{}", 1_767_225_600, router_key(b"a key of 16 bytes or more"))
@@ -34,14 +34,14 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One variant, as it is sent.
+    """Variant of a matched pair, as it is sent.
 
     Attributes:
         probe_set: content hash of the set.
         pair: id of the matched pair.
         variant: name of the variant.
         attributes: allow-listed attribute values.
-        request: what the router decides on, any JSON value.
+        request: request to decide on, any JSON value.
     """
 
     probe_set: str
@@ -52,7 +52,7 @@ class Probe:
 
 
 class AnswerVersions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of the parts that decided: all four, since runs of one set are compared by them."""
+    """Versions of all parts that decided; runs of one set are compared by all four."""
 
     judge: VersionName
     rubric: VersionName
@@ -66,8 +66,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     Attributes:
         route: where the request would go.
         judge_score: score of the judge; None when there was none.
-        threshold: at or above it the score is auto_serve.
-        evidence_passed: whether the evidence gate let it through.
+        threshold: scores at or above it are auto_serve.
+        evidence_passed: whether the request passed the evidence gate.
         versions: versions of judge, rubric, policy and router.
     """
 
@@ -79,7 +79,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def observed(self) -> Observed:
-        """The same in the terms of matched pairs."""
+        """Return the answer in the terms of matched pairs."""
         route = Route[self.route.upper()]
         return Observed(route, self.judge_score, self.threshold, self.evidence_passed)
 
@@ -98,18 +98,18 @@ class FailureKind(enum.StrEnum):
 
 
 RETRIED = frozenset({FailureKind.UNREACHABLE, FailureKind.BUSY})
-"""Failures that may be over in a moment. A request that timed out may still be at work in the
-router: another would add to its load."""
+"""Failures that may be over in a moment. A request that timed out may still be running in the
+router: another one would add to its load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """No answer, and why; the text holds nothing of what the router said.
+    """Reason why there is no answer; the text quotes nothing of the router.
 
     Attributes:
-        kind: to be counted by.
-        text: goes on after "the router ...".
-        retry_after: seconds in which the router does not want to be asked; None if it did not say.
+        kind: reason to count by.
+        text: continuation of "the router ...".
+        retry_after: seconds that the router wants to be left alone; None if it names none.
     """
 
     kind: FailureKind
@@ -118,14 +118,14 @@ class Failure:
 
 
 class Router(Protocol):
-    """Somebody who decides on probes."""
+    """Decider on probes."""
 
     def ask(self, probe: Probe) -> Answer | Failure:
-        """One attempt; never raises for what the router or the network does."""
+        """Ask for a decision once; never raises for what the router or the network does."""
         ...
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         ...
 
 
@@ -133,15 +133,15 @@ _decoder = msgspec.json.Decoder(Answer)
 
 
 def router_key(probe_key: bytes) -> str:
-    """The key that requests are signed with, from the one that signs events; in hexadecimal.
+    """Return the key that signs requests, in hexadecimal, derived from the key that signs events.
 
-    It is used as the text it is, so that it can be kept in a file.
+    Requests are signed with this text itself, so that it can be kept in a file.
     """
     return hmac.new(probe_key, _PURPOSE, sha256).hexdigest()
 
 
 def body(probe: Probe) -> bytes:
-    """The request's body."""
+    """Return the body of a request."""
     about = {
         "protocol": VERSION,
         "probe_set": probe.probe_set,
@@ -152,12 +152,12 @@ def body(probe: Probe) -> bytes:
 
 
 def signed_headers(content: bytes, at: int, key: str) -> dict[str, str]:
-    """HMAC-SHA256 over ``timestamp.body``, and the timestamp.
+    """Return headers with a timestamp and the HMAC-SHA256 over ``timestamp.body``.
 
     Args:
         content: the body as it is sent.
-        at: seconds since 1970 UTC; the router refuses what is old.
-        key: of :func:`router_key`.
+        at: seconds since 1970 UTC; the router refuses old requests.
+        key: key from :func:`router_key`.
 
     Source: RFC 2104.
     """
@@ -166,7 +166,7 @@ def signed_headers(content: bytes, at: int, key: str) -> dict[str, str]:
 
 
 def read_answer(content: bytes) -> Answer | Failure:
-    """The answer that a body holds; what it holds instead is not repeated."""
+    """Return the answer that a body holds, or a failure that quotes nothing of the body."""
     try:
         return _decoder.decode(content)
     except msgspec.ValidationError as error:
@@ -176,11 +176,11 @@ def read_answer(content: bytes) -> Answer | Failure:
 
 
 def _where(error: msgspec.ValidationError) -> str:
-    """The field and what is wrong with it; only names of our own are known to be harmless."""
-    what, _, path = str(error).partition(" - at ")
+    """Return the field and what is wrong with it; only our own names are known to be harmless."""
+    problem, _, path = str(error).partition(" - at ")
     field = path.strip("`").removeprefix("$.").removeprefix("$")
-    if "Invalid enum value" in what:
-        what = "is none of auto_serve, human_review, blocked_by_evidence"
-    elif "unknown field" in what:
-        what = "has a field that it must not have"
-    return f"{field or 'the answer'}: {what}"
+    if "Invalid enum value" in problem:
+        problem = "is none of auto_serve, human_review, blocked_by_evidence"
+    elif "unknown field" in problem:
+        problem = "has a field that it must not have"
+    return f"{field or 'the answer'}: {problem}"

@@ -1,9 +1,9 @@
-"""Rounds of a probe set: every variant of every pair is sent, once a round, at a pace.
+"""Rounds of a probe set: each round sends every variant of every pair once, at a pace.
 
-Probes go one at a time, evenly, and slower when the router asks for it, until there is an answer or
-no more hope of one. The variants of a pair follow each other directly, so that little changes
-between them, and in random order, so that who comes first is not always the same. A pair is passed
-on when it is over.
+Probes go one at a time, evenly, and slower when the router asks for it. Each is sent until there is
+an answer or no hope of one. The variants of a pair follow each other directly, so that little
+changes between them, and in random order, so that none is always first. A finished pair is passed
+on at once.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from monitor.ports import Clock
 from monitor.probing.protocol import RETRIED, Answer, Failure, FailureKind, Probe, Router
 
 HOPELESS = 10
-"""Variants without an answer, one after the other, after which a round is given up: the next one
-will not get any either, and a router that is down is not to be met with thousands of attempts."""
+"""Successive variants without an answer after which a round is given up: the next would get none
+either, and a router that is down must not get thousands of attempts."""
 LONGEST_HOLD = 60.0
-"""Seconds a router may put us off: a cadence has to go on."""
+"""Seconds that a router may put us off at most: the cadence must go on."""
 
 
 class StopRequest(Protocol):
-    """A request to end, which waits take into account."""
+    """Request to end, which waits take into account."""
 
     @property
     def asked(self) -> bool:
-        """Somebody wants us to end."""
+        """Return True when somebody wants us to end."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Let time pass, less of it when asked to end; whether that was asked."""
+        """Let time pass, less of it when asked to end; return whether that was asked."""
         ...
 
 
 class Pace:
-    """Never two turns within 1 / rate seconds: what was missed is not made up for in a burst.
+    """Turns at least 1 / rate seconds apart; missed turns are not made up for in a burst.
 
     Args:
-        rate: turns a second at most.
-        monotonic: seconds since some fixed moment.
+        rate: most turns per second.
+        monotonic: seconds since a fixed moment.
         stop: ends a wait.
     """
 
@@ -57,19 +57,19 @@ class Pace:
         self._next = monotonic()
 
     def turn(self) -> bool:
-        """Wait for the next turn; False when asked to end."""
+        """Wait for the next turn; return False when asked to end."""
         if not wait_until(self._next, self._monotonic, self._stop):
             return False
         self._next = self._monotonic() + self._gap
         return True
 
     def hold(self, seconds: float) -> None:
-        """No turn before so many seconds have passed."""
+        """Allow no turn before ``seconds`` have passed."""
         self._next = max(self._next, self._monotonic() + seconds)
 
 
 def wait_until(at: float, monotonic: Callable[[], float], stop: StopRequest) -> bool:
-    """Wait until a moment of the monotonic clock; False when asked to end."""
+    """Wait until a moment of the monotonic clock; return False when asked to end."""
     while (left := at - monotonic()) > 0:
         if stop.wait(left):
             return False
@@ -78,11 +78,11 @@ def wait_until(at: float, monotonic: Callable[[], float], stop: StopRequest) -> 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Limit on attempts for a variant, and the pauses between them.
+    """Limit on attempts per variant, and the pauses between them.
 
     Attributes:
-        attempts: at most, the first one included.
-        pause: seconds before the second; twice that before the third, and so on.
+        attempts: most attempts, the first one included.
+        pause: seconds before the second attempt; twice that before the third, and so on.
     """
 
     attempts: int = 3
@@ -90,10 +90,10 @@ class Retries:
 
 
 class Sender:
-    """A router, and how it is treated; each attempt takes a turn of its own.
+    """Sender of probes to a router; each attempt takes a turn of the pace.
 
-    A probe may be sent again without harm: the router acts on nothing, and only the answer that
-    was received is passed on.
+    A probe may be sent again without harm: the router acts on nothing, and only the received
+    answer is passed on.
     """
 
     def __init__(self, router: Router, pace: Pace, retries: Retries) -> None:
@@ -102,20 +102,20 @@ class Sender:
         self._retries = retries
 
     def send(self, probe: Probe) -> Answer | Failure | None:
-        """The answer, or the last failure; None when asked to end before there was any."""
+        """Return the answer, or the last failure; None when asked to end before there was any."""
         outcome: Failure | None = None
         for attempt in range(self._retries.attempts):
             if not self._pace.turn():
                 return None
-            tried = self._router.ask(probe)
-            if isinstance(tried, Answer) or tried.kind not in RETRIED:
-                return tried
-            outcome = tried
-            self._hold(tried, attempt)
+            reply = self._router.ask(probe)
+            if isinstance(reply, Answer) or reply.kind not in RETRIED:
+                return reply
+            outcome = reply
+            self._hold(reply, attempt)
         return outcome
 
     def _hold(self, failure: Failure, attempt: int) -> None:
-        """After the last attempt, too: whoever is next has to wait as well."""
+        """Hold the pace after a failure, the last attempt's too: the next probe must wait."""
         wait = failure.retry_after
         if wait is None:
             wait = self._retries.pause * 2**attempt
@@ -124,21 +124,21 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The cadence of a set.
+    """Cadence of a set.
 
     Attributes:
         every: seconds from the start of one round to the start of the next.
-        times: rounds in all; None never ends.
+        times: number of rounds; None never ends.
     """
 
     every: float = 0.0
     times: int | None = 1
 
     def rounds(self, monotonic: Callable[[], float], stop: StopRequest) -> Iterator[int]:
-        """Numbers of rounds from 1, each when it is to begin; ends when asked to.
+        """Yield the numbers of rounds from 1, each when it is to begin; end when asked to.
 
-        Starts lie a multiple of ``every`` after the first. A round that lasts longer than that
-        takes the place of those that should have begun meanwhile.
+        Starts lie a multiple of ``every`` after the first. A round that lasts longer than ``every``
+        replaces the rounds that should have begun meanwhile.
         """
         first, number = monotonic(), 0
         while not stop.asked and (self.times is None or number < self.times):
@@ -157,14 +157,14 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A variant and its answer; ``at`` is when it came, microseconds."""
+    """Variant and its answer; ``at`` is the time of the answer, microseconds."""
 
     item: Item
     answer: Answer
     at: int
 
     def row(self, line: int) -> Row:
-        """The same as a row of results."""
+        """Return the answer as a row of results."""
         versions = self.answer.versions
         decided = RunVersions(versions.judge, versions.rubric, versions.policy, versions.router)
         return Row(self.item, self.answer.observed, decided, line)
@@ -174,15 +174,15 @@ class Watcher(Protocol):
     """Observer of the progress of a round."""
 
     def failed(self, item: Item, why: str) -> None:
-        """A variant has no answer."""
+        """Report that a variant has no answer."""
         ...
 
     def mixed(self, pair: str) -> None:
-        """A pair's variants were decided by different versions."""
+        """Report that a pair's variants were decided by different versions."""
         ...
 
     def advanced(self) -> None:
-        """A pair is over."""
+        """Report that a pair is finished."""
         ...
 
 
@@ -191,15 +191,15 @@ class Round:
     """Outcome of one round.
 
     Attributes:
-        pairs: how many there are to be sent.
-        answered: answers in the order they came, but for those of mixed pairs.
+        pairs: number of pairs to send.
+        answered: answers in the order they came, without mixed pairs.
         failures: variants without an answer, by reason.
         complete: pairs with all answers, under one tuple of versions.
         incomplete: pairs that lack an answer.
-        mixed: pairs whose variants were decided by different versions: they are no match.
+        mixed: pairs whose variants were decided by different versions, so that they do not match.
         apart: complete pairs whose variants took different routes.
-        given_up: it was hopeless.
-        stopped: it was asked to end before it was over.
+        given_up: whether the round was given up as hopeless.
+        stopped: whether the round was asked to end before it was finished.
     """
 
     pairs: int
@@ -214,29 +214,29 @@ class Round:
 
     @property
     def sound(self) -> bool:
-        """True when nothing failed, as far as it went."""
+        """Return True when nothing failed so far."""
         return not (self.failures or self.mixed or self.given_up)
 
     @property
     def fruitless(self) -> bool:
-        """True when the router cannot be probed as it is now."""
+        """Return True when the router cannot be probed at present."""
         return self.given_up or bool(self.failures and not (self.answered or self.mixed))
 
     def rows(self) -> list[Row]:
-        """The answers as rows of results, by pair and variant."""
-        ordered = sorted(self.answered, key=lambda one: (one.item.pair, one.item.variant))
-        return [one.row(line) for line, one in enumerate(ordered, 1)]
+        """Return the answers as rows of results, by pair and variant."""
+        ordered = sorted(self.answered, key=lambda sent: (sent.item.pair, sent.item.variant))
+        return [sent.row(line) for line, sent in enumerate(ordered, 1)]
 
 
 class Runner:
-    """Sends a set to a router.
+    """Sender of a whole set to a router.
 
     Args:
-        probe_set: what is sent.
-        digest: its content hash.
-        sender: the router, and how it is treated.
-        clock: when answers come.
-        rng: the order of pairs, and of the variants in them.
+        probe_set: the set to send.
+        digest: content hash of the set.
+        sender: sender to the router.
+        clock: clock for the times of answers.
+        rng: generator of the order of pairs, and of the variants in them.
         publish: gets the pair's id and the answers of a pair that may be published.
     """
 
@@ -250,7 +250,9 @@ class Runner:
         rng: np.random.Generator,
         publish: Callable[[str, Sequence[Answered]], None],
     ) -> None:
-        self._pairs = [list(items) for _, items in groupby(probe_set.items, lambda one: one.pair)]
+        self._pairs = [
+            list(items) for _, items in groupby(probe_set.items, lambda variant: variant.pair)
+        ]
         self._digest = digest
         self._sender = sender
         self._clock = clock
@@ -259,60 +261,62 @@ class Runner:
         self._in_a_row = 0
 
     def round(self, watcher: Watcher) -> Round:
-        """Send everything once; ends early when it is hopeless, or asked to.
+        """Send all pairs once; end early when it is hopeless, or when asked to.
 
         Raises:
-            SlicewatchError: what was answered cannot be published.
+            SlicewatchError: an answer cannot be published.
         """
-        done = Round(len(self._pairs))
+        outcome = Round(len(self._pairs))
         self._in_a_row = 0
         for number in self._rng.permutation(len(self._pairs)):
             items = self._pairs[number]
-            answered = self._pair(items, done, watcher)
+            answered = self._pair(items, outcome, watcher)
             if answered is None:
                 break
-            self._close_pair(items, answered, done, watcher)
+            self._close_pair(items, answered, outcome, watcher)
             watcher.advanced()
-            if done.given_up:
+            if outcome.given_up:
                 break
-        return done
+        return outcome
 
-    def _pair(self, items: Sequence[Item], done: Round, watcher: Watcher) -> list[Answered] | None:
-        """The answers there are; None when asked to end: half a pair is of no use."""
+    def _pair(
+        self, items: Sequence[Item], outcome: Round, watcher: Watcher
+    ) -> list[Answered] | None:
+        """Return the answers of a pair; None when asked to end, since half a pair is of no use."""
         answered = []
         for number in self._rng.permutation(len(items)):
             item = items[number]
-            outcome = self._sender.send(
+            reply = self._sender.send(
                 Probe(self._digest, item.pair, item.variant, item.attributes, item.request)
             )
-            if outcome is None:
-                done.stopped = True
+            if reply is None:
+                outcome.stopped = True
                 return None
-            if isinstance(outcome, Answer):
+            if isinstance(reply, Answer):
                 self._in_a_row = 0
-                answered.append(Answered(item, outcome, self._clock.now()))
+                answered.append(Answered(item, reply, self._clock.now()))
             else:
-                self._fail(item, outcome, done, watcher)
+                self._fail(item, reply, outcome, watcher)
         return answered
 
-    def _fail(self, item: Item, failure: Failure, done: Round, watcher: Watcher) -> None:
-        done.failures[failure.kind] += 1
+    def _fail(self, item: Item, failure: Failure, outcome: Round, watcher: Watcher) -> None:
+        outcome.failures[failure.kind] += 1
         watcher.failed(item, f"the router {failure.text}")
         self._in_a_row += 1
-        done.given_up = done.given_up or self._in_a_row >= HOPELESS
+        outcome.given_up = outcome.given_up or self._in_a_row >= HOPELESS
 
     def _close_pair(
-        self, items: Sequence[Item], answered: list[Answered], done: Round, watcher: Watcher
+        self, items: Sequence[Item], answered: list[Answered], outcome: Round, watcher: Watcher
     ) -> None:
-        if len({one.answer.versions for one in answered}) > 1:
-            done.mixed += 1
+        if len({sent.answer.versions for sent in answered}) > 1:
+            outcome.mixed += 1
             watcher.mixed(items[0].pair)
             return
-        done.answered += answered
+        outcome.answered += answered
         if len(answered) < len(items):
-            done.incomplete += 1
+            outcome.incomplete += 1
         else:
-            done.complete += 1
-            done.apart += len({one.answer.route for one in answered}) > 1
+            outcome.complete += 1
+            outcome.apart += len({sent.answer.route for sent in answered}) > 1
         if answered:
             self._publish(items[0].pair, answered)

@@ -1,10 +1,10 @@
-"""The same request with one attribute's value exchanged: does the router decide alike?
+"""Comparison of requests that differ in one attribute's value: does the router decide alike?
 
-For every trace that has the one value, a second variant is made that has the other. Only the
-attribute itself is exchanged, in the attributes and wherever the request names it; what else in a
-request goes with it (a name, a way of writing) stays as it is.
+Every trace that has the one value gets a second variant that has the other. Only the attribute
+itself is exchanged, in the attributes and wherever the request names it. Related content of the
+request (a name, a way of writing) stays as it is.
 
-Traces are anonymised requests of production, read from a file and kept nowhere. Errors in a file
+Traces are anonymised requests of production, read from a file and stored nowhere. Errors in a file
 are reported by line and field; the content is not repeated.
 
 Example:
@@ -33,23 +33,23 @@ from monitor.errors import SlicewatchError
 from monitor.probing.rounds import Answered
 
 NAME = "swap"
-"""Used in place of the content hash of a set: no such set is kept."""
+"""Stands in for the content hash of a set: no such set is stored."""
 ORIGINAL, SWAPPED = "original", "swapped"
-SCORE_DIGITS = 9  # 0.8 - 0.7 is not more than 0.1
+SCORE_DIGITS = 9  # differences are rounded: 0.8 - 0.7 is not more than 0.1
 _SWAP = re.compile(r"([a-z][a-z0-9_]{0,63})=([^:]+):([^:]+)\Z")
 _AttributeName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 _AttributeValue = Annotated[str, Meta(max_length=200)]
 LARGEST_FILE = 256 << 20
-"""All of it is held in memory; a sample of traffic is far smaller."""
+"""Most bytes of a file, which is held in memory; a sample of traffic is far smaller."""
 
 
 class Trace(Struct, frozen=True, forbid_unknown_fields=True):
-    """One request as the router met it, without anything that says whose it was.
+    """Request as the router met it, without personal data.
 
     Attributes:
-        id: by which it can be found for review; unique in the file.
+        id: id by which it can be found for review; unique in the file.
         attributes: allow-listed attribute values.
-        request: what the router decided on, any JSON value.
+        request: request that the router decided on, any JSON value.
     """
 
     id: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -61,24 +61,24 @@ _decoder = msgspec.json.Decoder(Trace)
 
 
 def read_traces(path: Path) -> list[Trace]:
-    """All traces of a JSON-lines file.
+    """Return all traces of a JSON-lines file.
 
     Raises:
-        SlicewatchError: it cannot be read, or a line of it is no trace.
+        SlicewatchError: the file cannot be read, or a line of it is no trace.
     """
     lines = _lines(path)
-    found: dict[str, Trace] = {}
+    traces: dict[str, Trace] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
             trace = _trace(line, f"{path}, line {number}")
-            if trace.id in found:
+            if trace.id in traces:
                 raise SlicewatchError(
                     f"{path}, line {number}: id stands there twice; make it unique"
                 )
-            found[trace.id] = trace
-    if not found:
+            traces[trace.id] = trace
+    if not traces:
         raise SlicewatchError(f"{path} is empty; write a JSON object with id, attributes, request")
-    return list(found.values())
+    return list(traces.values())
 
 
 def _lines(path: Path) -> Iterator[bytes]:
@@ -103,7 +103,7 @@ def _trace(line: bytes, where: str) -> Trace:
 
 
 def _without_names(error: msgspec.ValidationError) -> str:
-    """Error text with its place; an undeclared key is left out: it could be somebody's name."""
+    """Return the error with its place, but not an undeclared key: it could be a person's name."""
     text = str(error)
     if "unknown field" in text:
         return "has more fields than id, attributes and request; leave them out"
@@ -112,14 +112,14 @@ def _without_names(error: msgspec.ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """One value of an attribute in the place of another."""
+    """Exchange of one value of an attribute for another."""
 
     attribute: str
     original: str
     replacement: str
 
     def in_request(self, request: Any) -> Any:
-        """The request with the other value wherever the attribute is a key that has the one."""
+        """Return the request with the replacement for the original under the attribute's key."""
         if isinstance(request, list):
             return [self.in_request(part) for part in request]
         if isinstance(request, dict):
@@ -133,7 +133,7 @@ class Swap:
 
 
 def parse_swap(text: str) -> Swap:
-    """``attribute=a:b``. Anything else: SlicewatchError."""
+    """Parse ``attribute=a:b``; raise SlicewatchError for anything else."""
     match = _SWAP.match(text)
     if match is None or match[2] == match[3]:
         raise SlicewatchError(
@@ -149,7 +149,7 @@ class Swapped:
     Attributes:
         probe_set: two variants of each trace that has the value.
         ids: id of the trace by pair; not sent to the router.
-        silent: traces whose request does not name the attribute: in them the attributes alone
+        silent: number of traces whose request does not name the attribute: only their attributes
             differ.
     """
 
@@ -159,19 +159,19 @@ class Swapped:
 
 
 def swapped(traces: Sequence[Trace], swap: Swap) -> Swapped:
-    """Both variants of every trace that has the value. None has: SlicewatchError."""
+    """Return both variants of every trace that has the value; raise SlicewatchError without any."""
     ids: dict[str, str] = {}
     items: list[Item] = []
     silent = 0
-    found = (one for one in traces if one.attributes.get(swap.attribute) == swap.original)
-    for number, trace in enumerate(found, 1):
-        pair, other = f"{NAME}-{number}", _exchanged(trace, swap)
+    matching = (trace for trace in traces if trace.attributes.get(swap.attribute) == swap.original)
+    for number, trace in enumerate(matching, 1):
+        pair, exchanged_request = f"{NAME}-{number}", _exchanged(trace, swap)
         ids[pair] = trace.id
-        silent += other == trace.request
+        silent += exchanged_request == trace.request
         exchanged = {**trace.attributes, swap.attribute: swap.replacement}
         items += (
             Item(pair, ORIGINAL, trace.attributes, None, "", request=trace.request),
-            Item(pair, SWAPPED, exchanged, None, "", request=other),
+            Item(pair, SWAPPED, exchanged, None, "", request=exchanged_request),
         )
     if not items:
         raise SlicewatchError(
@@ -189,7 +189,7 @@ def _exchanged(trace: Trace, swap: Swap) -> object:
 
 @dataclass(frozen=True, slots=True)
 class SwapSide:
-    """The two decisions on one trace, side by side."""
+    """Two decisions on one trace, side by side."""
 
     id: str
     original: Observed
@@ -197,12 +197,12 @@ class SwapSide:
 
     @property
     def flipped(self) -> bool:
-        """True when they took different routes."""
+        """Return True when the two decisions took different routes."""
         return is_flip(self.original, self.swapped)
 
     @property
     def difference(self) -> float | None:
-        """Score of the swapped variant less that of the original; None without both."""
+        """Return the score of the swapped variant less that of the original; None without both."""
         if self.original.score is None or self.swapped.score is None:
             return None
         return self.swapped.score - self.original.score
@@ -213,20 +213,20 @@ class SwapSide:
 
 
 def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[SwapSide]:
-    """The traces of which both variants have an answer, in the order of the file."""
-    seen: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
-    for one in answered:
-        seen[one.item.pair][one.item.variant] = one.answer.observed
+    """Return the traces of which both variants have an answer, in the order of the file."""
+    decisions_by_pair: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
+    for sent in answered:
+        decisions_by_pair[sent.item.pair][sent.item.variant] = sent.answer.observed
     return [
-        SwapSide(ids[pair], both[ORIGINAL], both[SWAPPED])
-        for pair, both in seen.items()
-        if len(both) == len((ORIGINAL, SWAPPED))
+        SwapSide(ids[pair], decisions[ORIGINAL], decisions[SWAPPED])
+        for pair, decisions in decisions_by_pair.items()
+        if len(decisions) == len((ORIGINAL, SWAPPED))
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class SwapShare:
-    """So many of the traces, with the 95 % Wilson interval of their share."""
+    """Count of traces, with the 95 % Wilson interval of their share."""
 
     count: int
     share: float
@@ -240,11 +240,11 @@ class SwapSummary:
 
     Attributes:
         compared: traces with two decisions.
-        held_back: the original came further than the swapped variant.
-        served: the swapped variant came further.
-        apart: either.
+        held_back: traces whose original came further than the swapped variant.
+        served: traces whose swapped variant came further.
+        apart: both of these.
         scored: traces with two scores.
-        difference: mean of swapped less original over them; None without any.
+        difference: mean of swapped less original score over them; None without any.
     """
 
     compared: int
@@ -255,17 +255,17 @@ class SwapSummary:
     difference: float | None
 
 
-def summary(found: Sequence[SwapSide], k: int) -> SwapSummary | None:
-    """All together; None below k comparisons."""
-    if len(found) < k:
+def summary(comparisons: Sequence[SwapSide], k: int) -> SwapSummary | None:
+    """Return the summary of all traces; None below k comparisons."""
+    if len(comparisons) < k:
         return None
-    ways = [direction(one.original, one.swapped) for one in found if one.flipped]
-    scores = [one.difference for one in found if one.difference is not None]
+    ways = [direction(side.original, side.swapped) for side in comparisons if side.flipped]
+    scores = [side.difference for side in comparisons if side.difference is not None]
     return SwapSummary(
-        compared=len(found),
-        held_back=_share(ways.count(FlipDirection.HELD_BACK), len(found)),
-        served=_share(ways.count(FlipDirection.SERVED), len(found)),
-        apart=_share(len(ways), len(found)),
+        compared=len(comparisons),
+        held_back=_share(ways.count(FlipDirection.HELD_BACK), len(comparisons)),
+        served=_share(ways.count(FlipDirection.SERVED), len(comparisons)),
+        apart=_share(len(ways), len(comparisons)),
         scored=len(scores),
         difference=sum(scores) / len(scores) if scores else None,
     )
@@ -281,8 +281,8 @@ class SwapReview:
     """Choice of traces for people to look at.
 
     Attributes:
-        above: scores that differ by more than that disagree.
-        spot_check: share of those that agree which is listed, too.
+        above: scores disagree when they differ by more than this.
+        spot_check: share of agreeing traces that is listed too.
     """
 
     above: float = 0.1
@@ -291,21 +291,23 @@ class SwapReview:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A trace to look at; ``spot_check``: chosen at random from those that agree."""
+    """Trace to look at; ``spot_check``: chosen at random from agreeing ones."""
 
     side: SwapSide
     spot_check: bool
 
 
 def for_review(
-    found: Sequence[SwapSide], review: SwapReview, rng: np.random.Generator
+    comparisons: Sequence[SwapSide], review: SwapReview, rng: np.random.Generator
 ) -> list[Listed]:
-    """Disagreements, and a random share of the rest, in random order.
+    """Return disagreements, and a random share of the rest, in random order.
 
-    Whoever is shown nothing but disagreements comes to find something in all of them.
+    People who see nothing but disagreements come to find something in all of them.
     """
-    listed = [Listed(one, spot_check=False) for one in found if one.disagrees(review.above)]
-    rest = [one for one in found if not one.disagrees(review.above)]
+    listed = [
+        Listed(side, spot_check=False) for side in comparisons if side.disagrees(review.above)
+    ]
+    rest = [side for side in comparisons if not side.disagrees(review.above)]
     drawn = rng.permutation(len(rest))[: ceil(review.spot_check * len(rest))]
     listed += [Listed(rest[number], spot_check=True) for number in drawn]
     return [listed[number] for number in rng.permutation(len(listed))]

@@ -1,4 +1,4 @@
-"""The store: SQLAlchemy schema, migrations and the repository."""
+"""SQLAlchemy schema of the store, migrations, and reads and writes of its tables."""
 
 __all__ = [
     "bias_score_rows", "codings", "database", "dictionary_rows", "erasure", "evaluator",

@@ -1,4 +1,4 @@
-"""Results of bias evaluations: one row of a dimension and day, the last one to come."""
+"""Results of bias evaluations: one row per dimension and day; the last result wins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COLUMNS = tuple(column.name for column in bias_score.columns)
 
 def write_bias_scores(connection: sa.Connection, results: Iterable[BiasScore]) -> None:
     """Write results in their order, in the transaction of the flush that read them."""
-    rows = [{name: getattr(one, name) for name in _COLUMNS} for one in results]
+    rows = [{name: getattr(score, name) for name in _COLUMNS} for score in results]
     if not rows:
         return
     names = ", ".join(_COLUMNS)
@@ -32,7 +32,7 @@ def write_bias_scores(connection: sa.Connection, results: Iterable[BiasScore]) -
 
 
 def read_bias_scores(engine: sa.Engine) -> list[BiasScore]:
-    """All results that are kept, by dimension and day."""
+    """Return all stored results, by dimension and day."""
     query = sa.select(bias_score).order_by(bias_score.c.dimension, bias_score.c.day)
     with reading(engine) as connection:
         return [BiasScore(**row) for row in connection.execute(query).mappings()]

@@ -1,4 +1,4 @@
-"""Many rows at once: each database has its own fastest way, and this is the only place that knows.
+"""Reads and writes of many rows at once, by each database's fastest way.
 
 SQLite takes rows one after another without a round trip; PostgreSQL takes whole columns as arrays,
 and for the hot path a binary COPY.
@@ -21,7 +21,7 @@ from monitor.core.counts.cells import Int64s
 Columns = Mapping[str, Sequence[Any] | npt.NDArray[Any]]
 
 _CHUNK = 5_000  # rows of one VALUES list: its text stays far below SQLite's limits
-_TOGETHER = 20  # rows that SQLite inserts by one statement: a third of the time goes into each call
+_TOGETHER = 20  # rows that SQLite inserts at once: a third of the time of single rows is the calls
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 # Element type and its binary form, by the kind of a column.
@@ -30,12 +30,12 @@ _BIGINT, _BOOLEAN = (20, ">i8"), (16, "?")
 
 @dataclass(frozen=True, slots=True)
 class PackedArray:
-    """One array parameter in PostgreSQL's binary form: lists would be written out as text."""
+    """Array parameter in PostgreSQL's binary form: lists would be written out as text."""
 
     data: bytes
 
     @staticmethod
-    def of(values: Sequence[Any] | npt.NDArray[Any], element: tuple[int, str]) -> PackedArray:
+    def pack(values: Sequence[Any] | npt.NDArray[Any], element: tuple[int, str]) -> PackedArray:
         """Pack values of one dimension, none of them NULL."""
         oid, form = element
         rows = np.empty(len(values), np.dtype([("length", ">i4"), ("value", form)]))
@@ -66,25 +66,26 @@ def insert(
     *,
     zeros: Sequence[str] = (),
 ) -> int:
-    """Insert rows given as columns of equal length; returns how many the database touched.
+    """Insert rows given as columns of equal length; return how many the database touched.
 
     Args:
         connection: a transaction.
-        table: where to.
+
+        table: table to insert into.
         columns: values by column name. Rows must be sorted by the primary key where two
-            transactions may insert the same ones, or they could wait for each other for ever.
-        conflict: what follows ``ON CONFLICT``.
+            transactions may insert the same rows, or they could wait for each other for ever.
+        conflict: text after ``ON CONFLICT``.
         zeros: further columns, which are 0 in every row.
     """
     length = len(next(iter(columns.values())))
     if not length:
         return 0
-    names, nothing = ", ".join((*columns, *zeros)), ["0"] * len(zeros)
+    names, zero_marks = ", ".join((*columns, *zeros)), ["0"] * len(zeros)
     if connection.dialect.name == "sqlite":
-        marks = ", ".join([*("?" * len(columns)), *nothing])
+        marks = ", ".join([*("?" * len(columns)), *zero_marks])
         return _insert_rows(connection, (f"{table.name} ({names})", marks, conflict), columns)
-    given = ", ".join(["*", *nothing])
-    query = f"INSERT INTO {table.name} ({names}) SELECT {given} FROM {_unnest(table, columns)}"
+    selected = ", ".join(["*", *zero_marks])
+    query = f"INSERT INTO {table.name} ({names}) SELECT {selected} FROM {_unnest(table, columns)}"
     return connection.exec_driver_sql(
         f"{query} ON CONFLICT {conflict}", _arrays(table, columns)
     ).rowcount
@@ -93,14 +94,14 @@ def insert(
 def _insert_rows(
     connection: sa.Connection, statement: tuple[str, str, str], columns: Columns
 ) -> int:
-    """Insert by SQLite, in the order of the rows: so many at once, and what is left one by one."""
+    """Insert by SQLite, in the order of the rows: full portions first, then the rest one by one."""
     head, marks, conflict = statement
     cells, width = _by_row(columns), len(columns)
-    whole = len(cells) - len(cells) % (width * _TOGETHER)
+    together = len(cells) - len(cells) % (width * _TOGETHER)
     touched = 0
-    for number, some in ((_TOGETHER, cells[:whole]), (1, cells[whole:])):
+    for number, portion in ((_TOGETHER, cells[:together]), (1, cells[together:])):
         step = width * number
-        parameters = [tuple(some[at : at + step]) for at in range(0, len(some), step)]
+        parameters = [tuple(portion[at : at + step]) for at in range(0, len(portion), step)]
         if parameters:
             values = ", ".join([f"({marks})"] * number)
             query = f"INSERT INTO {head} VALUES {values} ON CONFLICT {conflict}"
@@ -109,44 +110,48 @@ def _insert_rows(
 
 
 def _by_row(columns: Columns) -> list[Any]:
-    """All values, row after row. Whole numbers alone need no tuple for each row."""
-    given = list(columns.values())
-    if all(isinstance(column, np.ndarray) and column.dtype == np.int64 for column in given):
-        values: list[Any] = np.stack(given, axis=1).ravel().tolist()
+    """Return all values, row after row; integer columns need no tuple per row."""
+    values_by_column = list(columns.values())
+    if all(
+        isinstance(column, np.ndarray) and column.dtype == np.int64 for column in values_by_column
+    ):
+        values: list[Any] = np.stack(values_by_column, axis=1).ravel().tolist()
         return values
-    return list(chain.from_iterable(zip(*map(_listed, given), strict=True)))
+    return list(chain.from_iterable(zip(*map(_listed, values_by_column), strict=True)))
 
 
 def read_integers(
     connection: sa.Connection, query: str, width: int, where: Mapping[str, int | bool]
 ) -> Int64s:
-    """Rows of so many whole numbers each, none of them NULL, as a table."""
-    found = connection.execute(parsed(query), where)
-    # Tuples of the driver: a Row for each would take a third of the time.
-    rows = found.cursor.fetchall()
-    found.close()
+    """Return rows of ``width`` integers each, none of them NULL, as a table."""
+    answer = connection.execute(parsed(query), where)
+    # The driver's tuples: SQLAlchemy's rows would take a third of the time.
+    rows = answer.cursor.fetchall()
+    answer.close()
     values = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width)
     return values.reshape(len(rows), width)
 
 
 @cache
 def parsed(query: str) -> sa.TextClause:
-    """A query that is one of few texts: its parameters are looked for once, not in every cycle."""
+    """Return a parsed query, cached: its parameters are not looked for in every cycle."""
     return sa.text(query)
 
 
 def delete(connection: sa.Connection, table: sa.Table, columns: Columns) -> int:
-    """Delete the rows that have these values, given as columns; returns how many there were."""
+    """Delete the rows that have these values, given as columns; return how many there were."""
     if not len(next(iter(columns.values()))):
         return 0
     if connection.dialect.name == "sqlite":
         rows = list(zip(*map(_listed, columns.values()), strict=True))
-        same = " AND ".join(f"{name} = ?" for name in columns)
-        return connection.exec_driver_sql(f"DELETE FROM {table.name} WHERE {same}", rows).rowcount
-    same = " AND ".join(f"t.{name} = w.{name}" for name in columns)
+        condition = " AND ".join(f"{name} = ?" for name in columns)
+        return connection.exec_driver_sql(
+            f"DELETE FROM {table.name} WHERE {condition}", rows
+        ).rowcount
+    condition = " AND ".join(f"t.{name} = w.{name}" for name in columns)
     query = (
         f"DELETE FROM {table.name} t USING {_unnest(table, columns)}"
-        f" AS w({', '.join(columns)}) WHERE {same}"
+        f" AS w({', '.join(columns)}) WHERE {condition}"
     )
     return connection.exec_driver_sql(query, _arrays(table, columns)).rowcount
 
@@ -157,9 +162,9 @@ def with_keys(
     names: Sequence[str],
     keys: list[tuple[int, ...]] | list[tuple[int, int]] | list[tuple[int, int, int]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Statement heads ``WITH w(names) AS (the keys)``, each with its parameters.
+    """Yield statement heads ``WITH w(names) AS (the keys)``, each with its parameters.
 
-    What follows a head is run once for each of them: SQLite takes the keys in several portions.
+    A statement is run once for each head: SQLite takes the keys in several portions.
     """
     head = f"WITH w({', '.join(names)}) AS "
     if connection.dialect.name != "sqlite":
@@ -180,13 +185,15 @@ def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[A
     packed: dict[str, PackedArray | list[Any]] = {}
     for name, values in columns.items():
         element = _element(table.c[name])
-        whole = isinstance(values, np.ndarray) or None not in values
-        packed[name] = PackedArray.of(values, element) if element and whole else list(values)
+        without_nulls = isinstance(values, np.ndarray) or None not in values
+        packed[name] = (
+            PackedArray.pack(values, element) if element and without_nulls else list(values)
+        )
     return packed
 
 
 def _element(column: sa.Column[Any]) -> tuple[int, str] | None:
-    """Packed form of a column's values; None for those that go as a list."""
+    """Return the packed form of a column's values; None for columns that go as lists."""
     if isinstance(column.type, sa.Boolean):
         return _BOOLEAN
     return _BIGINT if isinstance(column.type, sa.Integer) else None
@@ -215,7 +222,7 @@ def copy_integers(
 ) -> bool:
     """Add rows of integers by a binary COPY (PostgreSQL only).
 
-    Returns False when a key was there already: then none was added, and the transaction must be
+    Returns False when a key was there already. Then no row was added, and the transaction must be
     rolled back to a savepoint before it can go on.
     """
     driver: Any = connection.connection.driver_connection
@@ -229,7 +236,7 @@ def copy_integers(
 
 
 def _copy_rows(table: sa.Table, columns: Mapping[str, Int64s]) -> npt.NDArray[np.void]:
-    """COPY's binary rows: a count of fields, then length and big-endian value of each."""
+    """Return COPY's binary rows: number of fields, then length and big-endian value of each."""
     sizes = {name: 2 if isinstance(table.c[name].type, sa.SmallInteger) else 8 for name in columns}
     fields = chain.from_iterable(
         ((f"{name} length", ">i4"), (name, f">i{size}")) for name, size in sizes.items()

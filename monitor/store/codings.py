@@ -1,16 +1,16 @@
 """Eras of coding, by event time, and what a start with other settings does to them.
 
 Each row of ``coding`` is an era that begins at its ``effective_from``. A start whose attributes
-list more than before begins a new era, in an hour that no decision was counted in; one that lists
-less is refused, also by a process that is started again with its older settings: what is to be
-listed no more is removed by :mod:`monitor.store.upkeep.recode` alone. An era that no decision was
-counted in is no history: a start that lists more replaces it.
+list more than before begins a new era, in an hour without counted decisions. A start that lists
+less is refused, also of a process that is started again with its older settings: only
+:mod:`monitor.store.upkeep.recode` removes attributes and values. An era without counted decisions
+is no history: a start that lists more replaces it.
 
-Score bands and audit rates are those that a store was first counted with. The default grid of audit
-rates means a store's own, so that a store of a release with another default goes on.
+A store keeps the score bands and audit rates that it was first counted with. The default grid of
+audit rates means a store's own, so that a store of a release with another default goes on.
 
-Whoever changes the eras locks the table, and fences all shards and the evaluator; whoever claims a
-shard looks at the eras under that lock. So nothing is counted by eras that the store does not have.
+A change of the eras locks the table, and fences all shards and the evaluator; a claim of a shard
+looks at the eras under that lock. So nothing is counted by eras that the store does not have.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _OUTDATED = (
 
 
 class Codings:
-    """The eras of one store."""
+    """Eras of one store."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def eras(self, coding: Coding) -> CodingHistory:
-        """All eras of a store that is open with this coding.
+        """Return all eras of a store that is open with this coding.
 
         Raises:
-            OutdatedError: it was started with another one since.
+            OutdatedError: the store was started with another coding since.
         """
         with reading(self._engine) as connection:
             eras = read_eras(connection)
@@ -53,10 +53,10 @@ class Codings:
         return eras
 
     def changes(self, coding: Coding) -> list[str]:
-        """Changes that a start with this coding would make, a line each; empty when none.
+        """Return a line for each change that a start with this coding would make.
 
         Raises:
-            StoreError: it would refuse.
+            StoreError: the start would be refused.
         """
         with reading(self._engine) as connection:
             stored, counted_to = read_eras(connection), _counted_to(connection)
@@ -71,10 +71,7 @@ class Codings:
         ]
 
     def kept_grid(self, coding: Coding) -> tuple[float, ...] | None:
-        """Audit rates that a start keeps because its settings have the default; None if the same.
-
-        They are those that the store was counted with.
-        """
+        """Return the store's audit rates if a start keeps them in place of the default."""
         with reading(self._engine) as connection:
             stored, counted_to = read_eras(connection), _counted_to(connection)
         if stored is None or counted_to is None:
@@ -83,12 +80,12 @@ class Codings:
         return None if kept == coding.audit_rates else kept
 
     def keep(self, coding: Coding, not_before: int | None = None) -> CodingHistory:
-        """Let decisions be coded by this from now on; returns all eras.
+        """Code decisions by this coding from now on; return all eras.
 
         Args:
-            coding: of the settings.
-            not_before: a new era begins with an hour after this instant, and after every event
-                that was read; None where event time is history.
+            coding: coding of the settings.
+            not_before: a new era begins with an hour after this instant, and after all events
+                read so far; None where event time is history.
 
         Raises:
             StoreError: this store cannot go on with this coding.
@@ -110,14 +107,14 @@ class Codings:
 
 
 def own_grid(coding: Coding, stored: Coding) -> Coding:
-    """The coding of settings with the grid of the store, where they have the default one."""
+    """Return the coding with the grid of the store, where it has the default one."""
     if coding.audit_rates != DEFAULT_AUDIT_RATES:
         return coding
     return replace(coding, audit_rates=stored.audit_rates)
 
 
 def read_eras(connection: sa.Connection) -> CodingHistory | None:
-    """All eras; None in a store that was never started."""
+    """Return all eras; None in a store that was never started."""
     rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
     eras = tuple(CodingVersion(row.effective_from, Coding.parse(row.body)) for row in rows)
     return CodingHistory(eras) if eras else None
@@ -138,17 +135,17 @@ def write_eras(connection: sa.Connection, eras: CodingHistory) -> None:
 
 
 def require_eras(connection: sa.Connection, eras: CodingHistory) -> None:
-    """Raise OutdatedError unless these are the store's: it was started with others since."""
+    """Raise OutdatedError unless these are the store's eras: it was started with others since."""
     rows = connection.execute(sa.select(table.c.effective_from, table.c.hash)).all()
     if {tuple(row) for row in rows} != {(era.start, era.coding.hash) for era in eras.eras}:
         raise OutdatedError(_OUTDATED)
 
 
 def lock_eras(connection: sa.Connection, *, shared: bool = False) -> None:
-    """The first statement of whoever changes the eras, or relies on them while it writes.
+    """Lock the eras, as the first statement of a transaction that changes or relies on them.
 
-    The whole table, because a row that is not there yet cannot be locked. A writing transaction
-    on SQLite is alone anyway.
+    This locks the whole table, because a missing row cannot be locked. A writing transaction on
+    SQLite is alone anyway.
     """
     if connection.dialect.name == "postgresql":
         mode = "SHARE" if shared else "SHARE ROW EXCLUSIVE"
@@ -156,9 +153,9 @@ def lock_eras(connection: sa.Connection, *, shared: bool = False) -> None:
 
 
 def fence_all(connection: sa.Connection) -> int | None:
-    """Fence every shard and the evaluator; returns the newest event time that was read.
+    """Fence every shard and the evaluator; return the newest event time that was read.
 
-    Whoever works must claim again. A flush that is under way ends first.
+    Workers and the evaluator must claim again. A running flush ends first.
     """
     newest = [row.max_decided_at for row in lock_shards(connection).values()]
     connection.execute(sa.update(ownership).values(epoch=ownership.c.epoch + 1))
@@ -176,7 +173,7 @@ def _counted_to(connection: sa.Connection) -> int | None:
 def _continued(
     stored: CodingHistory, coding: Coding, counted_to: int, not_before: int
 ) -> CodingHistory:
-    """The eras that hold decisions, and a new one after them."""
+    """Return the eras that hold decisions, and a new one after them."""
     first, *later = stored.eras
     after = max(counted_to, not_before)
     start = pane_start(pane_of(after, Grain.HOUR) + 1, Grain.HOUR)
@@ -196,7 +193,7 @@ def _refuse(stored: Coding, coding: Coding) -> None:
 
 
 def refuse_fixed(stored: Coding, coding: Coding) -> None:
-    """Raise StoreError where they differ in what is fixed for the life of a store."""
+    """Raise StoreError where codings differ in what is fixed for the life of a store."""
     if stored.strata != own_grid(coding, stored).strata:
         raise StoreError(
             "stream.score_bands or stream.audit_rates differ from those this store was counted"

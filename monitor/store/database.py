@@ -22,16 +22,16 @@ from monitor.store.open_file import FileGoneError, OpenFile
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSIONS = "alembic_version"  # Alembic's own table, of one row
 PAGE_CACHE_KILOBYTES = 32_000
-"""Memory of a connection to SQLite at most, which any decisions fill with time.
+"""Most memory of a connection to SQLite; it fills with time.
 
-Ids are hashes: a flush of 10,000 changes pages all over its tables. In SQLite's own 2 MB most are
-written and read again meanwhile, which doubles the time of a row.
+Ids are hashes: a flush of 10,000 changes pages all over its tables. SQLite's default of 2 MB makes
+it write and read most pages again meanwhile, which doubles the time per row.
 """
 _BUSY_SECONDS = 20
 _BUSY_RETRY_SECONDS = 0.02
 _SERVER = "postgresql"
 _DRIVER = "postgresql+psycopg"
-_MIGRATION_LOCK = 7_217_002_914  # any number that no other program locks in this database
+_MIGRATION_LOCK = 7_217_002_914  # a number that no other program locks in this database
 _SERVER_OPTIONS = {
     # A worker that stops inside a transaction must not keep its shards from their next owner.
     "idle_in_transaction_session_timeout": "30s",
@@ -39,7 +39,7 @@ _SERVER_OPTIONS = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
-    # Whatever holds a lock for good, waiting for it is a failure that is reported.
+    # To wait longer for a lock is a failure that is reported.
     "lock_timeout": "60s",
     "timezone": "UTC",
 }
@@ -66,10 +66,9 @@ _END_FROZEN = sa.text(
 
 
 def create_engine(url: str) -> sa.Engine:
-    """The engine of a store URL, ``sqlite:///FILE`` or ``postgresql://user@host/database``.
+    """Return the engine of a store URL, ``sqlite:///FILE`` or ``postgresql://user@host/database``.
 
-    SQLite gets write-ahead logging and explicit transactions; a file that it makes can be read by
-    its owner only.
+    SQLite gets write-ahead logging and explicit transactions; only the owner can read a new file.
 
     Raises:
         StoreError: the URL is not one that this installation can open.
@@ -109,24 +108,24 @@ def create_engine(url: str) -> sa.Engine:
 
 
 def _with_driver(url: sa.URL) -> sa.URL:
-    """Psycopg 3 is the one driver we speak to PostgreSQL with."""
+    """Return the URL with psycopg 3, the driver we speak to PostgreSQL with."""
     plain = url.drivername in ("postgres", _SERVER)
     return url.set(drivername=_DRIVER) if plain else url
 
 
 def _connect_arguments(url: sa.URL) -> dict[str, Any]:
-    """Ours; of the options of the server those of the URL come last, and so prevail."""
+    """Return our arguments; the URL's server options come last, and so prevail."""
     options = [f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items()]
-    given = url.query.get("options", ())
-    options += [given] if isinstance(given, str) else given
+    from_url = url.query.get("options", ())
+    options += [from_url] if isinstance(from_url, str) else from_url
     return {**_CONNECT_ARGUMENTS, "options": " ".join(options)}
 
 
 def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: object) -> None:
-    """Make a new SQLite file with the rights it keeps; its log and index take them over."""
+    """Make a new SQLite file with the rights it keeps; SQLite's log and index get the same."""
     file = str(arguments[0])
-    # Only ever a new one: to close another handle of an open database would drop its locks. An
-    # obstacle (the file is there, no such folder) is found by SQLite as well, which reports it.
+    # The file must be new: to close another handle of an open database would drop its locks.
+    # SQLite finds the same obstacles (the file exists, no such folder), and reports them.
     with suppress(OSError):
         os.close(os.open(os.path.realpath(file), os.O_RDWR | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
 
@@ -146,7 +145,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Write-ahead logging; another process may be about to switch the new file to it too."""
+    """Switch to write-ahead logging; another process may be switching the new file too."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -180,7 +179,7 @@ def is_there(engine: sa.Engine) -> bool:
 
 
 def open_to_others(engine: sa.Engine) -> bool:
-    """Return True when others than its owner can open an SQLite file, as it was made once."""
+    """Return True when others than its owner can open an SQLite file, as older ones were made."""
     if engine.dialect.name != "sqlite" or not is_there(engine):
         return False
     return bool(Path(str(engine.url.database)).stat().st_mode & _FOR_OTHERS)
@@ -188,7 +187,7 @@ def open_to_others(engine: sa.Engine) -> bool:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One consistent view of the store.
+    """Open a transaction that reads a consistent view of the store.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -199,7 +198,7 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """One transaction that commits at the end of the block, or leaves no trace.
+    """Open a transaction that commits at the end of the block, or leaves no trace.
 
     Raises:
         StoreError: the database cannot be reached or written.
@@ -229,7 +228,7 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
 def _end_frozen(engine: sa.Engine) -> bool:
     """End sessions whose client has stopped in the middle of a statement, with all their locks.
 
-    No timeout of the server ends a COPY that waits for its client, however long it does.
+    No timeout of the server ends a COPY that waits for its client.
     """
     with suppress(SQLAlchemyError), engine.connect() as connection:
         ended = connection.execute(
@@ -240,7 +239,7 @@ def _end_frozen(engine: sa.Engine) -> bool:
 
 
 def compact(engine: sa.Engine) -> None:
-    """Leave nothing of deleted rows in an SQLite file; a server does so in its own time.
+    """Erase the remains of deleted rows from an SQLite file; a server does so in its own time.
 
     Raises:
         StoreError: the file is in use.
@@ -254,7 +253,7 @@ def compact(engine: sa.Engine) -> None:
 
 
 def database_now(connection: sa.Connection) -> int:
-    """Microseconds on the database's clock: leases must not depend on ours."""
+    """Return the microseconds on the database's clock: leases must not depend on ours."""
     if connection.dialect.name == "sqlite":
         query = "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000"
     else:
@@ -263,7 +262,7 @@ def database_now(connection: sa.Connection) -> int:
 
 
 def schema_revision(engine: sa.Engine) -> str | None:
-    """The schema version the database is at; None for an empty database.
+    """Return the schema version of the database; None for an empty one.
 
     Raises:
         StoreError: it is a version that this program does not know, or that was never released.
@@ -273,38 +272,38 @@ def schema_revision(engine: sa.Engine) -> str | None:
 
 
 def _known_revision(connection: sa.Connection) -> str | None:
-    found: str | None = None
+    stored: str | None = None
     if sa.inspect(connection).has_table(_VERSIONS):
-        found = connection.exec_driver_sql(f"SELECT version_num FROM {_VERSIONS}").scalar()
-    if found is not None and found not in _revisions():
+        stored = connection.exec_driver_sql(f"SELECT version_num FROM {_VERSIONS}").scalar()
+    if stored is not None and stored not in _revisions():
         raise StoreError(
-            f"the database has schema {found}, which this program (schema {head_revision()}) does"
+            f"the database has schema {stored}, which this program (schema {head_revision()}) does"
             " not know: use the newer slicewatch that made it"
         )
-    return found
+    return stored
 
 
 def _revisions() -> list[str]:
-    """All schema versions this program knows, in order: the names of their files begin with them.
+    """Return all schema versions this program knows, in order, from the names of their files.
 
-    Alembic would say the same and takes a while to load; most starts find nothing to migrate.
+    Alembic would return the same and takes a while to load; most starts find nothing to migrate.
     """
     files = (_MIGRATIONS / "versions").glob("r*_*.py")
     return sorted((file.name[1:].partition("_")[0] for file in files), key=int)
 
 
 def head_revision() -> str:
-    """The schema version this program needs."""
-    known = _revisions()
-    if not known:  # pragma: no cover - the package always ships migrations
+    """Return the schema version this program needs."""
+    revisions = _revisions()
+    if not revisions:  # pragma: no cover - the package always ships migrations
         raise StoreError("the installation has no migrations; install slicewatch again")
-    return known[-1]
+    return revisions[-1]
 
 
 def migrate(engine: sa.Engine) -> None:
-    """Bring the database to the schema this program needs; does nothing when it is there.
+    """Bring the database to the schema this program needs, unless it is there.
 
-    Several may be started at once: one migrates, the others wait for it.
+    Several processes may call this at once: one migrates, the others wait for it.
 
     Raises:
         StoreError: the database has a schema that this program does not know, or that was never
@@ -332,9 +331,9 @@ def _upgrade(connection: sa.Connection) -> None:
 
 def require_head(engine: sa.Engine) -> None:
     """Raise StoreError unless the database has exactly the schema this program needs."""
-    found, wanted = schema_revision(engine), head_revision()
-    if found != wanted:
+    revision, wanted = schema_revision(engine), head_revision()
+    if revision != wanted:
         raise StoreError(
-            f"database schema is {found or 'empty'}, this version needs {wanted}; "
+            f"database schema is {revision or 'empty'}, this version needs {wanted}; "
             "run: slicewatch db migrate"
         )

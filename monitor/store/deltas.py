@@ -1,4 +1,4 @@
-"""Deltas: what one flush of one shard adds, appended and never changed.
+"""Deltas: additions of one flush of one shard, appended and never changed.
 
 A :class:`Payload` holds the counts of a flush, summed by pane and cell; it is packed as bytes and
 written as one row.
@@ -25,17 +25,17 @@ from monitor.store.schema import delta
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Counts by (5-minute pane, cell), and the duplicate keys that arrived.
+    """Counts of a flush by (5-minute pane, cell), and its duplicate keys.
 
     Attributes:
         panes: 5-minute pane index of each row.
         cells: cell id of each row.
         values: int64 of shape (rows, COUNTERS).
-        keys: duplicate keys of the decisions that were counted.
+        keys: duplicate keys of the counted decisions.
         arrivals: minute of event time at which each key arrived.
-        probes: decisions of declared probe sets; they are counted in the rows too.
+        probes: decisions of declared probe sets; the rows count them too.
         sizes: decisions by day and unit, without their cells; None where no unit was named.
-        repetition: what was found of days that have ended.
+        repetition: repetition of requests on days that have ended.
     """
 
     panes: Int64s
@@ -51,7 +51,7 @@ class Payload:
 class _Encoded(msgspec.Struct, array_like=True):
     panes: bytes
     cells: bytes
-    counters: list[int]  # those that occur, a column of values each
+    counters: list[int]  # counters that are not 0, a column of values each
     values: bytes
     arrivals: bytes
     probes: Sequence[ProbeDecision]
@@ -83,7 +83,7 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(data: bytes) -> Payload:
-    """Unpack what :func:`encode` packed."""
+    """Unpack the bytes of :func:`encode`."""
     packed = msgspec.msgpack.decode(data, type=_Packed)
     encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_Encoded)
     panes = _integers(encoded.panes)
@@ -111,7 +111,7 @@ def decision_payload(
     probes: Sequence[ProbeDecision] = (),
     repetition: Sequence[Repetition] = (),
 ) -> Payload:
-    """The cell increments of counted decisions, summed by (pane, cell), and those of probe sets."""
+    """Return the increments of counted decisions by (pane, cell), and those of probe sets."""
     cells, cell_of = np.unique(decisions.cells, return_inverse=True)
     key = pane_of(decisions.ts, Grain.MINUTES5) * max(len(cells), 1) + cell_of
     rows, row_of = np.unique(key, return_inverse=True)
@@ -129,7 +129,7 @@ def decision_payload(
 
 
 def summed(body: Payload) -> Payload:
-    """Add up rows of equal (pane, cell); rows that cancel out are dropped."""
+    """Add up rows of equal (pane, cell); drop rows that cancel out."""
     cells, cell_of = np.unique(body.cells, return_inverse=True)
     key = body.panes * max(len(cells), 1) + cell_of
     total = Counts.of(key, body.values)
@@ -141,7 +141,7 @@ def summed(body: Payload) -> Payload:
 
 
 def write_delta(connection: sa.Connection, flush: ShardFlush, body: Payload) -> None:
-    """Append the delta; an empty one is not written, so the sequence stays gap-free."""
+    """Append a delta; an empty one is not written, so the sequence stays gap-free."""
     if not len(body.panes) and not len(body.keys) and not body.probes:
         return
     shard = {"topic": flush.shard.topic, "part": flush.shard.partition}

@@ -1,4 +1,4 @@
-"""Dictionary rows: content ids and what they mean, inserted or ignored, never changed."""
+"""Dictionary rows: content ids and their meaning, inserted or ignored, never changed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.store.schema import atom, cell, version
 
 
 def live_versions(engine: sa.Engine) -> list[str]:
-    """Texts of the version tuples that decisions of the kept hours have."""
+    """Return the texts of the version tuples that decisions of the kept hours have."""
     query = (
         "SELECT text FROM version WHERE id IN (SELECT version FROM cell WHERE id IN"
         " (SELECT cell FROM counts WHERE grain = :grain))"
@@ -24,7 +24,7 @@ def live_versions(engine: sa.Engine) -> list[str]:
 
 
 def write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:
-    """Insert what is not there yet."""
+    """Insert atoms, versions and cells that are not stored yet."""
     for table, texts in ((atom, fresh.atoms), (version, fresh.versions)):
         ids = sorted(texts)
         bulk.insert(connection, table, {"id": ids, "text": [texts[key] for key in ids]})
@@ -32,7 +32,7 @@ def write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:
 
 
 def write_cells(connection: sa.Connection, cells: Mapping[int, tuple[int, int, int]]) -> None:
-    """Insert cells, id -> (atom, version, stratum), that are not there yet."""
+    """Insert cells, id -> (atom, version, stratum), that are not stored yet."""
     ids = sorted(cells)
     meanings = {
         name: [cells[key][place] for key in ids]

@@ -1,6 +1,6 @@
-"""A data subject's erasure: everything that is kept under a decision's id is removed.
+"""Erasure for a data subject: everything that is stored under a decision's id is removed.
 
-What was counted stays: sums are of no person. Rows are found by primary key, hour by hour.
+Counts stay: sums are not personal data. Rows are found by primary key, hour by hour.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from monitor.store.schema import (
 from monitor.store.shard_rows import is_shard, lock_shards
 
 FORGOTTEN = "forgotten"
-"""Reason why a waiting label that was removed is unmatched."""
+"""Reason of unmatched labels that were removed while they waited."""
 NO_DECISION = "no_decision"
-"""Reason why one that waited in vain is unmatched."""
+"""Reason of unmatched labels that waited in vain."""
 
 _NEVER = -(1 << 62)
-# What a worker that has decisions in memory looks at in each flush; in ``meta``.
+# Names in ``meta`` that a worker with decisions in memory reads in each flush.
 _FORGOTTEN_COUNT, _DROPPED_BEFORE = "decisions forgotten", "decisions dropped before hour"
 _COUNT = sa.text(
     "INSERT INTO meta (name, value) VALUES (:name, '1') ON CONFLICT (name)"
@@ -46,11 +46,11 @@ _RAISE = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Rows of ``pending`` that were deleted without fencing whoever may have them in memory.
+    """Deletions from ``pending`` that did not fence the workers with these rows in memory.
 
     Attributes:
-        forgotten: changes with every decision that is forgotten.
-        before: rows of the hours before it may be gone.
+        forgotten: number that changes with every forgotten decision.
+        before: rows of hours before it may be gone.
     """
 
     forgotten: int = 0
@@ -58,11 +58,11 @@ class Deletions:
 
 
 def forget(engine: sa.Engine, key: int) -> dict[str, int]:
-    """Remove what is stored under the keyed hash of a decision id.
+    """Remove everything that is stored under the keyed hash of a decision id.
 
-    All shards are locked first, so that no flush that is under way brings back what was removed.
-    A shard that loses a waiting label is taken from its worker, whose totals would be wrong now:
-    it claims the shard again.
+    All shards are locked first, so that no running flush brings removed rows back. A shard that
+    loses a waiting label is fenced, because its worker's totals are wrong now: the worker claims
+    the shard again.
 
     Returns:
         Rows removed, by table.
@@ -77,25 +77,25 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
             connection.execute(_COUNT, {"name": _FORGOTTEN_COUNT})
         waiting = 0
         for shard, row in shards.items():
-            where = {"topic": shard.topic, "part": shard.partition}
-            if number := _forget_in(connection, waiting_label, key, **where):
+            shard_key = {"topic": shard.topic, "part": shard.partition}
+            if number := _forget_in(connection, waiting_label, key, **shard_key):
                 _close_waiting(connection, shard, row.tallies, number, FORGOTTEN)
                 waiting += number
         return {**removed, waiting_label.name: waiting}
 
 
 def read_deletions(connection: sa.Connection) -> Deletions:
-    """Deletions, as a flush sees them that has passed its fence."""
-    known = (_FORGOTTEN_COUNT, _DROPPED_BEFORE)
-    found = {
+    """Return the deletions, for a flush that has passed its fence."""
+    names = (_FORGOTTEN_COUNT, _DROPPED_BEFORE)
+    values = {
         row.name: int(row.value)
-        for row in connection.execute(sa.select(meta).where(meta.c.name.in_(known)))
+        for row in connection.execute(sa.select(meta).where(meta.c.name.in_(names)))
     }
-    return Deletions(found.get(_FORGOTTEN_COUNT, 0), found.get(_DROPPED_BEFORE, _NEVER))
+    return Deletions(values.get(_FORGOTTEN_COUNT, 0), values.get(_DROPPED_BEFORE, _NEVER))
 
 
 def note_dropped(engine: sa.Engine, end: int) -> None:
-    """Keep that the decisions of the hours before ``end`` go, before they do."""
+    """Record that the decisions of hours before ``end`` go, before they do."""
     with reading(engine) as connection:
         if not connection.execute(sa.select(sa.exists().where(pending.c.hour < end))).scalar_one():
             return
@@ -103,18 +103,18 @@ def note_dropped(engine: sa.Engine, end: int) -> None:
         connection.execute(_RAISE, {"name": _DROPPED_BEFORE, "hour": str(end)})
 
 
-def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **where: Any) -> int:
-    """Remove the id from every hour of a table, or of the part of it that one shard has."""
-    hours = _hours(connection, table, where)
-    columns = {name: [value] * len(hours) for name, value in where.items()}
+def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **shard_key: Any) -> int:
+    """Remove the id from every hour of a table, or of a shard's part of it."""
+    hours = _hours(connection, table, shard_key)
+    columns = {name: [value] * len(hours) for name, value in shard_key.items()}
     return bulk.delete(connection, table, {**columns, "hour": hours, "id": [key] * len(hours)})
 
 
-def _hours(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any]) -> range:
-    """All hours from the first to the last; each end is a look-up of its own in the index."""
-    same = [table.c[name] == value for name, value in where.items()]
+def _hours(connection: sa.Connection, table: sa.Table, shard_key: Mapping[str, Any]) -> range:
+    """Return all hours from the first to the last; each end is one look-up in the index."""
+    conditions = [table.c[name] == value for name, value in shard_key.items()]
     first, last = (
-        connection.execute(sa.select(end(table.c.hour)).where(*same)).scalar()
+        connection.execute(sa.select(end(table.c.hour)).where(*conditions)).scalar()
         for end in (sa.func.min, sa.func.max)
     )
     return range(0) if first is None or last is None else range(first, last + 1)
@@ -123,7 +123,7 @@ def _hours(connection: sa.Connection, table: sa.Table, where: Mapping[str, Any])
 def expire_waiting(engine: sa.Engine, end: int) -> None:
     """Remove labels that wait for decisions of the hours before ``end``: none can come any more.
 
-    Their own shard does so after a day, unless nobody has it or its data is gone.
+    Their own shard does so after a day, unless nobody owns it or its data is gone.
     """
     where = waiting_label.c.hour < end
     with reading(engine) as connection:
@@ -134,11 +134,11 @@ def expire_waiting(engine: sa.Engine, end: int) -> None:
 
 
 def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElement[bool]) -> int:
-    """Remove waiting labels of every shard, counted as unmatched; returns how many there were."""
+    """Remove waiting labels of every shard, counted as unmatched; return their number."""
     total = 0
     for shard, row in lock_shards(connection).items():
-        ours = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
-        if number := connection.execute(sa.delete(waiting_label).where(*ours, *where)).rowcount:
+        of_shard = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
+        if number := connection.execute(sa.delete(waiting_label).where(*of_shard, *where)).rowcount:
             _close_waiting(connection, shard, row.tallies, number, reason)
             total += number
     return total
@@ -147,7 +147,7 @@ def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElemen
 def _close_waiting(
     connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str
 ) -> None:
-    """Count labels that waited in a shard with these tallies as unmatched, and fence the shard."""
+    """Count labels that waited in a shard with these tallies as unmatched, and fence it."""
     tallies = msgspec.json.decode(stored, type=Tallies)
     tallies.waiting -= number
     tallies.unmatched[reason] = tallies.unmatched.get(reason, 0) + number

@@ -1,7 +1,7 @@
-"""Known-bad and lost data: exclusions as people declared them, and gaps of shards.
+"""Known-bad and lost data: exclusions that people declared, and gaps of shards.
 
-An exclusion is a span of event time whose tables are left out. Its row is never changed
-but for being lifted, so what was left out when, by whom and why stays known.
+An exclusion is a span of event time whose tables are left out. Its row changes only when it is
+lifted, so the record shows what was left out when, by whom and why.
 
 A loss is a gap that a shard was moved over. It is open until the first event after it shows where
 event time goes on.
@@ -33,13 +33,12 @@ _LOSSES = (
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Known-bad data, as somebody declared them.
+    """Known-bad data, as a person declared it.
 
     Attributes:
         span: event time of the decisions.
-        version: only hours in which this version tuple decided anything; None: all.
-        reason: why.
-        owner: who answers for it.
+        version: version tuple, for hours in which it decided anything; None: all hours.
+        owner: person who answers for it.
     """
 
     span: TimeSpan
@@ -50,11 +49,10 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """A declaration on record.
+    """Declaration on record.
 
     Attributes:
         id: gap-free, from 1 on.
-        declared: what was declared.
         excluded_at: wall clock.
         lifted_at: wall clock; None while it is in force.
     """
@@ -75,7 +73,7 @@ def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusi
         if declared.version is not None:
             _require_version(connection, declared.version)
         if connection.dialect.name != "sqlite":  # there all writers take turns anyway
-            # Readers go on; of two that add, the second waits, or both would take the same id.
+            # Readers go on. A second writer waits, or both would take the same id.
             connection.execute(sa.text("LOCK TABLE exclusion IN SHARE ROW EXCLUSIVE MODE"))
         newest = connection.execute(sa.select(sa.func.max(exclusion.c.id))).scalar()
         added = Exclusion((newest or 0) + 1, declared, now)
@@ -94,7 +92,7 @@ def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusi
 
 
 def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
-    """Take a declaration back: its tables are in the windows again; the row stays.
+    """Take a declaration back: its tables return to the windows; the row stays.
 
     Raises:
         StoreError: there is no such exclusion, or it was lifted before.
@@ -105,19 +103,21 @@ def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
             .where(exclusion.c.id == number, exclusion.c.lifted_at.is_(None))
             .values(lifted_at=now)
         )
-        found = next((one for one in read_exclusions(connection) if one.id == number), None)
-        if found is None:
+        stored = next(
+            (excluded for excluded in read_exclusions(connection) if excluded.id == number), None
+        )
+        if stored is None:
             raise StoreError(
                 f"there is no exclusion {number}; those there are: slicewatch db exclude --list"
             )
         if lifted.rowcount != 1:
-            when = to_datetime(found.lifted_at or 0).isoformat(timespec="seconds")
-            raise StoreError(f"exclusion {number} was lifted at {when} already")
-    return found
+            lifted_at = to_datetime(stored.lifted_at or 0).isoformat(timespec="seconds")
+            raise StoreError(f"exclusion {number} was lifted at {lifted_at} already")
+    return stored
 
 
 def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
-    """All exclusions, lifted ones too, by id."""
+    """Return all exclusions, lifted ones too, by id."""
     return [
         Exclusion(
             row.id,
@@ -130,16 +130,16 @@ def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
 
 
 def excluded_spans(connection: sa.Connection) -> tuple[TimeSpan, ...]:
-    """Event time whose tables are to be left out now; spans may overlap.
+    """Return spans of event time whose tables are left out now; spans may overlap.
 
-    For a version these are the hours in which it decided anything; where only the counts of days
-    are kept, those days.
+    For a version these are the hours in which it decided anything, or the days where only their
+    counts are kept.
     """
     return tuple(
         span
-        for one in read_exclusions(connection)
-        if one.lifted_at is None
-        for span in _spans(connection, one.declared)
+        for excluded in read_exclusions(connection)
+        if excluded.lifted_at is None
+        for span in _spans(connection, excluded.declared)
     )
 
 
@@ -155,8 +155,8 @@ def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[TimeSpa
 def _hours(connection: sa.Connection, text: str, span: TimeSpan) -> list[int]:
     """Return the hours of a span in which a version decided anything.
 
-    Counts of hours go long before the windows are past them: of a day none of whose hours is kept,
-    all hours are returned.
+    Counts of hours are deleted long before the windows are past them. For a day without any, all of
+    its hours are returned.
     """
     hours = set(_panes(connection, text, span, Grain.HOUR))
     days = set(_panes(connection, text, span, Grain.DAY)) - {hour // 24 for hour in hours}
@@ -166,7 +166,7 @@ def _hours(connection: sa.Connection, text: str, span: TimeSpan) -> list[int]:
 
 
 def _panes(connection: sa.Connection, text: str, span: TimeSpan, grain: Grain) -> Sequence[int]:
-    """Panes of a span that count decisions of a version."""
+    """Return the panes of a span that count decisions of a version."""
     first, last = pane_of(span.start, grain), pane_of(span.end - 1, grain)
     cells = sa.select(cell.c.id).where(cell.c.version == content_id(text))
     return (
@@ -182,45 +182,47 @@ def _panes(connection: sa.Connection, text: str, span: TimeSpan, grain: Grain) -
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First and last of each run of successive numbers."""
+    """Yield the first and last of each run of successive numbers."""
     for _, run in groupby(enumerate(numbers), lambda place: place[1] - place[0]):
         members = [number for _, number in run]
         yield members[0], members[-1]
 
 
 def _require_version(connection: sa.Connection, text: str) -> None:
-    known = connection.execute(sa.select(version.c.text).order_by(version.c.text)).scalars().all()
-    if text in known:
+    versions = (
+        connection.execute(sa.select(version.c.text).order_by(version.c.text)).scalars().all()
+    )
+    if text in versions:
         return
-    named = "; ".join(known[:_NAMED_VERSIONS]) or "none, nothing was counted yet"
-    more = len(known) - _NAMED_VERSIONS
+    named = "; ".join(versions[:_NAMED_VERSIONS]) or "none, nothing was counted yet"
+    more = len(versions) - _NAMED_VERSIONS
     rest = f"; and {more} more" if more > 0 else ""
     raise StoreError(f"--version: no such version was counted; there are: {named}{rest}")
 
 
 def read_losses(connection: sa.Connection) -> tuple[Loss, ...]:
-    """Every gap, oldest first; a start that a person chose for a shard lost nothing."""
+    """Return all gaps, oldest first; a start offset chosen by a person is no gap."""
     return tuple(
         Loss(row.topic, row.lost_from, row.lost_until) for row in connection.execute(_LOSSES)
     )
 
 
 def open_losses(connection: sa.Connection, shards: Collection[Shard]) -> set[Shard]:
-    """Those of the shards that have read no event since they were moved over a gap."""
+    """Return the shards that have read no event since they were moved over a gap."""
     query = sa.select(resumption.c.topic, resumption.c.part).where(
         resumption.c.lost_until.is_(None)
     )
-    found = {Shard(row.topic, row.part) for row in connection.execute(query)}
-    return found & set(shards)
+    at_gap = {Shard(row.topic, row.part) for row in connection.execute(query)}
+    return at_gap & set(shards)
 
 
 def close_loss(connection: sa.Connection, flush: ShardFlush, now: int) -> bool:
-    """Store where event time goes on after a gap; False while the shard brings no event.
+    """Store where event time goes on after a gap; return False while the shard brings no event.
 
-    Not beyond the wall clock ``now``: one event of a far future would have all windows lack data.
-
-    For decisions it is the time of the first one. A label was lost before the first one after
-    it was given, so no decision that is newer than this can lack a label.
+    The time is at most the wall clock ``now``: one event of a far future would make all windows
+    lack data. For decisions it is the time of the first one. A lost label was given before the
+    first
+    label after the gap, so no decision newer than that label can lack one.
     """
     if flush.labels is not None:
         times = flush.labels.labelled_at

@@ -1,7 +1,7 @@
-"""Rules of id keys: with which ones a store can go on, as labels must find decisions' hashes.
+"""Rules of id keys: which keys a store can go on with, as labels must find decisions' hashes.
 
-The store remembers of every key its name, from when on it is used, and a fingerprint. So a key
-cannot be exchanged, moved over decisions that are hashed already, or left out too soon.
+The store remembers the name, the start and a fingerprint of every key. So a key cannot be
+exchanged, moved over decisions that are hashed already, or left out too soon.
 """
 
 from __future__ import annotations
@@ -32,54 +32,54 @@ class KeyMark:
     fingerprint: str
 
     @classmethod
-    def of(cls, key: IdKey) -> KeyMark:
-        """The mark of a key."""
+    def from_key(cls, key: IdKey) -> KeyMark:
+        """Return the mark of a key."""
         mark = blake2b(b"slicewatch id key", digest_size=8, key=key.key).hexdigest()
         return cls(key.id, key.start, mark)
 
 
 def marks_of(keys: Iterable[IdKey]) -> tuple[KeyMark, ...]:
-    """The marks of keys, in their order."""
-    return tuple(KeyMark.of(key) for key in keys)
+    """Return the marks of keys, in their order."""
+    return tuple(KeyMark.from_key(key) for key in keys)
 
 
 def ends(marks: Iterable[KeyMark]) -> dict[str, int]:
-    """End of the days of each key but the newest: the start of those of the next one."""
+    """Return the end of the days of each key but the newest: the start of the next key."""
     ordered = sorted(marks, key=lambda mark: mark.start)
     return {mark.id: after.start for mark, after in pairwise(ordered)}
 
 
 def day_text(at: int) -> str:
-    """The UTC day of an instant."""
+    """Return the UTC day of an instant."""
     return to_datetime(at).date().isoformat()
 
 
 def first_day(read_to: int) -> int:
-    """The first day that nothing is hashed of, however inexact the time of a label is."""
+    """Return the first day without hashes, however inexact the time of a label is."""
     return pane_start(pane_of(read_to + NEAR, Grain.DAY) + 1, Grain.DAY)
 
 
 def free_day(end: int, horizon: int) -> int:
-    """The day of event time from which a key whose days end there may be destroyed."""
+    """Return the day of event time from which a key whose days end at ``end`` may be destroyed."""
     return -(-(end + horizon) // DAY) * DAY
 
 
 def gone(stored: Sequence[KeyMark], wanted: Sequence[KeyMark], read_to: int) -> tuple[KeyMark, ...]:
-    """The oldest keys that the settings have no more.
+    """Return the oldest keys, which the settings no longer have.
 
     Args:
-        stored: of the store, by start; at least one.
-        wanted: of the settings and the store's own, by start; at least one.
+        stored: keys of the store, by start; at least one.
+        wanted: keys of the settings and the store's own, by start; at least one.
         read_to: newest event time that was read.
 
     Raises:
         OutdatedError: the settings lack a key that came later than one they have.
         StoreError: these keys cannot follow the store's.
     """
-    known = {mark.id: mark for mark in stored}
+    by_id = {mark.id: mark for mark in stored}
     for mark in wanted:
-        if mark.id in known:
-            _refuse_changed(known[mark.id], mark, read_to)
+        if mark.id in by_id:
+            _refuse_changed(by_id[mark.id], mark, read_to)
         else:
             _refuse_new(mark, stored, read_to)
     names = {mark.id for mark in wanted}
@@ -91,7 +91,7 @@ def gone(stored: Sequence[KeyMark], wanted: Sequence[KeyMark], read_to: int) -> 
 
 
 def outdated(mark: KeyMark) -> OutdatedError:
-    """The settings lack a key that the store was started with."""
+    """Return the error for settings that lack a key that the store was started with."""
     return OutdatedError(
         f"this worker's settings are older than the store's: privacy.id_keys lacks the key"
         f' "{mark.id}"{_since(mark)}; restart it with the new ones'
@@ -99,7 +99,7 @@ def outdated(mark: KeyMark) -> OutdatedError:
 
 
 def needed(mark: KeyMark, end: int, horizon: int) -> StoreError:
-    """A key was left out while labels can still come for what is hashed with it."""
+    """Return the error for a missing key that labels can still need."""
     return StoreError(
         f'privacy.id_keys: the key "{mark.id}" is missing, but decisions before {day_text(end)} are'
         f" hashed with it and can still get labels; keep it until event time has passed"
@@ -108,7 +108,7 @@ def needed(mark: KeyMark, end: int, horizon: int) -> StoreError:
 
 
 def not_set(stored: Sequence[KeyMark]) -> StoreError:
-    """The settings have no key, the store was written with some."""
+    """Return the error for settings without a key, where the store was written with keys."""
     names = ", ".join(f'"{mark.id}"' for mark in stored)
     return StoreError(
         f"privacy.id_key: is not set, but this store was written with the key {names}, so"

@@ -1,11 +1,11 @@
 """Id keys of a store: kept and checked at a start, expired in time, dropped on demand.
 
 A decision and its labels are hashed with the key of the day they name. The keys themselves are in
-the settings; the store has their names, days and fingerprints, so that whoever starts with others
-is refused. Only where all use cases are test conditions, a store may make a key of its own.
+the settings. The store has their names, days and fingerprints, so that a start with other keys is
+refused. A store may make a key of its own only where all use cases are test conditions.
 
-Whoever changes the keys locks what whoever changes the eras of coding locks, and fences all shards:
-nothing is hashed by keys that the store does not have.
+A change of the keys locks the eras of coding, and fences all shards: nothing is hashed by keys that
+the store does not have.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _HASHED = (pending, label_state, double_label, waiting_label)
 
 
 class IdKeys:
-    """The id keys of one store."""
+    """Id keys of one store."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def keep(self, wanted: Sequence[IdKey], horizon: int) -> tuple[IdKey, ...]:
-        """Let ids be hashed with these keys from now on; returns all keys in force.
+        """Hash ids with these keys from now on; return all keys in force.
 
         Args:
-            wanted: of the settings, by start; none where the store makes its own.
-            horizon: how long after a decision its labels may come (microseconds).
+            wanted: keys of the settings, by start; none where the store makes its own.
+            horizon: longest time from a decision to its labels (microseconds).
 
         Raises:
             OutdatedError: the store was started with newer settings.
@@ -67,31 +67,31 @@ class IdKeys:
         return keys
 
     def in_force(self, wanted: Sequence[IdKey]) -> tuple[IdKey, ...]:
-        """The keys of a store that is open with these settings, by start.
+        """Return the keys of a store that is open with these settings, by start.
 
         Raises:
             OutdatedError: the store was started with newer settings.
             StoreError: the settings have another key under a known name, or lack the only one.
         """
         with reading(self._engine) as connection:
-            stored, own = read_marks(connection), _own_key(connection)
-        keys = {key.id: key for key in (*own, *wanted)}
+            stored, own_keys = read_marks(connection), _own_key(connection)
+        keys = {key.id: key for key in (*own_keys, *wanted)}
         if not stored:
             raise StoreError("this store has no id key yet; start the service first")
-        if not wanted and len(stored) > len(own):
+        if not wanted and len(stored) > len(own_keys):
             raise rules.not_set(stored)
         for mark in stored:
             if mark.id not in keys:
                 raise rules.outdated(mark)
-            rules.refuse_another(mark, KeyMark.of(keys[mark.id]))
+            rules.refuse_another(mark, KeyMark.from_key(keys[mark.id]))
         return tuple(keys[mark.id] for mark in stored)
 
     def changes(self, wanted: Sequence[IdKey], horizon: int) -> list[str]:
-        """Changes that a start with these keys would make, a line each; empty when none.
+        """Return a line for each change that a start with these keys would make.
 
         Raises:
             OutdatedError: the store was started with newer settings.
-            StoreError: it would refuse.
+            StoreError: the start would be refused.
         """
         with reading(self._engine) as connection:
             stored = read_marks(connection)
@@ -106,26 +106,26 @@ class IdKeys:
 
 
 def read_marks(connection: sa.Connection) -> tuple[KeyMark, ...]:
-    """Marks of the store's keys, by start."""
+    """Return the marks of the store's keys, by start."""
     rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
     return tuple(KeyMark(row.id, row.effective_from, row.fingerprint) for row in rows)
 
 
 def require_keys(connection: sa.Connection, keys: Sequence[IdKey]) -> None:
-    """Raise OutdatedError unless these are the store's: it was started with others since.
+    """Raise OutdatedError unless these are the store's keys: it was started with others since.
 
-    The store's own key may be gone: it is deleted without anybody's doing.
+    The store's own key may be gone: it is deleted automatically.
     """
     stored = read_marks(connection)
-    ours = rules.marks_of(keys)
+    own_marks = rules.marks_of(keys)
     if STORE_KEY not in {mark.id for mark in stored}:
-        ours = tuple(mark for mark in ours if mark.id != STORE_KEY)
-    if stored != ours:
+        own_marks = tuple(mark for mark in own_marks if mark.id != STORE_KEY)
+    if stored != own_marks:
         raise OutdatedError(rules.CHANGED)
 
 
 def expire_own_key(engine: sa.Engine, horizon: int) -> None:
-    """Delete the store's own key when no label can come any more for what is hashed with it."""
+    """Delete the store's own key when no label can come any more for ids hashed with it."""
     with reading(engine) as connection:
         if not _own_is_past(connection, horizon):
             return
@@ -136,7 +136,7 @@ def expire_own_key(engine: sa.Engine, horizon: int) -> None:
 
 
 def forget_mark(connection: sa.Connection, name: str) -> None:
-    """Let the store know nothing of a key any more; its own key is overwritten."""
+    """Remove a key's mark from the store; overwrite the store's own key."""
     connection.execute(sa.delete(table).where(table.c.id == name))
     if name == STORE_KEY:
         _delete_own(connection)
@@ -150,14 +150,14 @@ def _own_is_past(connection: sa.Connection, horizon: int) -> bool:
 def _followed(
     connection: sa.Connection, stored: Sequence[KeyMark], wanted: Sequence[IdKey], horizon: int
 ) -> tuple[IdKey, ...]:
-    """All keys after a start with ``wanted``; none: the store is to make its own."""
+    """Return all keys after a start with ``wanted``; none: the store is to make its own."""
     read_to = connection.execute(sa.select(sa.func.max(ownership.c.max_decided_at))).scalar()
     if read_to is None or not stored:
         return tuple(wanted) or _own_key(connection)
-    own = _own_key(connection)
-    if not wanted and not own:
+    own_keys = _own_key(connection)
+    if not wanted and not own_keys:
         raise rules.not_set(stored)
-    keys = (*own, *wanted)
+    keys = (*own_keys, *wanted)
     marks = rules.marks_of(keys)
     left = rules.ends({*stored, *marks})
     for mark in rules.gone(stored, marks, read_to):
@@ -167,12 +167,12 @@ def _followed(
 
 
 def _is_past(connection: sa.Connection, end: int, horizon: int) -> bool:
-    """Return True when nothing that is hashed lies before ``end``, nor can come."""
+    """Return True when no hashed ids lie before ``end``, and none can come."""
     slowest = read_slowest(connection)
     if slowest is None or slowest - horizon < end:
         return False
     hour = pane_of(end, Grain.HOUR)
-    kept = (sa.select(sa.exists().where(one.c.hour < hour)) for one in _HASHED)
+    kept = (sa.select(sa.exists().where(hashed_table.c.hour < hour)) for hashed_table in _HASHED)
     return not any(connection.execute(query).scalar_one() for query in kept)
 
 
@@ -189,7 +189,7 @@ def _write(connection: sa.Connection, marks: Sequence[KeyMark]) -> None:
 
 
 def _own_key(connection: sa.Connection) -> tuple[IdKey, ...]:
-    """The key that the store made itself, if it did."""
+    """Return the key that the store made itself, if it did."""
     value = connection.execute(sa.select(meta.c.value).where(meta.c.name == _OWN)).scalar()
     return () if value is None else (IdKey(STORE_KEY, BEGINNING, bytes.fromhex(value)),)
 
@@ -202,7 +202,7 @@ def _make_own(connection: sa.Connection) -> IdKey:
 
 def _delete_own(connection: sa.Connection) -> None:
     on_file = connection.dialect.name == "sqlite"
-    if on_file:  # the bytes of a deleted row would stay until others need their place
+    if on_file:  # else the bytes of a deleted row stay until others need their place
         connection.exec_driver_sql("PRAGMA secure_delete = ON")
     connection.execute(sa.delete(meta).where(meta.c.name == _OWN))
     if on_file:
@@ -210,7 +210,7 @@ def _delete_own(connection: sa.Connection) -> None:
 
 
 def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
-    """Forget a key; whoever works is fenced, and must be started with settings without it.
+    """Forget a key; fence all workers, which must be started with settings without it.
 
     Returns:
         Rows removed, by table.
@@ -222,8 +222,8 @@ def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
         lock_eras(connection)
         marks = {mark.id: mark for mark in read_marks(connection)}
         if name not in marks:
-            known = ", ".join(marks) or "none"
-            raise StoreError(f"this store knows no such id key; it knows: {known}")
+            names = ", ".join(marks) or "none"
+            raise StoreError(f"this store knows no such id key; it knows: {names}")
         fence_all(connection)
         start, end = marks[name].start, ends(marks.values()).get(name)
         oldest = start == min(mark.start for mark in marks.values())
@@ -239,7 +239,7 @@ def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
 
 
 def _within(table: sa.Table, start: int | None, end: int | None) -> list[sa.ColumnElement[bool]]:
-    """The rows of decisions between two instants, edges of hours; None: no such edge."""
+    """Return conditions for decisions between two instants, edges of hours; None: no such edge."""
     conditions: list[sa.ColumnElement[bool]] = []
     if start is not None:
         conditions.append(table.c.hour >= pane_of(start, Grain.HOUR))

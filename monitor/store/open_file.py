@@ -1,7 +1,7 @@
-"""The files of an open SQLite database: whether they are still those that are open.
+"""Files of an open SQLite database, and whether they are still under their names.
 
-A file that is removed or replaced stays open under no name. What is written into it is lost with
-the process, and nothing says so.
+A file that is removed or replaced stays open under no name. Later writes into it are lost with the
+process, and no error shows that.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Identity = tuple[int, int]
 
 
 class FileGoneError(sqlite3.OperationalError):
-    """A file that is open is not the one under its name."""
+    """An open file is not the one under its name."""
 
 
 class OpenFile:
-    """The database and the log beside it, as they were when the first connection was opened.
+    """The database and its log, as they were when the first connection was opened.
 
     Args:
         file: the database; one in memory has no file, and is never gone.
@@ -35,7 +35,7 @@ class OpenFile:
         self._connections: set[int] = set()
 
     def require(self, *_: object) -> None:
-        """Raise FileGoneError unless the files that are open are those under their names."""
+        """Raise FileGoneError unless the open files are those under their names."""
         for path, identity in self._identities.items():
             if _identity(path) != identity:
                 raise FileGoneError(
@@ -44,15 +44,15 @@ class OpenFile:
                 )
 
     def opened(self, connection: sqlite3.Connection, *_: object) -> None:
-        """Take note of a new connection."""
+        """Register a new connection."""
         if not self._connections:
             connection.execute("PRAGMA schema_version")  # opens the log, as any first read does
             present = {path: _identity(path) for path in self._paths}
-            self._identities = {path: found for path, found in present.items() if found}
+            self._identities = {path: identity for path, identity in present.items() if identity}
         self._connections.add(id(connection))
 
     def closed(self, connection: object, *_: object) -> None:
-        """Take note of the end of a connection; the last one deletes the log itself."""
+        """Register the end of a connection; the last one deletes the log itself."""
         self._connections.discard(id(connection))
         if not self._connections:
             self._identities = {}

@@ -1,7 +1,7 @@
-"""Topics that are not in the settings any more: their shards are not read and hold nothing back.
+"""Topics that are no longer in the settings: their shards are not read and hold nothing back.
 
-A start compares the topics of its settings with the shards that the store knows. What was counted
-of a retired topic stays counted. A topic that is configured again goes on at its stored offsets.
+A start compares the topics of its settings with the shards that the store knows. Counts of a
+retired topic stay. A topic that is configured again goes on at its stored offsets.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from monitor.store.shard_rows import lock_shards
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopics:
-    """The topics of the settings: one has decisions, the other their labels."""
+    """Topics of the settings, of decisions and of their labels."""
 
     decisions: str
     labels: str
 
     @property
     def all(self) -> frozenset[str]:
-        """Both."""
+        """Return both topics."""
         return frozenset((self.decisions, self.labels))
 
 
 class RetiredTopics:
-    """The topics that the shards of one store are of."""
+    """Topics of the shards of one store."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def changes(self, topics: ConfiguredTopics) -> list[str]:
-        """Changes that a start with these topics would make, a line each; empty when none.
+        """Return a line for each change that a start with these topics would make.
 
         Raises:
-            StoreError: it would refuse.
+            StoreError: the start would be refused.
         """
         with reading(self._engine) as connection:
             rows = connection.execute(sa.select(ownership)).all()
@@ -51,16 +51,16 @@ class RetiredTopics:
         return [*_lines(_leaving(rows, topics), _coming(rows, topics))]
 
     def keep(self, topics: ConfiguredTopics, now: int) -> list[str]:
-        """Retire every other topic, and take these up again; returns what was done, a line each.
+        """Retire all other topics, and take these up again; return a line for each change.
 
         Workers that read a retired topic are fenced out.
 
         Args:
-            topics: of the settings.
+            topics: topics of the settings.
             now: wall clock, microseconds.
 
         Raises:
-            StoreError: a topic had labels so far and is to have decisions, or the reverse.
+            StoreError: a topic had labels so far and is now to have decisions, or the reverse.
         """
         if not self.changes(topics):
             return []  # nobody is kept waiting by the locks
@@ -79,9 +79,9 @@ def require_in_use(connection: sa.Connection, shards: Collection[Shard]) -> None
     retired = sa.select(ownership.c.topic).where(
         ownership.c.topic.in_(topics), ownership.c.retired_at.is_not(None)
     )
-    found = connection.execute(retired.limit(1)).scalar()
-    if found is not None:
-        raise RetiredTopicError(found)
+    topic = connection.execute(retired.limit(1)).scalar()
+    if topic is not None:
+        raise RetiredTopicError(topic)
 
 
 def _retire(connection: sa.Connection, topics: Collection[str], at: int | None) -> None:

@@ -1,7 +1,7 @@
-"""Tables of the store. The migrations make them; a test keeps both in step.
+"""Tables of the store; the migrations make them, and a test compares the two.
 
 Event times are microseconds, hours are pane indexes of the hour grain, ids are 63-bit content
-hashes, so every number fits a signed 64-bit integer on SQLite and PostgreSQL alike.
+hashes. So every number fits a signed 64-bit integer on SQLite and PostgreSQL alike.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from monitor.core.counts.cells import Counter
 metadata = MetaData()
 
 COUNTER_COLUMNS = tuple(counter.name.lower() for counter in Counter)
-_LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # 0 unless given
+_LATER = ("pairs_ready", "pairs_not_ready", "pairs_apart")  # columns added later: 0 by default
 _RATE = ("value", "lower", "upper", "at_least", "at_most")
 _OWN_LIMITS = ("own_max_gap", "own_min_ratio", "own_min_level", "own_max_level")
 _GAP = ("gap", "gap_lower", "gap_upper", "ratio", "ratio_lower", "ratio_upper")
@@ -67,7 +67,7 @@ def _shard() -> tuple[Column[str], Column[int]]:
 
 
 def _day(*names: str) -> tuple[Column[Any], ...]:
-    """The key of published rows: a UTC day, and what is shown of it."""
+    """Return the key of published rows: a UTC day, and names."""
     return (
         Column("day", Date, primary_key=True),
         *(Column(name, Text, primary_key=True) for name in names),
@@ -91,10 +91,10 @@ ownership = Table(
     Column("parked", Text),
     Column("flushed_at", BigInteger),
     Column("flushes", BigInteger, nullable=False, server_default="0"),  # a fence of its own
-    Column("seen_at", BigInteger),  # by the database's clock: its worker was there
-    Column("unstored_since", BigInteger),  # likewise: it could not store what it reads
-    Column("unread_since", BigInteger),  # likewise: it has read nothing of what waits for it
-    Column("retired_at", BigInteger),  # its topic is not in the settings any more
+    Column("seen_at", BigInteger),  # when its worker was last alive, by the database's clock
+    Column("unstored_since", BigInteger),  # since when its worker cannot store, by the same clock
+    Column("unread_since", BigInteger),  # since when it reads nothing though events wait
+    Column("retired_at", BigInteger),  # since when its topic is not in the settings
     comment="One row a shard: the fence (epoch, next_offset), its clock and its tallies.",
 )
 
@@ -214,7 +214,7 @@ label_arrival = Table(
 )
 
 SLOT_COLUMNS = tuple(f"m{minute:02}" for minute in range(0, 60, 5))
-"""Decisions of the twelve slots of an hour, by the minute in which they begin."""
+"""Columns of the twelve slots of an hour, by the minute in which they begin."""
 
 decision_arrival = Table(
     "decision_arrival",
@@ -551,7 +551,7 @@ PUBLISHED = (
     published_rate,
     published_calibration,
 )
-"""All that the reporter's login may read."""
+"""Tables that the reporter's login may read."""
 
 meta = Table(
     "meta",

@@ -19,36 +19,36 @@ _NEWEST = sa.select(sa.func.max(ownership.c.max_decided_at)).where(
     ownership.c.topic == sa.bindparam("of")
 )
 _IN_USE = ownership.c.retired_at.is_(None)
-"""Condition for shards of a topic in the settings: of a retired one nothing is awaited."""
+"""Condition for shards of a topic in the settings; nothing is awaited of a retired shard."""
 
 
 def is_shard(shard: Shard) -> sa.ColumnElement[bool]:
-    """The condition for a shard's row of ``ownership``."""
+    """Return the condition for a shard's row of ``ownership``."""
     return sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
 
 
 def lock_shards(connection: sa.Connection) -> dict[Shard, sa.Row[Any]]:
-    """Let nobody else change any shard until we commit; returns their rows.
+    """Let nobody else change any shard until we commit; return their rows.
 
-    One by one in the order of flushes, which is Python's: a database sorts text by its own rules,
-    and two that lock in different orders could wait for each other for ever.
+    Rows are locked one by one in the order of flushes, which is Python's. A database sorts text by
+    its own rules, and two that lock in different orders could wait for each other for ever.
     """
-    found = connection.execute(sa.select(ownership.c.topic, ownership.c.part)).all()
-    one = sa.select(ownership).with_for_update()
+    rows = connection.execute(sa.select(ownership.c.topic, ownership.c.part)).all()
+    locked_row = sa.select(ownership).with_for_update()
     return {
-        shard: connection.execute(one.where(is_shard(shard))).one()
-        for shard in sorted(Shard(row.topic, row.part) for row in found)
+        shard: connection.execute(locked_row.where(is_shard(shard))).one()
+        for shard in sorted(Shard(row.topic, row.part) for row in rows)
     }
 
 
 def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
-    """Status of every shard, in (topic, partition) order."""
+    """Return the status of every shard, in (topic, partition) order."""
     with reading(engine) as connection:
         return list_statuses(connection)
 
 
 def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
-    """As :func:`read_statuses`, within a transaction."""
+    """Return the statuses of :func:`read_statuses`, within a transaction."""
     rows = connection.execute(_ALL)
     return [
         ShardStatus(
@@ -71,11 +71,11 @@ def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
 
 
 def read_watermark(connection: sa.Connection, topic: str) -> int | None:
-    """Event time up to which a topic is complete: the slowest shard's.
+    """Return the event time up to which a topic is complete: the slowest shard's.
 
-    A shard that never held an event and is read to its end does not count, nor does a file that
-    has ended; one that nobody reads, or that lags, holds the watermark back. When every shard
-    has ended it is the latest of them. None while nothing is known.
+    Two kinds of shards do not count: those that never had an event and are read to the end, and
+    files that have ended. A shard that nobody reads, or that lags, holds the watermark back. When
+    every shard has ended it is the latest of them. None while nothing is known.
     """
     query = sa.select(ownership.c.watermark, ownership.c.holds_back)
     rows = connection.execute(query.where(ownership.c.topic == topic, _IN_USE)).all()
@@ -83,51 +83,51 @@ def read_watermark(connection: sa.Connection, topic: str) -> int | None:
 
 
 def watermark_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
-    """As :func:`read_watermark`, of what was read already."""
-    shards = (one for one in _in_use(statuses) if one.shard.topic == topic)
-    return _slowest([(one.watermark, one.holds_back) for one in shards])
+    """Return the watermark of :func:`read_watermark`, from statuses read already."""
+    shards = (status for status in _in_use(statuses) if status.shard.topic == topic)
+    return _slowest([(status.watermark, status.holds_back) for status in shards])
 
 
 def _slowest(marks: Sequence[tuple[int | None, bool]]) -> int | None:
-    """The slowest watermark of those that hold back, else the fastest of all."""
+    """Return the slowest watermark that holds back, else the fastest of all."""
     awaited = [mark for mark, holds_back in marks if holds_back]
-    known = [mark for mark in awaited if mark is not None]
+    marks_awaited = [mark for mark in awaited if mark is not None]
     if awaited:
-        return min(known) if len(known) == len(awaited) else None
+        return min(marks_awaited) if len(marks_awaited) == len(awaited) else None
     return max((mark for mark, _ in marks if mark is not None), default=None)
 
 
 def read_newest(connection: sa.Connection, topic: str) -> int | None:
-    """Newest event time that any shard of a topic has stored; None before the first."""
-    found: int | None = connection.execute(_NEWEST, {"of": topic}).scalar()
-    return found
+    """Return the newest event time that any shard of a topic has stored; None before the first."""
+    newest: int | None = connection.execute(_NEWEST, {"of": topic}).scalar()
+    return newest
 
 
 def read_slowest(connection: sa.Connection) -> int | None:
-    """Event time that both topics have passed; None while either has not begun.
+    """Return the event time that both topics have passed; None while either has not begun.
 
     The labels of a replay may come in a later file: what they need is kept until then.
     """
     query = sa.select(ownership.c.topic).where(_IN_USE).distinct()
     topics = connection.execute(query).scalars().all()
     marks = [read_watermark(connection, topic) for topic in topics]
-    known = [mark for mark in marks if mark is not None]
-    return min(known) if len(known) == len(marks) > 1 else None
+    begun = [mark for mark in marks if mark is not None]
+    return min(begun) if len(begun) == len(marks) > 1 else None
 
 
 def behind_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
-    """Event time that the slowest awaited shard of the other topics has reached.
+    """Return the event time that the slowest awaited shard of the other topics has reached.
 
-    None if nobody is awaited; far in the past while one of them has not begun.
+    None if no shard is awaited; far in the past while an awaited one has not begun.
     """
-    others = [one for one in _in_use(statuses) if one.shard.topic != topic]
-    marks = (one.watermark for one in others if one.holds_back)
+    other_topics = [status for status in _in_use(statuses) if status.shard.topic != topic]
+    marks = (status.watermark for status in other_topics if status.holds_back)
     return min((_NEVER if mark is None else mark for mark in marks), default=None)
 
 
 def _in_use(statuses: Iterable[ShardStatus]) -> Iterator[ShardStatus]:
-    """Those whose topics are in the settings."""
-    return (one for one in statuses if one.retired_at is None)
+    """Return the shards whose topics are in the settings."""
+    return (status for status in statuses if status.retired_at is None)
 
 
 _NEVER = -(1 << 61)
@@ -135,7 +135,7 @@ _NEVER = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Position of a shard before it was moved, and how many offsets are counted again."""
+    """Position of a shard before it was moved, and the number of offsets counted again."""
 
     before: int | None
     again: int
@@ -165,16 +165,18 @@ def resume_from(
     topic was created again and its offsets begin anew, the shard's own start moves along. The
     worker that reads the shard is fenced out and begins again at the new offset. The event time
     the shard had reached is kept as the beginning of the loss. With ``time`` its clock is set too:
-    what is older than the horizon before it is refused, nothing else.
+    events that are older than the horizon before it are refused, and no others.
 
     Raises:
-        StoreError: the store does not know the shard, or it is not parked, so that moving it
-            could skip data that is still there, or offsets that were counted would be counted
-            again; ``force`` moves it all the same.
+        StoreError: the store does not know the shard. Or, without ``force``: it is not parked,
+            so that moving it could skip data that is still there, or offsets would be counted
+            twice.
     """
     with writing(engine) as connection:
-        one = is_shard(shard)
-        row = connection.execute(sa.select(ownership).where(one).with_for_update()).one_or_none()
+        own_row = is_shard(shard)
+        row = connection.execute(
+            sa.select(ownership).where(own_row).with_for_update()
+        ).one_or_none()
         if row is None:
             raise StoreError(f"topic {shard.topic} partition {shard.partition} was never read")
         before: int | None = row.next_offset
@@ -189,7 +191,7 @@ def resume_from(
         clock = {} if time is None else set_clock(row.watermark, time)
         connection.execute(
             sa.update(ownership)
-            .where(one)
+            .where(own_row)
             .values(
                 epoch=row.epoch + 1,
                 topic_id=None,
@@ -216,7 +218,7 @@ def resume_from(
 
 
 def set_clock(watermark: int | None, time: ShardTime) -> dict[str, int | None]:
-    """Values of a row of ``ownership`` whose clock is set; a watermark goes back at most."""
+    """Return values that set the clock of an ``ownership`` row; a watermark never goes forward."""
     mark = time.newest - time.lateness
     return {
         "max_decided_at": time.newest,
@@ -225,13 +227,13 @@ def set_clock(watermark: int | None, time: ShardTime) -> dict[str, int | None]:
 
 
 def _reached(newest: int | None, now: int, time: ShardTime | None) -> int | None:
-    """Beginning of a loss: not beyond the present, whatever event time the shard had run to."""
-    known = [newest, now, None if time is None else time.newest]
-    return None if newest is None else min(at for at in known if at is not None)
+    """Return the beginning of a loss: the event time the shard had reached, at most the present."""
+    moments = [newest, now, None if time is None else time.newest]
+    return None if newest is None else min(at for at in moments if at is not None)
 
 
 def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: int) -> None:
-    what = (
+    harm = (
         f"count {again} offsets again"
         if again
         else f"leave {offset - before} offsets uncounted"
@@ -241,11 +243,11 @@ def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: i
     if parked is None:
         raise StoreError(
             f"{shard} is not parked: it stands at {before} and a worker can read on from there;"
-            f" going on at {offset} would {what}. If its data is gone from the broker, add --force"
+            f" going on at {offset} would {harm}. If its data is gone from the broker, add --force"
         )
     if again:
         raise StoreError(
-            f"{shard} stands at {before}: going on at {offset} would {what}, unless the topic was"
+            f"{shard} stands at {before}: going on at {offset} would {harm}, unless the topic was"
             " created again. If that is so, or meant, add --force"
         )
 

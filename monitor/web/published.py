@@ -56,10 +56,10 @@ class Published(Protocol):
         """Return one revision without its report's other inputs; None if there is none."""
         ...
 
-    def acknowledge(self, number: int, said: ActInput, now: int) -> None:
+    def acknowledge(self, number: int, act_input: ActInput, now: int) -> None:
         """Record that somebody looks after an incident."""
         ...
 
-    def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
+    def close(self, number: int, closing: Closing, act_input: ActInput, now: int) -> None:
         """Record the outcome of an incident."""
         ...

@@ -58,7 +58,7 @@ def random_counts(seed: int, cells: int = 200) -> Counts:
 
 
 def consumed(hour: int, seed: int = 0, *, live: bool = True) -> FrozenCohort:
-    return FrozenCohort.of(hour, random_counts(seed), live=live)
+    return FrozenCohort.from_counts(hour, random_counts(seed), live=live)
 
 
 def crossed(number: int, stream: Stream = CHAT, hour: int = HOUR0) -> Crossing:
@@ -115,7 +115,7 @@ def test_cohorts_are_read_as_they_were_consumed(engine: sa.Engine) -> None:
 def test_a_cohort_is_frozen_without_what_detectors_do_not_look_at() -> None:
     counts = random_counts(3)
     counts.values[5, FROZEN] = 0
-    frozen = FrozenCohort.of(HOUR0, counts, live=True).counts
+    frozen = FrozenCohort.from_counts(HOUR0, counts, live=True).counts
     assert frozen.keys.tolist() == np.delete(counts.keys, 5).tolist()
     others = [counter for counter in Counter if counter not in FROZEN]
     assert not frozen.values[:, others].any()
@@ -133,7 +133,7 @@ def test_a_cohort_is_frozen_from_the_counts_of_its_hour(engine: sa.Engine) -> No
     (nothing,) = CountedCohorts(engine).counted([HOUR0 + 1], live=False)
     both = CountedCohorts(engine).counted([HOUR0, HOUR0 + 1], live=False)
     assert list(map(plain, both)) == [(HOUR0, CONSUMED, False, *plain(found)[3:]), plain(nothing)]
-    assert plain(found) == plain(FrozenCohort.of(HOUR0, hours[HOUR0], live=True))
+    assert plain(found) == plain(FrozenCohort.from_counts(HOUR0, hours[HOUR0], live=True))
     assert plain(nothing) == (HOUR0 + 1, CONSUMED, False, [], [])
     write(engine, DetectionChange(cohorts=[found]))
     with db.writing(engine) as connection:
@@ -291,9 +291,9 @@ def test_what_is_listed_no_more_is_in_no_frozen_cohort(engine: sa.Engine) -> Non
         "channel=chat,tone=formal": 10, "channel=fax,tone=formal": 20, "channel=chat": 40,
         "channel=fax,tone=__other__": 80,
     })  # fmt: skip
-    frozen = [FrozenCohort.of(HOUR0 + i, counts, live=True) for i in range(2)]
+    frozen = [FrozenCohort.from_counts(HOUR0 + i, counts, live=True) for i in range(2)]
     untouched = FrozenCohort(HOUR0 + 2, INCOMPLETE, False)
-    closed = [FrozenCohort.of(HOUR0 + 9, counts, live=True)]
+    closed = [FrozenCohort.from_counts(HOUR0 + 9, counts, live=True)]
     write(engine, DetectionChange(cohorts=[*frozen, untouched], closed=closed))
     assert drop_unlisted(engine, FEWER) == ("channel=fax", "tone")
     left = cohorts(engine)
@@ -339,7 +339,10 @@ def test_what_retention_deletes_meanwhile_is_not_recoded(
 ) -> None:
     counts = site(engine, {"channel=fax": 1})
     hours = [HOUR0, HOUR0 + 1]
-    write(engine, DetectionChange(cohorts=[FrozenCohort.of(h, counts, live=True) for h in hours]))
+    write(
+        engine,
+        DetectionChange(cohorts=[FrozenCohort.from_counts(h, counts, live=True) for h in hours]),
+    )
     real = deltas.decode
     with db.writing(engine) as connection:
 

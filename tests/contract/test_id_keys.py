@@ -119,7 +119,7 @@ def test_the_store_knows_names_days_and_fingerprints(engine: sa.Engine) -> None:
         assert one.key.decode() not in stored
         assert one.key.hex() not in stored
     (first, _) = everything(engine)["id_key"]
-    assert first == ("b", B.start, KeyMark.of(B).fingerprint)
+    assert first == ("b", B.start, KeyMark.from_key(B).fingerprint)
 
 
 def test_the_same_keys_again_change_nothing(engine: sa.Engine) -> None:
@@ -287,7 +287,7 @@ def test_a_key_is_needed_as_long_as_rows_are_there(engine: sa.Engine) -> None:
     assert IdKeys(engine).changes([B], HORIZON) == ['id key "default" is forgotten']
     assert keep(engine, B) == (B,)
     assert marks(engine) == names(B)
-    assert KeyMark.of(A).fingerprint not in str(everything(engine))
+    assert KeyMark.from_key(A).fingerprint not in str(everything(engine))
     assert [epoch - 1 for epoch in epochs(engine)] == before
     assert "is new and meant for all days" in refusal(engine, A, B)  # it cannot come back
     later = IdKey("c", late // DAY * DAY + DAY, C.key)

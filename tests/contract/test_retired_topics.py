@@ -97,7 +97,7 @@ def test_a_retired_shard_holds_nothing_back(engine: sa.Engine, store: IngestStor
         assert (
             read_slowest(connection) == behind_of(list_statuses(connection), "d") == T0 - 2 * HOUR
         )
-    assert PeerProgress.of(read_statuses(engine), [], "d", 0).labels == [T0 - 2 * HOUR]
+    assert PeerProgress.from_statuses(read_statuses(engine), [], "d", 0).labels == [T0 - 2 * HOUR]
     RetiredTopics(engine).keep(AFTER, 5)
     store.register([NEW])
     advance(store, NEW, T0 - HOUR)
@@ -105,7 +105,7 @@ def test_a_retired_shard_holds_nothing_back(engine: sa.Engine, store: IngestStor
         assert read_slowest(connection) == behind_of(list_statuses(connection), "d") == T0 - HOUR
         assert read_watermark(connection, "d") == T0
         assert read_watermark(connection, "old") is None
-    assert PeerProgress.of(read_statuses(engine), [], "d", 0).labels == [T0 - HOUR]
+    assert PeerProgress.from_statuses(read_statuses(engine), [], "d", 0).labels == [T0 - HOUR]
 
 
 def test_a_worker_with_the_old_settings_can_neither_flush_nor_claim(

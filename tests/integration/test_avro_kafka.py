@@ -126,7 +126,7 @@ def test_the_example_of_the_page_writes_avro(
     assert number == registry.register(f"{topic_name}-value", DECISION)
     written = SchemaRegistry(RegistryAccess(registry.url)).schema(number)
     assert written is not None
-    said = json.loads(WriterSchema.of(written).to_json(record.value[5:]))
+    said = json.loads(WriterSchema.from_written(written).to_json(record.value[5:]))
     assert said["decision_id"] == record.key.decode()
 
 

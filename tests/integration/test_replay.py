@@ -574,7 +574,7 @@ def _added(pipeline: Pipeline, topic: str, batches: Sequence[Sequence[bytes | No
     keys = composition.id_keys(pipeline.settings)
     codecs = composition.build_codecs(pipeline.settings, pipeline.engine, eras, keys)
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
-    state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
+    state = ShardState.from_claim(claim, codecs, topic == DECISIONS, 0)
     offset, first = 0, [0]
     for batch in batches:
         places = range(offset, offset + len(batch))

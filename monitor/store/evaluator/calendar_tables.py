@@ -1,7 +1,7 @@
 """Stored calendar tables: written once, in the transaction of a cycle, and never changed.
 
-A table is stored as the bands of its rows. What its rows and columns are follows from settings,
-which are stored once, with the first instant of the spans that they hold for.
+A table is stored as the bands of its rows. The settings determine its rows and columns; they are
+stored once, with the first instant of the spans that they hold for.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from monitor.store.evaluator.lease import ROLE
 from monitor.store.schema import calendar_labels, calendar_layout, calendar_table
 
 FINE_KEPT_AFTER_HORIZON = 35 * DAY
-"""Hours and days make up windows of up to 28 days, whose labels may be a horizon younger."""
+"""Tables of hours and days are kept so long: windows of up to 28 days are made of them."""
 
 _REPLACED = "(use_case, starts_at) DO UPDATE SET digest = excluded.digest, body = excluded.body"
 
 
 class Stage(enum.Enum):
-    """Kinds of tables of a span, in the order they are made; one measure stands for each."""
+    """Kinds of tables of a span, in the order they are made; each is named by one measure."""
 
     DECISIONS = Measure.DECISIONS, Edition.FIRST
     FIRST = Measure.READY, Edition.FIRST
@@ -61,11 +61,10 @@ class CalendarChange:
     """New tables of one use case.
 
     Attributes:
-        use_case: its name.
-        tables: to be stored, with the digest of their settings.
-        eras: to be stored; one with the same first instant is replaced: no table has it yet.
-        labels: exact label counts of first editions that a final one will follow, with the digest.
-        finished: spans whose label counts are not needed any more.
+        tables: tables to store, with the digest of their settings.
+        eras: eras to store; they replace eras with the same first instant, which no table has yet.
+        labels: exact label counts of first editions to be followed by a final one, with the digest.
+        finished: spans whose label counts are no longer needed.
     """
 
     use_case: str
@@ -76,23 +75,23 @@ class CalendarChange:
 
 
 def pack(bands: Bands) -> bytes:
-    """The bands as bytes: detail, lower ends and widths, column by column."""
+    """Return the bands as bytes: detail, lower ends and widths, column by column."""
     numbers = np.concatenate([bands.detail[:, None], bands.low, bands.high - bands.low], axis=1)
     return _packed(numbers)
 
 
 def unpack(body: bytes, rows: int) -> Bands:
-    """The bands that :func:`pack` wrote."""
+    """Return the bands that :func:`pack` wrote."""
     numbers = _unpacked(body).reshape(-1, rows).T
     low, width = np.split(numbers[:, 1:], 2, axis=1)
     return Bands(low, low + width, numbers[:, 0].astype(np.int8))
 
 
 def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange]) -> None:
-    """Store what was made.
+    """Store new tables.
 
     Raises:
-        FencedError: another table of the same span is stored: somebody else made it.
+        FencedError: another table of the same span is stored: another evaluator made it.
     """
     for change in changes:
         name = change.use_case
@@ -109,7 +108,7 @@ def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange])
         ]
         bulk.insert(connection, calendar_labels, _columns(calendar_labels, labels))
         for span in change.finished:
-            connection.execute(sa.delete(calendar_labels).where(*_of_span(name, span)))
+            connection.execute(sa.delete(calendar_labels).where(*_is_span(name, span)))
 
 
 def _columns(table: sa.Table, rows: Sequence[Sequence[Any]]) -> bulk.Columns:
@@ -125,7 +124,7 @@ def _row(table: Table, digest: str) -> tuple[Any, ...]:
     return *_place(span), measure.value, edition.value, digest, pack(table.bands)
 
 
-def _of_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
+def _is_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
     table = calendar_labels.c
     kind, start = _place(span)
     return table.use_case == use_case, table.kind == kind, table.starts_at == start
@@ -134,14 +133,14 @@ def _of_span(use_case: str, span: Span) -> tuple[sa.ColumnElement[bool], ...]:
 def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> None:
     for *key, digest, body in rows:
         columns = zip(calendar_table.primary_key, key, strict=True)
-        same = (column == value for column, value in columns)
-        stored = connection.execute(sa.select(calendar_table).where(*same)).one()
+        conditions = (column == value for column, value in columns)
+        stored = connection.execute(sa.select(calendar_table).where(*conditions)).one()
         if (stored.digest, zlib.decompress(stored.body)) != (digest, zlib.decompress(body)):
             raise FencedError(ROLE)
 
 
 def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
-    """Eras of a use case, the oldest first."""
+    """Return the eras of a use case, the oldest first."""
     table = calendar_layout.c
     query = sa.select(table.starts_at, table.body).where(table.use_case == use_case)
     rows = connection.execute(query.order_by(table.starts_at)).all()
@@ -150,15 +149,15 @@ def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
 
 def read_made(connection: sa.Connection, use_case: str) -> dict[tuple[Stage, SpanKind], Made]:
     """Return the oldest and newest stored span of each stage and kind, for one use case."""
-    table, made = calendar_table.c, {}
+    table, spans_made = calendar_table.c, {}
     ends = (sa.func.min(table.starts_at), sa.func.max(table.starts_at))
     for stage in Stage:
         measure, edition = stage.value
         of_stage = (table.measure == measure, table.edition == edition)
         query = sa.select(table.kind, *ends).where(table.use_case == use_case, *of_stage)
         for kind, *starts in connection.execute(query.group_by(table.kind)):
-            made[stage, SpanKind(kind)] = Made(*starts)
-    return made
+            spans_made[stage, SpanKind(kind)] = Made(*starts)
+    return spans_made
 
 
 def read_tables(
@@ -169,20 +168,20 @@ def read_tables(
     until: int | None = None,
     kinds: Collection[SpanKind] = tuple(SpanKind),
 ) -> list[Table]:
-    """Tables of a use case whose spans begin at an instant or later, by kind, oldest first.
+    """Return tables of a use case whose spans begin at an instant or later, by kind, oldest first.
 
     Args:
         connection: of the store.
-        use_case: its name.
+        use_case: name of the use case.
         since: instant (microseconds).
         until: end of the latest span; None for all.
-        kinds: of spans.
+        kinds: kinds of spans.
     """
     table = calendar_table.c
-    chosen = [table.use_case == use_case, table.kind.in_([int(kind) for kind in kinds])]
+    conditions = [table.use_case == use_case, table.kind.in_([int(kind) for kind in kinds])]
     if until is not None:
-        chosen.append(table.starts_at + table.kind <= until)
-    query = sa.select(calendar_table).where(*chosen, table.starts_at >= since)
+        conditions.append(table.starts_at + table.kind <= until)
+    query = sa.select(calendar_table).where(*conditions, table.starts_at >= since)
     query = query.order_by(table.kind, table.starts_at, table.measure, table.edition)
     settings = {era.settings.digest: era.settings for era in read_eras(connection, use_case)}
     return [_table(row, settings[row.digest]) for row in connection.execute(query)]
@@ -197,8 +196,8 @@ def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
 
 
 def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:
-    """Exact label counts of a span's first edition in a row; None where there are none."""
-    query = sa.select(calendar_labels.c.body).where(*_of_span(use_case, span))
+    """Return the exact label counts of a span's first edition in a row; None without any."""
+    query = sa.select(calendar_labels.c.body).where(*_is_span(use_case, span))
     body = connection.execute(query).scalar()
     return None if body is None else _unpacked(body)
 
@@ -206,30 +205,30 @@ def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> I
 def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
     """Delete tables of spans that ended before an instant; the newest of each kind stays.
 
-    After the newest one the next is made: a span must never be made twice.
+    The next table is made after the newest one: a span must never be made twice.
 
     Args:
         engine: the store.
-        fine: for hours and days.
-        coarse: for longer spans.
+        fine: instant for hours and days.
+        coarse: instant for longer spans.
     """
     table, later = calendar_table.c, calendar_table.alias().c
     names = ("use_case", "kind", "measure", "edition")
-    same = [later[name] == table[name] for name in names]
-    newer = sa.exists().where(*same, later.starts_at > table.starts_at)
+    same_table = [later[name] == table[name] for name in names]
+    newer = sa.exists().where(*same_table, later.starts_at > table.starts_at)
     for kind in SpanKind:
         ended = (coarse if kind >= SpanKind.WEEK else fine) - kind
         old = (table.kind == int(kind), table.starts_at < ended)
         with writing(engine) as connection:
             connection.execute(sa.delete(calendar_table).where(*old, newer))
-    with writing(engine) as connection:  # a final edition was due a week before, at the latest
+    with writing(engine) as connection:  # their final edition was due a week before or earlier
         connection.execute(sa.delete(calendar_labels).where(calendar_labels.c.starts_at < fine))
 
 
 def forget_calendar(connection: sa.Connection, listed: Collection[Listed]) -> None:
     """Delete all tables whose layout has one of these names (value None) or values.
 
-    The settings that are left make no tables: those of the same spans were published before.
+    The remaining settings make no tables: tables of the same spans were published before.
     """
     table = calendar_layout.c
     for row in connection.execute(sa.select(calendar_layout)).all():

@@ -16,7 +16,7 @@ _CHUNK = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Cell rows of the dictionary as columns."""
+    """Rows of the dictionary of cells, as columns."""
 
     ids: Int64s
     atoms: Int64s
@@ -25,13 +25,13 @@ class Cells:
 
 
 class StoredCells:
-    """The dictionary of cells and atoms."""
+    """Reader of the dictionary of cells, atoms and versions."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def rows(self, ids: Sequence[int] | None = None) -> Cells:
-        """Cell rows: all of them, or those with the given ids."""
+        """Return the rows of cells: all, or those with the given ids."""
         chunks = (
             [None] if ids is None else [ids[i : i + _CHUNK] for i in range(0, len(ids), _CHUNK)]
         )
@@ -45,11 +45,11 @@ class StoredCells:
         return Cells(*np.array(rows, np.int64).reshape(len(rows), 4).T)
 
     def atom_texts(self) -> dict[int, str]:
-        """Canonical text of every atom."""
+        """Return the canonical text of every atom, by id."""
         return self._texts("SELECT id, text FROM atom")
 
     def version_texts(self) -> dict[int, str]:
-        """Text of every version tuple."""
+        """Return the text of every version tuple, by id."""
         return self._texts("SELECT id, text FROM version")
 
     def _texts(self, query: str) -> dict[int, str]:

@@ -1,6 +1,6 @@
-"""Stored facts on clusters of decisions, by UTC day: sums, added up with the deltas they are of.
+"""Stored sums about clusters of decisions, by UTC day.
 
-Only the evaluator writes them, in the transaction of the cycle that folds the deltas.
+Only the evaluator writes them, in the transaction of the cycle that folds their deltas.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _ADDED = ", ".join(f"{name} = cluster_day.{name} + excluded.{name}" for name in 
 
 
 def read_cluster_days(connection: sa.Connection) -> dict[int, DayClusters]:
-    """All that are kept, by day since 1970."""
+    """Return all stored days, by day since 1970."""
     rows = connection.execute(sa.select(cluster_day)).mappings()
     return {row["day"]: DayClusters(*(row[name] for name in _NAMES)) for row in rows}
 
 
 def add_cluster_days(connection: sa.Connection, added: Mapping[int, DayClusters]) -> None:
-    """Add to days."""
+    """Add sums to days."""
     days = sorted(added)
     columns = {name: [getattr(added[day], name) for day in days] for name in _NAMES}
     update = f"(day) DO UPDATE SET {_ADDED}"

@@ -32,14 +32,13 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What shards have stored, and how far they are.
+    """Deltas that shards have stored, and how far the shards are.
 
     Attributes:
-        watermark: event time the decisions are complete to; None while nothing is known.
-        labels_read_to: event time that the slowest label shard has reached; None if none is
-            waited for.
-        losses: what was lost on the way.
-        deltas: not folded yet, each shard's in order.
+        watermark: event time up to which decisions are complete; None while unknown.
+        labels_read_to: event time of the slowest awaited label shard; None if none is awaited.
+        losses: gaps of event time that the shards skipped.
+        deltas: deltas to fold, in order within each shard.
     """
 
     watermark: int | None
@@ -56,31 +55,31 @@ class Deltas:
         self._decisions_topic = decisions_topic
 
     def cursors(self) -> dict[Shard, int]:
-        """Last folded delta of each shard."""
+        """Return the last folded delta of each shard."""
         with reading(self._engine) as connection:
             return _read_cursors(connection)
 
     def after(self, cursors: Mapping[Shard, int], limit: int) -> list[StoredDelta]:
-        """Deltas after the cursors, each shard's in order; at most ``limit``."""
+        """Return at most ``limit`` deltas after the cursors, in order within each shard."""
         with reading(self._engine) as connection:
             return _read_after(connection, list_statuses(connection), cursors, limit)
 
     def news(self, folded: Mapping[Shard, int], limit: int) -> News:
-        """Whatever the shards have stored beyond what was folded; at most ``limit`` deltas.
+        """Return what the shards have stored beyond the folded deltas; at most ``limit`` deltas.
 
         Raises:
-            FencedError: what the store says was folded is not what the evaluator knows.
+            FencedError: the store has other folded deltas than the evaluator knows.
         """
         topic = self._decisions_topic
         with reading(self._engine) as connection:
             require_folded(connection, folded)
             losses, statuses = read_losses(connection), list_statuses(connection)
-            # After the watermarks: they promise no more than the deltas have.
+            # Deltas are read after the watermarks, so they contain all that these promise.
             deltas = _read_after(connection, statuses, folded, limit)
         return News(watermark_of(statuses, topic), behind_of(statuses, topic), losses, deltas)
 
     def watermark(self) -> int | None:
-        """Event time the decisions are complete to."""
+        """Return the event time up to which decisions are complete."""
         with reading(self._engine) as connection:
             return read_watermark(connection, self._decisions_topic)
 
@@ -91,19 +90,19 @@ def _read_after(
     cursors: Mapping[Shard, int],
     limit: int,
 ) -> list[StoredDelta]:
-    found: list[StoredDelta] = []
+    deltas: list[StoredDelta] = []
     for status in statuses:
-        seen = cursors.get(status.shard, 0)
-        if status.seq > seen and len(found) < limit:
-            found.extend(_read_deltas(connection, status.shard, seen, limit - len(found)))
-    return found
+        last_seq = cursors.get(status.shard, 0)
+        if status.seq > last_seq and len(deltas) < limit:
+            deltas.extend(_read_deltas(connection, status.shard, last_seq, limit - len(deltas)))
+    return deltas
 
 
 def _read_deltas(
-    connection: sa.Connection, shard: Shard, seen: int, limit: int
+    connection: sa.Connection, shard: Shard, last_seq: int, limit: int
 ) -> Iterator[StoredDelta]:
-    one = {"topic": shard.topic, "part": shard.partition, "seen": seen, "most": limit}
-    for row in connection.execute(_NEXT, one).all():
+    parameters = {"topic": shard.topic, "part": shard.partition, "seen": last_seq, "most": limit}
+    for row in connection.execute(_NEXT, parameters).all():
         body = payload.decode(row.payload)
         yield StoredDelta(
             shard,
@@ -123,17 +122,17 @@ def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:
 
 
 def require_folded(connection: sa.Connection, folded: Mapping[Shard, int]) -> None:
-    """The other half of the fence: the epoch alone is the same after a restore.
+    """Check the second half of the fence: after a restore the epoch alone would be the same.
 
     Raises:
-        FencedError: the store says that other deltas were folded.
+        FencedError: the store has other folded deltas.
     """
     if _read_cursors(connection) != folded:
         raise FencedError(ROLE)
 
 
 def move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
-    """Set the last folded delta of some shards."""
+    """Set the last folded delta of shards."""
     shards = sorted(cursors)
     columns: bulk.Columns = {
         "topic": [shard.topic for shard in shards],

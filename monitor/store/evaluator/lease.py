@@ -1,4 +1,4 @@
-"""The lease of the evaluator: one works at a time, and every write is fenced by its epoch."""
+"""The lease of the evaluator: one evaluator works at a time; its epoch fences every write."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _FENCE = sa.text("UPDATE lease SET epoch = epoch WHERE role = :role AND epoch = 
 
 
 class Lease:
-    """Held by one evaluator of several, on the database's clock."""
+    """The evaluator's time-limited right to evaluate, by the database's clock."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def acquire(self, owner: str, lease: int) -> int | None:
-        """Take or renew the lease; returns its epoch, or None while another holds it.
+        """Take or renew the lease; return its epoch, or None while another evaluator holds it.
 
         Args:
             owner: name of this evaluator.
@@ -38,14 +38,14 @@ class Lease:
         """
         with writing(self._engine) as connection:
             now = database_now(connection)
-            mine = {"role": ROLE, "owner": owner, "until": now + lease, "now": now}
-            epoch: int | None = connection.execute(_TAKE, mine).scalar()
+            parameters = {"role": ROLE, "owner": owner, "until": now + lease, "now": now}
+            epoch: int | None = connection.execute(_TAKE, parameters).scalar()
             if epoch is None and connection.execute(_FIRST, {"role": ROLE}).rowcount:
-                epoch = connection.execute(_TAKE, mine).scalar()
+                epoch = connection.execute(_TAKE, parameters).scalar()
         return epoch
 
     def renewed_ago(self, lease: int) -> int:
-        """Microseconds since whoever evaluates last renewed the lease."""
+        """Return the microseconds since the lease was last renewed, by whichever evaluator."""
         with reading(self._engine) as connection:
             until = connection.execute(
                 sa.text("SELECT until FROM lease WHERE role = :role"), {"role": ROLE}

@@ -1,4 +1,4 @@
-"""Sums by grain, pane and cell: rows are added up, never set."""
+"""Sums by grain, pane and cell: rows are added, never set."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from monitor.store.schema import COUNTER_COLUMNS, counts
 _COUNTS_AT_ONCE = 5_000  # rows of one statement
 _KEYS = ("grain", "pane", "cell")
 SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNTER_COLUMNS)
-"""All counters of a group of rows; PostgreSQL adds whole numbers up to decimals."""
+"""Sums of all counters; the cast is for PostgreSQL, which adds integers up to decimals."""
 
 
 def adding_to(table: sa.Table, counters: Sequence[str] = COUNTER_COLUMNS) -> str:
-    """Text after ``ON CONFLICT`` by which rows are added to those that are there.
+    """Return the text after ``ON CONFLICT`` by which new rows are added to stored ones.
 
     Args:
-        table: whose rows.
-        counters: those that are not 0 in any one of the new rows.
+        table: table of the rows.
+        counters: counters that are not 0 in all new rows.
     """
     added = ", ".join(f"{name} = {table.name}.{name} + excluded.{name}" for name in counters)
     keys = f"({', '.join(table.primary_key.columns.keys())})"
@@ -36,15 +36,15 @@ def add_counts(
 ) -> None:
     """Add all panes by few statements: a back-fill has a pane for nearly every event.
 
-    A table without ``grain`` has one grain only.
+    A table without column ``grain`` has one grain.
     """
     filled = sorted((pane for pane in panes if len(pane.counts.keys)), key=_place)
     if not filled:
         return
     keys, values = _rows(filled)
-    if any(_place(one) == _place(other) for one, other in pairwise(filled)):
-        keys, values = _once(keys, values)
-    # Most counters are 0 in all rows of a cycle: a row is a third of the work without them.
+    if any(_place(pane) == _place(next_pane) for pane, next_pane in pairwise(filled)):
+        keys, values = _merge_equal(keys, values)
+    # Most counters are 0 in all rows of a cycle: without them a row takes a third of the time.
     counted = np.asarray(values.any(axis=0), bool)
     used = list(compress(COUNTER_COLUMNS, counted))
     zeros = [name for name in COUNTER_COLUMNS if name not in used]
@@ -62,7 +62,7 @@ def _place(pane: PaneCounts) -> tuple[int, int]:
 
 
 def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
-    """Key (grain, pane and cell) and counters of every row, in the order of the panes."""
+    """Return the keys (grain, pane, cell) and counters of all rows, in the order of the panes."""
     sizes = [len(pane.counts.keys) for pane in panes]
     keys = np.empty((sum(sizes), len(_KEYS)), np.int64)
     keys[:, :2] = np.repeat([_place(pane) for pane in panes], sizes, axis=0)
@@ -70,8 +70,8 @@ def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
     return keys, np.concatenate([pane.counts.values for pane in panes])
 
 
-def _once(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
-    """Rows of equal key added up: a statement may touch a row once."""
+def _merge_equal(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
+    """Add up rows of equal key: a statement may touch a row once."""
     order = np.lexsort(keys.T[::-1])
     keys, values = keys[order], values[order]
     first = np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))

@@ -1,7 +1,7 @@
 """Stored states of declared probe sets: one row each, as the evaluator left it.
 
-Only the evaluator writes it, in the transaction of the cycle whose deltas fed it: whoever goes on
-from there has seen each probe decision once.
+Only the evaluator writes them, in the transaction of the cycle whose deltas fed them. An evaluator
+that goes on from there has seen each probe decision once.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from monitor.store.schema import probe_set
 
 @dataclass(frozen=True, slots=True)
 class StoredProbeSet:
-    """One declared set.
+    """State of a declared set.
 
     Attributes:
-        digest: content hash of the set that the state is of.
-        body: its state.
+        digest: content hash of the set.
+        body: the encoded state.
     """
 
     digest: str
@@ -33,8 +33,8 @@ class ProbeSetsChange:
     """Changes of one cycle to probe sets.
 
     Attributes:
-        states: to be set, by the name of the set.
-        dropped: names of sets that nothing declares any more.
+        states: new states, by the name of the set.
+        dropped: names of sets that are no longer declared.
     """
 
     states: Mapping[str, StoredProbeSet] = field(default_factory=dict)
@@ -42,13 +42,13 @@ class ProbeSetsChange:
 
 
 def read_probe_sets(connection: sa.Connection) -> dict[str, StoredProbeSet]:
-    """All that are kept, by name."""
+    """Return all stored probe sets, by name."""
     rows = connection.execute(sa.select(probe_set)).all()
     return {row.name: StoredProbeSet(row.digest, row.body) for row in rows}
 
 
 def write_probe_sets(connection: sa.Connection, change: ProbeSetsChange) -> None:
-    """Write what a cycle changes."""
+    """Write the changes of a cycle."""
     bulk.delete(connection, probe_set, {"name": sorted(change.dropped)})
     names = sorted(change.states)
     rows: bulk.Columns = {

@@ -1,8 +1,8 @@
 """Published values in tables for people who may read nothing else: Grafana, notebooks.
 
-A row says what a Snapshot said, in SQL's terms; NULL is withheld. Rows are kept by the UTC day of
-the Snapshot's watermark: the newest publication of a day replaces the older ones. Nothing but a
-:class:`~monitor.core.publish.snapshot.Snapshot` gets in, and only the privacy guards make one.
+A row shows values of a Snapshot in SQL's terms; NULL is withheld. Rows are kept by the UTC day of
+the Snapshot's watermark: the newest publication of a day replaces the older ones. All values come
+from a :class:`~monitor.core.publish.snapshot.Snapshot`, which only the privacy guards make.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from monitor.store.schema import (
 )
 
 DECISIONS, LABELLED = "decisions", "labelled"
-"""Kinds of a window's periods: selection and blocked rates, and the rates that need labels."""
+"""Kinds of a window's periods: for selection and blocked rates, and for rates of labels."""
 
 _Row = tuple[Any, ...]
-"""The values of all columns but the day, in their order: those of the key come first."""
+"""Values of all columns but the day, in their order: the key comes first."""
 _Where = tuple[str, str, str]  # contract, window, group-by
 _Group = tuple[_Where, WindowTable | GroupTable, Sequence[SliceRow]]
 _Rows = Mapping[_Row, _Row]
@@ -57,13 +57,13 @@ _GAP = (
 _GAP_VALUES = attrgetter("value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper")
 _NO_GAP = (None,) * len(_GAP)
 _OWN = (LimitKind.MAX_GAP, LimitKind.MIN_RATIO, LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL)
-"""Limits that a slice has in place of the contract's, in the order of their columns."""
+"""Kinds of limits that a slice may have of its own, in the order of their columns."""
 _NO_OWN = (None,) * len(_OWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What the tables show of a day."""
+    """Content of the tables on a day."""
 
     day: date
     snapshot: Snapshot
@@ -74,33 +74,36 @@ def write_published(
 ) -> Publication | None:
     """Make the tables show a Snapshot on the day of its watermark.
 
-    Rows that stay the same are not written again. Before the first watermark there is no day, nor
-    before 1970 (events that say so are dated wrongly, and databases differ in what they take).
+    Equal rows are not written again. Before the first watermark there is no day, nor before 1970
+    (such events are dated wrongly, and databases differ in the dates they accept).
 
     Args:
         connection: the transaction in which the Snapshot itself is stored.
-        snapshot: what is published.
-        before: what the tables are known to show: only what differs from it is sent to the
-            database. None: all is sent, and the database finds out what differs.
+        snapshot: the Snapshot to show.
+        before: present content of the tables: only differences are sent to the database. None: all
+            rows are sent, and the database finds the differences.
 
     Returns:
-        What the tables show once the transaction is committed; None where there is no day.
+        The content of the tables once the transaction is committed; None where there is no day.
     """
     if snapshot.watermark is None or snapshot.watermark < 0:
         return None
     day = to_datetime(snapshot.watermark).date()
-    known = None if before is None else _shown_on(connection, day, before)
-    rows, stale = _rows_of(snapshot, known), None if known is None else _rows_of(known, snapshot)
+    shown_before = None if before is None else _shown_on(connection, day, before)
+    rows, stale = (
+        _rows_of(snapshot, shown_before),
+        None if shown_before is None else _rows_of(shown_before, snapshot),
+    )
     for table, wanted in rows.items():
         _replace(connection, table, day, wanted, None if stale is None else stale[table])
     return Publication(day, snapshot)
 
 
 def _shown_on(connection: sa.Connection, day: date, before: Publication) -> Snapshot | None:
-    """What the tables show on a day; None where that is not known.
+    """Return the Snapshot that the tables show on a day; None where it is unknown.
 
     A new day begins with a copy of the rows of the last one, made by the database: most of them
-    stay the same.
+    stay equal.
     """
     copied = before.day == day or all(
         _copy(connection, table, before.day, day) == size
@@ -110,7 +113,7 @@ def _shown_on(connection: sa.Connection, day: date, before: Publication) -> Snap
 
 
 def _copy(connection: sa.Connection, table: sa.Table, old: date, new: date) -> int:
-    """Make the rows of one day those of another one; returns how many there are."""
+    """Replace the rows of day ``new`` by a copy of day ``old``; return their number."""
     connection.execute(sa.delete(table).where(table.c.day == new))
     names = [column.name for column in table.columns if column.name != "day"]
     rows = sa.select(sa.literal(new, table.c.day.type), *(table.c[name] for name in names))
@@ -119,7 +122,7 @@ def _copy(connection: sa.Connection, table: sa.Table, old: date, new: date) -> i
 
 
 def _sizes(snapshot: Snapshot) -> dict[sa.Table, int]:
-    """Numbers of rows of every table."""
+    """Return the number of rows of every table."""
     groups = list(_groups(snapshot))
     slices = [row for _, _, rows in groups for row in rows]
     return {
@@ -131,9 +134,9 @@ def _sizes(snapshot: Snapshot) -> dict[sa.Table, int]:
     }
 
 
-def _rows_of(snapshot: Snapshot, other: Snapshot | None) -> dict[sa.Table, _Rows]:
-    """The rows of every table, but for those of slices of which another Snapshot says the same."""
-    groups = list(_differing(snapshot, other))
+def _rows_of(snapshot: Snapshot, previous: Snapshot | None) -> dict[sa.Table, _Rows]:
+    """Return the rows of every table, but for slices that another Snapshot shows equally."""
+    groups = list(_differing(snapshot, previous))
     assert snapshot.watermark is not None, "called with a day"  # noqa: S101
     rows = {
         published_contract: _contracts(snapshot, snapshot.watermark),
@@ -142,23 +145,23 @@ def _rows_of(snapshot: Snapshot, other: Snapshot | None) -> dict[sa.Table, _Rows
         published_rate: _rates(groups, {table.contract: table for table in snapshot.contracts}),
         published_calibration: _calibrations(groups),
     }
-    return {table: _by_key(table, some) for table, some in rows.items()}
+    return {table: _by_key(table, table_rows) for table, table_rows in rows.items()}
 
 
 ShownCell = tuple[str, str, str, Metric]
-"""Contract, group-by, slice and metric."""
+"""Contract, group-by, slice and metric of a shown rate."""
 
 
 def shown_cells(connection: sa.Connection) -> set[ShownCell]:
-    """Whatever was published and not hidden on any day that is kept."""
-    of = published_rate.c
-    query = sa.select(of.contract, of.group_by, of.slice, of.metric).distinct()
-    rows = connection.execute(query.where(of.state != State.SUPPRESSED.value))
+    """Return the cells that were published and not suppressed on any stored day."""
+    rates = published_rate.c
+    query = sa.select(rates.contract, rates.group_by, rates.slice, rates.metric).distinct()
+    rows = connection.execute(query.where(rates.state != State.SUPPRESSED.value))
     return {(row.contract, row.group_by, row.slice, Metric(row.metric)) for row in rows}
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
-    """Delete the days that lie wholly before an instant, each in a transaction of its own.
+    """Delete the days that lie wholly before an instant, each in its own transaction.
 
     Args:
         engine: the store.
@@ -168,21 +171,21 @@ def delete_before(engine: sa.Engine, before: int) -> None:
     query = sa.select(day).where(day < to_datetime(before).date()).distinct().order_by(day)
     with reading(engine) as connection:
         days = connection.execute(query).scalars().all()
-    for one in days:
+    for old_day in days:
         with writing(engine) as connection:
             for table in PUBLISHED:
-                connection.execute(sa.delete(table).where(table.c.day == one))
+                connection.execute(sa.delete(table).where(table.c.day == old_day))
 
 
 def forget(
     connection: sa.Connection, group_by: Callable[[str], bool], part: Callable[[str], bool]
 ) -> None:
-    """Delete what was published of forgotten attributes and values.
+    """Delete published rows of forgotten attributes and values.
 
     Args:
         connection: a transaction.
-        group_by: whether a group-by goes as a whole.
-        part: whether a slice goes, or what is compared with it as its reference.
+        group_by: tells whether a whole group-by goes.
+        part: tells whether a slice goes, or a gap with this reference.
     """
     for table in (published_window, published_rate, published_calibration):
         _delete_where(connection, table.c.group_by, group_by)
@@ -218,42 +221,44 @@ def _by_key(table: sa.Table, rows: Iterable[_Row]) -> _Rows:
 
 
 def _replace(
-    connection: sa.Connection, table: sa.Table, day: date, wanted: _Rows, known: _Rows | None
+    connection: sa.Connection, table: sa.Table, day: date, wanted: _Rows, stored: _Rows | None
 ) -> None:
-    """Make these the rows of a day, from those that are known to be there."""
+    """Replace the stored rows of a day by the wanted ones."""
     keys = _keys(table)
-    if known is None:
+    if stored is None:
         query = sa.select(*(table.c[key] for key in keys)).where(table.c.day == day)
-        there = {tuple(row) for row in connection.execute(query).all()}
-        other = wanted
+        stored_keys = {tuple(row) for row in connection.execute(query).all()}
+        changed = wanted
     else:
-        there = set(known)
-        other = {key: row for key, row in wanted.items() if known.get(key) != row}
-    if gone := sorted(there - wanted.keys()):
+        stored_keys = set(stored)
+        changed = {key: row for key, row in wanted.items() if stored.get(key) != row}
+    if gone := sorted(stored_keys - wanted.keys()):
         columns = zip(keys, zip(*gone, strict=True), strict=True)
         bulk.delete(connection, table, {"day": [str(day)] * len(gone), **dict(columns)})
-    if other:
+    if changed:
         names = [column.name for column in table.columns if column.name != "day"]
-        values = dict(zip(names, zip(*other.values(), strict=True), strict=True))
-        days = [str(day)] * len(other)
+        values = dict(zip(names, zip(*changed.values(), strict=True), strict=True))
+        days = [str(day)] * len(changed)
         bulk.insert(connection, table, {"day": days, **values}, _if_other(connection, table))
 
 
 def _if_other(connection: sa.Connection, table: sa.Table) -> str:
-    """Text after ON CONFLICT: a row is written again only where it says something else."""
+    """Return the text after ON CONFLICT that rewrites a row only where it differs."""
     keys = ", ".join(column.name for column in table.primary_key)
     rest = [column.name for column in table.columns if not column.primary_key]
     new = ", ".join(f"{name} = excluded.{name}" for name in rest)
-    ours, theirs = (", ".join(f"{of}.{name}" for name in rest) for of in (table.name, "excluded"))
-    # Only newer SQLite knows the standard's words.
+    stored, fresh = (
+        ", ".join(f"{source}.{name}" for name in rest) for source in (table.name, "excluded")
+    )
+    # Only newer versions of SQLite know the standard's words.
     differs = "IS NOT" if connection.dialect.name == "sqlite" else "IS DISTINCT FROM"
-    return f"({keys}) DO UPDATE SET {new} WHERE ({ours}) {differs} ({theirs})"
+    return f"({keys}) DO UPDATE SET {new} WHERE ({stored}) {differs} ({fresh})"
 
 
 def _contracts(snapshot: Snapshot, watermark: int) -> Iterator[_Row]:
     mature_to = None if snapshot.frontier is None else _instant(snapshot.frontier)
-    for one in snapshot.contracts:
-        about = one.contract, one.version, one.owner, one.synthetic, one.k, one.window
+    for table in snapshot.contracts:
+        about = table.contract, table.version, table.owner, table.synthetic, table.k, table.window
         yield *about, _instant(watermark), mature_to
 
 
@@ -273,25 +278,27 @@ def _limits(snapshot: Snapshot) -> Iterator[_Row]:
 
 
 def _windows(groups: Iterable[_Group]) -> Iterator[_Row]:
-    for where, table, _ in groups:
+    for key, table, _ in groups:
         for kind, period in ((DECISIONS, table.decisions), (LABELLED, table.labelled)):
             if period is not None:
                 span = _instant(period.start), _instant(period.end)
-                yield *where, kind, *span, period.data_lost, period.excluded
+                yield *key, kind, *span, period.data_lost, period.excluded
 
 
 def _rates(groups: Iterable[_Group], contracts: Mapping[str, ContractTable]) -> Iterator[_Row]:
-    for where, _, rows in groups:
-        contract = contracts[where[0]]
+    for key, _, rows in groups:
+        contract = contracts[key[0]]
         for row in rows:
             for metric in row.states:
-                own = _own(contract, where[2], row.slice, metric) if contract.own_limits else ()
-                yield *where, row.slice, *_metric(row, metric), *(own or _NO_OWN)
+                own_limits = (
+                    _own(contract, key[2], row.slice, metric) if contract.own_limits else ()
+                )
+                yield *key, row.slice, *_metric(row, metric), *(own_limits or _NO_OWN)
 
 
 def _own(contract: ContractTable, group_by: str, slice_: str, metric: Metric) -> _Row:
-    own = contract.own_limits_of(group_by, slice_, metric)
-    return tuple(own.get(kind) for kind in _OWN)
+    own_limits = contract.own_limits_of(group_by, slice_, metric)
+    return tuple(own_limits.get(kind) for kind in _OWN)
 
 
 def _metric(row: SliceRow, metric: Metric) -> _Row:
@@ -318,23 +325,23 @@ def _shown_gap(gap: ShownGap | None) -> _Row:
 
 
 def _calibrations(groups: Iterable[_Group]) -> Iterator[_Row]:
-    for where, _, rows in groups:
+    for key, _, rows in groups:
         for row in rows:
             for cell in row.calibration:
-                yield *where, row.slice, cell.band, *_shown_rate(cell.rate)
+                yield *key, row.slice, cell.band, *_shown_rate(cell.rate)
 
 
-def _differing(snapshot: Snapshot, other: Snapshot | None) -> Iterator[_Group]:
-    """Every group-by of every window, with those slices of which another Snapshot says otherwise.
+def _differing(snapshot: Snapshot, previous: Snapshot | None) -> Iterator[_Group]:
+    """Yield every group-by of every window, with the slices that another Snapshot shows otherwise.
 
-    Most stay the same from one publication to the next, and a slice has a dozen rows.
+    Most slices stay equal from one publication to the next, and a slice has a dozen rows.
     """
-    same = {} if other is None else {where: rows for where, _, rows in _groups(other)}
-    if other is not None and _own_limits(snapshot) != _own_limits(other):
-        same = {}
-    for where, table, rows in _groups(snapshot):
-        theirs = {row.slice: row for row in same.get(where, ())}
-        yield where, table, [row for row in rows if theirs.get(row.slice) != row]
+    previous_groups = {} if previous is None else {key: rows for key, _, rows in _groups(previous)}
+    if previous is not None and _own_limits(snapshot) != _own_limits(previous):
+        previous_groups = {}
+    for key, table, rows in _groups(snapshot):
+        previous_rows = {row.slice: row for row in previous_groups.get(key, ())}
+        yield key, table, [row for row in rows if previous_rows.get(row.slice) != row]
 
 
 def _own_limits(snapshot: Snapshot) -> list[tuple[str, Sequence[OwnLimit]]]:
@@ -342,15 +349,15 @@ def _own_limits(snapshot: Snapshot) -> list[tuple[str, Sequence[OwnLimit]]]:
 
 
 def _groups(snapshot: Snapshot) -> Iterator[_Group]:
-    """Every group-by of every window, the total first: its key, its table, its slices."""
+    """Yield every group-by of every window, the total first: its key, its table, its slices."""
     for contract in snapshot.contracts:
         for window in contract.windows:
-            where = contract.contract, window.window
-            yield (*where, ""), window, (window.total,)
+            key = contract.contract, window.window
+            yield (*key, ""), window, (window.total,)
             for group in window.groups:
-                yield (*where, group.group_by), group, group.rows
+                yield (*key, group.group_by), group, group.rows
 
 
 def _instant(at: int) -> str:
-    """As text both databases understand; SQLite has no type of its own."""
+    """Return an instant as text for both databases; SQLite has no type of its own."""
     return to_datetime(at).isoformat(sep=" ")

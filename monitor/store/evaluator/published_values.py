@@ -1,4 +1,4 @@
-"""Removal of all that was published and declared of a forgotten attribute or value."""
+"""Removal of everything that was published or declared about a forgotten attribute or value."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from monitor.store.schema import contract, snapshot
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Names (value None) and values that are to be found no more."""
+    """Attribute names (value None) and values to remove."""
 
     listed: Collection[Listed]
 
@@ -48,7 +48,7 @@ class Forgotten:
         return any(map(self.names, attributes)) or self.slice(reference)
 
     def limit(self, attributes: Collection[str], slice_: str) -> bool:
-        """Return True when a limit is of a forgotten name or value; an empty slice is all."""
+        """Return True when a limit is of a forgotten name or value; an empty slice means all."""
         return self.group(attributes) or bool(slice_ and self.slice(slice_))
 
     def stream(self, stream: Stream) -> bool:
@@ -57,96 +57,103 @@ class Forgotten:
 
 
 def forget_published(connection: sa.Connection, listed: Collection[Listed]) -> None:
-    """Take it out of all Snapshots, the published tables and the records of the contracts.
+    """Remove names and values from all Snapshots, the published tables and the contract records.
 
-    A group-by of a forgotten attribute goes as a whole; a forgotten value loses its row, and what
-    was compared with it. A contract version whose use case it defined goes.
+    A group-by of a forgotten attribute goes as a whole. A forgotten value loses its row, and the
+    gaps
+    to it as a reference. A contract version whose use case it defined goes.
     """
     gone = Forgotten(listed)
     for key in connection.execute(sa.select(snapshot.c.id)).scalars().all():
-        one = snapshot.c.id == key
-        body = connection.execute(sa.select(snapshot.c.body).where(one)).scalar()
+        this_snapshot = snapshot.c.id == key
+        body = connection.execute(sa.select(snapshot.c.body).where(this_snapshot)).scalar()
         if body is None:
             continue  # retention has deleted it meanwhile
         published = decode(body)
-        left = _of_snapshot(published, gone)
+        left = _prune_snapshot(published, gone)
         if left != published:
-            connection.execute(sa.update(snapshot).where(one).values(body=encode(left)))
-    weekly_releases.rewrite(connection, lambda release: _of_release(release, gone))
+            connection.execute(sa.update(snapshot).where(this_snapshot).values(body=encode(left)))
+    weekly_releases.rewrite(connection, lambda release: _prune_release(release, gone))
     published_tables.forget(connection, lambda name: gone.group(name.split("+")), gone.slice)
     for row in connection.execute(sa.select(contract)).all():
         _forget_in_contract(connection, row, gone)
 
 
-def _of_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
-    return replace(published, contracts=tuple(_of_table(t, gone) for t in published.contracts))
+def _prune_snapshot(published: Snapshot, gone: Forgotten) -> Snapshot:
+    return replace(published, contracts=tuple(_prune_table(t, gone) for t in published.contracts))
 
 
-def _of_release(release: Release, gone: Forgotten) -> Release:
+def _prune_release(release: Release, gone: Forgotten) -> Release:
     return replace(
         release,
-        contracts=tuple(_of_table(table, gone) for table in release.contracts),
-        incidents=tuple(_of_released(one, gone) for one in release.incidents),
+        contracts=tuple(_prune_table(table, gone) for table in release.contracts),
+        incidents=tuple(_prune_released_incident(incident, gone) for incident in release.incidents),
         findings=tuple(
-            one
-            for one in release.findings
-            if not (gone.group(one.group_by.split("+")) or gone.slice(one.slice))
+            incident
+            for incident in release.findings
+            if not (gone.group(incident.group_by.split("+")) or gone.slice(incident.slice))
         ),
     )
 
 
-def _of_released(one: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
-    if one.slice == WITHHELD or not (gone.group(one.group_by.split("+")) or gone.slice(one.slice)):
-        return one
-    return replace(one, group_by="", slice=WITHHELD)
+def _prune_released_incident(incident: ReleasedIncident, gone: Forgotten) -> ReleasedIncident:
+    if incident.slice == WITHHELD or not (
+        gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
+    ):
+        return incident
+    return replace(incident, group_by="", slice=WITHHELD)
 
 
-def _of_table(table: ContractTable, gone: Forgotten) -> ContractTable:
+def _prune_table(table: ContractTable, gone: Forgotten) -> ContractTable:
     windows = tuple(
         replace(
             window,
             groups=tuple(
-                _of_group(group, gone)
+                _prune_group(group, gone)
                 for group in window.groups
                 if not gone.group(group.group_by.split("+"))
             ),
         )
         for window in table.windows
     )
-    incidents = tuple(_of_incident(one, gone) for one in table.incidents)
+    incidents = tuple(_prune_incident(incident, gone) for incident in table.incidents)
     own_limits = tuple(
-        own for own in table.own_limits if not gone.limit(own.group_by.split("+"), own.slice)
+        limit
+        for limit in table.own_limits
+        if not gone.limit(limit.group_by.split("+"), limit.slice)
     )
     return replace(table, windows=windows, incidents=incidents, own_limits=own_limits)
 
 
-def _of_incident(one: ShownIncident, gone: Forgotten) -> ShownIncident:
-    inherited = tuple(text for text in one.inherited if not gone.slice(text))
-    kept = replace(one, inherited=inherited)
-    if one.slice == WITHHELD or not (gone.group(one.group_by.split("+")) or gone.slice(one.slice)):
+def _prune_incident(incident: ShownIncident, gone: Forgotten) -> ShownIncident:
+    inherited = tuple(text for text in incident.inherited if not gone.slice(text))
+    kept = replace(incident, inherited=inherited)
+    if incident.slice == WITHHELD or not (
+        gone.group(incident.group_by.split("+")) or gone.slice(incident.slice)
+    ):
         return kept
     hidden = replace(kept, group_by="", slice=WITHHELD, share=None, stage=None)
     return replace(hidden, first=None, latest=None)
 
 
-def _of_group(group: GroupTable, gone: Forgotten) -> GroupTable:
+def _prune_group(group: GroupTable, gone: Forgotten) -> GroupTable:
     return replace(
         group,
-        rows=tuple(_of_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
+        rows=tuple(_prune_row(row, gone) for row in group.rows if not gone.slice(row.slice)),
         spreads=tuple(s for s in group.spreads if not gone.slice(s.worst) | gone.slice(s.best)),
     )
 
 
-def _of_row(row: SliceRow, gone: Forgotten) -> SliceRow:
+def _prune_row(row: SliceRow, gone: Forgotten) -> SliceRow:
     gaps = {metric: gap for metric, gap in row.gaps.items() if not gone.slice(gap.reference)}
     return replace(row, gaps=gaps)
 
 
 def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgotten) -> None:
-    one = sa.and_(contract.c.name == row.name, contract.c.version == row.version)
+    this_contract = sa.and_(contract.c.name == row.name, contract.c.version == row.version)
     numbers, record = json.loads(row.numbers), json.loads(row.record)
     if any(gone.slice(f"{name}={value}") for name, value in numbers["where"].items()):
-        connection.execute(sa.delete(contract).where(one))
+        connection.execute(sa.delete(contract).where(this_contract))
         return
     numbers["group_bys"] = [g for g in numbers["group_bys"] if not gone.group(*g)]
     record["group_bys"] = [
@@ -154,16 +161,18 @@ def _forget_in_contract(connection: sa.Connection, row: sa.Row[Any], gone: Forgo
     ]
     if "own_limits" in numbers:
         kept = [
-            own for own in numbers.pop("own_limits") if not gone.limit(own[0].split("+"), own[1])
+            limit
+            for limit in numbers.pop("own_limits")
+            if not gone.limit(limit[0].split("+"), limit[1])
         ]
         numbers |= {"own_limits": kept} if kept else {}
     if "limit" in record:
         record["limit"] = [
-            own for own in record["limit"] if not gone.limit(own["group_by"], own["slice"])
+            limit for limit in record["limit"] if not gone.limit(limit["group_by"], limit["slice"])
         ]
     values = {"numbers": _canonical(numbers), "record": _canonical(record)}
     if values != {"numbers": row.numbers, "record": row.record}:
-        connection.execute(sa.update(contract).where(one).values(values))
+        connection.execute(sa.update(contract).where(this_contract).values(values))
 
 
 def _canonical(value: Mapping[str, Any]) -> str:

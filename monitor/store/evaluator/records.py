@@ -1,4 +1,4 @@
-"""Small facts of the store: contracts, Snapshots, dead letters."""
+"""Small records of the store: contracts, Snapshots, dead letters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NEWEST = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class ContractRecord:
-    """One version of one contract: what it compares, and all of its text."""
+    """Version of a contract: its numbers, and its full text."""
 
     name: str
     version: str
@@ -30,13 +30,13 @@ class ContractRecord:
 
 
 class RecordStore:
-    """Reads and writes what is neither counted nor folded."""
+    """Reads and writes records that are neither counted nor folded."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def contract_changes(self, contracts: Sequence[ContractRecord]) -> list[str]:
-        """Contract versions that a start would add to the store, a line each; empty when none."""
+        """Return a line for each contract version that a start would add to the store."""
         return [
             f"contract {contract.name} version {contract.version} is new"
             for contract in contracts
@@ -44,7 +44,7 @@ class RecordStore:
         ]
 
     def refuse_changes(self, contracts: Sequence[ContractRecord]) -> None:
-        """Raise StoreError where a start with these contracts would refuse."""
+        """Raise StoreError where a start with these contracts would fail."""
         for contract in contracts:
             stored = self._numbers(contract)
             if stored is not None and stored != contract.numbers:
@@ -63,48 +63,48 @@ class RecordStore:
 
     def _numbers(self, contract: ContractRecord) -> str | None:
         with reading(self._engine) as connection:
-            found: str | None = connection.execute(
+            numbers: str | None = connection.execute(
                 sa.text("SELECT numbers FROM contract WHERE name = :name AND version = :version"),
                 {"name": contract.name, "version": contract.version},
             ).scalar()
-        return found
+        return numbers
 
     def contracts(self) -> list[ContractRecord]:
-        """Every version of every contract that was ever in force, by name and version."""
+        """Return all stored versions of all contracts, by name and version."""
         of = contract_table.c
         query = sa.select(of.name, of.version, of.numbers, of.record).order_by(of.name, of.version)
         with reading(self._engine) as connection:
             return [ContractRecord(*row) for row in connection.execute(query)]
 
     def newest_snapshot(self, seen: int = 0) -> tuple[int, bytes] | None:
-        """Id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.
+        """Return id and bytes of the newest Snapshot; None when there is none, or it is ``seen``.
 
-        A database that has gone back in time has an older one than was seen.
+        A database that has gone back in time has an older Snapshot than was seen.
         """
         with reading(self._engine) as connection:
             row = connection.execute(_NEWEST, {"seen": seen}).one_or_none()
         return None if row is None else (row.id, bytes(row.body))
 
     def snapshot_at(self, number: int) -> bytes | None:
-        """The Snapshot of a number, as it was published; None where it is gone, or never was."""
+        """Return a Snapshot by its number, as it was published; None where it does not exist."""
         with reading(self._engine) as connection:
-            found = connection.execute(
+            body = connection.execute(
                 sa.select(snapshot.c.body).where(snapshot.c.id == number)
             ).scalar()
-        return None if found is None else bytes(found)
+        return None if body is None else bytes(body)
 
     def slowest_event_time(self) -> int | None:
-        """Event time that every shard of both topics has passed; None while one has not begun."""
+        """Return the event time that all shards of both topics have passed; None while unknown."""
         with reading(self._engine) as connection:
             return read_slowest(connection)
 
     def pending_rows(self) -> int:
-        """Number of decisions that can still get a label."""
+        """Return the number of decisions that can still get a label."""
         with reading(self._engine) as connection:
             return int(connection.execute(sa.text("SELECT COUNT(*) FROM pending")).scalar_one())
 
     def dead_letters(self, limit: int, reason: str | None = None) -> list[StoredDeadLetter]:
-        """The newest dead letters, newest first; those of one reason, or all."""
+        """Return the newest dead letters, newest first; of ``reason`` only, or all."""
         only = "" if reason is None else " WHERE reason = :reason"
         with reading(self._engine) as connection:
             rows = connection.execute(

@@ -1,6 +1,6 @@
-"""Sums of everything that was counted in a span, published or not.
+"""Sums of all counts in a span, published or not.
 
-Days of UTC are read as days, and only what is left at a span's ends as hours: days are kept much
+UTC days are read as days, and only the hours left at a span's ends as hours: days are kept much
 longer than hours.
 """
 
@@ -27,17 +27,17 @@ _WITHIN = "FROM counts WHERE grain = :grain AND pane >= :first AND pane < :end"
 
 
 def span_sums(connection: sa.Connection, span: Span) -> Counts:
-    """Counts of a span by cell; only decisions, labels, revisions and pairs are not 0."""
+    """Return counts of a span by cell; only decisions, labels, revisions and pairs are not 0."""
     return merge(_sums(connection, *panes) for panes in panes_of(span))
 
 
 def hour_sums(connection: sa.Connection, start: int, end: int) -> Counts:
-    """Counts of all hours from one instant to another; the columns of :func:`span_sums`."""
+    """Return the counts of all hours between two instants; the columns of :func:`span_sums`."""
     return _sums(connection, Grain.HOUR, pane_of(start, Grain.HOUR), pane_of(end, Grain.HOUR))
 
 
 def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
-    """Grain, first pane and end of the panes that make up a span.
+    """Yield grain, first pane and end of the panes that make up a span.
 
     Example:
         >>> from monitor.core.tables.spans import SpanKind
@@ -57,14 +57,14 @@ def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
 
 
 def first_day(connection: sa.Connection) -> int | None:
-    """Start of the oldest UTC day with counts; None before any."""
+    """Return the start of the oldest UTC day with counts; None without any."""
     query = bulk.parsed("SELECT MIN(pane) FROM counts WHERE grain = :grain")
     day: int | None = connection.execute(query, {"grain": int(Grain.DAY)}).scalar()
     return None if day is None else pane_start(day, Grain.DAY)
 
 
 def _sums(connection: sa.Connection, grain: Grain, first: int, end: int) -> Counts:
-    single = end - first == 1  # one pane has a cell once
+    single = end - first == 1  # a pane has one row per cell
     columns, group = (", ".join(_NAMES), "") if single else (_SUMS, " GROUP BY cell")
     query = f"SELECT cell, {columns} {_WITHIN}{group} ORDER BY cell"
     where = {"grain": int(grain), "first": first, "end": end}

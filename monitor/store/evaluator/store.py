@@ -1,6 +1,6 @@
 """The store as the evaluator uses it: lease, deltas in, counts and Snapshots out.
 
-A cycle reads and computes outside any transaction and then writes in one short transaction that
+A cycle reads and computes outside any transaction. Then it writes in one short transaction that
 begins with the fence of the lease, so two evaluators can never fold the same delta twice.
 """
 
@@ -44,18 +44,18 @@ class Cycle:
     """Changes that one evaluator cycle writes.
 
     Attributes:
-        folded: last folded delta of each shard before, which the store must agree to.
+        folded: last folded delta of each shard before the cycle; the store must agree.
         cursors: last folded delta of each shard that moved.
         increments: counts to add, by grain and pane.
         cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
-        detection: what the detectors consumed, and the state it moved them to.
-        incidents: which were opened, changed or resolved.
+        detection: hours that the detectors consumed, and their new state.
+        incidents: incidents that were opened, changed or resolved.
         probes: states of declared probe sets.
         clusters: facts on clusters to add, by day since 1970.
-        snapshot: to be stored and shown, or None when nothing changed.
-        body: its bytes, where they are known.
+        snapshot: Snapshot to store and show; None when nothing changed.
+        body: the Snapshot's bytes, where they are known.
         weeks: new revisions of Releases.
-        calendar: new calendar tables, of each use case that has some.
+        calendar: new calendar tables, by use case.
     """
 
     folded: Mapping[Shard, int] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class Cycle:
 
 
 class EvaluatorStore:
-    """Used by one evaluator thread.
+    """The store of one evaluator thread.
 
     Attributes:
         engine: the database.
-        decisions_topic: its shards make the watermark.
-        lease: held by one evaluator at a time.
-        deltas: what is to be folded.
-        cells: what cell ids mean.
+        decisions_topic: topic whose shards make the watermark.
+        lease: the lease of the evaluator.
+        deltas: deltas to fold.
+        cells: the dictionary of cells.
         cohorts: counts of hours that detectors consume.
     """
 
@@ -99,15 +99,15 @@ class EvaluatorStore:
         *args: _P.args,
         **named: _P.kwargs,
     ) -> _T:
-        """Answer of a query, in a transaction of its own."""
+        """Return the answer to a query, in a transaction of its own."""
         with reading(self.engine) as connection:
             return query(connection, *args, **named)
 
     def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> int | None:
-        """Write one cycle.
+        """Write a cycle.
 
         Returns:
-            The number of the Snapshot that it stored; None where it stored none.
+            The number of the stored Snapshot; None where the cycle has none.
 
         Raises:
             FencedError: another evaluator has taken over, or the database has gone back in time;
@@ -135,16 +135,16 @@ class EvaluatorStore:
         return number
 
     def _shown_by(self, epoch: int, number: int) -> Publication | None:
-        """Content of the published tables, if nobody wrote since this Snapshot of ours.
+        """Return the content of the published tables, if we wrote them last, with this Snapshot.
 
-        Whoever else writes them raises the epoch, and a restore brings older numbers back.
+        Other writers raise the epoch, and a restore brings older numbers back.
         """
-        ours, newest, shown = self._published
-        return shown if (ours, newest) == (epoch, number) else None
+        last_epoch, last_number, shown = self._published
+        return shown if (last_epoch, last_number) == (epoch, number) else None
 
 
 def newest_snapshot(connection: sa.Connection) -> tuple[int, bytes] | None:
-    """Number and bytes of the newest stored Snapshot."""
+    """Return number and bytes of the newest stored Snapshot; None without any."""
     row = connection.execute(
         sa.text("SELECT id, body FROM snapshot ORDER BY id DESC LIMIT 1")
     ).one_or_none()
@@ -154,7 +154,7 @@ def newest_snapshot(connection: sa.Connection) -> tuple[int, bytes] | None:
 def _store_snapshot(
     connection: sa.Connection, watermark: int | None, body: bytes, stored_at: int
 ) -> int:
-    """Returns its number."""
+    """Store a Snapshot and return its number."""
     stored = connection.execute(
         bulk.parsed(
             "INSERT INTO snapshot (id, stored_at, watermark, body)"

@@ -1,7 +1,7 @@
-"""Stored detection: frozen cohorts, the state of the detectors, limits that were crossed.
+"""Stored detection: frozen cohorts, the state of the detectors, crossings of limits.
 
-Only the evaluator writes it, in the transaction of a cycle: a cohort is stored with the state that
-it moved the detectors to, so whoever goes on from there comes to the same decisions.
+Only the evaluator writes it, in the transaction of a cycle. A cohort is stored with the state that
+it moved the detectors to, so the next evaluator comes to the same decisions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FROZEN = (
     Counter.UNDECIDABLE,
     *range(Counter.DELAY_0, Counter.DELAY_7 + 1),
 )
-"""The counters of a cell that detectors look at."""
+"""Counters of a cell that detectors look at."""
 
 _NO_KEYS = np.empty(0, np.int64)
 _DELAY_COLUMNS = COUNTER_COLUMNS[Counter.DELAY_0 : Counter.DELAY_7 + 1]
@@ -39,12 +39,12 @@ _DELAY_COLUMNS = COUNTER_COLUMNS[Counter.DELAY_0 : Counter.DELAY_7 + 1]
 
 @dataclass(frozen=True, slots=True)
 class FrozenCohort:
-    """The cohort of one hour as the detectors consumed it: labels that come later change nothing.
+    """Cohort of one hour as the detectors consumed it: later labels change nothing.
 
     Attributes:
         hour: pane index.
-        state: what became of it.
-        live: whether it may page; what was loaded in bulk never does.
+        state: outcome of the cohort.
+        live: whether it may page; bulk-loaded hours never do.
         counts: by cell id; empty where it was not consumed.
     """
 
@@ -54,8 +54,8 @@ class FrozenCohort:
     counts: Counts = field(default_factory=Counts.empty)
 
     @classmethod
-    def of(cls, hour: int, counts: Counts, *, live: bool) -> FrozenCohort:
-        """A cohort to be consumed, with what is kept of its counts: detectors see no more."""
+    def from_counts(cls, hour: int, counts: Counts, *, live: bool) -> FrozenCohort:
+        """Return a cohort to be consumed, with the counters that detectors see."""
         values = np.zeros_like(counts.values)
         values[:, FROZEN] = counts.values[:, FROZEN]
         rows = values.any(axis=1)
@@ -65,12 +65,12 @@ class FrozenCohort:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """A stream that crossed its limit, from then until it is resolved (event time).
+    """Crossing of a limit by a stream, from then until it is resolved (event time).
 
     Attributes:
-        id: gap-free, from 1 on; never given twice.
-        stream: key of the stream; empty once what it named was removed.
-        hour: the cohort that crossed.
+        id: gap-free, from 1 on; never reused.
+        stream: key of the stream; empty once its name or value was removed.
+        hour: cohort that crossed.
         live: whether that cohort might page.
         crossed_at: end of that hour.
         latest: the last crossing while it is unresolved.
@@ -93,13 +93,13 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class StoredDetection:
-    """State of the detectors, as it was committed last.
+    """State of the detectors, as committed last.
 
     Attributes:
-        parts: their state by name.
-        consumed: the newest hour whose turn has come with its labels; None before the first.
-        crossings: all that are kept, by id.
-        closed: the newest hour whose turn has come for what needs no labels.
+        parts: states of the detectors by name.
+        consumed: newest hour consumed with its labels; None before the first.
+        crossings: all stored crossings, by id.
+        closed: newest hour consumed without labels.
     """
 
     parts: Mapping[str, bytes] = field(default_factory=dict)
@@ -109,12 +109,14 @@ class StoredDetection:
 
     @property
     def standing(self) -> dict[str, Crossing]:
-        """Crossings that are not resolved, by stream."""
-        return {one.stream: one for one in self.crossings if one.resolved_at is None}
+        """Return the unresolved crossings, by stream."""
+        return {
+            crossed.stream: crossed for crossed in self.crossings if crossed.resolved_at is None
+        }
 
     @property
     def next_id(self) -> int:
-        """The id of the next crossing."""
+        """Return the id of the next crossing."""
         return self.crossings[-1].id + 1 if self.crossings else 1
 
 
@@ -123,12 +125,12 @@ class DetectionChange:
     """Changes of one cycle to detection.
 
     Attributes:
-        parts: to be set.
-        dropped: names of parts that go.
-        cohorts: whose turn has come with their labels.
-        closed: whose turn has come for what needs none; with the decisions alone.
-        resolved: when crossings were resolved, by id.
-        refreshed: the last crossing of unresolved ones, by id.
+        parts: new states of detectors.
+        dropped: names of detectors to delete.
+        cohorts: hours consumed with their labels.
+        closed: hours consumed without labels, as decisions only.
+        resolved: event time at which crossings were resolved, by id.
+        refreshed: last crossing of unresolved ones, by id.
         opened: new crossings.
         listed: the weekly list of breaches; None where no week has ended. Incidents are made of it;
             it is not stored by itself.
@@ -145,7 +147,7 @@ class DetectionChange:
 
 
 def read_detection(connection: sa.Connection) -> StoredDetection:
-    """Everything but the cohorts."""
+    """Return the stored detection, without the cohorts."""
     parts = connection.execute(sa.select(detector)).all()
     consumed, closed = (
         connection.execute(sa.select(sa.func.max(table.c.hour))).scalar()
@@ -163,13 +165,13 @@ def read_detection(connection: sa.Connection) -> StoredDetection:
 def consumed_hours(
     connection: sa.Connection, *, labels: bool = True
 ) -> list[tuple[int, CohortState, bool]]:
-    """Every kept hour whose turn has come, in order: what became of it, and whether it was live.
+    """Return all stored consumed hours in order, with their state and whether they were live.
 
     Args:
         connection: of the store.
-        labels: with its labels, or for what needs none.
+        labels: hours consumed with labels, or else without.
     """
-    table = _table_of(labels=labels)
+    table = _cohort_table(labels=labels)
     query = sa.select(table.c.hour, table.c.state, table.c.live).order_by(table.c.hour)
     rows = connection.execute(query)
     return [(row.hour, CohortState(row.state), bool(row.live)) for row in rows]
@@ -182,21 +184,21 @@ class CountedCohorts:
         self._engine = engine
 
     def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
-        """Cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed.
+        """Return cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed.
 
         Args:
             first: pane index.
             end: pane index.
-            labels: with their labels; else the decisions that had come when the hour was closed.
+            labels: with labels, or else the decisions that had come when the hour closed.
         """
-        table = _table_of(labels=labels)
+        table = _cohort_table(labels=labels)
         hours = sa.select(table).where(table.c.hour >= first, table.c.hour < end)
         with reading(self._engine) as connection:
             rows = connection.execute(hours.order_by(table.c.hour)).all()
         return [_unpacked(row) for row in rows]
 
     def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """The cohorts of hours as they are counted now, to be consumed.
+        """Return cohorts of hours to be consumed, with their present counts.
 
         Args:
             hours: pane indices, increasing.
@@ -206,11 +208,11 @@ class CountedCohorts:
             f"SELECT pane, cell, {', '.join(COUNTER_COLUMNS)} FROM counts WHERE grain = :grain"
             " AND pane >= :first AND pane < :end ORDER BY pane, cell"
         )
-        table = self._of_hours(query, COUNTERS + 2, hours)
+        table = self._read_hours(query, COUNTERS + 2, hours)
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], table[:, 2:]), live=live)
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """The decisions of hours as they are counted now, to be consumed without labels.
+        """Return cohorts of hours to be consumed without labels, with their present decisions.
 
         Args:
             hours: pane indices, increasing.
@@ -220,13 +222,13 @@ class CountedCohorts:
             "SELECT pane, cell, n FROM counts WHERE grain = :grain"
             " AND pane >= :first AND pane < :end ORDER BY pane, cell"
         )
-        table = self._of_hours(query, 3, hours)
+        table = self._read_hours(query, 3, hours)
         values = np.zeros((len(table), COUNTERS), np.int64)
         values[:, Counter.N] = table[:, 2]
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], values), live=live)
 
     def first_counted(self) -> int | None:
-        """The oldest hour that anything is counted of; None for an empty store."""
+        """Return the oldest hour with counts; None for an empty store."""
         query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
         with reading(self._engine) as connection:
             hour: int | None = connection.execute(
@@ -235,11 +237,10 @@ class CountedCohorts:
         return hour
 
     def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Decisions and requests of the hours ``first`` to ``end`` (exclusive), in their order.
+        """Return decisions and requests of the hours ``first`` to ``end`` (exclusive), in order.
 
         Returns:
-            Hour, cell, and decisions and requests (shape (rows, 2)) of every row that has
-            decisions.
+            Hour, cell, and decisions and requests (shape (rows, 2)) of all rows with decisions.
         """
         query = (
             "SELECT pane, cell, n, q FROM counts WHERE grain = :grain"
@@ -249,11 +250,11 @@ class CountedCohorts:
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Decisions, requests and labels of the hours ``first`` to ``end`` (exclusive), in order.
+        """Return decisions, requests and labels of the hours ``first`` to ``end`` (exclusive).
 
         Returns:
-            Hour, cell, and decisions, requested and received labels (shape (rows, 3)) of every row
-            that has any.
+            Hour, cell, and decisions, requested and received labels (shape (rows, 3)) of all rows
+            that are not 0, in order.
         """
         query = (
             "SELECT pane, cell, n, q, labelled + undecidable FROM counts WHERE grain = :grain"
@@ -264,9 +265,9 @@ class CountedCohorts:
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """Hour, cell, requested and received labels of every hour from ``first`` on, and delays.
+        """Return hour, cell, requested labels, received labels and delays since hour ``first``.
 
-        The last has a column for every delay bucket, the others have one number a row.
+        Delays have a column for every delay bucket, the others have one number per row.
         """
         query = (
             f"SELECT pane, cell, q, labelled + undecidable, {', '.join(_DELAY_COLUMNS)} FROM counts"
@@ -277,14 +278,14 @@ class CountedCohorts:
         hours, cells, requested, received = table[:, :4].T
         return hours, cells, requested, received, table[:, 4:]
 
-    def _of_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
-        """Answer of a query on the hours from the first to the last of some."""
+    def _read_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
+        """Return the answer to a query on all hours from the first to the last of ``hours``."""
         if not hours:
             return np.zeros((0, width), np.int64)
         return self._table(query, width, first=hours[0], end=hours[-1] + 1)
 
     def _table(self, query: str, width: int, **where: int) -> Int64s:
-        """Answer of a query on hours."""
+        """Return the answer to a query on hours."""
         with reading(self._engine) as connection:
             return bulk.read_integers(connection, query, width, {"grain": int(Grain.HOUR), **where})
 
@@ -292,10 +293,12 @@ class CountedCohorts:
 def _by_hour(
     hours: Sequence[int], panes: Int64s, counts: Counts, *, live: bool
 ) -> list[FrozenCohort]:
-    """The cohorts of hours that are row by row in one table, sorted by hour."""
+    """Split a table that is sorted by hour into the cohorts of hours."""
     starts, ends = (np.searchsorted(panes, hours, side).tolist() for side in ("left", "right"))
     return [
-        FrozenCohort.of(hour, Counts(counts.keys[start:end], counts.values[start:end]), live=live)
+        FrozenCohort.from_counts(
+            hour, Counts(counts.keys[start:end], counts.values[start:end]), live=live
+        )
         for hour, start, end in zip(hours, starts, ends, strict=True)
     ]
 
@@ -306,11 +309,11 @@ def _unpacked(row: sa.Row[Any]) -> FrozenCohort:
 
 
 def write_detection(connection: sa.Connection, change: DetectionChange, consumed_at: int) -> None:
-    """Write what a cycle changes.
+    """Write the changes of a cycle.
 
     Args:
         connection: the transaction of the cycle.
-        change: what to write. An hour that had its turn before, or a second crossing of a stream
+        change: the changes. An hour that was consumed before, or a second crossing of a stream
             whose first one is unresolved, is an error of the database.
         consumed_at: wall clock.
     """
@@ -323,7 +326,7 @@ def write_detection(connection: sa.Connection, change: DetectionChange, consumed
     _write_crossings(connection, change)
 
 
-def _table_of(*, labels: bool) -> sa.Table:
+def _cohort_table(*, labels: bool) -> sa.Table:
     return cohort if labels else route_cohort
 
 
@@ -335,47 +338,47 @@ def _write_cohorts(
 ) -> None:
     rows = [
         {
-            "hour": one.hour,
-            "state": one.state.value,
-            "live": one.live,
+            "hour": frozen.hour,
+            "state": frozen.state.value,
+            "live": frozen.live,
             "consumed_at": consumed_at,
-            "payload": deltas.encode(_packed(one)),
+            "payload": deltas.encode(_packed(frozen)),
         }
-        for one in cohorts
+        for frozen in cohorts
     ]
     if rows:
         connection.execute(sa.insert(table), rows)
 
 
-def _packed(one: FrozenCohort) -> Payload:
-    cells, values = one.counts.keys, one.counts.values
-    return Payload(np.full(len(cells), one.hour), cells, values, _NO_KEYS, _NO_KEYS)
+def _packed(frozen: FrozenCohort) -> Payload:
+    cells, values = frozen.counts.keys, frozen.counts.values
+    return Payload(np.full(len(cells), frozen.hour), cells, values, _NO_KEYS, _NO_KEYS)
 
 
 def _write_crossings(connection: sa.Connection, change: DetectionChange) -> None:
-    """Those that are resolved first: the same streams may cross again in the same cycle."""
+    """Write resolved crossings first: their streams may cross again in the same cycle."""
     for column, instants in (("latest", change.refreshed), ("resolved_at", change.resolved)):
         for number, instant in sorted(instants.items()):
-            one = sa.update(crossing).where(crossing.c.id == number)
-            connection.execute(one.values({column: instant}))
-    rows = [_row(one) for one in change.opened]
+            by_id = sa.update(crossing).where(crossing.c.id == number)
+            connection.execute(by_id.values({column: instant}))
+    rows = [_row(crossed) for crossed in change.opened]
     if rows:
         connection.execute(sa.insert(crossing), rows)
 
 
-def _row(one: Crossing) -> dict[str, Any]:
-    return {column.name: getattr(one, column.name) for column in crossing.columns}
+def _row(crossed: Crossing) -> dict[str, Any]:
+    return {column.name: getattr(crossed, column.name) for column in crossing.columns}
 
 
 def forget_detection(connection: sa.Connection, gone: Forgotten) -> None:
-    """Forget what the detectors have learned, and which streams crossed of what is gone.
+    """Forget the state of the detectors, and the streams of crossings that are gone.
 
-    Their state names values, and what was counted under a removed value is counted under another
-    one now: they begin anew with the next cohort. That some limit was crossed stays known.
+    The state names values, and counts of a removed value now belong to another one: detectors begin
+    anew with the next cohort. A crossing stays on record without its stream.
     """
     connection.execute(sa.delete(detector))
     ended = sa.func.coalesce(crossing.c.resolved_at, crossing.c.latest)
     for number, key in connection.execute(sa.select(crossing.c.id, crossing.c.stream)).all():
         if key and gone.stream(Stream.parse(key)):
-            one = sa.update(crossing).where(crossing.c.id == number)
-            connection.execute(one.values(stream="", resolved_at=ended))
+            by_id = sa.update(crossing).where(crossing.c.id == number)
+            connection.execute(by_id.values(stream="", resolved_at=ended))

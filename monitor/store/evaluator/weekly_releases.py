@@ -1,7 +1,7 @@
-"""Releases of closed weeks, revision by revision, and what people signed of them.
+"""Releases of closed weeks, revision by revision, and the signatures of people.
 
-Only the evaluator writes Releases, in the transaction of a cycle; signatures are appended by
-whoever signs, and both are deleted together.
+Only the evaluator writes Releases, in the transaction of a cycle. Signatures are appended by the
+people who sign, and both are deleted together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from monitor.store.schema import release_signature, weekly_release
 
 _ALL = 1 << 31
 WEEKS_BEFORE = 51
-"""With the week itself, a year."""
+"""Earlier weeks of a report: with the week itself, a year."""
 _COLUMNS = tuple(weekly_release.c[name] for name in ("week", "number", "as_of", "body"))
 _NEWEST_STORED = (
     sa.select(weekly_release.c.week, sa.func.min(weekly_release.c.stored_at))
@@ -39,7 +39,7 @@ _NEWEST_STORED = (
 
 
 def stored_weeks(connection: sa.Connection) -> list[str]:
-    """Weeks that have a Release, the oldest first."""
+    """Return the weeks that have a Release, the oldest first."""
     week = weekly_release.c.week
     return list(connection.execute(sa.select(week).distinct().order_by(week)).scalars())
 
@@ -47,7 +47,7 @@ def stored_weeks(connection: sa.Connection) -> list[str]:
 def find_revision(
     connection: sa.Connection, week: str, number: int | None = None
 ) -> Revision | None:
-    """A revision of a week, by default the newest; None where there is none."""
+    """Return a revision of a week, by default the newest; None where there is none."""
     query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
     if number is not None:
         query = query.where(weekly_release.c.number == number)
@@ -60,7 +60,7 @@ def _revision(row: sa.Row[Any]) -> Revision:
 
 
 def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Revision]:
-    """The newest revisions of the stored weeks before one, the oldest of ``most`` first."""
+    """Return the newest revision of each stored week of the ``most`` weeks before, in order."""
     names: list[str] = []
     for _ in range(most):
         week = week.before
@@ -72,13 +72,13 @@ def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Re
         .group_by(column.week)
         .subquery()
     )
-    same = (column.week == newest.c.week) & (column.number == newest.c.number)
-    query = sa.select(*_COLUMNS).join(newest, same).order_by(column.week)
+    is_newest = (column.week == newest.c.week) & (column.number == newest.c.number)
+    query = sa.select(*_COLUMNS).join(newest, is_newest).order_by(column.week)
     return [_revision(row) for row in connection.execute(query)]
 
 
 def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
-    """Every kept revision of a week, ascending."""
+    """Return all stored revisions of a week, ascending."""
     query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
     rows = connection.execute(query.order_by(weekly_release.c.number))
     return [_revision(row) for row in rows]
@@ -87,36 +87,40 @@ def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
 def stored_report(
     connection: sa.Connection, week: IsoWeek, number: int | None = None
 ) -> StoredReport | None:
-    """A revision of a week with what belongs to its report; None where it is not kept.
+    """Return a revision of a week with the rest of its report; None where it is not stored.
 
     Changes are since the newest earlier revision that is signed, else the first: both are kept.
 
     Args:
         connection: of the store.
-        week: which.
-        number: of the revision; by default the newest.
+        week: the week.
+        number: number of the revision; by default the newest.
     """
     newest = find_revision(connection, week.name)
-    found = newest if number is None else find_revision(connection, week.name, number)
-    if newest is None or found is None:
+    revision = newest if number is None else find_revision(connection, week.name, number)
+    if newest is None or revision is None:
         return None
     history = tuple(weeks_before(connection, week, WEEKS_BEFORE))
-    before = next((one for one in history if one.week == week.before.name), None)
+    before = next(
+        (earlier_week for earlier_week in history if earlier_week.week == week.before.name), None
+    )
     signatures = tuple(read_signatures(connection, week.name))
-    signed = (one.revision for one in signatures if one.revision < found.number)
+    signed = (
+        signature.revision for signature in signatures if signature.revision < revision.number
+    )
     against = max(signed, default=1)
-    earlier = find_revision(connection, week.name, against) if against != found.number else None
-    return StoredReport(found, newest.number, before, signatures, earlier, history)
+    earlier = find_revision(connection, week.name, against) if against != revision.number else None
+    return StoredReport(revision, newest.number, before, signatures, earlier, history)
 
 
 def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
-    """The newest week that has a Release, and the wall clock at which the first was stored."""
+    """Return the newest week that has a Release, and the wall clock when it was first stored."""
     row = connection.execute(_NEWEST_STORED).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def newest_weeks(connection: sa.Connection, limit: int) -> list[StoredWeek]:
-    """Weeks that have a Release, the newest first.
+    """Return the weeks that have a Release, the newest first.
 
     Args:
         connection: of the store.
@@ -138,13 +142,13 @@ def write_revisions(
     connection: sa.Connection, revisions: Iterable[Revision], stored_at: int
 ) -> None:
     """Store new revisions; ``stored_at`` is the wall clock."""
-    for one in revisions:
-        values = {**asdict(one), "stored_at": stored_at}
+    for revision in revisions:
+        values = {**asdict(revision), "stored_at": stored_at}
         connection.execute(sa.insert(weekly_release).values(values))
 
 
 def read_signatures(connection: sa.Connection, week: str) -> list[Signature]:
-    """Signatures of a week, in their order."""
+    """Return the signatures of a week, in their order."""
     table = release_signature
     query = sa.select(table).where(table.c.week == week).order_by(table.c.number)
     return [
@@ -153,18 +157,26 @@ def read_signatures(connection: sa.Connection, week: str) -> list[Signature]:
     ]
 
 
-def sign(engine: sa.Engine, revision: Revision, said: ActInput, now: int) -> Signature:
+def sign(engine: sa.Engine, revision: Revision, act_input: ActInput, now: int) -> Signature:
     """Put on record that somebody signs a revision; ``now`` is the wall clock."""
     with writing(engine) as connection:
-        # Locked, so that of two who sign at once the second gets the next number.
-        one = sa.select(weekly_release.c.number).where(weekly_release.c.week == revision.week)
-        connection.execute(one.with_for_update())
-        number = len(read_signatures(connection, revision.week)) + 1
-        made = Signature(
-            revision.week, number, revision.number, revision.digest, now, said.by, said.note
+        # Locked, so that the second of two who sign at once gets the next number.
+        locked_row = sa.select(weekly_release.c.number).where(
+            weekly_release.c.week == revision.week
         )
-        connection.execute(sa.insert(release_signature).values(asdict(made)))
-    return made
+        connection.execute(locked_row.with_for_update())
+        number = len(read_signatures(connection, revision.week)) + 1
+        signature = Signature(
+            revision.week,
+            number,
+            revision.number,
+            revision.digest,
+            now,
+            act_input.by,
+            act_input.note,
+        )
+        connection.execute(sa.insert(release_signature).values(asdict(signature)))
+    return signature
 
 
 def thin_before(engine: sa.Engine, before: int) -> None:
@@ -172,49 +184,51 @@ def thin_before(engine: sa.Engine, before: int) -> None:
 
     Args:
         engine: the store.
-        before: event time (microseconds) such that no such week is released anew.
+        before: event time (microseconds); no week before it gets another revision.
     """
     with reading(engine) as connection:
         weeks = newest_weeks(connection, _ALL)
-    for one in weeks:
-        signed = {each.revision for each in one.signatures}
-        kept = {one.revisions[0], one.newest, *signed}
-        gone = [number for number in one.revisions if number not in kept]
-        if gone and IsoWeek.named(one.week).end < before:
+    for week in weeks:
+        signed = {signature.revision for signature in week.signatures}
+        kept = {week.revisions[0], week.newest, *signed}
+        gone = [number for number in week.revisions if number not in kept]
+        if gone and IsoWeek.named(week.week).end < before:
             column = weekly_release.c
             with writing(engine) as connection:
-                # Who signs meanwhile keeps the revision: it is asked again in the transaction.
-                own = sa.exists().where(
-                    release_signature.c.week == one.week,
+                # Asked again in the transaction: a signature given meanwhile keeps its revision.
+                is_signed = sa.exists().where(
+                    release_signature.c.week == week.week,
                     release_signature.c.revision == column.number,
                 )
                 connection.execute(
                     sa.delete(weekly_release).where(
-                        column.week == one.week, column.number.in_(gone), ~own
+                        column.week == week.week, column.number.in_(gone), ~is_signed
                     )
                 )
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
-    """Delete weeks that ended before an instant of event time, with what was signed."""
+    """Delete weeks that ended before an instant of event time, with their signatures."""
     with reading(engine) as connection:
         weeks = stored_weeks(connection)
-    for one in (week for week in weeks if IsoWeek.named(week).end < before):
+    for week in (week for week in weeks if IsoWeek.named(week).end < before):
         with writing(engine) as connection:
             for table in (weekly_release, release_signature):
-                connection.execute(sa.delete(table).where(table.c.week == one))
+                connection.execute(sa.delete(table).where(table.c.week == week))
 
 
-def rewrite(connection: sa.Connection, left: Callable[[Release], Release]) -> None:
-    """Take something out of all Releases; what was signed is then of other bytes."""
+def rewrite(connection: sa.Connection, without: Callable[[Release], Release]) -> None:
+    """Rewrite all Releases by a function; signatures are then of other bytes."""
     keys = weekly_release.c.week, weekly_release.c.number
     for key in connection.execute(sa.select(*keys)).all():
-        one = sa.and_(weekly_release.c.week == key.week, weekly_release.c.number == key.number)
-        body = connection.execute(sa.select(weekly_release.c.body).where(one)).scalar()
+        this_revision = sa.and_(
+            weekly_release.c.week == key.week, weekly_release.c.number == key.number
+        )
+        body = connection.execute(sa.select(weekly_release.c.body).where(this_revision)).scalar()
         if body is None:
             continue  # retention has deleted it meanwhile
         before = decode(bytes(body))
-        after = left(before)
+        after = without(before)
         if after != before:
             values = {"body": encode(after)}
-            connection.execute(sa.update(weekly_release).where(one).values(values))
+            connection.execute(sa.update(weekly_release).where(this_revision).values(values))

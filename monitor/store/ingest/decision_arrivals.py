@@ -40,9 +40,9 @@ def add_arrivals(connection: sa.Connection, shard: Shard, arrivals: Mapping[int,
 
 
 def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | None:
-    """The newest slot in which a decision came; None before the first.
+    """Return the newest slot in which a decision came; None before the first.
 
-    Hours beyond the wall clock are a clock's mistake.
+    Hours beyond the wall clock are ignored: they are a clock's mistake.
     """
     past = sa.select(sa.func.max(_COLUMNS.hour)).where(
         _COLUMNS.topic == topic, _COLUMNS.hour <= now // HOUR
@@ -52,7 +52,7 @@ def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | Non
 
 
 def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[int, int]:
-    """Decisions by slot, of the five weeks before the newest one."""
+    """Return the decisions by slot, of the five weeks before the newest one."""
     first = newest // SLOTS_HOUR - _KEPT_HOURS
     return _slots(connection, _COLUMNS.topic == topic, _COLUMNS.hour >= first)
 
@@ -69,7 +69,7 @@ def _slots(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[in
 
 
 def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete hours long before the newest one: what was usual stays known while nothing comes."""
+    """Delete hours long before the newest one: usual numbers are kept through a silence."""
     with reading(engine) as connection:
         past = sa.select(sa.func.max(_COLUMNS.hour)).where(_COLUMNS.hour <= now // HOUR)
         newest = connection.execute(past).scalar()

@@ -1,9 +1,9 @@
-"""Decisions that got another label: what two reviewers said by themselves, and what it counts.
+"""Decisions with several labels: what two reviewers said by themselves, and what it counts.
 
-Nearly all decisions get one label, and all that is known of them is in ``label_state``. That keeps
-the label which counts and forgets the others, so when a second one comes, a row is made here of
-what the reviewers said themselves. It is read and written under the lock of that decision's row
-of ``label_state`` alone.
+Nearly all decisions get one label, which is kept in ``label_state``. That table keeps the label
+which counts and forgets the rest. When a second label comes, a row is made here of what the
+reviewers said themselves. It is read and written under the lock of the decision's row of
+``label_state``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOBODY = Review(0, 0, 0, 0)
 
 @dataclass(slots=True)
 class ReviewerAnswer:
-    """Answers in the labels of one decision.
+    """Reviews of one decision.
 
     Attributes:
         reviews: the reviewers' own words.
@@ -40,22 +40,22 @@ class ReviewerAnswer:
     retracted: bool = False
 
 
-def said(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
-    """Answers in labels, by the decision of each."""
-    found: dict[Key, ReviewerAnswer] = {}
+def reviewer_answers(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
+    """Return the reviewers' answers in labels, by decision."""
+    answers: dict[Key, ReviewerAnswer] = {}
     columns = (keys, labels.reviews(), (labels.rank == RETRACTED).tolist())
     for key, review, retracted in zip(*columns, strict=True):
-        decision = found.setdefault(key, ReviewerAnswer())
+        decision = answers.setdefault(key, ReviewerAnswer())
         decision.retracted |= retracted
         if review is not None:
             decision.reviews.append(review)
-    return found
+    return answers
 
 
 def count_pairs(
     connection: sa.Connection,
-    stood: Mapping[Key, ReviewerAnswer],
-    came: Mapping[Key, ReviewerAnswer],
+    earlier: Mapping[Key, ReviewerAnswer],
+    newer: Mapping[Key, ReviewerAnswer],
 ) -> Int64s:
     """Write what the reviewers said, and return what it adds to the cell of each decision.
 
@@ -63,20 +63,20 @@ def count_pairs(
 
     Args:
         connection: the flush's transaction, which has locked ``label_state``.
-        stood: by the labels that counted before, where there were any.
-        came: by the labels that came.
+        earlier: answers of the labels that counted before.
+        newer: answers of the new labels.
 
     Returns:
-        int64 of shape (len(came), COUNTERS).
+        int64 of shape (len(newer), COUNTERS).
     """
-    values = np.zeros((len(came), COUNTERS), np.int64)
-    stored = _read(connection, came)
+    values = np.zeros((len(newer), COUNTERS), np.int64)
+    stored = _read(connection, newer)
     changed: dict[Key, tuple[Review, ...]] = {}
-    for row, (key, new) in enumerate(came.items()):
-        old, kept = stood.get(key, ReviewerAnswer()), stored.get(key, ())
-        before = first_two([*kept, *old.reviews])
+    for row, (key, new) in enumerate(newer.items()):
+        old, stored_pair = earlier.get(key, ReviewerAnswer()), stored.get(key, ())
+        before = first_two([*stored_pair, *old.reviews])
         after = first_two([*before, *new.reviews])
-        if after != kept:
+        if after != stored_pair:
             changed[key] = after
         _add(values[row], before, -1, old.retracted)
         _add(values[row], after, 1, old.retracted or new.retracted)
@@ -91,16 +91,16 @@ def _add(row: Int64s, pair: tuple[Review, ...], sign: int, retracted: bool) -> N
 
 
 def _read(connection: sa.Connection, decisions: Collection[Key]) -> dict[Key, tuple[Review, ...]]:
-    found: dict[Key, tuple[Review, ...]] = {}
-    for head, more in bulk.with_keys(connection, double_label, _KEY, sorted(decisions)):
+    pairs: dict[Key, tuple[Review, ...]] = {}
+    for head, parameters in bulk.with_keys(connection, double_label, _KEY, sorted(decisions)):
         query = (
             f"{head} SELECT d.hour, d.id, {', '.join(_FIELDS)} FROM w, double_label d"
             " WHERE d.hour = w.hour AND d.id = w.id"
         )
-        for hour, key, *said in connection.exec_driver_sql(query, more):
-            pair = Review(*said[:4]), Review(*said[4:])
-            found[hour, key] = tuple(review for review in pair if review != _NOBODY)
-    return found
+        for hour, key, *columns in connection.exec_driver_sql(query, parameters):
+            pair = Review(*columns[:4]), Review(*columns[4:])
+            pairs[hour, key] = tuple(review for review in pair if review != _NOBODY)
+    return pairs
 
 
 def _write(connection: sa.Connection, changed: Mapping[Key, tuple[Review, ...]]) -> None:
@@ -108,11 +108,11 @@ def _write(connection: sa.Connection, changed: Mapping[Key, tuple[Review, ...]])
         return
     keys = sorted(changed)
     pairs = [(*changed[key], _NOBODY)[:2] for key in keys]
-    said = zip(*((*first, *second) for first, second in pairs), strict=True)
+    columns = zip(*((*first, *second) for first, second in pairs), strict=True)
     hours, ids = zip(*keys, strict=True)
     bulk.insert(
         connection,
         double_label,
-        {"hour": hours, "id": ids, **dict(zip(_FIELDS, said, strict=True))},
+        {"hour": hours, "id": ids, **dict(zip(_FIELDS, columns, strict=True))},
         "(hour, id) DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in _FIELDS),
     )

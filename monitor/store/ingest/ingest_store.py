@@ -49,11 +49,11 @@ from monitor.store.schema import dead_letter, delta, ownership
 from monitor.store.shard_rows import is_shard, park, read_newest, read_statuses, read_watermark
 
 MAX_DEAD_LETTERS = 10_000
-"""Dead letters kept of one shard and day (UTC); beyond it they are counted only."""
+"""Dead letters kept per shard and day (UTC); more are only counted."""
 
 
 def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
-    """Keep what there is room for; the rest is added to the tally of what was not kept.
+    """Keep dead letters while there is room; add the rest to the tally ``unkept``.
 
     The shard must be fenced by this transaction: nobody else may add to it.
     """
@@ -75,7 +75,7 @@ def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -
 
 
 def _room(connection: sa.Connection, shard: Shard, now: int) -> int:
-    """Number of dead letters of a shard that may still be kept today."""
+    """Return how many dead letters of a shard may still be kept today."""
     kept = sa.select(sa.literal(1)).where(
         dead_letter.c.topic == shard.topic,
         dead_letter.c.part == shard.partition,
@@ -89,9 +89,10 @@ MAX_KNOWN = 1 << 18
 """Dictionary rows that a worker remembers to have written: some 20 MB, then it begins anew."""
 
 FULL_SECONDS = 10.0
-"""Labels that wait for decisions later than any there is are tried so often; others in each flush.
+"""Interval of trying labels whose decisions would be newer than all stored ones.
 
-While both topics are read from their beginning, labels wait by the ten thousand."""
+All other labels are tried in every flush. While both topics are read from their beginning, labels
+wait by the ten thousand."""
 
 _NONE = np.empty(0, np.int64)
 
@@ -108,19 +109,19 @@ class IngestStore:
         keys: Sequence[IdKey] | None = None,
     ) -> None:
         self._engine = engine
-        self._eras = eras  # what decisions are coded by; None where none are coded
-        self._keys = keys  # what ids are hashed with; None where none are hashed
+        self._eras = eras  # codings of decisions; None where none are coded
+        self._keys = keys  # keys that ids are hashed with; None where none are hashed
         self._decisions_topic = decisions_topic
         self._clock = clock
         self._known: set[int] = set()
         self._recent = RecentDecisions()
         self._next_full: dict[Shard, float] = {}
-        self._deletions = Deletions()  # when it was last looked
-        # Moved over a gap by a person, and no event read since; known from the claim.
+        self._deletions = Deletions()  # as last read
+        # Shards moved over a gap that have read no event since; set by a claim.
         self._after_gap: set[Shard] = set()
 
     def register(self, shards: Sequence[Shard]) -> None:
-        """Make a row for every partition, so that one nobody owns holds the watermark back.
+        """Make a row for every partition: one without an owner must hold the watermark back.
 
         A partition that was added to a topic we know begins at its first offset.
 
@@ -133,13 +134,13 @@ class IngestStore:
     def claim(
         self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None] = {}
     ) -> list[Claim]:
-        """Take shards over: whoever had them can flush no more.
+        """Take shards over: their last owners can flush no more.
 
         Args:
-            shards: which.
+            shards: the shards to claim.
             owner: the new owner's name.
-            topic_ids: what the topics are now; kept with a shard that has no position yet, or
-                was given a new one. A claim returns what was kept, for the owner to compare.
+            topic_ids: present ids of the topics. A shard without a position, or with a new one,
+                keeps its topic's id. A claim returns the kept id, for the owner to compare.
 
         Raises:
             OutdatedError: the store was started with newer settings; nothing was claimed.
@@ -193,15 +194,15 @@ class IngestStore:
     def beat(
         self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
-        """Keep, by the database's clock, that the owner of these shards is there.
+        """Store, by the database's clock, that the owner of these shards is alive.
 
-        A shard that somebody else has claimed since is passed over.
+        Shards that somebody else has claimed since are skipped.
 
         Args:
             epochs: the owner's claims.
             storing: whether it can store what it reads.
-            waiting: shards of which it has not read all there is; whether it has read some of it
-                since the last beat.
+            waiting: shards that it has not read to the end; True where it has read events since
+                the last beat.
         """
         with writing(self._engine) as connection:
             now = database_now(connection)
@@ -220,7 +221,7 @@ class IngestStore:
                 )
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
-        """Keep why a shard of ours is not read."""
+        """Store why a shard of ours is not read."""
         park(self._engine, shard, epoch, reason)
 
     def start(self, claim: Claim, offset: int) -> None:
@@ -235,7 +236,7 @@ class IngestStore:
                 raise FencedError(claim.shard)
 
     def duplicate_keys(self, shard: Shard, since_minute: int) -> tuple[Int64s, Int64s]:
-        """Keys (and arrival minutes) of the decisions that arrived since a minute."""
+        """Return the keys and arrival minutes of the decisions that arrived since a minute."""
         with reading(self._engine) as connection:
             rows = connection.execute(
                 sa.select(delta.c.payload).where(
@@ -251,11 +252,11 @@ class IngestStore:
         return keys[fresh], arrivals[fresh]
 
     def statuses(self) -> list[ShardStatus]:
-        """All shards, whoever owns them."""
+        """Return the status of all shards, whoever owns them."""
         return read_statuses(self._engine)
 
     def live_versions(self) -> list[str]:
-        """Texts of the version tuples that decisions of the kept hours have."""
+        """Return the texts of version tuples that decisions of the kept hours have."""
         return live_versions(self._engine)
 
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
@@ -263,7 +264,7 @@ class IngestStore:
 
         Raises:
             FencedError: a shard is not ours any more; nothing was written.
-            StoreError: the database cannot be written; nothing is known, claim again.
+            StoreError: the database cannot be written; whether it was is unknown, claim again.
         """
         try:
             return self._flush(sorted(flushes, key=lambda f: f.shard), dictionary)
@@ -298,21 +299,21 @@ class IngestStore:
     def _look_at_deletions(
         self, connection: sa.Connection, flushes: Sequence[ShardFlush]
     ) -> Deletions:
-        """Forget what may have been deleted since; before a label looks, and only then."""
+        """Read deletions before a label is matched; forget decisions that may be deleted."""
         if any(flush.labels is not None for flush in flushes):
-            found = read_deletions(connection)
-            if found.forgotten != self._deletions.forgotten:
+            deletions = read_deletions(connection)
+            if deletions.forgotten != self._deletions.forgotten:
                 self._recent.clear()
-            self._deletions = found
+            self._deletions = deletions
         return self._deletions
 
     def _newest_decision(
         self, connection: sa.Connection, flushes: Sequence[ShardFlush]
     ) -> int | None:
-        """Newest decided_at of what is stored or in this flush; None where there is nothing."""
-        own = [f.max_decided_at for f in flushes if f.shard.topic == self._decisions_topic]
-        found = [*own, read_newest(connection, self._decisions_topic)]
-        return max((at for at in found if at is not None), default=None)
+        """Return the newest decided_at that is stored or in this flush; None without any."""
+        flushed = [f.max_decided_at for f in flushes if f.shard.topic == self._decisions_topic]
+        newest_times = [*flushed, read_newest(connection, self._decisions_topic)]
+        return max((at for at in newest_times if at is not None), default=None)
 
     def _match(
         self,
@@ -360,22 +361,22 @@ class IngestStore:
 
 
 def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
-    """The identity the offsets belong to: the present one where there are no offsets yet."""
-    known = sa.func.coalesce(ownership.c.topic_id, present)
-    return sa.case((ownership.c.next_offset.is_(None), present), else_=known)
+    """Return the topic id that a shard keeps: the present one while it has no offsets."""
+    kept = sa.func.coalesce(ownership.c.topic_id, present)
+    return sa.case((ownership.c.next_offset.is_(None), present), else_=kept)
 
 
 def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
-    """New ones of a topic that is known were added to it: nobody has read them, so from 0 on.
+    """Make the missing rows; partitions added to a known topic were never read and begin at 0.
 
     Raises OutdatedError where a topic is retired.
     """
     require_in_use(connection, shards)
     topics = {shard.topic for shard in shards}
-    known = connection.execute(
+    known_topics = connection.execute(
         sa.select(ownership.c.topic).where(ownership.c.topic.in_(topics)).distinct()
     )
-    first = dict.fromkeys(known.scalars(), 0)
+    first = dict.fromkeys(known_topics.scalars(), 0)
     rows = [
         {
             "topic": shard.topic,
@@ -395,7 +396,7 @@ def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
 
 
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
-    """The first statement of a shard: nobody else has claimed it, nothing was skipped or stored."""
+    """Pass a shard's fence: nobody else has claimed it, and nothing was skipped or stored."""
     result = connection.execute(
         bulk.parsed(
             "UPDATE ownership SET next_offset = :next, flushes = flushes + 1"

@@ -20,8 +20,8 @@ from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
-from monitor.store.ingest.double_labels import count_pairs, said
-from monitor.store.ingest.recent import Found
+from monitor.store.ingest.double_labels import count_pairs, reviewer_answers
+from monitor.store.ingest.recent import FoundDecisions
 from monitor.store.ingest.stored_decisions import StoredDecisions, find_decisions, others_of
 from monitor.store.schema import label_state, waiting_label
 
@@ -59,10 +59,10 @@ class Joined:
         self.cells = np.concatenate([self.cells, cells])
         self.values = np.concatenate([self.values, values])
 
-    def win(self, labels: LabelColumns, found: Found) -> None:
-        """Add labels that count from now on, with how long after their decisions they came."""
-        self.add(found.ts, found.cell, labels.contributions(found.ts))
-        delays = np.maximum(labels.labelled_at - found.ts, 0) / (MINUTE / 60)
+    def win(self, labels: LabelColumns, decisions: FoundDecisions) -> None:
+        """Add labels that count from now on, and their delays after the decisions."""
+        self.add(decisions.ts, decisions.cell, labels.contributions(decisions.ts))
+        delays = np.maximum(labels.labelled_at - decisions.ts, 0) / (MINUTE / 60)
         self.delays = np.concatenate([self.delays, delays])
 
     def add_to(self, tallies: Tallies) -> None:
@@ -78,14 +78,13 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """Labels of one shard, with the decisions that were found for them.
+    """Labels of one shard, with the decisions found for them.
 
     Attributes:
-        shard: the label shard.
-        labels: those that waited, then fresh ones.
-        other_ids: as in a flush, of all of them.
+        labels: labels that waited, then fresh ones.
+        other_ids: other ids of all labels, as in a flush.
         waited: how many waited.
-        found: the decision of each.
+        decisions: the decision of each label.
         due: labels that have waited long enough without a decision.
     """
 
@@ -93,26 +92,26 @@ class Matched:
     labels: LabelColumns
     other_ids: OtherIds
     waited: int
-    found: Found
+    decisions: FoundDecisions
     due: _Bools
 
     @property
     def hit(self) -> _Bools:
-        """Labels whose decision was found."""
-        return np.asarray(self.found.hour >= 0)
+        """Return True for labels whose decision was found."""
+        return np.asarray(self.decisions.hour >= 0)
 
     @property
     def counts(self) -> _Bools:
-        """Labels that are one of a sample, or a complaint nobody asked for."""
-        unasked = self.hit & (self.found.request == LabelRequest.NONE)
-        sampled = self.found.request == LabelRequest.KEPT
+        """Return True for sampled labels, and for complaints that nobody asked for."""
+        unasked = self.hit & (self.decisions.request == LabelRequest.NONE)
+        sampled = self.decisions.request == LabelRequest.KEPT
         return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
 
     @property
     def keys(self) -> list[_Key]:
-        """Keys of ``label_state`` that the labels compete for."""
+        """Return the keys of ``label_state`` that the labels compete for."""
         rows = self.counts
-        columns = (self.found.hour[rows], self.found.id[rows], self.labels.complaint[rows])
+        columns = (self.decisions.hour[rows], self.decisions.id[rows], self.labels.complaint[rows])
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -133,23 +132,27 @@ def match(
         reached: labels that wait are tried up to this decided_at; None: all of them.
     """
     watermark = stored.watermark
-    waited, others = _read_waiting(stored.connection, shard, watermark, reached)
-    labels, others = LabelColumns.concat([waited, fresh]), {**others, **other_ids}
-    found = find_decisions(stored, labels, others)
+    waited, all_other_ids = _read_waiting(stored.connection, shard, watermark, reached)
+    labels, all_other_ids = LabelColumns.concat([waited, fresh]), {**all_other_ids, **other_ids}
+    decisions = find_decisions(stored, labels, all_other_ids)
     late = labels.ts < (_NEVER if watermark is None else watermark - WAIT)
-    return Matched(shard, labels, others, len(waited), found, late & (found.hour < 0))
+    return Matched(
+        shard, labels, all_other_ids, len(waited), decisions, late & (decisions.hour < 0)
+    )
 
 
 def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) -> None:
     """Let no other worker change the rows that the labels of a flush compete for.
 
-    All at once and in the order of their keys: two flushes with labels of the same decisions
-    would otherwise wait for each other. A decision's first label has no row yet to lock: one is
-    made that loses against every label. SQLite has one writer at a time and needs none of this.
+    The rows are locked at once and in the order of their keys: two flushes with labels of the same
+    decisions would otherwise wait for each other. A decision's first label has no row yet to lock:
+    a row is made that loses against every label. SQLite has one writer at a time and needs no lock.
     """
     if connection.dialect.name == "sqlite":
         return
-    keys = sorted({key for one in matched if one is not None for key in one.keys})
+    keys = sorted(
+        {key for shard_labels in matched if shard_labels is not None for key in shard_labels.keys}
+    )
     if not keys:
         return
     hours, ids, complaints = (list(column) for column in zip(*keys, strict=True))
@@ -158,20 +161,20 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
     columns = {"hour": hours, "id": ids, "complaint": complaints, "rank": [_NOBODY] * len(keys)}
     blind = {"blind": [False] * len(keys)}
     bulk.insert(connection, label_state, {**columns, **nobody, **blind})
-    for head, more in bulk.with_keys(connection, label_state, _KEY, keys):
+    for head, parameters in bulk.with_keys(connection, label_state, _KEY, keys):
         query = (
             f"{head} SELECT COUNT(*) FROM (SELECT 1 FROM w, label_state s WHERE {_SAME_KEY}"
             " ORDER BY s.hour, s.id, s.complaint FOR UPDATE OF s) AS locked"
         )
-        connection.exec_driver_sql(query, more)
+        connection.exec_driver_sql(query, parameters)
 
 
 def join(connection: sa.Connection, matched: Matched) -> Joined:
     """Join labels to their decisions; write label_state, double_label and waiting_label."""
-    labels, found, hit, counts = matched.labels, matched.found, matched.hit, matched.counts
-    joined = _apply(connection, labels.take(counts), found.take(counts))
-    joined.thinned = int((hit & (found.request == LabelRequest.THINNED)).sum())
-    if (stray := hit & (found.request == LabelRequest.NONE) & ~counts).any():
+    labels, decisions, hit, counts = matched.labels, matched.decisions, matched.hit, matched.counts
+    joined = _apply(connection, labels.take(counts), decisions.take(counts))
+    joined.thinned = int((hit & (decisions.request == LabelRequest.THINNED)).sum())
+    if (stray := hit & (decisions.request == LabelRequest.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
     if matched.due.any():
         joined.unmatched[NO_DECISION] = int(matched.due.sum())
@@ -195,8 +198,8 @@ def _has_decision(key: str, shift: str = "") -> str:
 
 
 def _beyond_edge(shift: str) -> str:
-    own, other = (_has_decision(key, shift) for key in ("id", "other_id"))
-    return f"(w.ts {shift}) / {HOUR} <> w.hour AND ({own} OR w.other_id <> 0 AND {other})"
+    by_id, by_other_id = (_has_decision(key, shift) for key in ("id", "other_id"))
+    return f"(w.ts {shift}) / {HOUR} <> w.hour AND ({by_id} OR w.other_id <> 0 AND {by_other_id})"
 
 
 _WAITING = sa.text(
@@ -209,7 +212,7 @@ _WAITING = sa.text(
 def _read_waiting(
     connection: sa.Connection, shard: Shard, watermark: int | None, reached: int | None
 ) -> tuple[LabelColumns, OtherIds]:
-    """Waiting labels whose decision may have come, or which waited long enough; other ids."""
+    """Return waiting labels whose decision may have come or is overdue, and their other ids."""
     rows = connection.execute(
         _WAITING,
         {
@@ -219,43 +222,45 @@ def _read_waiting(
             "reached": -_NEVER if reached is None else reached,
         },
     ).all()
-    others = {(row[0], row[1]): row[-1] for row in rows if row[-1]}
-    return LabelColumns.of_rows([row[:-1] for row in rows]), others
+    other_ids = {(row[0], row[1]): row[-1] for row in rows if row[-1]}
+    return LabelColumns.of_rows([row[:-1] for row in rows]), other_ids
 
 
-def _apply(connection: sa.Connection, labels: LabelColumns, found: Found) -> Joined:
-    """Let each label compete with the one that counts so far; write the winners."""
+def _apply(connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions) -> Joined:
+    """Let each label compete with the stored one; write the winners."""
     none = np.empty(0, np.int64)
     joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
-    firsts = _insert_firsts(connection, labels, found)
-    joined.win(labels.take(firsts), found.take(firsts))
+    firsts = _insert_firsts(connection, labels, decisions)
+    joined.win(labels.take(firsts), decisions.take(firsts))
     joined.counted += len(firsts)
-    others = np.delete(np.arange(len(labels)), firsts)
-    if len(others):
-        _let_compete(connection, joined, labels.take(others), found.take(others))
+    competing = np.delete(np.arange(len(labels)), firsts)
+    if len(competing):
+        _let_compete(connection, joined, labels.take(competing), decisions.take(competing))
     return joined
 
 
-def _insert_firsts(connection: sa.Connection, labels: LabelColumns, found: Found) -> Int64s:
-    """Write labels that nothing competes with; returns which, in the order of their keys.
+def _insert_firsts(
+    connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions
+) -> Int64s:
+    """Write labels that nothing competes with; return their rows in the order of their keys.
 
-    What this worker knows of earlier labels may be wrong: another one may have stored some. Then
-    the insert finds a row that is there, and none of these is first. Only SQLite, where nobody
+    The worker's view of earlier labels may be wrong: another worker may have stored a label. Then
+    the insert finds a stored row, and no label is first. Only SQLite needs this, where nobody
     else writes meanwhile; elsewhere :func:`lock_states` has made all rows.
     """
     none = np.empty(0, np.int64)
     if connection.dialect.name != "sqlite" or not len(labels):
         return none
-    columns = np.stack([found.hour, found.id, labels.complaint.astype(np.int64)])
+    columns = np.stack([decisions.hour, decisions.id, labels.complaint.astype(np.int64)])
     order = np.lexsort(columns[::-1])
     alone = order[_differ_from_neighbours(columns[:, order])]
-    firsts: Int64s = alone[found.labelled[alone] == 0]
+    firsts: Int64s = alone[decisions.labelled[alone] == 0]
     if not len(firsts):
         return none
     savepoint = connection.begin_nested()
     keys = dict(zip(_KEY, columns[:, firsts], strict=True))
-    standing = _columns(labels.take(firsts))
-    if bulk.insert(connection, label_state, {**keys, **standing}) == len(firsts):
+    label_columns = _columns(labels.take(firsts))
+    if bulk.insert(connection, label_state, {**keys, **label_columns}) == len(firsts):
         savepoint.commit()
         return firsts
     savepoint.rollback()
@@ -263,27 +268,29 @@ def _insert_firsts(connection: sa.Connection, labels: LabelColumns, found: Found
 
 
 def _differ_from_neighbours(columns: Int64s) -> _Bools:
-    """Rows of sorted columns that are there once."""
+    """Return True for each of the sorted columns that occurs once."""
     differs = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
     return np.asarray(np.append(True, differs) & np.append(differs, True))
 
 
 def _let_compete(
-    connection: sa.Connection, joined: Joined, labels: LabelColumns, found: Found
+    connection: sa.Connection, joined: Joined, labels: LabelColumns, decisions: FoundDecisions
 ) -> None:
-    keys = list(zip(found.hour.tolist(), found.id.tolist(), labels.complaint.tolist(), strict=True))
+    keys = list(
+        zip(decisions.hour.tolist(), decisions.id.tolist(), labels.complaint.tolist(), strict=True)
+    )
     before = _read_states(connection, keys)
     winners, contested = _compete(joined, labels, keys, before)
     rows = np.array(list(winners.values()), np.int64)
-    joined.win(labels.take(rows), found.take(rows))
+    joined.win(labels.take(rows), decisions.take(rows))
     _write_states(connection, list(winners), labels.take(rows))
     if beaten := [row for key, row in winners.items() if key in before]:
         old = LabelColumns.of_rows([before[key] for key in winners if key in before])
-        ts = found.ts[beaten]
-        joined.add(ts, found.cell[beaten], -old.contributions(ts))
+        ts = decisions.ts[beaten]
+        joined.add(ts, decisions.cell[beaten], -old.contributions(ts))
     if contested:
         rows, values = _pairs(connection, labels, keys, before, contested)
-        joined.add(found.ts[rows], found.cell[rows], values)
+        joined.add(decisions.ts[rows], decisions.cell[rows], values)
 
 
 def _pairs(
@@ -293,14 +300,16 @@ def _pairs(
     before: Mapping[_Key, tuple[int, ...]],
     contested: Set[_Key],
 ) -> tuple[Int64s, Int64s]:
-    """A row of ``labels`` for every decision that got another one, and what that adds."""
+    """Return a row of ``labels`` per decision with a new review, and the counts that it adds."""
     rows = np.flatnonzero([key in contested for key in keys])
     places = {keys[row][:2]: row for row in rows.tolist()}
-    came = said(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
-    standing = [key for key in contested if key in before]
-    old = LabelColumns.of_rows([before[key] for key in standing])
-    stood = said(old, [key[:2] for key in standing])
-    return np.array([places[key] for key in came], np.int64), count_pairs(connection, stood, came)
+    newer = reviewer_answers(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
+    stored_keys = [key for key in contested if key in before]
+    old = LabelColumns.of_rows([before[key] for key in stored_keys])
+    earlier = reviewer_answers(old, [key[:2] for key in stored_keys])
+    return np.array([places[key] for key in newer], np.int64), count_pairs(
+        connection, earlier, newer
+    )
 
 
 def _compete(
@@ -309,14 +318,13 @@ def _compete(
     keys: Sequence[_Key],
     before: dict[_Key, tuple[int, ...]],
 ) -> tuple[dict[_Key, int], set[_Key]]:
-    """Walk the labels in arrival order; the result by key does not depend on that order.
+    """Let labels compete in arrival order; the outcome by key does not depend on that order.
 
     Returns:
-        The row that won by key, and the keys of the sample for which there is another label than
-        the first.
+        The winning row by key, and the keys of the sample that have several labels.
     """
     # Rows are (id, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer).
-    standing = {key: row[3:7] for key, row in before.items()}
+    leading = {key: row[3:7] for key, row in before.items()}
     winners: dict[_Key, int] = {}
     contested: set[_Key] = set()
     orders = zip(
@@ -327,14 +335,14 @@ def _compete(
         strict=True,
     )
     for row, (key, order) in enumerate(zip(keys, orders, strict=True)):
-        current = standing.get(key)
+        current = leading.get(key)
         if current == order:
             joined.duplicates += 1
             continue
         if current is not None and not key[2]:
             contested.add(key)
         if current is None or order > current:
-            standing[key], winners[key] = order, row
+            leading[key], winners[key] = order, row
             joined.counted += 1
         else:
             joined.stale += 1
@@ -343,12 +351,12 @@ def _compete(
 
 def _read_states(connection: sa.Connection, keys: Sequence[_Key]) -> dict[_Key, tuple[int, ...]]:
     states: dict[_Key, tuple[int, ...]] = {}
-    for head, more in bulk.with_keys(connection, label_state, _KEY, sorted(set(keys))):
+    for head, parameters in bulk.with_keys(connection, label_state, _KEY, sorted(set(keys))):
         query = (
             f"{head} SELECT s.hour, s.id, s.complaint, {_ORDER}, ready, blind, reviewer"
             f" FROM w, label_state s WHERE {_SAME_KEY} AND rank > {_NOBODY}"
         )
-        for hour, key, complaint, *rest in connection.exec_driver_sql(query, more):
+        for hour, key, complaint, *rest in connection.exec_driver_sql(query, parameters):
             states[hour, key, complaint] = (key, 0, complaint, *rest)
     return states
 
@@ -358,13 +366,13 @@ def _write_states(connection: sa.Connection, keys: Sequence[_Key], won: LabelCol
         return
     order = sorted(range(len(keys)), key=keys.__getitem__)
     hours, ids, complaints = zip(*(keys[row] for row in order), strict=True)
-    standing = _columns(won.take(np.array(order, np.int64)))
+    label_columns = _columns(won.take(np.array(order, np.int64)))
     bulk.insert(
         connection,
         label_state,
-        {"hour": hours, "id": ids, "complaint": complaints, **standing},
+        {"hour": hours, "id": ids, "complaint": complaints, **label_columns},
         "(hour, id, complaint) DO UPDATE SET "
-        + ", ".join(f"{name} = excluded.{name}" for name in standing),
+        + ", ".join(f"{name} = excluded.{name}" for name in label_columns),
     )
 
 
@@ -376,7 +384,7 @@ def _columns(labels: LabelColumns) -> dict[str, Int64s]:
 def _start_waiting(
     connection: sa.Connection, shard: Shard, labels: LabelColumns, other_ids: OtherIds
 ) -> int:
-    """Keep labels until their decision comes; returns how many were not kept already."""
+    """Keep labels until their decision comes; return how many were not kept already."""
     columns = {
         "topic": [shard.topic] * len(labels),
         "part": [shard.partition] * len(labels),

@@ -1,7 +1,7 @@
-"""Arrivals of labels by the hour, so that their silence can be distinguished from a weekend.
+"""Arrivals of labels per hour, so that their silence can be distinguished from a weekend.
 
-By the database's clock: a worker's own may be wrong, and the hours of all of them are compared.
-Complaints are left out. They come from those who were served, at their hours, and no labelled rate
+Hours are those of the database's clock: workers' clocks may be wrong, and their hours are compared.
+Complaints are left out. They come from people who were served, at their hours, and no labelled rate
 rests on them.
 """
 
@@ -18,7 +18,7 @@ from monitor.store.database import database_now, reading, writing
 from monitor.store.schema import label_arrival
 
 KEPT_HOURS = KEPT_WEEKS * WEEK_HOURS
-"""Before the newest: what is usual is still known after a silence of any length."""
+"""Hours kept before the newest: what is usual stays known after a silence of any length."""
 _ADD = sa.text(
     "INSERT INTO label_arrival (topic, hour, part, n) VALUES (:topic, :hour, :part, :n)"
     " ON CONFLICT (topic, hour, part) DO UPDATE SET n = label_arrival.n + excluded.n"
@@ -34,7 +34,7 @@ _BY_HOUR = (
 def add_arrivals(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> None:
     """Add the labels of a flush to the present hour, in its transaction, once its fence is passed.
 
-    One statement, whatever their number; none where there is no label.
+    This takes one statement at most.
     """
     number = int(np.count_nonzero(labels.complaint == 0))
     if number:
@@ -44,22 +44,22 @@ def add_arrivals(connection: sa.Connection, shard: Shard, labels: LabelColumns) 
 
 
 def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int | None:
-    """The hour of the last label, if labels have been silent for too long since; else None.
+    """Return the hour of the last label if labels have been silent for too long, else None.
 
     Args:
         connection: the store.
         topic: of labels.
         now: by the database's clock, microseconds.
     """
-    found = connection.execute(_BY_HOUR, {"of": topic})
-    arrivals = {row.hour: int(row.came) for row in found}
+    rows = connection.execute(_BY_HOUR, {"of": topic})
+    arrivals = {row.hour: int(row.came) for row in rows}
     return silent_since(arrivals, pane_of(now, Grain.HOUR))
 
 
 def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete hours long before the newest one; what lies beyond the wall clock is not the newest.
+    """Delete hours long before the newest one; hours beyond the wall clock are ignored.
 
-    Not by the clock alone: while labels are silent, what was usual must stay known.
+    The clock alone does not decide: while labels are silent, what is usual must stay known.
     """
     hour = label_arrival.c.hour
     with reading(engine) as connection:

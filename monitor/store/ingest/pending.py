@@ -17,7 +17,7 @@ from monitor.store.schema import pending
 
 _KEY = ("hour", "id")
 _UNKNOWN = -1  # of rows written before partitions were kept
-_FRESH = -2  # instead of a partition: nobody had the id before
+_FRESH = -2  # instead of a partition: the id is new
 _PARTS = 1 << 15  # partitions of files have numbers of 31 bits, the column has 15
 
 
@@ -27,7 +27,7 @@ class _PendingRows:
 
     Attributes:
         columns: values by column name.
-        owner: which flush each row is from.
+        owner: number of the flush that each row is from.
         route: its route if a label was requested, else -1.
     """
 
@@ -39,12 +39,12 @@ class _PendingRows:
 def write_pending(
     connection: sa.Connection, flushes: Sequence[ShardFlush], recent: RecentDecisions
 ) -> None:
-    """Insert only, never changed; a row that is there already is a repeated id.
+    """Insert decisions; a row that is there already is a repeated id and stays as it is.
 
     Repeated ids of decisions whose label was requested are counted by route in the tallies. All
     repeated ids are counted by why they were not recognised before: the decision was read from
-    another partition, or from this one (or nobody knows where). Rows that were inserted are kept
-    in ``recent`` too.
+    another partition, or from this one (or nobody knows where). Inserted rows are kept in
+    ``recent`` too.
     """
     decided = [
         (f.shard.partition % _PARTS, f.decisions, f.tallies)
@@ -58,39 +58,41 @@ def write_pending(
     if first is None:
         return
     for number, (part, _, tallies) in enumerate(decided):
-        own = (first != _FRESH) & (rows.owner == number)
-        _count_repeated(tallies, rows.route[own])
-        elsewhere = own & (first != _UNKNOWN) & (first != part)
+        repeated = (first != _FRESH) & (rows.owner == number)
+        _count_repeated(tallies, rows.route[repeated])
+        elsewhere = repeated & (first != _UNKNOWN) & (first != part)
         tallies.cross_partition += int(elsewhere.sum())
-        tallies.late += int(own.sum() - elsewhere.sum())
+        tallies.late += int(repeated.sum() - elsewhere.sum())
 
 
 def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows:
     parts, columns_of = zip(*decided, strict=True)
     decisions = DecisionColumns.concat(columns_of)
-    chosen = decisions.pending
-    owner = np.repeat(np.arange(len(parts)), [len(one.ts) for one in columns_of])[chosen]
-    route = np.where(decisions.request != LabelRequest.NONE, decisions.routes, -1)[chosen]
+    is_pending = decisions.pending
+    owner = np.repeat(
+        np.arange(len(parts)), [len(shard_decisions.ts) for shard_decisions in columns_of]
+    )[is_pending]
+    route = np.where(decisions.request != LabelRequest.NONE, decisions.routes, -1)[is_pending]
     columns = {
-        "hour": pane_of(decisions.ts[chosen], Grain.HOUR),
-        "id": decisions.ids[chosen],
-        "ts": decisions.ts[chosen],
-        "cell": decisions.cells[chosen],
-        "request": decisions.request[chosen],
+        "hour": pane_of(decisions.ts[is_pending], Grain.HOUR),
+        "id": decisions.ids[is_pending],
+        "ts": decisions.ts[is_pending],
+        "cell": decisions.cells[is_pending],
+        "request": decisions.request[is_pending],
         "part": np.array(parts, np.int64)[owner],
     }
     order = np.lexsort((columns["id"], columns["hour"]))
     return _PendingRows(
-        {name: one[order] for name, one in columns.items()}, owner[order], route[order]
+        {name: column[order] for name, column in columns.items()}, owner[order], route[order]
     )
 
 
 def _insert(
     connection: sa.Connection, columns: dict[str, Int64s], recent: RecentDecisions
 ) -> Int64s | None:
-    """Insert rows; None when none of them was there already, which is nearly always so.
+    """Insert rows; return None when no key was stored already, which is nearly always so.
 
-    Else the partition that each row's id was read from before: -1 where that is not known, -2
+    Else return the partition that each row's id was read from before: -1 where it is unknown, -2
     where there was none.
     """
     savepoint = connection.begin_nested()
@@ -100,8 +102,8 @@ def _insert(
         return None
     savepoint.rollback()
     first = _first_parts(connection, columns)
-    fresh = {name: one[first == _FRESH] for name, one in columns.items()}
-    # Fewer where another worker has just stored one of these ids: which, is not known.
+    fresh = {name: column[first == _FRESH] for name, column in columns.items()}
+    # Fewer where another worker has just stored such an id; we do not know which.
     if bulk.insert(connection, pending, fresh) == len(fresh["id"]):
         _keep(recent, fresh)
     return first
@@ -112,7 +114,7 @@ def _keep(recent: RecentDecisions, columns: dict[str, Int64s]) -> None:
 
 
 def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
-    """Insert by the fastest way there is; False when a key was there already."""
+    """Insert by the fastest way there is; return False when a key was there already."""
     if connection.dialect.name == "sqlite":
         return bulk.insert(connection, pending, columns) == len(columns["id"])
     return bulk.copy_integers(connection, pending, columns)
@@ -121,12 +123,12 @@ def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
 def _first_parts(connection: sa.Connection, columns: dict[str, Int64s]) -> Int64s:
     keys = list(zip(columns["hour"].tolist(), columns["id"].tolist(), strict=True))
     stored: dict[tuple[int, int], int] = {}
-    for head, more in bulk.with_keys(connection, pending, _KEY, keys):
+    for head, parameters in bulk.with_keys(connection, pending, _KEY, keys):
         query = (
             f"{head} SELECT p.hour, p.id, p.part FROM w, pending p"
             " WHERE p.hour = w.hour AND p.id = w.id"
         )
-        for hour, id_, part in connection.exec_driver_sql(query, more):
+        for hour, id_, part in connection.exec_driver_sql(query, parameters):
             stored[hour, id_] = part
     first = np.empty(len(keys), np.int64)
     for row, (key, part) in enumerate(zip(keys, columns["part"].tolist(), strict=True)):

@@ -1,8 +1,8 @@
 """Decisions that this worker stored lately, in memory: most labels find theirs among them.
 
-Never the truth: what is not here is looked up in ``pending``. A row of ``pending`` is never
-changed, so one that was stored stays right until it is deleted. Who deletes rows fences the worker,
-as a change of codings does, or is seen by :func:`monitor.store.erasure.read_deletions`.
+The memory is never the truth: missing decisions are looked up in ``pending``. A row of ``pending``
+is never changed, so a stored row stays right until it is deleted. Whoever deletes rows fences the
+worker, as a change of codings does, or is seen by :func:`monitor.store.erasure.read_deletions`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.time import Grain, pane_of
 
 MAX_ROWS = 1 << 20
-"""Rows that are kept at most, of the newest decisions."""
+"""Most rows that are kept; the oldest go first."""
 BYTES_PER_ROW = 26
-"""Memory of a row. While two runs are merged, their rows are there twice."""
+"""Memory per row. While two runs are merged, their rows are there twice."""
 
-_SHORTER = 4  # a run is at most so much shorter than the one before it: fewer runs, more merging
-_KEPT = 0.75  # of the rows when there are too many
+# A run has at most 1/4 of the rows of the one before it. More: fewer runs, and more merging.
+_SHORTER = 4
+_KEPT = 0.75  # share of the rows that stay when there are too many
 _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouring hours
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundDecisions:
     """Decisions of labels, columns of equal length; -1 in ``hour`` where there is none.
 
     Attributes:
@@ -47,23 +48,23 @@ class Found:
     labelled: Int64s
 
     @classmethod
-    def nothing(cls, length: int) -> Found:
-        """None found of so many."""
+    def nothing(cls, length: int) -> FoundDecisions:
+        """Return ``length`` rows without a decision."""
         return cls(*(np.full(length, -1, np.int64) for _ in fields(cls)))
 
-    def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> Found:
-        """The chosen rows, in the order given."""
-        return Found(*(getattr(self, one.name)[rows] for one in fields(self)))
+    def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> FoundDecisions:
+        """Return the chosen rows, in the order given."""
+        return FoundDecisions(*(getattr(self, column.name)[rows] for column in fields(self)))
 
-    def put(self, rows: Int64s, other: Found) -> None:
-        """Fill rows in."""
-        for one in fields(self):
-            getattr(self, one.name)[rows] = getattr(other, one.name)
+    def put(self, rows: Int64s, decisions: FoundDecisions) -> None:
+        """Replace rows by those of ``decisions``."""
+        for column in fields(self):
+            getattr(self, column.name)[rows] = getattr(decisions, column.name)
 
 
 @dataclass(frozen=True, slots=True)
 class _SortedRows:
-    """Rows sorted by key. A key and the hour of ``ts`` have the id in them."""
+    """Rows sorted by key. A key and the hour of ``ts`` determine the id."""
 
     keys: Int64s
     ts: Int64s
@@ -73,18 +74,17 @@ class _SortedRows:
 
     @classmethod
     def joined(cls, runs: Sequence[_SortedRows]) -> _SortedRows:
-        """One run of all rows."""
+        """Return all rows as one sorted run."""
         columns = [np.concatenate([getattr(r, f.name) for r in runs]) for f in fields(cls)]
         order = np.argsort(columns[0], kind="stable")  # fast where parts are sorted
         return cls(*(column[order] for column in columns))
 
     def take(self, rows: npt.NDArray[np.bool_]) -> _SortedRows:
-        """The chosen rows."""
-        return _SortedRows(*(getattr(self, one.name)[rows] for one in fields(self)))
+        return _SortedRows(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 def _keys(hours: Int64s, ids: Int64s) -> Int64s:
-    """One number of hour and id; the ids are hashes, so two are the same once in 2**63."""
+    """Return a hash of hour and id; the ids are hashes, so two are equal once in 2**63."""
     return (hours.view(np.uint64) * _ODD).view(np.int64) ^ ids
 
 
@@ -92,7 +92,7 @@ class RecentDecisions:
     """Rows of ``pending``, by hour and id.
 
     Args:
-        most: rows that are kept, of the newest decisions.
+        most: rows that are kept at most; the oldest go first.
     """
 
     def __init__(self, most: int = MAX_ROWS) -> None:
@@ -104,11 +104,11 @@ class RecentDecisions:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the rows."""
-        return sum(getattr(run, one.name).nbytes for run in self._runs for one in fields(run))
+        """Return the memory of the rows."""
+        return sum(getattr(run, column.name).nbytes for run in self._runs for column in fields(run))
 
     def clear(self) -> None:
-        """Forget all: it is not known any more whether they are stored."""
+        """Forget all rows: whether they are stored is unknown from now on."""
         self._runs = []
 
     def add(self, hours: Int64s, ids: Int64s, ts: Int64s, cell: Int64s, request: Int64s) -> None:
@@ -132,9 +132,9 @@ class RecentDecisions:
         surplus = len(run.keys) - number
         self._runs = [run.take(run.ts >= np.partition(run.ts, surplus)[surplus])]
 
-    def find(self, hours: Int64s, ids: Int64s, since: int) -> Found:
-        """The rows with these keys, of the hours from ``since`` on; each counts as labelled now."""
-        found = Found.nothing(len(ids))
+    def find(self, hours: Int64s, ids: Int64s, since: int) -> FoundDecisions:
+        """Return the decisions with these keys since an hour, and mark them as labelled."""
+        decisions = FoundDecisions.nothing(len(ids))
         wanted = _keys(hours, ids)
         left = np.flatnonzero(hours >= since)
         left = left[np.argsort(wanted[left])]  # neighbours share what is in the processor's cache
@@ -145,7 +145,7 @@ class RecentDecisions:
             rows, places = left[hit], places[hit]
             columns = (run.ts, run.cell, run.request, run.labelled)
             stored = (column[places].astype(np.int64) for column in columns)
-            found.put(rows, Found(hours[rows], ids[rows], *stored))
+            decisions.put(rows, FoundDecisions(hours[rows], ids[rows], *stored))
             run.labelled[places] = True
             left = left[~hit]
-        return found
+        return decisions

@@ -1,4 +1,4 @@
-"""A copy of an SQLite store, made while the service writes to it."""
+"""Backup of an SQLite store, made while the service writes to it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from monitor.errors import StoreError
 _PARTIAL = ".partial"
 _OWNER_ONLY = 0o600
 _PAGES = 4_096
-"""Pages copied before others have their turn: 16 MB."""
+"""Pages copied between two turns of other programs: 16 MB."""
 _WAIT_SECONDS = 30.0
 
 
 def back_up(engine: sa.Engine, target: Path) -> int:
-    """Copy the whole store as it is at one moment; returns the bytes of the copy.
+    """Copy the whole store as it is at one moment; return the bytes of the copy.
 
-    The file appears when it is complete and on the disk, and its owner alone can open it.
+    The file appears when it is complete and on the disk, and only its owner can open it.
 
     Args:
-        engine: of an SQLite file.
-        target: a file that is not there yet.
+        engine: engine of an SQLite file.
+        target: path of the new file.
 
     Raises:
         StoreError: the store is no SQLite file, or the copy cannot be written.
@@ -55,15 +55,15 @@ def back_up(engine: sa.Engine, target: Path) -> int:
 
 
 def _copy(source: str, partial: Path) -> None:
-    """A page that is written meanwhile is copied again; the copy is of one moment."""
+    """Copy a store as of one moment; a page that is written meanwhile is copied again."""
     with (
         closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True, timeout=_WAIT_SECONDS)) as old,
         closing(sqlite3.connect(partial)) as new,
     ):
-        old.execute("BEGIN")  # what others write from now on is not in it
+        old.execute("BEGIN")  # later writes of others are not in the copy
         old.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         old.backup(new, pages=_PAGES, sleep=0)
         new.execute("PRAGMA journal_mode = DELETE")  # one file, without companions
-        (found,) = new.execute("PRAGMA quick_check").fetchone()
-        if found != "ok":
+        (verdict,) = new.execute("PRAGMA quick_check").fetchone()
+        if verdict != "ok":
             raise sqlite3.DatabaseError("the copy is damaged; is the disk?")

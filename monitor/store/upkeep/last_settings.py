@@ -1,6 +1,6 @@
-"""Settings that change what becomes of events, as the last start of the service had them.
+"""Settings that change how events are handled, as the last start of the service had them.
 
-Nothing is refused for them. A start says what is different now, and ``check`` says it before.
+No start is refused for them. A start lists the differences, and ``check`` lists them before.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _PREFIX = "setting "  # before the key, in ``meta``
 
 
 class LastSettings:
-    """Settings that one store remembers: texts by key, a table as JSON."""
+    """Settings that a store remembers: texts by key, a table as JSON."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def changes(self, values: Mapping[str, str]) -> list[str]:
-        """Differences from the last start, a line each; what was never kept is no change."""
+        """Return the differences from the last start, a line each; a new key is no change."""
         return _differences(self._kept(), values)
 
     def keep(self, values: Mapping[str, str]) -> list[str]:
-        """Remember them; returns what was different, a line each."""
+        """Remember settings; return the differences from the last start, a line each."""
         kept = self._kept()
         fresh = {key: value for key, value in values.items() if kept.get(key) != value}
         if fresh:
@@ -52,7 +52,7 @@ def _differences(kept: Mapping[str, str], values: Mapping[str, str]) -> list[str
 
 
 def _parts(key: str, now: str, before: str) -> Iterator[tuple[str, str, str]]:
-    """Differences: the text itself, or of a table each entry that differs."""
+    """Yield key, present and last text of each difference; of a table, of each of its entries."""
     if not (now.startswith("{") and before.startswith("{")):
         yield key, now, before
         return
@@ -63,7 +63,7 @@ def _parts(key: str, now: str, before: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _entries(key: str, table: Any) -> dict[str, str]:
-    """Entries of a table and of those within it, as JSON, by their whole name."""
+    """Return the entries of a table and its nested tables, as JSON, by full name."""
     if not isinstance(table, dict):
         return {key: json.dumps(table, ensure_ascii=False)}
     parts = [_entries(f"{key}.{name}", part) for name, part in table.items()]

@@ -1,6 +1,6 @@
-"""Progress of what is published, and what it waits for, from the newest stored Snapshot.
+"""Progress of publication, and what it waits for, from the newest stored Snapshot.
 
-It says nothing that the Snapshot does not: which slice of a group-by is the slow one is withheld.
+It reveals no more than the Snapshot: which slice of a group-by is slow is withheld.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ FIRST_LABELS = "the labels of its first whole hour"
 
 @dataclass(frozen=True, slots=True)
 class PublishedReport:
-    """One group-by of a contract, in the contract's window.
+    """Progress of a group-by of a contract, in the contract's window.
 
     Attributes:
-        contract: name.
+        contract: name of the contract.
         group_by: attribute names joined by ``+``; empty for all decisions together.
         decisions_until: event time up to which selection and blocked rates go; None before any.
-        labels_until: the same of rates that rest on labels.
-        waits_for: what keeps it from going on, a text each; empty where it is as new as it can be.
+        labels_until: event time up to which rates of labels go; None before any.
+        waits_for: missing data, a text each; empty where the group-by is as new as it can be.
     """
 
     contract: str
@@ -45,7 +45,7 @@ class PublishedReport:
 
 
 def published_ages(engine: sa.Engine) -> Iterator[PublishedReport]:
-    """Every group-by in the newest Snapshot, in its order; nothing before the first one."""
+    """Yield the group-bys of the newest Snapshot, in its order; none without a Snapshot."""
     newest = RecordStore(engine).newest_snapshot()
     if newest is None:
         return

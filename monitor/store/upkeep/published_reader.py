@@ -1,4 +1,4 @@
-"""Reader of what pages are made of: only what was published, and what people said."""
+"""Reader of the content of pages: published values, and acts of people."""
 
 from __future__ import annotations
 
@@ -44,18 +44,19 @@ _SHOWN = (
 
 
 class PublishedReader:
-    """Reads for any number of threads, one at a time.
+    """Reader for any number of threads, one at a time.
 
-    Pages must not take the connections that the service works with: whoever has waited a second
-    for the turn is told that the store is busy.
+    Pages must not take the connections that the service works with. A thread that has waited a
+    second
+    for its turn gets an error: the store is busy.
     """
 
     def __init__(self, engine: sa.Engine, topics: Sequence[str]) -> None:
-        """Nothing is read yet.
+        """Create a reader that has read nothing yet.
 
         Args:
             engine: the store.
-            topics: of the settings; the first one has the decisions.
+            topics: topics of the settings; the first one has the decisions.
         """
         self._engine = engine
         self._topics = topics
@@ -64,16 +65,16 @@ class PublishedReader:
         self._seen: tuple[int, Snapshot] | None = None
 
     def newest(self) -> tuple[int, Snapshot] | None:
-        """The newest Snapshot and its number; None before the first."""
+        """Return the newest Snapshot and its number; None before the first."""
         with self._one_at_a_time():
-            found = self._records.newest_snapshot(self._seen[0] if self._seen else 0)
-            if found is not None:
-                number, body = found
+            newer = self._records.newest_snapshot(self._seen[0] if self._seen else 0)
+            if newer is not None:
+                number, body = newer
                 self._seen = number, numbered(decode(body), number)
             return self._seen
 
     def at(self, instant: int) -> tuple[int, Snapshot] | None:
-        """The newest stored Snapshot whose watermark an instant had reached; None without one.
+        """Return number and Snapshot of the newest watermark up to an instant, or None.
 
         Args:
             instant: event time, microseconds.
@@ -84,13 +85,13 @@ class PublishedReader:
         return None if row is None else (row.id, numbered(decode(bytes(row.body)), row.id))
 
     def history(self, key: SliceKey) -> list[HistoryPoint]:
-        """Published figures of a slice and metric, by day; empty where nothing was."""
+        """Return the published figures of a slice and metric by day; empty without any."""
         with self._one_at_a_time(), reading(self._engine) as connection:
             rows = connection.execute(_history(key)).all()
         return [_point(row) for row in rows]
 
     def incidents(self, now: int, limit: int) -> list[IncidentReport]:
-        """The newest incidents, resolved ones too, the newest first.
+        """Return the newest incidents, resolved ones too, the newest first.
 
         Args:
             now: wall clock.
@@ -100,14 +101,16 @@ class PublishedReader:
             return newest_reports(self._engine, now, limit)
 
     def incident(self, number: int, now: int) -> IncidentReport | None:
-        """One incident; None where there is none of that number."""
+        """Return an incident; None where there is none of that number."""
         with self._one_at_a_time():
             return find_report(self._engine, number, now)
 
     def pipeline(self) -> Pipeline:
-        """From the broker to the newest Snapshot."""
+        """Return the state of the pipeline, from the broker to the newest Snapshot."""
         with self._one_at_a_time():
-            statuses = [one for one in read_statuses(self._engine) if one.retired_at is None]
+            statuses = [
+                status for status in read_statuses(self._engine) if status.retired_at is None
+            ]
             with reading(self._engine) as connection:
                 query = sa.select(snapshot.c.stored_at).order_by(snapshot.c.id.desc()).limit(1)
                 stored = connection.execute(query).scalar()
@@ -119,7 +122,7 @@ class PublishedReader:
         )
 
     def weeks(self, limit: int) -> list[StoredWeek]:
-        """The newest weeks that have a Release, the newest first.
+        """Return the newest weeks that have a Release, the newest first.
 
         Args:
             limit: how many at most.
@@ -128,30 +131,30 @@ class PublishedReader:
             return newest_weeks(connection, limit)
 
     def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
-        """A revision of a week's Release, by default the newest; None where there is none."""
+        """Return a revision of a week's Release, by default the newest; None without one."""
         with self._one_at_a_time(), reading(self._engine) as connection:
             return stored_report(connection, week, number)
 
     def revision(self, week: IsoWeek, number: int) -> Revision | None:
-        """A revision of a week's Release without what its report has besides; None without it."""
+        """Return a revision of a Release, without the rest of its report; None without one."""
         with self._one_at_a_time(), reading(self._engine) as connection:
             return find_revision(connection, week.name, number)
 
-    def acknowledge(self, number: int, said: ActInput, now: int) -> None:
+    def acknowledge(self, number: int, act_input: ActInput, now: int) -> None:
         """Put on record that somebody looks after an incident.
 
         Raises:
             StoreError: there is no such incident.
         """
-        stored_incidents.acknowledge(self._engine, number, said, now)
+        stored_incidents.acknowledge(self._engine, number, act_input, now)
 
-    def close(self, number: int, closing: Closing, said: ActInput, now: int) -> None:
-        """Put on record what an incident came to.
+    def close(self, number: int, closing: Closing, act_input: ActInput, now: int) -> None:
+        """Put on record how an incident was closed.
 
         Raises:
             StoreError: there is no such incident, or it is over.
         """
-        stored_incidents.close(self._engine, number, closing, said, now)
+        stored_incidents.close(self._engine, number, closing, act_input, now)
 
     @contextmanager
     def _one_at_a_time(self) -> Iterator[None]:
@@ -164,7 +167,10 @@ class PublishedReader:
 
 
 def _history(key: SliceKey) -> sa.Select[Any]:
-    """Days by the small table of contracts: the large one is read by its key, a row a day."""
+    """Return a query for days by the small table of contracts.
+
+    The large table is then read by its key, a row per day.
+    """
     day, rate, window, limit = (
         published_contract.c,
         published_rate.c,
@@ -221,20 +227,20 @@ def _point(row: sa.Row[Any]) -> HistoryPoint:
 
 
 def _aware(at: datetime | None) -> datetime | None:
-    """SQLite gives instants without their zone."""
+    """Return an instant with its zone, which SQLite omits."""
     return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _topic(name: str, statuses: Sequence[ShardStatus]) -> TopicFacts:
-    own = [status for status in statuses if status.shard.topic == name]
+    statuses_of_topic = [status for status in statuses if status.shard.topic == name]
     return TopicFacts(
         name,
-        partitions=len(own),
-        unowned=sum(status.owner is None for status in own),
-        parked=sum(status.parked is not None for status in own),
-        flushed_at=_floored([status.flushed_at for status in own], MINUTE),
-        arrived=_stepped_up(sum(status.tallies.events for status in own)),
-        unreadable=sum(sum(status.tallies.dead_letters.values()) for status in own),
+        partitions=len(statuses_of_topic),
+        unowned=sum(status.owner is None for status in statuses_of_topic),
+        parked=sum(status.parked is not None for status in statuses_of_topic),
+        flushed_at=_floored([status.flushed_at for status in statuses_of_topic], MINUTE),
+        arrived=_stepped_up(sum(status.tallies.events for status in statuses_of_topic)),
+        unreadable=sum(sum(status.tallies.dead_letters.values()) for status in statuses_of_topic),
     )
 
 
@@ -243,6 +249,6 @@ def _stepped_up(number: int) -> int:
 
 
 def _floored(times: Sequence[int | None], grain: int) -> datetime | None:
-    """The newest of some instants, taken down to a grain; None where there is none."""
+    """Return the newest of the instants, taken down to a grain; None where there is none."""
     newest = max((at for at in times if at is not None), default=None)
     return None if newest is None else to_datetime(newest - newest % grain)

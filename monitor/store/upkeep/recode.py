@@ -1,8 +1,9 @@
-"""An attribute or value is listed no more: what is stored of it goes, and the counts stay right.
+"""Removal of unlisted attributes and values from the store, with right counts.
 
-One transaction, at a person's command. A removed value is counted as ``__other__``, decisions lose
-a removed attribute, and cells that become one are added up: the store is then as if it had never
-been listed. Whoever works is fenced, and has to be started with the new settings.
+This is one transaction, at a person's command. A removed value is counted as ``__other__``,
+decisions lose a removed attribute, and cells that become equal are added up. The store is then as
+if the name had never been listed. Workers and the evaluator are fenced, and must be started with
+the new settings.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ from monitor.store.schema import (
 _NAMES = ", ".join(COUNTER_COLUMNS)
 
 Recoded = Mapping[int, int]
-"""Cell ids (or atom ids) that go, and the one each of them becomes a part of."""
+"""New cell id (or atom id) by removed id."""
 
 
 def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
-    """Remove whatever the store holds and ``coding`` does not list; returns what that was.
+    """Remove all names and values that ``coding`` does not list; return which the store had.
 
     Raises:
-        StoreError: the settings changed in more than what is listed.
+        StoreError: the settings changed in more than their lists.
     """
     with writing(engine) as connection:
         lock_eras(connection)
@@ -72,7 +73,7 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
 
 
 def _within(eras: CodingHistory, coding: Coding) -> CodingHistory:
-    """The history of what is still listed; a version that lists what the last one lists is none."""
+    """Return eras of the listed names and values; equal neighbours become one era."""
     kept: list[CodingVersion] = []
     for era in eras.eras:
         left = replace(era, coding=era.coding.within(coding))
@@ -82,7 +83,7 @@ def _within(eras: CodingHistory, coding: Coding) -> CodingHistory:
 
 
 def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
-    """Write the atoms and cells of what is still listed, delete the rest, and return what moved."""
+    """Replace cells and atoms that name unlisted values; return the new id of each old cell."""
     texts = {
         row.id: new
         for row in connection.execute(sa.select(atom)).all()
@@ -92,9 +93,9 @@ def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
     cells: dict[int, tuple[int, int, int]] = {}
     for row in connection.execute(sa.select(cell)).all():
         if row.atom in texts:
-            own = content_id(texts[row.atom])
-            recoded[row.id] = content_id(f"{own}/{row.version}/{row.stratum}")
-            cells[recoded[row.id]] = (own, row.version, row.stratum)
+            atom_id = content_id(texts[row.atom])
+            recoded[row.id] = content_id(f"{atom_id}/{row.version}/{row.stratum}")
+            cells[recoded[row.id]] = (atom_id, row.version, row.stratum)
     atoms = {content_id(text): text for text in texts.values()}
     write_dictionary(connection, Dictionary(atoms, {}, cells))
     bulk.delete(connection, cell, {"id": sorted(recoded)})
@@ -134,7 +135,7 @@ def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
 
 
 def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> None:
-    """Run a statement that knows what is recoded as ``w(id, atom)``: old, new."""
+    """Run a statement that has the recoded ids as ``w(id, atom)``: old, new."""
     for head, parameters in bulk.with_keys(
         connection, cell, ("id", "atom"), sorted(recoded.items())
     ):
@@ -155,22 +156,22 @@ def _recode_deltas(connection: sa.Connection, recoded: Recoded) -> None:
 def _recode_cohorts(connection: sa.Connection, table: sa.Table, recoded: Recoded) -> None:
     columns = _columns(recoded)
     for hour in connection.execute(sa.select(table.c.hour)).scalars().all():
-        one = table.c.hour == hour
-        found = connection.execute(sa.select(table.c.payload).where(one)).scalar()
-        if found is None:
+        own_row = table.c.hour == hour
+        payload = connection.execute(sa.select(table.c.payload).where(own_row)).scalar()
+        if payload is None:
             continue  # retention has deleted it meanwhile
-        if (body := _recode_payload(found, *columns)) is not None:
-            connection.execute(sa.update(table).where(one).values(payload=body))
+        if (body := _recode_payload(payload, *columns)) is not None:
+            connection.execute(sa.update(table).where(own_row).values(payload=body))
 
 
 def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:
-    """Old ids, increasing, and the new one of each."""
+    """Return the old ids, increasing, and the new id of each."""
     old = sorted(recoded)
     return np.array(old, np.int64), np.array([recoded[key] for key in old], np.int64)
 
 
 def _recode_payload(data: bytes, old: Int64s, new: Int64s) -> bytes | None:
-    """The payload with the new cells; None where nothing changes."""
+    """Return the payload with the new cells; None where nothing changes."""
     body = deltas.decode(data)
     if not np.isin(body.cells, old).any():
         return None
@@ -183,9 +184,9 @@ def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:
 
 
 def _payloads(connection: sa.Connection) -> Iterator[Any]:
-    """All deltas, one at a time: together they may be larger than memory.
+    """Yield all deltas, one at a time: together they may be larger than memory.
 
-    One that retention deletes meanwhile is left out.
+    Deltas that retention deletes meanwhile are left out.
     """
     keys = connection.execute(sa.select(delta.c.topic, delta.c.part, delta.c.seq)).all()
     for topic, part, seq in keys:

@@ -1,4 +1,4 @@
-"""Deletes what is past its horizon: by event time for events, by wall clock for the rest."""
+"""Deletion of overdue rows: events by event time, the rest by wall clock."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from monitor.store.upkeep.retention_guard import (
 
 _FIRST = -(1 << 62)
 _PORTION = 1_000
-"""Deltas deleted in one transaction: each may be as large as all rows of a small hour."""
+"""Deltas deleted per transaction: each may be as large as all rows of a small hour."""
 
 
 def apply(
@@ -51,21 +51,21 @@ def apply(
     *,
     confirmed: bool = False,
 ) -> None:
-    """Delete whole hours, panes and rows that are past their time.
+    """Delete whole hours, panes and rows that are overdue.
 
-    In many short transactions: after a long outage there is much to delete, and on SQLite nobody
-    else can write meanwhile.
+    Transactions are short and many: after a long outage there is much to delete, and on SQLite
+    nobody else can write meanwhile.
 
     Args:
         engine: the store.
-        policy: how long.
-        slowest: event time of the slowest shard of either topic; None while it is not known, and
-            nothing is deleted by event time. What lies beyond the wall clock counts as now.
+        policy: retention periods.
+        slowest: event time of the slowest shard of either topic, at most now. None while unknown:
+            then nothing is deleted by event time.
         now: wall clock.
-        confirmed: a person wants it, however much it is.
+        confirmed: a person wants it, however much it deletes.
 
     Raises:
-        RetentionRefusedError: it would delete most of what is kept; nothing was deleted.
+        RetentionRefusedError: it would delete most of a table; nothing was deleted.
     """
     if not confirmed:
         require_moderate(engine, policy, slowest, now)
@@ -92,16 +92,15 @@ def apply(
 
 
 def _drop_decisions(engine: sa.Engine, end: int) -> None:
-    """Delete the hours before ``end`` of what labels are joined by.
+    """Delete the hours before ``end`` from the tables by which labels are joined.
 
-    A flush may have found a decision already and be about to let its label compete: the label
-    that counts goes only with the next run after the decision's, or the new one would count as
-    the first.
+    A flush may have matched a decision already and be about to let its label compete. So the label
+    that counts is deleted one run after its decision, or the new label would count as the first.
     """
     for table in (label_state, double_label):
         for hour in _starts(engine, table.c.hour, end, 1):
-            found = sa.exists().where(pending.c.hour == hour)
-            _drop(engine, table, table.c.hour == hour, ~found)
+            has_decision = sa.exists().where(pending.c.hour == hour)
+            _drop(engine, table, table.c.hour == hour, ~has_decision)
     note_dropped(engine, end)  # a worker may have them in memory
     _drop_before(engine, pending.c.hour, end, 1)
 
@@ -116,10 +115,10 @@ def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete cohorts and sizes of units with the counts of their hour; crossings, incidents later.
+    """Delete cohorts and unit sizes with the counts of their hour; crossings and incidents later.
 
-    The newest of each stay: after them the next cohort, and the next id, come. What people said
-    of an incident does not stay with it.
+    The newest of each stay: the next cohort and the next id follow them. Acts of people on an
+    incident go even where the incident stays.
     """
     oldest = slowest - policy.horizon - HOURS_KEPT_AFTER_HORIZON
     for hour in (cohort.c.hour, route_cohort.c.hour):
@@ -135,7 +134,7 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
 
 @cache
 def _drop_of_incidents(table: sa.Table) -> sa.Delete:
-    """Delete what is of no incident, or of one that was resolved before an instant."""
+    """Return a deletion of rows without an incident, or of one resolved before an instant."""
     resolved = incident.c.resolved_at
     kept = sa.or_(resolved.is_(None), resolved >= sa.bindparam("before"))
     return sa.delete(table).where(~sa.exists().where(incident.c.id == table.c.incident, kept))
@@ -155,7 +154,7 @@ def _drop_panes(engine: sa.Engine, table: sa.Table, grain: Grain, before: int) -
 def _drop_before(
     engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
 ) -> None:
-    """Delete the rows below ``end``, ``step`` of the column's units a transaction."""
+    """Delete the rows below ``end``, ``step`` units of the column per transaction."""
     for first in _starts(engine, column, end, step, *also):
         last = min(first + step, end) - 1
         _drop(engine, column.table, column.between(first, last), *also)
@@ -164,7 +163,7 @@ def _drop_before(
 def _starts(
     engine: sa.Engine, column: sa.Column[int], end: int, step: int, *also: sa.ColumnElement[bool]
 ) -> Iterator[int]:
-    """Start of each run of ``step`` units that has rows below ``end``."""
+    """Yield the start of each run of ``step`` units that has rows below ``end``."""
     query, at = first_of(column, *also), _FIRST
     while True:
         with reading(engine) as connection:
@@ -181,12 +180,12 @@ def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) ->
 
 
 def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None) -> int:
-    """A delta goes once it is folded and no duplicate can be recognised by it any more.
+    """Delete deltas that are folded and can no longer recognise a duplicate.
 
-    It has the keyed ids of its decisions, so it goes at the horizon also where its own shard has
-    been silent since.
+    Deltas have the keyed ids of their decisions. So they go at the horizon even where their own
+    shard has been silent since.
 
-    Returns how many went: a portion, or what was left.
+    Returns the number of deleted deltas: a portion, or the rest.
     """
     window = policy.dedupe_window
     past = _FIRST if slowest is None else slowest - max(policy.horizon, window)
@@ -207,7 +206,7 @@ def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None
 
 
 def _thin_snapshots(engine: sa.Engine, before: int) -> None:
-    """Keep the newest, the last of every hour until it is too old, and those incidents lead to."""
+    """Keep the newest Snapshot, the last of each hour in its period, and those of incidents."""
     with writing(engine) as connection:
         connection.execute(
             sa.text(

@@ -1,7 +1,7 @@
-"""Periods and guard of retention: a run that would delete more than a clock may ask for is refused.
+"""Periods and guard of retention: a run that would delete suspiciously much is refused.
 
-Retention follows event time and the wall clock. Where one of them is wrong, everything is past its
-time at once: so a run that would leave little is refused until a person confirms it.
+Retention follows event time and the wall clock. A wrong clock makes everything overdue at once. So
+a run that would leave little is refused until a person confirms it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from monitor.store.schema import counts, pending, snapshot
 
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
 MOST_SHARE = 0.5
-"""A run may delete this share of what is kept. Every ten minutes it is far below one per cent."""
+"""Share of a table that a run may delete; a run every ten minutes deletes far below 1 %."""
 FEW = 24
-"""So many panes go without a question: a store of one day, or an outage of as long."""
+"""Panes that a run may always delete: a store of one day, or an outage as long."""
 
 _FIRST, _LAST = -(1 << 62), 1 << 62
 _HOURS = sa.select(sa.func.count(sa.distinct(snapshot.c.stored_at // HOUR)))
@@ -46,15 +46,15 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Portion of one table that a run would delete, in panes (hours or days) that hold anything.
+    """Portion of one table that a run would delete, in panes (hours or days) with rows.
 
     Attributes:
-        what: the rows, for people.
+        what: name of the rows, for people.
         unit: hours or days.
-        before: what is older goes (microseconds).
+        before: rows before this instant go (microseconds).
         deleted: panes that would go.
         left: panes that would stay.
-        whole: how many panes the table holds when nothing is missing.
+        whole: panes of the table when none is missing.
     """
 
     what: str
@@ -66,9 +66,9 @@ class Portion:
 
     @property
     def refused(self) -> bool:
-        """True when too much would go.
+        """Return True when too much would go.
 
-        A back-fill of years is cleaned as ever: what it leaves behind is most of what is kept.
+        A back-fill of years is cleaned as usual: afterwards most panes of the period remain.
         """
         too_much = self.deleted > max(FEW, MOST_SHARE * (self.deleted + self.left))
         return too_much and 2 * self.left < self.whole
@@ -82,12 +82,16 @@ class Portion:
 def require_moderate(
     engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int
 ) -> None:
-    """Go on only if a run leaves enough.
+    """Check that a run leaves enough.
 
     Raises:
-        RetentionRefusedError: it would delete more than :data:`MOST_SHARE` of a table.
+        RetentionRefusedError: the run would delete more than :data:`MOST_SHARE` of a table.
     """
-    refused = [one for one in portions(engine, policy, slowest, now, exact=False) if one.refused]
+    refused = [
+        portion
+        for portion in portions(engine, policy, slowest, now, exact=False)
+        if portion.refused
+    ]
     if refused:
         raise RetentionRefusedError(
             f"retention would delete {refused[0]}, more than {MOST_SHARE:.0%} of what is kept, and"
@@ -99,16 +103,16 @@ def require_moderate(
 def portions(
     engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int, *, exact: bool = True
 ) -> list[Portion]:
-    """Portions that a run would delete, of the tables that matter.
+    """Return the portions that a run would delete from the largest tables.
 
     Args:
         engine: the store.
-        policy: how long.
-        slowest: event time of the slowest shard; None while it is not known.
+        policy: retention periods.
+        slowest: event time of the slowest shard; None while unknown.
         now: wall clock.
-        exact: count all; else only where more than a few would go.
+        exact: count all panes; else only where more than :data:`FEW` would go.
     """
-    found = [_of_snapshots(engine, now - policy.snapshots, policy.snapshots)]
+    deletions = [_portion_of_snapshots(engine, now - policy.snapshots, policy.snapshots)]
     if slowest is not None:
         at = min(slowest, now)
         hours = policy.horizon + HOURS_KEPT_AFTER_HORIZON
@@ -117,52 +121,54 @@ def portions(
             (_Panes("daily counts", counts.c.pane, Grain.DAY), policy.aggregates),
             (_Panes("decisions that wait for labels", pending.c.hour, Grain.HOUR), policy.horizon),
         ):
-            found.append(_of_panes(engine, panes, at - kept, kept, exact=exact))
-    return found
+            deletions.append(_portion_of_panes(engine, panes, at - kept, kept, exact=exact))
+    return deletions
 
 
 @dataclass(frozen=True, slots=True)
 class _Panes:
-    """The panes of one grain that a table has rows of."""
+    """Panes of one grain for which a table has rows."""
 
     what: str
     column: sa.Column[int]
     grain: Grain
 
     def number(self, engine: sa.Engine, first: int, end: int, most: int | None = None) -> int:
-        """Number of panes from ``first`` to ``end`` (exclusive) with rows, at most ``most``."""
+        """Return how many panes from ``first`` to ``end`` (exclusive) have rows, up to ``most``."""
         return sum(1 for _ in islice(self._walk(engine, first, end), most))
 
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
-        """One look into the index for each, however many rows it has."""
+        """Yield the panes with rows, by one look into the index per pane."""
         several = self.column.table is counts
         query = first_of(self.column, *([of_grain(counts, self.grain)] if several else []))
         with reading(engine) as connection:
             while True:
-                found = connection.execute(query, {"least": first, "before": end}).scalar()
-                if found is None:
+                pane = connection.execute(query, {"least": first, "before": end}).scalar()
+                if pane is None:
                     return
-                yield found
-                first = found + 1
+                yield pane
+                first = pane + 1
 
 
-# Statements are made once: making them costs more than asking them, of tables with nothing to go.
+# Statements are cached: to make them costs more than to run them on tables with nothing to delete.
 
 
 @cache
 def first_of(column: sa.Column[int], *also: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """The smallest value of a column from ``least`` on, below ``before``."""
+    """Return a query for the smallest value of a column from ``least`` on, below ``before``."""
     within = (column < sa.bindparam("before"), column >= sa.bindparam("least"))
     return sa.select(sa.func.min(column)).where(*within, *also)
 
 
 @cache
 def of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
-    """Rows of panes of one grain."""
+    """Return the condition for panes of one grain."""
     return table.c.grain == int(grain)
 
 
-def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool) -> Portion:
+def _portion_of_panes(
+    engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact: bool
+) -> Portion:
     end, grain = pane_of(before, panes.grain), panes.grain
     deleted = panes.number(engine, _FIRST, end, None if exact else FEW + 1)
     left = 0
@@ -173,8 +179,8 @@ def _of_panes(engine: sa.Engine, panes: _Panes, before: int, kept: int, *, exact
     return Portion(panes.what, unit, pane_start(end, grain), deleted, left, kept // grain)
 
 
-def _of_snapshots(engine: sa.Engine, before: int, kept: int) -> Portion:
-    """Hours that stored Snapshots are of: one an hour is kept."""
+def _portion_of_snapshots(engine: sa.Engine, before: int, kept: int) -> Portion:
+    """Return the hours of stored Snapshots that would go: one Snapshot per hour is kept."""
     with reading(engine) as connection:
         deleted, left = (
             connection.execute(hours, {"before": before}).scalar_one() for hours in _SNAPSHOT_HOURS

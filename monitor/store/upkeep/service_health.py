@@ -1,4 +1,4 @@
-"""The facts by which the whole service is judged, read from the store."""
+"""Facts from the store by which the whole service is judged."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class HealthPolicy:
     """Expectations of the service.
 
     Attributes:
-        live: it reads the present; else nothing is expected of it.
-        lateness: how far watermarks are behind the newest event (microseconds).
+        live: the service reads the present; else nothing is expected of it.
+        lateness: lag of watermarks behind the newest event (microseconds).
         topics: decisions first, labels second.
-        pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
-        expects_decisions: decisions that do not come are reported.
-        quiet: when none need come.
+        pace: seconds of event time that pass in a second; more than 1 only in a simulation.
+        expects_decisions: missing decisions are reported.
+        quiet: times when no decisions are expected.
         zone: name of the time zone of these times.
     """
 
@@ -52,11 +52,11 @@ class HealthPolicy:
 
 
 def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Reason]:
-    """Reasons why the service is blind, as far as the store shows; none under clock ``history``.
+    """Return the reasons why the service is blind; none under clock ``history``.
 
     Args:
         engine: the store.
-        policy: what is expected.
+        policy: expectations.
         now: wall clock, microseconds.
     """
     if not policy.live:
@@ -66,12 +66,12 @@ def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Re
 
 
 def _facts(connection: sa.Connection, policy: HealthPolicy, now: int) -> Facts:
-    here = database_now(connection)  # which what workers and labels leave behind is dated by
-    silent = labels_silent_since(connection, policy.topics[1], here)
+    database_time = database_now(connection)  # which dates the marks of workers and labels
+    silent = labels_silent_since(connection, policy.topics[1], database_time)
     return Facts(
         now,
         policy.lateness,
-        _shards(connection, policy.topics, here),
+        _shards(connection, policy.topics, database_time),
         _missing(connection, policy, now),
         labels_silent_since=None if silent is None else pane_start(silent, Grain.HOUR),
         pace=policy.pace,
@@ -96,7 +96,7 @@ def _shards(connection: sa.Connection, topics: tuple[str, str], now: int) -> lis
 
 
 def _missing(connection: sa.Connection, policy: HealthPolicy, now: int) -> MissingDecisions | None:
-    """Decisions that should have come by now. A simulation has no usual hours."""
+    """Return the decisions that should have come by now. A simulation has no usual hours."""
     if not policy.expects_decisions or policy.pace > 1:
         return None
     newest = newest_arrival(connection, policy.topics[0], now)

@@ -1,4 +1,4 @@
-"""Status of the whole service, as its database knows it: for people who run it.
+"""Status of the whole service, from its database: for people who run it.
 
 The report of ``slicewatch db status`` is plain values: instants are UTC, no slice is counted.
 """
@@ -26,27 +26,25 @@ from monitor.store.upkeep.published_ages import PublishedReport, published_ages
 HOURLY = ("pending", "label_state", "double_label", "waiting_label")
 TABLES = (*HOURLY, "dead_letter", "delta", "snapshot")
 COUNTED_BYTES = 64 << 20
-"""Tables up to this size are counted, which takes moments; of larger ones PostgreSQL's own
+"""Tables up to this size are counted, which takes moments. For larger ones PostgreSQL's own
 estimate is reported, since counting 1e7 rows would read all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """One partition.
+    """Status of a partition.
 
     Attributes:
-        topic: of the partition.
-        partition: its number.
         owner: the worker that claimed it last.
-        epoch: how often it was claimed or moved.
-        next_offset: where it goes on; None when it was never read.
+        epoch: number of times it was claimed or moved.
+        next_offset: offset where it goes on; None when it was never read.
         newest: newest event time read from it.
-        watermark: event time it promises to be complete to.
-        behind_seconds: how far this is behind the newest event of its topic.
+        watermark: event time up to which it promises to be complete.
+        behind_seconds: lag of the watermark behind the newest event of its topic.
         holds_back: whether the watermark of its topic waits for it.
-        flushed_at: when it was last written.
+        flushed_at: time of the last write.
         parked: why it waits for a person, and what lets it go on; None when it does not.
-        retired_at: since when its topic is not in the settings; None when it is.
+        retired_at: time since when its topic is not in the settings; None when it is.
         offsets_balance: messages that ended nowhere, 0 or a bug.
         events_balance: events that ended nowhere, 0 or a bug.
         deltas_waiting: flushes that the evaluator has not folded.
@@ -70,18 +68,18 @@ class ShardReport:
 
     @property
     def shard(self) -> Shard:
-        """Partition that this is the report of."""
+        """Return the partition of this report."""
         return Shard(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorReport:
-    """The lease of the evaluator.
+    """Status of the evaluator's lease.
 
     Attributes:
-        owner: who evaluates; None when the lease was given back.
-        until: when the lease ends unless it is renewed.
-        cycle_age_seconds: since the last cycle began, by the database's clock.
+        owner: the evaluator; None when the lease was given back.
+        until: end of the lease unless it is renewed.
+        cycle_age_seconds: time since the last cycle began, by the database's clock.
     """
 
     owner: str | None
@@ -91,13 +89,12 @@ class EvaluatorReport:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """One table.
+    """Size of a database table.
 
     Attributes:
-        name: of the table.
-        rows: how many.
+        rows: number of rows.
         estimated: whether this is the server's estimate.
-        oldest_hour: of tables by hour of the decision; None when empty.
+        oldest_hour: for tables by hour of the decision; None when empty.
         newest_hour: likewise.
     """
 
@@ -110,7 +107,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class CodingReport:
-    """Coding of decisions from a moment of event time on; None: from the beginning."""
+    """Coding of decisions since an event time; None: from the beginning."""
 
     effective_from: datetime | None
     hash: str
@@ -118,10 +115,9 @@ class CodingReport:
 
 @dataclass(frozen=True, slots=True)
 class IdKeyReport:
-    """A key that ids are hashed with; never the key.
+    """Key that ids are hashed with; never the key itself.
 
     Attributes:
-        id: its name.
         effective_from: the first day it is for; None: from the beginning.
         free_from: the day of event time from which it may be destroyed; None: it is the newest.
     """
@@ -133,7 +129,7 @@ class IdKeyReport:
 
 @dataclass(frozen=True, slots=True)
 class ContractReport:
-    """One version of a contract that was in force."""
+    """Version of a contract that was in force."""
 
     name: str
     version: str
@@ -142,7 +138,7 @@ class ContractReport:
 
 @dataclass(frozen=True, slots=True)
 class ResumptionReport:
-    """A gap that a person moved a shard over, in offsets and in event time."""
+    """Gap that a person moved a shard over, in offsets and in event time."""
 
     topic: str
     partition: int
@@ -156,7 +152,7 @@ class ResumptionReport:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionReport:
-    """Known-bad data that is left out; ``version`` None: whoever decided."""
+    """Known-bad data that is left out; ``version`` None: of all versions."""
 
     id: int
     starts_at: datetime
@@ -174,19 +170,18 @@ class StoreStatus:
     Attributes:
         database: its URL, without passwords.
         schema: version of the schema; None for an empty database.
-        schema_needed: version that this program needs. While the two differ, nothing below is
-            known.
-        problems: what needs a person, a line each; empty when nothing does.
+        schema_needed: version that this program needs. While the two differ, the rest is unknown.
+        problems: problems for a person, a line each; empty when there are none.
         watermark: event time up to which decisions are complete.
         evaluator: None before the first evaluation.
         shards: in (topic, partition) order.
-        tables: rows of what grows.
-        codings: by the event time from which on they hold.
+        tables: sizes of the tables that grow.
+        codings: in order of the event time from which they hold.
         id_keys: likewise.
-        contracts: every version there was.
+        contracts: all versions there were.
         resumptions: oldest first.
-        exclusions: those in force, oldest first.
-        published: how far each group-by is published, and what it waits for.
+        exclusions: exclusions in force, oldest first.
+        published: newest published span of each group-by, and what it waits for.
     """
 
     database: str
@@ -214,27 +209,27 @@ def read_status(
     *,
     blind: Sequence[str] = (),
 ) -> StoreStatus:
-    """Read everything, without a lock.
+    """Read the status of the service, without a lock.
 
     Args:
         engine: the store.
-        url: how to name it; without passwords.
-        decisions_topic: whose watermark is the service's.
+        url: name of the store; without passwords.
+        decisions_topic: topic whose watermark is the service's.
         lease_length: microseconds an evaluator's lease lasts.
         horizon: microseconds after a decision within which its labels may come.
-        blind: why the service does not see, as judged elsewhere.
+        blind: reasons why the service is blind, as judged elsewhere.
     """
-    found, needed = database.schema_revision(engine), database.head_revision()
-    if found != needed:
+    revision, needed = database.schema_revision(engine), database.head_revision()
+    if revision != needed:
         problem = (
-            f"schema is {found or 'empty'}, this version needs {needed}: slicewatch db migrate"
+            f"schema is {revision or 'empty'}, this version needs {needed}: slicewatch db migrate"
         )
-        return StoreStatus(url, found, needed, (problem,))
+        return StoreStatus(url, revision, needed, (problem,))
     with database.reading(engine) as connection:
         shards = tuple(_shards(connection))
         return StoreStatus(
             database=url,
-            schema=found,
+            schema=revision,
             schema_needed=needed,
             problems=(*blind, *_problems(shards)),
             watermark=_moment(read_watermark(connection, decisions_topic)),
@@ -255,16 +250,19 @@ def _moment(micros: int | None) -> datetime | None:
 
 
 def _problems(shards: Iterable[ShardReport]) -> Iterator[str]:
-    for one in shards:
-        if one.parked is not None and one.retired_at is None:
-            yield f"{one.shard} is parked: {one.parked}"
-        for balance, what in ((one.offsets_balance, "messages"), (one.events_balance, "events")):
+    for shard in shards:
+        if shard.parked is not None and shard.retired_at is None:
+            yield f"{shard.shard} is parked: {shard.parked}"
+        for balance, unit in (
+            (shard.offsets_balance, "messages"),
+            (shard.events_balance, "events"),
+        ):
             if balance:
-                yield f"{one.shard}: {balance} {what} ended nowhere; this is a bug, report it"
+                yield f"{shard.shard}: {balance} {unit} ended nowhere; this is a bug, report it"
 
 
 def _shards(connection: sa.Connection) -> Iterator[ShardReport]:
-    # Before the shards: what is folded meanwhile must not look like less than nothing waiting.
+    # Cursors are read first, so that deltas folded meanwhile never make a negative count.
     cursors = {
         Shard(row.topic, row.part): row.seq for row in connection.execute(sa.select(fold_cursor))
     }
@@ -280,7 +278,7 @@ def _shards(connection: sa.Connection) -> Iterator[ShardReport]:
 
 
 def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport:
-    known = newest is not None and status.watermark is not None
+    has_times = newest is not None and status.watermark is not None
     return ShardReport(
         topic=status.shard.topic,
         partition=status.shard.partition,
@@ -289,7 +287,9 @@ def _shard(status: ShardStatus, newest: int | None, waiting: int) -> ShardReport
         next_offset=status.next_offset,
         newest=_moment(status.max_decided_at),
         watermark=_moment(status.watermark),
-        behind_seconds=max(0, (newest or 0) - (status.watermark or 0)) / SECOND if known else None,
+        behind_seconds=max(0, (newest or 0) - (status.watermark or 0)) / SECOND
+        if has_times
+        else None,
         holds_back=status.holds_back,
         flushed_at=_moment(status.flushed_at),
         parked=status.parked,
@@ -320,7 +320,7 @@ def _count(connection: sa.Connection, name: str) -> int:
 
 
 def _estimate(connection: sa.Connection, name: str) -> int | None:
-    """The server's estimate of a table that is too large to count; None: count it."""
+    """Return the server's estimate of a table that is too large to count; None: count it."""
     if connection.dialect.name != "postgresql":
         return None
     rows, size = connection.execute(
@@ -334,7 +334,7 @@ def _estimate(connection: sa.Connection, name: str) -> int | None:
 
 
 def _hours(connection: sa.Connection, name: str) -> tuple[datetime | None, datetime | None]:
-    # Two statements: of one alone SQLite would scan the table, of each it looks at one end.
+    # Two statements, for each of which SQLite looks at one end: for one it would scan the table.
     ends = [
         connection.execute(sa.text(f"SELECT {end}(hour) FROM {name}")).scalar()
         for end in ("MIN", "MAX")
@@ -380,14 +380,14 @@ def _resumptions(connection: sa.Connection) -> Iterator[ResumptionReport]:
 
 
 def _exclusions(connection: sa.Connection) -> Iterator[ExclusionReport]:
-    for one in read_exclusions(connection):
-        if one.lifted_at is None:
+    for excluded in read_exclusions(connection):
+        if excluded.lifted_at is None:
             yield ExclusionReport(
-                id=one.id,
-                starts_at=to_datetime(one.declared.span.start),
-                ends_at=to_datetime(one.declared.span.end),
-                version=one.declared.version,
-                reason=one.declared.reason,
-                owner=one.declared.owner,
-                excluded_at=to_datetime(one.excluded_at),
+                id=excluded.id,
+                starts_at=to_datetime(excluded.declared.span.start),
+                ends_at=to_datetime(excluded.declared.span.end),
+                version=excluded.declared.version,
+                reason=excluded.declared.reason,
+                owner=excluded.declared.owner,
+                excluded_at=to_datetime(excluded.excluded_at),
             )

@@ -1,4 +1,4 @@
-"""Test of whether this login may write what the service writes, without leaving a trace."""
+"""Test whether this login may write as the service does, without leaving a trace."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _TEMPORARY = "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
 
 
 def require_write_rights(engine: sa.Engine) -> str:
-    """Make sure that everything can be written; returns what was tried, in words.
+    """Check that everything can be written; return what was checked, in words.
 
-    On a server the rights of this login are asked for, table by table. An SQLite file is opened for
+    On a server this asks for the login's rights, table by table. An SQLite file is opened for
     writing, in a transaction that writes nothing.
 
     Raises:
-        StoreError: what is missing, and the fix.
+        StoreError: a right is missing; the message names the fix.
     """
     if engine.dialect.name == "sqlite":
         with writing(engine):
@@ -39,8 +39,8 @@ def require_write_rights(engine: sa.Engine) -> str:
                 " the primary in store.url"
             )
         tables = [table.name for table in metadata.sorted_tables]
-        given = {"tables": tables, "rights": list(_OPERATIONS)}
-        lacking = list(connection.execute(_LACKING, given).scalars())
+        parameters = {"tables": tables, "rights": list(_OPERATIONS)}
+        lacking = list(connection.execute(_LACKING, parameters).scalars())
         if not connection.exec_driver_sql(_TEMPORARY).scalar_one():
             lacking.append("temporary tables")
     if lacking:

@@ -42,7 +42,7 @@ from monitor.store import deltas
 from monitor.store.deltas import decision_payload
 
 CODING = Coding((Attribute(NAME, CHANNELS),), score_bands=(0.7, 0.9), audit_rates=(1.0, 0.5))
-HASHER = IdHasher.of(b"key")
+HASHER = IdHasher.with_key(b"key")
 NOW = 20_700 * DAY  # in 2026, among what is sent
 POLICY = ProbePolicy(signed_probes.KEY.encode(), {signed_probes.DIGEST: frozenset({"formal"})})
 MAX_VERSIONS = 8
@@ -294,7 +294,7 @@ def check_shard(
         pending_all=False,
     )
     claim = Claim(Shard(topic, 0), 1, 0, 0, None, None, Tallies())
-    state = ShardState.of(claim, codecs, topic == DECISIONS, 0)
+    state = ShardState.from_claim(claim, codecs, topic == DECISIONS, 0)
     edges = [0, *sorted(cut % (len(values) + 1) for cut in cuts), len(values)]
     for first, end in pairwise(edges):
         state.add(records(topic, values[first:end], first, stamp), NOW)

@@ -57,7 +57,7 @@ class KeptDetection:
         """What is counted of an hour."""
 
     def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        return [FrozenCohort.of(one, self.feed(one), live=live) for one in hours]
+        return [FrozenCohort.from_counts(one, self.feed(one), live=live) for one in hours]
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
         every = self.counted(hours, live=live)

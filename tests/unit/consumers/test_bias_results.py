@@ -33,7 +33,7 @@ RESULT: dict[str, object] = {
 def taken(*values: bytes | None) -> tuple[RecordBatch, list[BiasScore], DeadLetterBuffer]:
     offsets = list(range(10, 10 + len(values)))
     batch = RecordBatch(Shard("labels", 0), offsets, values, [-1] * len(values), 99)
-    letters = DeadLetterBuffer(batch, IdHasher.of(b"k"))
+    letters = DeadLetterBuffer(batch, IdHasher.with_key(b"k"))
     rest, found = BiasResults({"refusals"}).take(batch, letters, NOW)
     return rest, found, letters
 

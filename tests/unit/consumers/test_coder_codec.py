@@ -34,7 +34,7 @@ CODING = Coding(
     audit_rates=(1.0, 0.5),
 )
 SHARD = Shard("decisions", 0)
-HASHER = IdHasher.of(b"key")
+HASHER = IdHasher.with_key(b"key")
 
 
 def records(values: list[bytes | None], start: int = 0) -> RecordBatch:
@@ -272,7 +272,7 @@ AT = np.zeros(1, np.int64)
 
 
 def test_ids_are_keyed_hashes_of_63_bits() -> None:
-    hasher, other = IdHasher.of(b"key"), IdHasher.of(b"another")
+    hasher, other = IdHasher.with_key(b"key"), IdHasher.with_key(b"another")
     (found,) = hasher(["x"], AT).tolist()
     wanted = blake2b(b"x", digest_size=8, key=b"key").digest()
     assert found == int.from_bytes(wanted, "big") >> 1
@@ -286,7 +286,7 @@ def label(**more: Any) -> dict[str, Any]:
 
 
 def test_columns_of_labels() -> None:
-    hasher = IdHasher.of(b"key")
+    hasher = IdHasher.with_key(b"key")
     rows = [
         label(),
         label(ready=None, reason="complaint", kind="retraction", version=9, blind=True),
@@ -339,9 +339,9 @@ def test_dead_letters_of_a_message_share_its_keyed_hash() -> None:
     assert bad
     array = b"[" + good + b"," + bad + b"," + bad + b"]"
     _, letters = read_all(reader, records([array, bad, bad]))
-    of_array, of_bad = HASHER.of_payload(array), HASHER.of_payload(bad)
+    of_array, of_bad = HASHER.hash_payload(array), HASHER.hash_payload(bad)
     assert [x.payload_hash for x in letters] == [of_array, of_array, of_bad, of_bad]
-    assert IdHasher.of(b"another key").of_payload(bad) != of_bad
+    assert IdHasher.with_key(b"another key").hash_payload(bad) != of_bad
 
 
 POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})

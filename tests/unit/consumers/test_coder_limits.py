@@ -48,7 +48,7 @@ def _known_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hasher:
-    def of_payload(self, payload: bytes) -> str:
+    def hash_payload(self, payload: bytes) -> str:
         return ""
 
 

@@ -44,7 +44,7 @@ def read(coder: Coder, *events: Any) -> tuple[list[str], list[tuple[str, str]]]:
         [json.dumps(one).encode() for one in events],
         [0] * len(events),
     )
-    letters = DeadLetterBuffer(batch, IdHasher.of(b"key"))
+    letters = DeadLetterBuffer(batch, IdHasher.with_key(b"key"))
     got = DecisionCodec(coder, CODING).read(batch, letters)
     cells = coder.cells(got.codes, got.bands, got.ts).tolist()
     known = coder.dictionary

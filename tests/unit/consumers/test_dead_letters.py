@@ -16,7 +16,7 @@ class Hasher:
 
     hashed = 0
 
-    def of_payload(self, payload: bytes) -> str:
+    def hash_payload(self, payload: bytes) -> str:
         self.hashed += 1
         return "hash"
 

@@ -148,7 +148,7 @@ def test_a_run_finds_what_it_has(clustered: bool, seed: int, older: int, newer: 
     def run(size: int, minutes: tuple[int, int]) -> KeyRun:
         keys = np.sort(pick.choice(pool, size))
         offsets = np.sort(pick.integers(*minutes, size)).astype(np.uint8)
-        return KeyRun.of(keys, offsets, 1_000)
+        return KeyRun.from_sorted(keys, offsets, 1_000)
 
     both = run(older, (0, 50)).merged(run(newer, (50, 100)))
     newest = dict(zip(both.keys.tolist(), both.offsets.tolist(), strict=True))

@@ -50,7 +50,7 @@ def read(
     edges = [*sorted({cut for cut in cuts if 0 < cut < len(ts)}), len(ts)]
     for end in edges:
         piece, at = np.array(ts[aside:end], np.int64), np.arange(aside, end)
-        reading = Reading(end - 1, ended=end == len(ts), others=others)
+        reading = Reading(end - 1, ended=end == len(ts), newest_of_others=others)
         looked = clock.look(piece, at, reading)
         decided = len(piece) if looked is None else looked.decided
         unknown = np.full(decided, -1, np.int64)

@@ -63,7 +63,7 @@ def test_only_close_to_a_change_of_the_key_there_is_another_hash(
 
 
 def test_one_key_has_no_other_side() -> None:
-    only = IdHasher.of(FIRST)
+    only = IdHasher.with_key(FIRST)
     at = times(D1 - 1, D1, -DAY)
     ids = only(["x", "x", "x"], at)
     assert set(ids.tolist()) == {plain("x", 0)}
@@ -80,7 +80,7 @@ def test_all_hashes_of_an_id() -> None:
 
 
 def test_a_payload_without_a_time_has_the_hash_of_the_newest_key() -> None:
-    assert HASHER.of_payload(b"x") == IdHasher.of(THIRD).of_payload(b"x")
+    assert HASHER.hash_payload(b"x") == IdHasher.with_key(THIRD).hash_payload(b"x")
 
 
 def test_a_key_is_not_in_its_text() -> None:

@@ -31,7 +31,7 @@ POLICY = ProbePolicy(KEY.encode(), {DIGEST: frozenset(VARIANTS)})
 
 
 def codecs(dedupe: int = HOUR, pending_all: bool = False) -> Codecs:
-    coder, hasher = Coder(CodingHistory.always(CODING), 64), IdHasher.of(b"key")
+    coder, hasher = Coder(CodingHistory.always(CODING), 64), IdHasher.with_key(b"key")
     return Codecs(
         decisions=DecisionCodec(coder, CODING, POLICY),
         labels=LabelCodec(hasher),
@@ -51,7 +51,7 @@ def claim(shard: Shard = DECISIONS, **more: Any) -> Claim:
 
 
 def state(shared: Codecs | None = None, shard: Shard = DECISIONS) -> ShardState:
-    return ShardState.of(claim(shard), shared or codecs(), shard == DECISIONS, 10)
+    return ShardState.from_claim(claim(shard), shared or codecs(), shard == DECISIONS, 10)
 
 
 def event(key: str, **more: Any) -> bytes:
@@ -275,7 +275,7 @@ def test_a_clock_far_beyond_this_machines_goes_back_and_its_watermark_never_forw
 ) -> None:
     """The watermark stays the lateness behind the newest event."""
     far = claim(max_decided_at=NOW + 9_000 * HOUR, watermark=watermark)
-    one = ShardState.of(far, codecs(), True, 10)
+    one = ShardState.from_claim(far, codecs(), True, 10)
     assert one.set_back(NOW)
     assert (one.clock.newest, one.watermark) == (NOW, after)
     assert not one.set_back(NOW), "it stands where this machine's clock does"

@@ -28,7 +28,7 @@ from consumers.unknown_fields import (
     UnknownFields,
     add_counts,
     is_plain,
-    of_one_event,
+    names_of_event,
     unknown_names,
 )
 from monitor.core.counts.cells import OTHER
@@ -36,7 +36,7 @@ from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.ports import DeadLetter, RecordBatch, Shard
 
 CODING = Coding((Attribute("channel", ("chat", "email")),))
-HASHER = IdHasher.of(b"key")
+HASHER = IdHasher.with_key(b"key")
 
 
 def decision(**more: Any) -> dict[str, Any]:
@@ -101,9 +101,9 @@ def test_no_more_than_64_names_are_ever_told_apart() -> None:
 
 def test_one_event_and_one_flush_have_a_bounded_number_of_names() -> None:
     names = [f"x{i}" for i in range(10_000)]
-    one = of_one_event(names)
+    one = names_of_event(names)
     assert (one[OTHER], one.total(), len(one)) == (10_000 - MAX_EACH, 10_000, MAX_EACH + 1)
-    assert of_one_event(["x" * 1000, "a"]) == {OTHER: 1, "a": 1}
+    assert names_of_event(["x" * 1000, "a"]) == {OTHER: 1, "a": 1}
     total: Counter[str] = Counter(comment=1)
     for name in names:
         add_counts(total, {name: 1, "comment": 1})

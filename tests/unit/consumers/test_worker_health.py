@@ -218,7 +218,7 @@ def test_what_the_store_says_of_others() -> None:
         status(Shard("d", 4), None, holds_back=False),
         status(Shard("l", 0), T0 - HOUR),
     ]
-    found = PeerProgress.of(statuses, [Shard("d", 0)], "d", 600)
+    found = PeerProgress.from_statuses(statuses, [Shard("d", 0)], "d", 600)
     assert found == PeerProgress([T0 + 601, None], [T0 - HOUR + 600])
 
 

@@ -38,7 +38,7 @@ def records(topic: str, values: list[bytes], at: int) -> RecordBatch:
 
 
 def read_all(codec: Any, batch: RecordBatch) -> tuple[Any, list[str]]:
-    letters = DeadLetterBuffer(batch, IdHasher.of(b""))
+    letters = DeadLetterBuffer(batch, IdHasher.with_key(b""))
     return codec.read(batch, letters), [letter.reason for letter in letters.found]
 
 
@@ -58,7 +58,9 @@ def test_every_decision_is_read_back_as_it_was_made(step: WorldStep) -> None:
 
 def test_every_label_is_read_back_as_it_was_given(step: WorldStep) -> None:
     values = list(messages(label_events(step.labels), 100))
-    read, refused = read_all(LabelCodec(IdHasher.of(b"")), records("labels", values, step.end))
+    read, refused = read_all(
+        LabelCodec(IdHasher.with_key(b"")), records("labels", values, step.end)
+    )
     assert not refused
     assert read.labels.ready.tolist() == step.labels.ready.tolist()
     assert read.labels.rank.tolist() == step.labels.correction.astype(int).tolist()

@@ -52,7 +52,7 @@ LABEL: dict[str, Any] = {
 }
 SENTINEL = "SENTINEL-7f3a"
 CODING = Coding((Attribute("channel", ("chat", "email")),), (0.7,), (1.0, 0.5))
-HASHER = IdHasher.of(b"key")
+HASHER = IdHasher.with_key(b"key")
 
 
 def consumed(kind: str, value: bytes) -> list[DeadLetter]:

@@ -40,7 +40,7 @@ def test_the_places_are_uniform_and_independent_of_order_and_of_the_service_s_ow
     assert kstest(places, "uniform").pvalue > CHANCE
     bound = 5 / np.sqrt(MILLION)  # five standard errors of a correlation
     assert abs(np.corrcoef(places[:-1], places[1:])[0, 1]) < bound
-    hashed = IdHasher.of(b"an id key of the service")(
+    hashed = IdHasher.with_key(b"an id key of the service")(
         (f"d-{i}" for i in range(MILLION)), np.zeros(MILLION, np.int64)
     )
     assert abs(np.corrcoef(places, hashed.astype(np.float64))[0, 1]) < bound

@@ -318,7 +318,7 @@ def test_what_is_refused_is_what_the_codec_refuses(event: bytes) -> None:
     )
     assert len(good) + len(refused) == 1
     batch = RecordBatch(Shard("t", 0), [0], [value], [-1])
-    letters = DeadLetterBuffer(batch, IdHasher.of(b"k"))
+    letters = DeadLetterBuffer(batch, IdHasher.with_key(b"k"))
     is_label = good[0].is_label if good else refused[0].kind == "label"
     codec = codecs.labels if is_label else codecs.decisions
     read = codec.read(batch, letters)

@@ -167,7 +167,7 @@ def test_what_cannot_be_read_is_refused_with_its_reason_and_hashed_as_it_was() -
     good = written(1, PLAIN, decision())
     bad = [framed(1, b"\x01"), framed(2, b""), framed(3, b""), b"\xc3\x01raw", b"\x00\x00"]
     records = batch(good, *bad, b"{}", None)
-    letters = DeadLetterBuffer(records, IdHasher.of(b"key"))
+    letters = DeadLetterBuffer(records, IdHasher.with_key(b"key"))
     left = AvroMessages(world.schemas).as_json(records, letters)
     assert [(one.offset, one.reason) for one in letters.found] == [
         (1, "malformed_avro"),
@@ -176,7 +176,7 @@ def test_what_cannot_be_read_is_refused_with_its_reason_and_hashed_as_it_was() -
         (4, "malformed_avro"),
         (5, "malformed_avro"),
     ]
-    assert letters.found[0].payload_hash == IdHasher.of(b"key").of_payload(bad[0])
+    assert letters.found[0].payload_hash == IdHasher.with_key(b"key").hash_payload(bad[0])
     assert list(left.offsets) == [0, 6, 7]
     assert json.loads(left.values[0] or b"")["decision_id"] == "d-1"
     assert left.values[1:] == [b"{}", None]

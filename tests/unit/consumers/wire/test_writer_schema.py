@@ -31,7 +31,7 @@ NAIVE = datetime(2026, 6, 1, 10, tzinfo=UTC).replace(tzinfo=None)
 
 def schema_of(schema: Any, *references: Any) -> WriterSchema:
     texts = tuple(json.dumps(one) for one in references)
-    return WriterSchema.of(Written(json.dumps(schema), "AVRO", texts))
+    return WriterSchema.from_written(Written(json.dumps(schema), "AVRO", texts))
 
 
 def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
@@ -184,7 +184,7 @@ def laughing(levels: int) -> Any:
     ],
 )
 def test_a_schema_that_a_few_bytes_could_do_harm_with_is_not_used(schema: Any, why: str) -> None:
-    made = WriterSchema.of(Written(_text(schema), "AVRO"))
+    made = WriterSchema.from_written(Written(_text(schema), "AVRO"))
     assert why in made.unusable
     assert made.parsed is None
 
@@ -197,8 +197,8 @@ def _text(schema: Any) -> str:
 
 
 def test_other_kinds_of_schemas_and_texts_that_are_none_are_not_used() -> None:
-    assert "not an Avro" in WriterSchema.of(Written("{}", "PROTOBUF")).unusable
-    assert "not valid" in WriterSchema.of(Written("{", "AVRO")).unusable
+    assert "not an Avro" in WriterSchema.from_written(Written("{}", "PROTOBUF")).unusable
+    assert "not valid" in WriterSchema.from_written(Written("{", "AVRO")).unusable
 
 
 def test_a_schema_may_refer_to_others() -> None:
