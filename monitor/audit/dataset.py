@@ -260,7 +260,7 @@ class _Sums:
     ready_target: float
 
     @classmethod
-    def of(cls, members: Sequence[Combination]) -> _Sums:
+    def from_combinations(cls, members: Sequence[Combination]) -> _Sums:
         ready = [one for one in members if one.ready]
         return cls(
             rows=sum(one.count for one in members),
@@ -275,7 +275,9 @@ def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Rep
     if any(0 < one.rows < precision.k for one in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
     hidden = counts.has_ready and not precision.exact and _few_of_a_label(slices, precision.k)
-    table = _ShownTable(slices, _Sums.of(counts.combinations), counts, precision, hidden)
+    table = _ShownTable(
+        slices, _Sums.from_combinations(counts.combinations), counts, precision, hidden
+    )
     balancing = balance(table.cells(), int(precision.support(table.total.rows)))
     return Representation(group_by, table.lines(), False, hidden, balancing)
 
@@ -288,7 +290,7 @@ def _by_slice(counts: RowCounts, names: Sequence[str]) -> dict[str, _Sums]:
         members = {_slice(names, chosen): [] for chosen in product(*values)}
     for one in counts.combinations:
         members.setdefault(_slice(names, [one.values[name] for name in names]), []).append(one)
-    return {text: _Sums.of(members[text]) for text in sorted(members)}
+    return {text: _Sums.from_combinations(members[text]) for text in sorted(members)}
 
 
 def _slice(names: Sequence[str], values: Iterable[str]) -> str:

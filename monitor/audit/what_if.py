@@ -37,7 +37,7 @@ class _Routed:
     free: Bools  # score and threshold explain the route
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> _Routed:
+    def from_rows(cls, rows: Sequence[Row]) -> _Routed:
         seen = [row.observed for row in rows]
         return cls(
             np.array([-np.inf if one.score is None else one.score for one in seen], np.float64),
@@ -62,7 +62,7 @@ class _Slices:
     ready: Bools
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
+    def from_pairs(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
         rows = [row for pair in pairs for row in pair.rows if attribute in row.item.attributes]
         texts = [_slice(attribute, row.item.attributes[attribute]) for row in rows]
         names = tuple(sorted(set(texts)))
@@ -73,7 +73,7 @@ class _Slices:
         return cls(
             names,
             None if reference is None else index.get(_slice(attribute, reference)),
-            _Routed.of([row for row, _ in kept]),
+            _Routed.from_rows([row for row, _ in kept]),
             np.array([index[text] for _, text in kept], np.int64),
             np.array([row.item.expected_ready is True for row, _ in kept], bool),
         )
@@ -126,10 +126,10 @@ def what_if(
     tried = _grid(rows) if thresholds is None else thresholds
     behind = [one for one in compared if behind_gate(one)]
     sides = (
-        _Routed.of([one.reference for one in behind]),
-        _Routed.of([one.variant for one in behind]),
+        _Routed.from_rows([one.reference for one in behind]),
+        _Routed.from_rows([one.variant for one in behind]),
     )
-    slices = _Slices.of(pairs, attribute, reference)
+    slices = _Slices.from_pairs(pairs, attribute, reference)
     return tuple(_line(at, at in current, sides, slices) for at in sorted(current.union(tried)))
 
 

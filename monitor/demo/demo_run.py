@@ -264,7 +264,7 @@ class Demo:
 
 def _consumed(engine: sa.Engine) -> CommittedTotals:
     """Totals of what ingest has stored."""
-    return CommittedTotals.of(read_statuses(engine))
+    return CommittedTotals.from_statuses(read_statuses(engine))
 
 
 @contextmanager

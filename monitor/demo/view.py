@@ -162,7 +162,7 @@ class CommittedTotals:
     event_balance: int = 0
 
     @classmethod
-    def of(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
+    def from_statuses(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
         """Add up what the store knows."""
         tallies = [status.tallies for status in statuses]
         return cls(

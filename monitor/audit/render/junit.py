@@ -131,7 +131,7 @@ def _slice(text: str) -> str:
 
 
 def _explained(check: Check, numbers: Numbers) -> str:
-    write = CheckFormat.of(check.name, numbers)
+    write = CheckFormat.for_check(check.name, numbers)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
     value = write.value(check.value)

@@ -244,7 +244,7 @@ _WHY_NONE = {
 
 
 def _check(line: Check, numbers: Numbers) -> Row:
-    write = CheckFormat.of(line.name, numbers)
+    write = CheckFormat.for_check(line.name, numbers)
     return (
         words.attributes(line.slice),
         words.slice_name(line.slice) + _against(line, numbers),

@@ -139,7 +139,7 @@ class CheckFormat:
     unit: str = ""
 
     @classmethod
-    def of(cls, name: str, numbers: Numbers) -> Self:
+    def for_check(cls, name: str, numbers: Numbers) -> Self:
         """The format of a check by its name."""
         if name.endswith("_gap"):
             return cls(numbers.points, numbers.gap, numbers.points_interval, " points")

@@ -48,7 +48,7 @@ class MatchedItems(Generic[Answer]):
     left_out: int
 
     @classmethod
-    def of(cls, records: Iterable[Answer]) -> MatchedItems[Answer]:
+    def from_records(cls, records: Iterable[Answer]) -> MatchedItems[Answer]:
         """Match records, of which no two are of one variant of an item.
 
         Raises:
@@ -95,7 +95,7 @@ def refusal_asymmetry(records: Sequence[Refusal]) -> MeasuredScore:
     Source: the demographic parity difference (Dwork et al. 2012, Fairness Through Awareness), of
     refusals.
     """
-    matched = MatchedItems.of(records)
+    matched = MatchedItems.from_records(records)
     refused = matched.values(lambda one: float(one.refused))
     return matched.measured(_range_of_means(refused), refused.mean(axis=0).tolist())
 
@@ -108,7 +108,7 @@ def log_probability_bias(records: Sequence[LogProbabilities]) -> MeasuredScore:
 
     Source: Kurita et al. (2019), Measuring Bias in Contextualized Word Representations.
     """
-    matched = MatchedItems.of(records)
+    matched = MatchedItems.from_records(records)
     raised = matched.values(lambda one: one.log_p_target - one.log_p_prior)
     return matched.measured(_range_of_means(raised), raised.mean(axis=0).tolist())
 
@@ -123,7 +123,7 @@ def log_probability_variance(records: Sequence[LogProbabilities]) -> MeasuredSco
     Source: Ahn and Oh (2021), Mitigating Language-Dependent Ethnic Bias in BERT, whose Categorical
     Bias Score it is.
     """
-    matched = MatchedItems.of(records)
+    matched = MatchedItems.from_records(records)
     raised = matched.values(lambda one: one.log_p_target - one.log_p_prior)
     spread = raised.var(axis=1)
     return matched.measured(
@@ -140,7 +140,7 @@ def category_bias(records: Sequence[Categorised]) -> MeasuredScore:
 
     Source: Levin, Peres and Wilmer (2009), Markov Chains and Mixing Times, section 4.1.
     """
-    matched = MatchedItems.of(records)
+    matched = MatchedItems.from_records(records)
     answers = [[one.category for one in row] for row in matched.rows]
     names, codes = np.unique(np.array(answers), return_inverse=True)
     chosen = np.eye(len(names))[codes.reshape(len(matched.rows), -1)]  # (I, V, C)

@@ -29,7 +29,7 @@ class _Rates:
     trials: Counts
 
     @classmethod
-    def of(cls, found: Iterable[tuple[str, bool]], of_what: str) -> _Rates:
+    def from_outcomes(cls, found: Iterable[tuple[str, bool]], of_what: str) -> _Rates:
         """Count what each slice's trials have come to.
 
         Raises:
@@ -121,17 +121,19 @@ def toxicity_false_positives(records: Sequence[Flagged]) -> MeasuredScore:
     Source: Sap et al. (2019), The Risk of Racial Bias in Hate Speech Detection.
     """
     harmless = ((one.slice, one.flagged) for one in records if not one.toxic)
-    return _Rates.of(harmless, "texts that reviewers found harmless").measured(_difference)
+    return _Rates.from_outcomes(harmless, "texts that reviewers found harmless").measured(
+        _difference
+    )
 
 
 def _selected(records: Sequence[Selected]) -> _Rates:
-    return _Rates.of(((one.slice, one.selected) for one in records), "records")
+    return _Rates.from_outcomes(((one.slice, one.selected) for one in records), "records")
 
 
 def _judged(records: Sequence[Judged], *, ready: bool) -> _Rates:
     of_what = "records that are ready" if ready else "records that are not ready"
     chosen = ((one.slice, one.selected) for one in records if one.ready is ready)
-    return _Rates.of(chosen, of_what)
+    return _Rates.from_outcomes(chosen, of_what)
 
 
 def _difference(rates: Floats) -> Floats:

@@ -146,7 +146,7 @@ class _Earlier:
     why: str = ""
 
     @classmethod
-    def of(cls, one: ScoredDimension, card: Scorecard) -> _Earlier:
+    def from_card(cls, one: ScoredDimension, card: Scorecard) -> _Earlier:
         then = next((other for other in card.dimensions if other.name == one.name), None)
         if then is None:
             return cls(None, "the earlier scorecard has no such dimension")
@@ -163,13 +163,13 @@ def _set_of(one: ScoredDimension) -> tuple[str, str, str]:
 
 
 def _beside_previous(one: ScoredDimension, card: Scorecard, head: Head) -> ScoredDimension:
-    change = _Earlier.of(one, card).change
+    change = _Earlier.from_card(one, card).change
     drifted = change is not None and change.worse_by >= head.drift - _EXACT
     return replace(one, previous=change, recalibrate=drifted)
 
 
 def _beside_baseline(one: ScoredDimension, card: Scorecard) -> ScoredDimension:
-    earlier = _Earlier.of(one, card)
+    earlier = _Earlier.from_card(one, card)
     why = one.why or (f"not compared with the baseline: {earlier.why}" if earlier.why else "")
     return replace(one, baseline=earlier.change, why=why)
 
