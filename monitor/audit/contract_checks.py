@@ -409,7 +409,7 @@ def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction |
 
 
 def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction, Fraction] | None:
-    """Return the rates of a slice and its reference in a synthetic set; None if one lacks trials."""
+    """Return the exact rates of a slice and its reference; None unless both have trials."""
     reference = table.group.reference
     reference_rows = [
         table_row

@@ -62,10 +62,10 @@ class Weight:
 
     Attributes:
         slice: slice text.
-        ready: the label; None where labels are ignored.
-        weight: target / share; 0 leaves the rows out, None: there are no rows to weigh.
-        rows_needed: rows to add without weights, if no row is removed except those that the target
-            has no place for.
+        ready: the label; None where labels are not looked at.
+        weight: target / share; 0 leaves the rows out, None: there is nothing to weigh.
+        rows_needed: further rows that would do without weights, when no row is taken away but
+            those that the target has no place for.
     """
 
     slice: str
@@ -79,12 +79,11 @@ class Balancing:
     """Effect of balancing a training set.
 
     Attributes:
-        weights: one per cell, in the order given.
-        rows_needed: rows to add over all cells.
-        effective_rows: number of unweighted rows that the weighted rows are worth:
-            (sum w)^2 / sum w^2.
-        points_left: largest distance of a slice to its target after weighting, in percentage
-            points; above 0 only where the target includes cells without rows.
+        weights: by cell, in the order given.
+        rows_needed: further rows in all.
+        effective_rows: rows that the weighted ones are worth: (sum w)^2 / sum w^2.
+        points_left: largest distance of a slice to its target that weights leave, in percentage
+            points; above 0 only where the target asks for what has no rows.
     """
 
     weights: tuple[Weight, ...]
@@ -141,15 +140,14 @@ def _left(cells: Sequence[DatasetCell], reached: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReadyShare:
-    """P(ready | slice) in the training set, and its difference to all other rows.
+    """P(ready | slice) in the training set, beside that of all other rows.
 
     Attributes:
-        share: ready rows / rows of the slice.
-        target: ready share of the target; without a target, of the whole training set.
-        difference: share minus that of all other rows; None without other rows.
-        lower: bound of the difference; the bounds of all slices of the group-by hold together at
-            95 %.
-        upper: as ``lower``.
+        share: of the slice's rows, those labelled ready.
+        target: what it should be: as the target has it, else as in the whole training set.
+        difference: to the same share of all other rows; None where there are none.
+        lower: of the difference, all slices of the group-by holding at 95 % together.
+        upper: the same.
     """
 
     share: float
@@ -161,13 +159,13 @@ class ReadyShare:
 
 @dataclass(frozen=True, slots=True)
 class SliceShare:
-    """Share of one slice in the training set.
+    """One slice of the training set.
 
     Attributes:
         slice: slice text.
-        rows: number of rows; the lower edge of a band unless synthetic.
-        share: share of all rows.
-        target: share that the slice should have.
+        rows: how many; the lower edge of a band unless synthetic.
+        share: of all rows.
+        target: share that it should have.
         points: percentage points by which the share is above the target.
         ready: co-occurrence with ready; None without labels or rows, or where withheld.
     """
@@ -182,14 +180,14 @@ class SliceShare:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """Shares of the slices of one group-by.
+    """The slices of one group-by.
 
     Attributes:
         group_by: attributes joined by ``+``.
         slices: sorted by slice text; empty where withheld.
         withheld: a slice has rows, and fewer than k of them.
-        ready_withheld: a slice has fewer than k ready rows, or fewer than k that are not ready.
-        balancing: effect of balancing; None where withheld.
+        ready_withheld: in a slice fewer than k rows are ready, or not ready.
+        balancing: what balancing could do; None where withheld.
     """
 
     group_by: str
@@ -218,15 +216,15 @@ class Representation:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    """Comparison of a training set with its target.
+    """A training set against its target.
 
     Attributes:
-        synthetic: the counts are invented; every output says so.
+        synthetic: the counts are invented; said on every output.
         k: smallest count shown.
-        rows: rows of the training set; the lower edge of a band unless synthetic, 0 below k.
-        target_stated: the file states a target; otherwise all slices of a group-by should be
-            equally frequent.
-        tables: one per attribute, then one per two attributes.
+        rows: of the training set; the lower edge of a band unless synthetic, 0 below k.
+        target_stated: the file says what is aimed at; else all slices of a group-by are meant to
+            be equally frequent.
+        tables: by each attribute, then by every two of them.
     """
 
     synthetic: bool

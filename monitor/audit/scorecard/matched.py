@@ -124,8 +124,8 @@ def log_probability_variance(records: Sequence[LogProbabilities]) -> MeasuredSco
     count more than in :func:`log_probability_bias`, and differences that cancel out over the items
     count as well.
 
-    Source: Ahn and Oh (2021), Mitigating Language-Dependent Ethnic Bias in BERT: their Categorical
-    Bias Score.
+    Source: Ahn and Oh (2021), Mitigating Language-Dependent Ethnic Bias in BERT, whose Categorical
+    Bias Score it is.
     """
     matched = MatchedItems.from_records(records)
     raised = matched.values(lambda record: record.log_p_target - record.log_p_prior)
