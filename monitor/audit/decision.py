@@ -160,7 +160,7 @@ def _by_point(check: Check) -> Verdict:
 
 
 def _by_both(check: Check) -> Verdict | None:
-    """Decide a check by point and interval; None if neither can (baseline check without a point)."""
+    """Decide a check by point and interval; None for a baseline check without a point."""
     if _fails(check):
         return Verdict.FAIL
     if check.verdict is None and check.point is Point.PASS:
