@@ -93,10 +93,10 @@ def audit(
     case = use_case_of(settings, use_case)
     contract = contract_of(case, synthetic=results.probe_set.synthetic)
     audit_run = _AuditRun(contract, audit_coding(settings.coding))
-    results_by_title = {_BASELINE: results} if candidate is None else _both(results, candidate)
+    results_by_title = {_BASELINE: results} if candidate is None else _by_title(results, candidate)
     for run_results in results_by_title.values():
         check_listed(run_results, audit_run.coding, contract)
-    pairs, excluded = _compared_in_both(results_by_title)
+    pairs, excluded = _comparable_pairs(results_by_title)
     runs = {
         title: audit_run.run(title, run_results, pairs)
         for title, run_results in results_by_title.items()
@@ -167,7 +167,7 @@ class _AuditRun:
         """
         if _CANDIDATE not in pairs or not self.contract.synthetic:
             return None
-        parts = {title: _of_part(part_pairs, held_out) for title, part_pairs in pairs.items()}
+        parts = {title: _part_pairs(part_pairs, held_out) for title, part_pairs in pairs.items()}
         sides = {
             title: RunSide(part_pairs, self._compared(part_pairs))
             for title, part_pairs in parts.items()
@@ -179,7 +179,7 @@ class _AuditRun:
         faults: dict[str, None] = {}
         for held_out in (False, True):
             parts = {
-                name: _rows(_of_part(part_pairs, held_out)) for name, part_pairs in pairs.items()
+                name: _rows(_part_pairs(part_pairs, held_out)) for name, part_pairs in pairs.items()
             }
             faults |= dict.fromkeys(unexplained(parts[title], self.contract))
             if title == _CANDIDATE and not self.contract.synthetic:
@@ -188,7 +188,7 @@ class _AuditRun:
         return tuple(faults)
 
     def _part(self, title: str, held_out: bool, pairs: Mapping[str, Sequence[Pair]]) -> Part:
-        parts = {name: _of_part(part_pairs, held_out) for name, part_pairs in pairs.items()}
+        parts = {name: _part_pairs(part_pairs, held_out) for name, part_pairs in pairs.items()}
         own_pairs, synthetic = parts[title], self.contract.synthetic
         rows, compared = _rows(own_pairs), self._compared(own_pairs)
         groups = self._slices(rows)
@@ -248,7 +248,7 @@ class _AuditRun:
         return what_if(compared, pairs, single[0], reference=self._references.get(single[0]))
 
 
-def _both(baseline: Results, candidate: Results) -> dict[str, Results]:
+def _by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
     """Return the two runs by title.
 
     Raises:
@@ -261,7 +261,7 @@ def _both(baseline: Results, candidate: Results) -> dict[str, Results]:
     return {_BASELINE: baseline, _CANDIDATE: candidate}
 
 
-def _compared_in_both(
+def _comparable_pairs(
     runs: Mapping[str, Results],
 ) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
     """Return the pairs by title, and the excluded pairs of all runs with their reasons."""
@@ -310,7 +310,7 @@ def _broken(report: AuditReport) -> Iterator[str]:
         yield from (f"{failure} (held out)" for failure in broken(report.held_out_comparison))
 
 
-def _of_part(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:
+def _part_pairs(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:
     return tuple(pair for pair in pairs if pair.held_out is held_out)
 
 

@@ -72,20 +72,20 @@ def contract_checks(
                 table_checks += _gaps(row.slice, table.group, contract, compared_slice)
                 limits = contract.limits_of(table.group.name, row.slice)
                 table_checks += _levels(row, limits, exact=contract.synthetic)
-        checks += _told_once(table_checks)
+        checks += _without_repeats(table_checks)
     return tuple(checks)
 
 
-def _told_once(checks: Sequence[Check]) -> list[Check]:
-    """Let each harm of a group-by fail once: in the check of the side that is worse off."""
+def _without_repeats(checks: Sequence[Check]) -> list[Check]:
+    """Return the checks of a group-by; each harm fails once, for the side that is worse off."""
     by_name: dict[str, list[Check]] = defaultdict(list)
     for check in checks:
         by_name[check.name].append(check)
     tellers = {name: _furthest_ahead(namesakes) for name, namesakes in by_name.items()}
-    return [_with_side(check, by_name[check.name], tellers[check.name]) for check in checks]
+    return [_failing_once(check, by_name[check.name], tellers[check.name]) for check in checks]
 
 
-def _with_side(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
+def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
     """Return a check; if its slice is better off, it fails only as the sole report of the harm."""
     if not _is_ahead(check):
         return check
@@ -173,7 +173,9 @@ def support_checks(
     """
     checks: list[SupportCheck] = []
     for table in groups[1:]:
-        pairs_by_slice = {} if contract.synthetic else _people(rows, table.group.attributes, coding)
+        pairs_by_slice = (
+            {} if contract.synthetic else _pairs_by_slice(rows, table.group.attributes, coding)
+        )
         for row, metric in product(declared(table), SUPPORTED):
             support = row.rates[metric].support if metric in row.rates else 0
             if not contract.synthetic:
@@ -184,7 +186,7 @@ def support_checks(
     return tuple(checks)
 
 
-def _people(
+def _pairs_by_slice(
     rows: Sequence[Row], attributes: tuple[str, ...], coding: Coding
 ) -> Mapping[tuple[str, Metric], Set[str]]:
     """Return the pairs behind TPR and FPR of each slice."""
@@ -416,12 +418,12 @@ def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction,
         for table_row in table.rows
         if table_row.slice == reference or (reference == COMPLEMENT and table_row is not row)
     ]
-    hits, trials = _counted(reference_rows, metric)
-    slice_hits, n = _counted([row], metric)
+    hits, trials = _exact_counts(reference_rows, metric)
+    slice_hits, n = _exact_counts([row], metric)
     return (Fraction(slice_hits, n), Fraction(hits, trials)) if n and trials else None
 
 
-def _counted(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
+def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
     """Sum hits and trials of exact rates."""
     rates = [row.rates[metric] for row in rows if metric in row.rates]
     hits = sum(round(rate.value * rate.support) for rate in rates if rate.value is not None)

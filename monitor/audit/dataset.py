@@ -114,7 +114,7 @@ def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
         weights=weights,
         rows_needed=sum(needed),
         effective_rows=rows * reached**2 / squares if squares else 0.0,
-        points_left=100 * _left(cells, reached or 1.0),
+        points_left=100 * _largest_distance(cells, reached or 1.0),
     )
 
 
@@ -130,7 +130,7 @@ def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
     ]
 
 
-def _left(cells: Sequence[DatasetCell], reached: float) -> float:
+def _largest_distance(cells: Sequence[DatasetCell], reached: float) -> float:
     """Return the largest distance of a slice when cells with rows stand in for cells without."""
     distances: dict[str, float] = defaultdict(float)
     for cell in cells:

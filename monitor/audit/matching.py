@@ -81,16 +81,16 @@ def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
     variants = _variants_by_axis(pairs.values())
     decided_rows = by_pair(rows, lambda row: row.item)
     for id, items in sorted(pairs.items()):
-        reasons = [*_reasons(probe_set, items, variants), *_of_router(decided_rows.get(id, ()))]
+        reasons = [*_faults(probe_set, items, variants), *_router_faults(decided_rows.get(id, ()))]
         if reasons:
             yield Excluded(id, "; ".join(reasons))
 
 
-def _reasons(
+def _faults(
     probe_set: ProbeSet, items: Sequence[Item], variants: Mapping[str, frozenset[str]]
 ) -> Iterator[str]:
-    yield from _of_variants(items, variants, names_shown=probe_set.synthetic)
-    yield from _of_reviewers(items)
+    yield from _variant_faults(items, variants, names_shown=probe_set.synthetic)
+    yield from _reviewer_faults(items)
     for name, fixed_value in _FIXED.items():
         if name not in probe_set.varies and _differ(map(fixed_value, items)):
             yield f"{name} differs between variants: make it equal, or list it in varies"
@@ -98,7 +98,7 @@ def _reasons(
         yield "held_out differs between variants: hold out the whole pair or none of it"
 
 
-def _of_variants(
+def _variant_faults(
     items: Sequence[Item], variants: Mapping[str, frozenset[str]], *, names_shown: bool
 ) -> Iterator[str]:
     variant_counts = Counter(item.variant for item in items)
@@ -128,7 +128,7 @@ def _nothing_varied(items: Iterable[Item]) -> bool:
     return len({attributes for _, attributes in variants}) < len(variants)
 
 
-def _of_reviewers(items: Sequence[Item]) -> Iterator[str]:
+def _reviewer_faults(items: Sequence[Item]) -> Iterator[str]:
     if any(item.expected_ready is None for item in items):
         yield f"{EXPECTED} is missing: have reviewers state it"
     answers = {item.reviewers_agree for item in items}
@@ -138,7 +138,7 @@ def _of_reviewers(items: Sequence[Item]) -> Iterator[str]:
         yield "reviewers_agree is false: settle it, or take the pair out of the set"
 
 
-def _of_router(rows: Sequence[Row]) -> Iterator[str]:
+def _router_faults(rows: Sequence[Row]) -> Iterator[str]:
     if any(row.versions.policy != row.item.policy for row in rows):
         yield (
             "versions.policy is not the policy that reviewers judged under: run the router "
@@ -195,7 +195,7 @@ def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[C
         for row in pair.rows:
             rows_by_outcome[row.item.expected_ready].append(row)
         for rows in rows_by_outcome.values():
-            compared += _of_matched(pair, rows, references)
+            compared += _connecting(pair, rows, references)
     return tuple(
         sorted(
             compared,
@@ -214,11 +214,11 @@ def values(row: Row, by: Iterable[str]) -> dict[str, str]:
     return {name: _value(row, name) for name in by}
 
 
-def _of_matched(
+def _connecting(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
     """Yield the comparisons of variants that should take the same route."""
-    isolated = list(_one_attribute(pair, rows, references))
+    isolated = list(_isolating(pair, rows, references))
     yield from isolated
     reference = _reference_variant(rows, references)
     islands = _islands(rows, isolated)
@@ -251,7 +251,7 @@ def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row
     return list({id(island): island for island in island_of.values()}.values())
 
 
-def _one_attribute(
+def _isolating(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
     """Yield comparisons of variants that differ in one attribute and are alike in all others."""

@@ -186,7 +186,7 @@ def problem(path: Path, text: str, *, line: int = 0, field: str = "") -> AuditEr
     return AuditError(f"{', '.join(place)}: {text}")
 
 
-def found(value: object) -> str:
+def kind_of(value: object) -> str:
     """Return the kind of a value, never the value."""
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
 
@@ -226,7 +226,7 @@ def json_records(path: Path) -> Iterator[Record]:
             value = parse_json(path, line, text)
             if not isinstance(value, dict):
                 raise problem(
-                    path, f"found {found(value)}; write one JSON object a line", line=line
+                    path, f"found {kind_of(value)}; write one JSON object a line", line=line
                 )
             yield line, {name: field for name, field in value.items() if field is not None}
 
@@ -236,10 +236,10 @@ def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]
     rows = _rows(path)
     line, header = next(rows, (1, []))
     _check_header(path, line, header)
-    return header, _below(path, header, rows)
+    return header, _body(path, header, rows)
 
 
-def _below(
+def _body(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for line, row in rows:

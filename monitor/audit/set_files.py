@@ -40,10 +40,10 @@ from monitor.audit.record_files import (
     VersionFields,
     field_name,
     fits,
-    found,
     is_csv,
     is_gzipped,
     json_records,
+    kind_of,
     nested_records,
     problem,
     unknown,
@@ -123,7 +123,7 @@ def _unfit(path: Path, line: int, value: object, hint: Any, *parts: str) -> Audi
         inner = Label if fits(name, AttributeName) else AttributeName
         unfit = value[name] if inner is Label else name
         return _unfit(path, line, unfit, inner, *parts, name)
-    text = f"found {found(value)}; write {words(hint)}"
+    text = f"found {kind_of(value)}; write {words(hint)}"
     return problem(path, text, line=line, field=field_name(*parts))
 
 
@@ -238,11 +238,11 @@ def write_rows(path: Path, probe_set: ProbeSet, rows: Iterable[Row]) -> None:
     Raises:
         AuditError: as :func:`write_set`.
     """
-    results = (item_fields(row.item) | _of_router(row) for row in rows)
+    results = (item_fields(row.item) | _result_fields(row) for row in rows)
     _write(path, (set_fields(probe_set) | row for row in results), ResultFields)
 
 
-def _of_router(row: Row) -> dict[str, object]:
+def _result_fields(row: Row) -> dict[str, object]:
     return {
         "judge_score": row.observed.score,
         "threshold": row.observed.threshold,

@@ -34,7 +34,7 @@ from pathlib import Path
 
 from monitor.audit.audit_report import AuditReport, Requirement, Run
 from monitor.audit.inputs import RunVersions
-from monitor.audit.record_files import field_name, found, problem, toml_tree
+from monitor.audit.record_files import field_name, kind_of, problem, toml_tree
 
 _MAX_BYTES = 1 << 16
 _MAX_TEXT = 200
@@ -177,7 +177,7 @@ def _check_known(path: Path, name: str, allowed: Collection[str], table: str = "
 def _table(path: Path, tree: Mapping[str, object], name: str) -> dict[str, object]:
     table = tree.get(name)
     if not isinstance(table, dict):
-        text = f"found {found(table)}; write it as a table [{name}]"
+        text = f"found {kind_of(table)}; write it as a table [{name}]"
         raise problem(path, text, field=field_name(name))
     return table
 
@@ -185,7 +185,7 @@ def _table(path: Path, tree: Mapping[str, object], name: str) -> dict[str, objec
 def _text(path: Path, table: Mapping[str, object], *place: str) -> str:
     text = table.get(place[-1])
     if not isinstance(text, str) or not text.strip():
-        text_kind = "empty text" if isinstance(text, str) else found(text)
+        text_kind = "empty text" if isinstance(text, str) else kind_of(text)
         raise problem(path, f"found {text_kind}; write text in quotes", field=field_name(*place))
     if len(text) > _MAX_TEXT or not text.isprintable():
         fix = f"write one line of at most {_MAX_TEXT} printable characters"
@@ -196,7 +196,7 @@ def _text(path: Path, table: Mapping[str, object], *place: str) -> str:
 def _threshold(path: Path, head: Mapping[str, object]) -> float:
     threshold = head.get(_THRESHOLD)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-        text = f"found {found(threshold)}; write the number that the router decides by"
+        text = f"found {kind_of(threshold)}; write the number that the router decides by"
         raise problem(path, text, field=field_name(_FOR, _THRESHOLD))
     return float(threshold)
 
@@ -222,7 +222,7 @@ def _hash(path: Path, head: Mapping[str, object], name: str, noun: str) -> str:
 def _date(path: Path, table: Mapping[str, object], name: str, today: date) -> date:
     signed_on, field = table.get("at"), field_name(name, "at")
     if isinstance(signed_on, datetime) or not isinstance(signed_on, date):
-        date_kind = "a date with a time" if isinstance(signed_on, datetime) else found(signed_on)
+        date_kind = "a date with a time" if isinstance(signed_on, datetime) else kind_of(signed_on)
         raise problem(
             path, f"found {date_kind}; write a date, {today}, without quotes", field=field
         )

@@ -205,9 +205,9 @@ class EmbeddedBroker:
             raise
 
     def _is_ready(self) -> bool:
-        return READY in self._said() and port_accepts(self._port)
+        return READY in self._printed() and port_accepts(self._port)
 
-    def _said(self) -> str:
+    def _printed(self) -> str:
         """Return the broker's output, read without moving the position it shares with the child."""
         if self._output is None:
             return ""
@@ -215,7 +215,7 @@ class EmbeddedBroker:
         return _COLOURS.sub("", printed.decode(errors="replace"))
 
     def _last_words(self) -> str:
-        output = self._said()
+        output = self._printed()
         lines = [line for line in output.splitlines() if "rror" in line] or output.splitlines()
         return lines[-1].strip() if lines else "it said nothing"
 

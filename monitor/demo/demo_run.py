@@ -209,15 +209,15 @@ class Demo:
             self._url = f"http://127.0.0.1:{parts.service.port}"
             with self._screen:
                 parts.story.start()
-                while not self._over():
+                while not self._is_over():
                     parts.raise_failure()
                     self._screen.show(self._look(parts))
                     self._stop.wait(REFRESH_SECONDS)
-                return self._stop.unless_hurried(lambda: self._last(parts))
+                return self._stop.unless_hurried(lambda: self._last_view(parts))
         finally:
             self._stop.unless_hurried(parts.close)
 
-    def _last(self, parts: _Parts) -> DemoView:
+    def _last_view(self, parts: _Parts) -> DemoView:
         """Show and return the last table, with everything produced."""
         parts.story.stop()
         parts.raise_failure()
@@ -225,7 +225,7 @@ class Demo:
         self._screen.show(last)
         return last
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         seconds = self._options.seconds
         return self._stop.asked or (seconds is not None and self._seconds() >= seconds)
 

@@ -295,12 +295,12 @@ def calibration(bands: Sequence[Band]) -> Markup:
         middle = svg.short(_LEFT + step * (i + 0.5))
         parts += _calibration_mark(band, middle, step, y)
         parts.append(svg.text(middle, HEIGHT - 6, "middle", band.band))
-    descriptions = "; ".join(f"score {band.band}: {_said(band)}" for band in bands)
+    descriptions = "; ".join(f"score {band.band}: {_rate_in_words(band)}" for band in bands)
     label = f"share of ready replies by score band: {descriptions}"
     return svg.drawing(WIDTH, HEIGHT, label, parts, "history")
 
 
-def _said(band: Band) -> str:
+def _rate_in_words(band: Band) -> str:
     if band.rate is None:
         return "too few labels"
     return f"{rate_text(band.rate)} ({bounds(band.rate.lower, band.rate.upper)})"

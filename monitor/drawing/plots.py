@@ -42,7 +42,7 @@ def rates(title: str, cells: Sequence[tuple[str, Cell]]) -> Markup:
         top = _HEAD + _ROW * row
         parts.append(_name(name, _NAME - 8, top + _ROW / 2 + 4, "end"))
         parts += _rate(cell, x, top)
-    description = "; ".join(f"{name}: {_said_rate(cell)}" for name, cell in shown)
+    description = "; ".join(f"{name}: {_rate_in_words(cell)}" for name, cell in shown)
     return svg.figure((WIDTH, height), title, description, parts)
 
 
@@ -70,7 +70,7 @@ def _rate(cell: Cell, x: Axis, top: float) -> Iterator[str]:
     yield f'<g class="{TONES[cell.state]}">{drawn}</g>'
 
 
-def _said_rate(cell: Cell) -> str:
+def _rate_in_words(cell: Cell) -> str:
     if cell.rate is None:
         return "hidden"
     return f"{rate_text(cell.rate)} ({bounds(cell.rate.lower, cell.rate.upper)})"
@@ -108,7 +108,9 @@ def calibration(title: str, series: Sequence[tuple[str, Sequence[Band]]]) -> Mar
         parts.append(_name(name, _LEFT + 20, _HEIGHT + _ROW * number + 16, "start"))
     for i, band in enumerate(bands):
         parts.append(svg.text(svg.short(_LEFT + step * (i + 0.5)), _HEIGHT - 6, "middle", band))
-    description = "; ".join(f"{name}: {_said_bands(slice_bands)}" for name, slice_bands in drawn)
+    description = "; ".join(
+        f"{name}: {_bands_in_words(slice_bands)}" for name, slice_bands in drawn
+    )
     return svg.figure((WIDTH, _HEIGHT + legend + 6), title, description, parts)
 
 
@@ -144,7 +146,7 @@ def _mark(number: int, x: float, y: float) -> str:
     return (svg.diamond if number % 2 else svg.circle)("mark", svg.short(x), svg.short(y), 5)
 
 
-def _said_bands(bands: Sequence[Band]) -> str:
+def _bands_in_words(bands: Sequence[Band]) -> str:
     return ", ".join(
         f"{band.band} {'too few labels' if band.rate is None else rate_text(band.rate)}"
         for band in bands
@@ -177,7 +179,7 @@ def heat_map(
             edges = (svg.short(left + 1), svg.short(left + width - 1)), (top + 1.0, top + 27.0)
             parts.append(_heat(cells.get((row, column)), edges, f"{row}, {column}"))
     description = "; ".join(
-        f"{row}, {column}: {_said_gap(cells.get((row, column)))}"
+        f"{row}, {column}: {_gap_in_words(cells.get((row, column)))}"
         for row in rows
         for column in columns
     )
@@ -188,7 +190,7 @@ def _heat(
     cell: Cell | None, edges: tuple[tuple[float, float], tuple[float, float]], name: str
 ) -> str:
     (left, right), (top, bottom) = edges
-    title = f"{name}: {_said_gap(cell)}"
+    title = f"{name}: {_gap_in_words(cell)}"
     if cell is None or cell.gap is None or cell.state in _TOO_LITTLE:
         return svg.titled(svg.rect("hatch", (left, right), (top, bottom)), title)
     value = cell.gap.value
@@ -204,7 +206,7 @@ def _heat(
     return svg.titled(ground + text, title)
 
 
-def _said_gap(cell: Cell | None) -> str:
+def _gap_in_words(cell: Cell | None) -> str:
     if cell is None or cell.gap is None:
         return "hidden, or no comparison"
     if cell.state in _TOO_LITTLE:

@@ -66,13 +66,13 @@ def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSe
         numbers: format of numbers.
         prefix: text before every title.
     """
-    for section in _all(part, numbers):
+    for section in _all_sections(part, numbers):
         if section.table is not None or section.title == FLIPS:
             brief = Brief.NOTHING if prefix else section.brief
             yield AuditSection(prefix + section.title, section.notes, section.table, brief)
 
 
-def _all(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
+def _all_sections(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
     single, joint = _by_group(part.slices, joint=False), _by_group(part.slices, joint=True)
     yield flips(part)
     yield _counts(part.counts, numbers)
@@ -181,7 +181,7 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSec
     if numbers.exact:
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
-    rows = _said((_slice(line, numbers) for line in lines), 1)
+    rows = _with_content((_slice(line, numbers) for line in lines), 1)
     return AuditSection(title, (*notes, *_left_out(numbers)), table(columns, rows))
 
 
@@ -190,7 +190,7 @@ def _left_out(numbers: Numbers) -> tuple[str, ...]:
     return () if numbers.exact else ("What has nothing that may be shown is left out.",)
 
 
-def _said(rows: Iterable[Row], names: int) -> Iterator[Row]:
+def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
     """Return the rows that have content after their names, the first cells of each."""
     return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
 
@@ -311,7 +311,7 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditS
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
-    rows = _said(_calibrated(lines, numbers), _NAMES)
+    rows = _with_content(_calibrated(lines, numbers), _NAMES)
     return AuditSection("Calibration", notes + _left_out(numbers), table(columns, rows))
 
 
@@ -323,12 +323,12 @@ def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterato
         for band in bands:
             line = by_slice_and_band.get((slice_, band))
             if line is not None:
-                yield (*_named(slice_, band), *_cells(line, numbers))
+                yield (*_names_of(slice_, band), *_cells(line, numbers))
             elif numbers.exact:
-                yield (*_named(slice_, band), "0", "absent", NOTHING)
+                yield (*_names_of(slice_, band), "0", "absent", NOTHING)
 
 
-def _named(slice_: str, band: str) -> tuple[str, ...]:
+def _names_of(slice_: str, band: str) -> tuple[str, ...]:
     return words.attributes(slice_), words.slice_name(slice_), band
 
 
@@ -356,7 +356,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
         )
     attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
-    rows = (_if(near_line, numbers) for near_line in shown)
+    rows = (_threshold(near_line, numbers) for near_line in shown)
     return AuditSection(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
@@ -369,7 +369,7 @@ def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
     return [lines[place] for place in sorted(nearest[:_THRESHOLDS])]
 
 
-def _if(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
+def _threshold(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
     return (
         words.number(line.threshold) + (" (now)" if line.current else ""),
         f"{line.flips:,}",

@@ -41,7 +41,15 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from monitor.audit.record_files import Label, Truth, Version, field_name, found, problem, toml_tree
+from monitor.audit.record_files import (
+    Label,
+    Truth,
+    Version,
+    field_name,
+    kind_of,
+    problem,
+    toml_tree,
+)
 from monitor.audit.scorecard.dimension_records import typed
 from monitor.audit.scorecard.measures import MEASURES
 from monitor.settings.kinds import Name
@@ -167,11 +175,11 @@ def read_card(path: Path, today: date) -> CardFile:
 def _listed(path: Path, tree: Mapping[str, object], name: str, kind: type[Any]) -> Iterable[Any]:
     tables = tree.get(name, [])
     if not isinstance(tables, list):
-        raise problem(path, f"found {found(tables)}; write [[{name}]]", field=name)
+        raise problem(path, f"found {kind_of(tables)}; write [[{name}]]", field=name)
     for number, table in enumerate(tables, 1):
         place = (name, str(number))
         if not isinstance(table, dict):
-            text = f"found {found(table)}; write [[{name}]]"
+            text = f"found {kind_of(table)}; write [[{name}]]"
             raise problem(path, text, field=field_name(*place))
         yield typed(path, table, kind, place=place)
 

@@ -18,9 +18,9 @@ from monitor.audit.record_files import (
     csv_table,
     field_name,
     fits,
-    found,
     is_csv,
     json_records,
+    kind_of,
     parse_json,
     problem,
     unknown,
@@ -158,7 +158,7 @@ def typed(
     required = {field.encode_name for field in structs.fields(kind) if field.required}
     for name, hint in hints.items():
         if name in fields and not fits(fields[name], hint):
-            text = f"found {found(fields[name])}; write {words(hint)}"
+            text = f"found {kind_of(fields[name])}; write {words(hint)}"
             raise problem(path, text, line=line, field=field_name(*place, name))
         if name not in fields and name in required:
             text = f"missing; write {words(hint)}"
