@@ -75,7 +75,7 @@ def audit(
     candidate: Results | None = None,
     sign_off: SignOff | None = None,
 ) -> AuditReport:
-    """Audit the results of one router on a set, or compare those of a candidate with them.
+    """Audit one router's results on a set, or a candidate's against a baseline's.
 
     A pair that is not comparable in one of the two runs is compared in neither.
 

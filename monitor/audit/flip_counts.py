@@ -111,7 +111,7 @@ def mcnemar(one_way: int, other_way: int) -> float:
     n, fewer = one_way + other_way, min(one_way, other_way)
     if 2 * fewer + 1 >= n:
         return 1.0
-    # Terms of the lower tail shrink towards 0: after some sqrt(n) of them none counts.
+    # Terms of the lower tail shrink towards 0: after about sqrt(n) terms the rest is negligible.
     term = tail = 1.0
     for i in range(fewer, 0, -1):
         term *= i / (n - i + 1)

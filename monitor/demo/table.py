@@ -128,7 +128,7 @@ def svg(view: DemoView) -> str:
     console = Console(record=True, width=SVG_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(render(view, SVG_WIDTH))
     picture = console.export_svg(title="slicewatch demo")
-    return _REMOTE_FONT.sub("", picture)  # a document loads nothing from elsewhere
+    return _REMOTE_FONT.sub("", picture)  # a document loads no outside resource
 
 
 def render(view: DemoView, width: int) -> RenderableType:

@@ -34,8 +34,8 @@ ATTRIBUTES: dict[str, dict[str, float]] = {
 
 RARE_VALUE = "kiosk"
 RARE_EVERY = 4 * HOUR
-"""One decision in four hours: six in a window of 24 hours, fewer than k = 11 but never
-none, so that it is never shown."""
+"""Time between two rare decisions: six in a window of 24 hours, fewer than k = 11 but never
+none, so that the kiosk is never shown."""
 
 REGRESSED = "conversational"
 THRESHOLD = 0.70

@@ -31,9 +31,8 @@ def content(report: AuditReport) -> dict[str, object]:
 
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of the document, for deploy/schemas."""
-    report_schema = json.loads(
-        json.dumps(msgspec.json.schema(AuditReport))
-    )  # a default may be a tuple
+    # Through JSON, since a default may be a tuple.
+    report_schema = json.loads(json.dumps(msgspec.json.schema(AuditReport)))
     body = report_schema["$defs"].pop(AuditReport.__name__)
     properties = {
         "format": {"const": FORMAT},

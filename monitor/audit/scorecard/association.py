@@ -20,7 +20,7 @@ from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, Unmeasura
 from monitor.core.intervals import Floats
 
 MOST_EXACT = 20_000
-"""Most equal partitions of the targets that are all computed; of more, :data:`DRAWN` are."""
+"""Most equal partitions of the targets to compute; of more, :data:`DRAWN` are drawn."""
 DRAWN = 10_000
 _SEED = 20_240_502
 _SLACK = 1e-12

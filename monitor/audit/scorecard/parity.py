@@ -57,14 +57,16 @@ class _Rates:
         return tuple(map(ScorePart, self.slices, self.rates.tolist(), self.trials.tolist()))
 
     def measured(self, statistic: Callable[[Floats], Floats]) -> MeasuredScore:
-        """Score one rate by slice."""
+        """Score a statistic of the rates, with a part for each slice."""
         low, high = resampling.of_counts(statistic, (self.successes, self.trials))
         score = float(statistic(self.rates[None, :])[0])
         return MeasuredScore(score, low, high, int(self.trials.sum()), parts=self.parts)
 
 
 def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
-    """``max over a, b of P(selected | a) - P(selected | b)``; from 0 to 1.
+    """Compute the statistical parity difference, from 0 to 1.
+
+    ``max over a, b of P(selected | a) - P(selected | b)``.
 
     Source: Dwork et al. (2012); fairlearn's demographic_parity_difference.
     """
@@ -72,9 +74,10 @@ def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
 
 
 def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
-    """``min over a, b of P(selected | a) / P(selected | b)``; from 0 to 1, and 1 is alike.
+    """Compute the disparate impact ratio, from 0 to 1, where 1 is alike.
 
-    It is 1 where nobody is selected. A limit is the least that is allowed, such as .8.
+    ``min over a, b of P(selected | a) / P(selected | b)``; 1 where nobody is selected. A limit is
+    the least that is allowed, such as .8.
 
     Source: Feldman et al. (2015), Certifying and Removing Disparate Impact; fairlearn's
     demographic_parity_ratio.
@@ -83,7 +86,9 @@ def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
 
 
 def equal_opportunity(records: Sequence[Judged]) -> MeasuredScore:
-    """``max over a, b of P(selected | ready, a) - P(selected | ready, b)``; from 0 to 1.
+    """Compute the equal opportunity difference, from 0 to 1.
+
+    ``max over a, b of P(selected | ready, a) - P(selected | ready, b)``.
 
     Source: Hardt, Price and Srebro (2016), Equality of Opportunity in Supervised Learning.
     """
