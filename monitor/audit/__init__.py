@@ -1,4 +1,4 @@
-"""The matched-pair audit: before a release, and on what probes brought back; pure, reads files."""
+"""Matched-pair audit, before a release or on the results of probes; never reads the store."""
 
 __all__ = [
     "audit_report", "audit_run", "dataset", "dataset_counts", "inputs", "record_files",

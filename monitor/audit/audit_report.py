@@ -1,6 +1,6 @@
-"""Report of an audit; every renderer reads this and nothing else.
+"""Report of an audit: the only input of every renderer.
 
-Everything in it may be shown: of reviewed data of real people it holds guarded numbers only, and
+Everything in it may be shown: for reviewed data of real people it holds guarded numbers only, and
 no pair.
 """
 
@@ -360,7 +360,7 @@ class ReleaseDecision:
 
     @property
     def word(self) -> str:
-        """The decision in a word, as it is printed."""
+        """Decision in a word, as it is printed."""
         return "APPROVED" if self.approved else "BLOCKED"
 
     @property
@@ -411,7 +411,7 @@ class AuditReport:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that every output has to be read with."""
+        """Sentences that every output must show."""
         return [SYNTHETIC_SENTENCE, FLIP_SENTENCE] if self.synthetic else [FLIP_SENTENCE]
 
     @property
@@ -421,7 +421,7 @@ class AuditReport:
 
     @property
     def exit_code(self) -> int:
-        """0 approved, 1 blocked, 2 could not evaluate, 3 blocked and only guardrails fail."""
+        """Exit code: 0 approved, 1 blocked, 2 could not evaluate, 3 blocked by guardrails alone."""
         if self.decision is None:
             return 2
         if self.decision.approved:

@@ -1,6 +1,6 @@
-"""The whole audit: results, settings and a sign-off become one report.
+"""Run of an audit: turn results, settings and a sign-off into one report.
 
-The pairs that are worked on and those that are held out are two parts, and never added up.
+Regression pairs and held-out pairs are two parts, and are never added up.
 """
 
 from __future__ import annotations
@@ -75,29 +75,32 @@ def audit(
     candidate: Results | None = None,
     sign_off: SignOff | None = None,
 ) -> AuditReport:
-    """Audit one router's results on a set, or a candidate's against them.
+    """Audit one router's results on a set, or a candidate's against a baseline's.
 
-    A pair that one of the two cannot be compared on is compared in neither.
+    A pair that is not comparable in one of the two runs is compared in neither.
 
     Args:
-        results: of the router; the baseline where there is a candidate.
+        results: results of the router; of the baseline if there is a candidate.
         settings: attributes, score bands, and the contract.
-        today: the day of the release decision.
-        use_case: whose contract is meant; None is the only one there is.
-        candidate: results on the same set, which the decision is then about.
-        sign_off: what people answer for.
+        today: day of the release decision.
+        use_case: name of the use case whose contract applies; None if there is only one.
+        candidate: results on the same set; the decision is then about them.
+        sign_off: signatures for requirements that no run measures.
 
     Raises:
         AuditError: settings, set and candidate do not fit together.
     """
     case = use_case_of(settings, use_case)
     contract = contract_of(case, synthetic=results.probe_set.synthetic)
-    measured = _AuditRun(contract, audit_coding(settings.coding))
-    both = {_BASELINE: results} if candidate is None else _both(results, candidate)
-    for one in both.values():
-        check_listed(one, measured.coding, contract)
-    pairs, excluded = _compared_in_both(both)
-    runs = {title: measured.run(title, one, pairs) for title, one in both.items()}
+    audit_run = _AuditRun(contract, audit_coding(settings.coding))
+    results_by_title = {_BASELINE: results} if candidate is None else _by_title(results, candidate)
+    for run_results in results_by_title.values():
+        check_listed(run_results, audit_run.coding, contract)
+    pairs, excluded = _comparable_pairs(results_by_title)
+    runs = {
+        title: audit_run.run(title, run_results, pairs)
+        for title, run_results in results_by_title.items()
+    }
     report = AuditReport(
         dataset=f"{results.probe_set.name} {results.probe_set.version}".strip(),
         digest=digest(results.probe_set),
@@ -110,45 +113,49 @@ def audit(
         excluded=_reported(excluded, results),
         baseline=runs[_BASELINE],
         candidate=runs.get(_CANDIDATE),
-        comparison=measured.comparison(pairs, held_out=False),
-        held_out_comparison=measured.comparison(pairs, held_out=True),
+        comparison=audit_run.comparison(pairs, held_out=False),
+        held_out_comparison=audit_run.comparison(pairs, held_out=True),
         decision=None,
     )
     if excluded:
         return report
     versions, thresholds = _decided_by(candidate or results, 1)
-    whole = replace(report.judged, versions=versions, thresholds=thresholds)
+    full_run = replace(report.judged, versions=versions, thresholds=thresholds)
     decision = decide(
         report.judged,
         synthetic=contract.synthetic,
         signed=Signed(
             sign_off,
             since=first_day(
-                today, case.contract.effective, timedelta(seconds=case.review_cadence // SECOND)
+                today,
+                case.contract.effective,
+                timedelta(seconds=case.review_cadence // SECOND),
             ),
-            others=sign_off.differences(whole, report) if sign_off else (),
+            others=sign_off.differences(full_run, report) if sign_off else (),
         ),
-        faults=(*measured.faults(report.judged.title, pairs), *_broken(report)),
+        faults=(*audit_run.faults(report.judged.title, pairs), *_broken(report)),
     )
     return replace(report, decision=decision)
 
 
 @dataclass(frozen=True, slots=True)
 class _AuditRun:
-    """Contract and coding that every run of one audit is measured with."""
+    """Contract and coding of one audit, shared by its runs."""
 
     contract: Contract
     coding: Coding
 
     def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
-        """One router on the set; a candidate is held to the baseline, part by part."""
-        there = {pair.held_out for pair in pairs[title]}
+        """Measure one router on the set; compare a candidate with the baseline, part by part."""
+        part_flags = {pair.held_out for pair in pairs[title]}
         versions, thresholds = _decided_by(results, self.contract.k)
         return Run(
             title=title,
             versions=versions,
             thresholds=thresholds,
-            parts=tuple(self._part(title, held_out, pairs) for held_out in sorted({False} | there)),
+            parts=tuple(
+                self._part(title, held_out, pairs) for held_out in sorted({False} | part_flags)
+            ),
         )
 
     def comparison(
@@ -156,41 +163,46 @@ class _AuditRun:
     ) -> Comparison | None:
         """Compare candidate and baseline on one part, pair by pair; None without pairs.
 
-        For real people it is None, too: no pair of theirs is named.
+        It is also None for real people, none of whose pairs may be named.
         """
         if _CANDIDATE not in pairs or not self.contract.synthetic:
             return None
-        parts = {title: _of_part(some, held_out) for title, some in pairs.items()}
-        sides = {title: RunSide(some, self._compared(some)) for title, some in parts.items()}
+        parts = {title: _part_pairs(part_pairs, held_out) for title, part_pairs in pairs.items()}
+        sides = {
+            title: RunSide(part_pairs, self._compared(part_pairs))
+            for title, part_pairs in parts.items()
+        }
         return compare_runs(sides[_BASELINE], sides[_CANDIDATE]) if parts[_BASELINE] else None
 
     def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
-        """Faults in either part that speak against a release and appear in no rate."""
-        found: dict[str, None] = {}
+        """Return the faults of either part that speak against a release and appear in no rate."""
+        faults: dict[str, None] = {}
         for held_out in (False, True):
-            parts = {name: _rows(_of_part(some, held_out)) for name, some in pairs.items()}
-            found |= dict.fromkeys(unexplained(parts[title], self.contract))
+            parts = {
+                name: _rows(_part_pairs(part_pairs, held_out)) for name, part_pairs in pairs.items()
+            }
+            faults |= dict.fromkeys(unexplained(parts[title], self.contract))
             if title == _CANDIDATE and not self.contract.synthetic:
-                both = parts[_BASELINE], parts[_CANDIDATE]
-                found |= dict.fromkeys(lost_or_spoilt(*both, self.contract, self.coding))
-        return tuple(found)
+                rows = parts[_BASELINE], parts[_CANDIDATE]
+                faults |= dict.fromkeys(lost_or_spoilt(*rows, self.contract, self.coding))
+        return tuple(faults)
 
     def _part(self, title: str, held_out: bool, pairs: Mapping[str, Sequence[Pair]]) -> Part:
-        parts = {name: _of_part(some, held_out) for name, some in pairs.items()}
-        own, synthetic = parts[title], self.contract.synthetic
-        rows, compared = _rows(own), self._compared(own)
+        parts = {name: _part_pairs(part_pairs, held_out) for name, part_pairs in pairs.items()}
+        own_pairs, synthetic = parts[title], self.contract.synthetic
+        rows, compared = _rows(own_pairs), self._compared(own_pairs)
         groups = self._slices(rows)
         ungated = self._slices(without_gate(rows)) if synthetic else ()
         declared = {name for group in self.contract.group_bys for name in group.attributes}
         counts = flip_counts(compared, k=self.contract.k, exact=synthetic, declared=declared)
-        found = contract_checks(groups, self.contract, rows, self.coding)
-        checks = led_by_primary(found, self.contract)
+        against_contract = contract_checks(groups, self.contract, rows, self.coding)
+        checks = led_by_primary(against_contract, self.contract)
         if title == _CANDIDATE:
-            other = self._against_baseline(rows, _rows(parts[_BASELINE]))
-            checks += led_by_primary(other, self.contract)
+            against_baseline = self._against_baseline(rows, _rows(parts[_BASELINE]))
+            checks += led_by_primary(against_baseline, self.contract)
         return Part(
             name=HELD_OUT if held_out else REGRESSION,
-            pairs=at_least(len(own), self.contract.k),
+            pairs=at_least(len(own_pairs), self.contract.k),
             flips=shown_flips(compared) if synthetic else (),
             flips_withheld=not synthetic,
             counts=counts,
@@ -198,7 +210,7 @@ class _AuditRun:
             checks=checks,
             supports=support_checks(groups, self.contract, rows, self.coding),
             calibration=calibration_lines(groups, self.coding, synthetic=synthetic),
-            what_if=self._what_if(compared, own) if synthetic else (),
+            what_if=self._what_if(compared, own_pairs) if synthetic else (),
             advice=advice({stage for count in counts for stage in count.stages}),
         )
 
@@ -208,17 +220,17 @@ class _AuditRun:
     @property
     def _references(self) -> dict[str, str]:
         """Reference values by attribute, which the contract compares others with."""
-        found: dict[str, str] = {}
+        references: dict[str, str] = {}
         for group in self.contract.group_bys:
             if len(group.attributes) == 1 and group.reference != COMPLEMENT:
-                found |= parse_atom(group.reference)
-        return found
+                references |= parse_atom(group.reference)
+        return references
 
     def _slices(self, rows: Sequence[Row]) -> tuple[GroupSlices, ...]:
         return slices_of(rows, self.contract, self.coding)
 
     def _against_baseline(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
-        """Against the baseline: of a synthetic set over all items, else by what is shown."""
+        """Check rows against the baseline: a synthetic set over all items, others as shown."""
         synthetic = self.contract.synthetic
         if synthetic:
             rows, before = without_gate(rows), without_gate(before)
@@ -227,56 +239,58 @@ class _AuditRun:
     def _what_if(
         self, compared: Sequence[Compared], pairs: Sequence[Pair]
     ) -> tuple[WhatIfLine, ...]:
-        """Other thresholds, by the first attribute that the contract compares by itself."""
-        single = [g.attributes[0] for g in self.contract.group_bys if len(g.attributes) == 1]
+        """Try other thresholds by the first attribute that the contract compares by itself."""
+        single = [
+            group.attributes[0] for group in self.contract.group_bys if len(group.attributes) == 1
+        ]
         if not single:
             return ()
         return what_if(compared, pairs, single[0], reference=self._references.get(single[0]))
 
 
-def _both(baseline: Results, candidate: Results) -> dict[str, Results]:
-    """The two runs by title.
+def _by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
+    """Return the two runs by title.
 
     Raises:
-        AuditError: if they are of different sets.
+        AuditError: the runs are on different sets.
     """
     before, after = digest(baseline.probe_set), digest(candidate.probe_set)
     if before != after:
-        what = f"the candidate's set has the hash {after[:12]}, the baseline's {before[:12]}"
-        raise AuditError(f"{what}; run both on the same set, every pair and variant of it")
+        hashes = f"the candidate's set has the hash {after[:12]}, the baseline's {before[:12]}"
+        raise AuditError(f"{hashes}; run both on the same set, every pair and variant of it")
     return {_BASELINE: baseline, _CANDIDATE: candidate}
 
 
-def _compared_in_both(
-    both: Mapping[str, Results],
+def _comparable_pairs(
+    runs: Mapping[str, Results],
 ) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
-    """The pairs by title, and why others are excluded, in whichever run."""
-    found = {title: matched(results) for title, results in both.items()}
+    """Return the pairs by title, and the excluded pairs of all runs with their reasons."""
+    matched_by_title = {title: matched(results) for title, results in runs.items()}
     excluded: dict[str, str] = {}
-    for title, (_, out) in found.items():
-        for one in out:
-            named = one.reason if title == _BASELINE else f"in the {title}: {one.reason}"
-            excluded.setdefault(one.pair, named)
+    for title, (_, excluded_pairs) in matched_by_title.items():
+        for fault in excluded_pairs:
+            reason = fault.reason if title == _BASELINE else f"in the {title}: {fault.reason}"
+            excluded.setdefault(fault.pair, reason)
     kept = {
         title: tuple(pair for pair in pairs if pair.id not in excluded)
-        for title, (pairs, _) in found.items()
+        for title, (pairs, _) in matched_by_title.items()
     }
     return kept, excluded
 
 
 def _reported(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
-    """Excluded pairs as they are reported; of real people by their first line, not their id."""
+    """Return excluded pairs for the report; of real people, a line number replaces the id."""
     if results.probe_set.synthetic:
         return tuple(Excluded(pair, excluded[pair]) for pair in sorted(excluded))
-    first = {row.item.pair: row.line for row in reversed(results.rows)}
-    by_line = sorted((first[pair], reason) for pair, reason in excluded.items())
+    first_line = {row.item.pair: row.line for row in reversed(results.rows)}
+    by_line = sorted((first_line[pair], reason) for pair, reason in excluded.items())
     return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
 
 
 def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
-    """The versions and the thresholds that decided on at least k pairs, both sorted.
+    """Return the versions and the thresholds that decided on at least k pairs, both sorted.
 
-    Of real people a threshold may be somebody's own.
+    A threshold on real people may be one person's own.
     """
     versions: dict[RunVersions, set[str]] = defaultdict(set)
     thresholds: dict[float, set[str]] = defaultdict(set)
@@ -284,8 +298,8 @@ def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tupl
         versions[row.versions].add(row.item.pair)
         thresholds[row.observed.threshold].add(row.item.pair)
     return (
-        tuple(sorted((one for one, on in versions.items() if len(on) >= k), key=astuple)),
-        tuple(sorted(one for one, on in thresholds.items() if len(on) >= k)),
+        tuple(sorted((key for key, pairs in versions.items() if len(pairs) >= k), key=astuple)),
+        tuple(sorted(key for key, pairs in thresholds.items() if len(pairs) >= k)),
     )
 
 
@@ -293,10 +307,10 @@ def _broken(report: AuditReport) -> Iterator[str]:
     if report.comparison is not None:
         yield from broken(report.comparison)
     if report.held_out_comparison is not None:
-        yield from (f"{one} (held out)" for one in broken(report.held_out_comparison))
+        yield from (f"{failure} (held out)" for failure in broken(report.held_out_comparison))
 
 
-def _of_part(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:
+def _part_pairs(pairs: Sequence[Pair], held_out: bool) -> tuple[Pair, ...]:
     return tuple(pair for pair in pairs if pair.held_out is held_out)
 
 
@@ -305,10 +319,10 @@ def _rows(pairs: Iterable[Pair]) -> tuple[Row, ...]:
 
 
 def use_case_of(settings: Settings, name: str | None) -> UseCase:
-    """The use case of this name; without one, the only one there is.
+    """Return the use case with a name; without a name, the only one there is.
 
     Raises:
-        AuditError: if there is none of this name, or several to choose from.
+        AuditError: no use case has the name, or there are several to choose from.
     """
     names = [use_case.name for use_case in settings.use_case]
     if name is None and len(names) == 1:
@@ -323,13 +337,13 @@ def use_case_of(settings: Settings, name: str | None) -> UseCase:
 
 
 def contract_of(use_case: UseCase, *, synthetic: bool) -> Contract:
-    """The contract with the k of the set, not of the use case.
+    """Return the contract of a use case with the k of the set.
 
-    k protects people. A synthetic set has none in it, so its numbers are exact, whatever the use
+    k protects people. A synthetic set has no people, so its numbers are exact, whatever the use
     case says of production; a set of real people is guarded, whatever it says.
 
     Raises:
-        AuditError: if the set is of real people and the use case declares test conditions.
+        AuditError: the set is of real people and the use case declares test conditions.
     """
     contract = use_case.to_core()
     if synthetic:
@@ -344,10 +358,10 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
     """Refuse attributes and values that the settings do not list, and those of other use cases.
 
     Production would code them as ``__other__``; in a set that somebody wrote they are mistakes.
-    Values of real people are not repeated.
+    The error does not repeat values of real people.
 
     Raises:
-        AuditError: for the first one found.
+        AuditError: the first one found.
     """
     listed = {attribute.name: attribute for attribute in coding.attributes}
     where, synthetic = dict(contract.where), results.probe_set.synthetic
@@ -369,8 +383,8 @@ def _unlisted(row: Row, attribute: Attribute | None, name: str, echo: str | None
     if attribute.version_of is not None:
         return f"it is taken from versions.{attribute.version_of}; remove it from the set"
     if attribute.code(row.item.attributes[name]) == OTHER:
-        what = "its value" if echo is None else shown(echo)
-        return f"{what} is not allow-listed; use one of {', '.join(attribute.values)}"
+        subject = "its value" if echo is None else shown(echo)
+        return f"{subject} is not allow-listed; use one of {', '.join(attribute.values)}"
     return ""
 
 

@@ -1,8 +1,8 @@
-"""The contract's lines on one part of a set: by the point and by the interval, side by side.
+"""Contract checks on one part of a set, by the point and by the interval.
 
-In production only intervals decide. Matched pairs are few, so an audit says what the points alone
-say too, and calls it that. Points are compared as exact fractions: of a synthetic set as counted,
-of real people as shown.
+In production only intervals decide. Matched pairs are few, so an audit also reports what the
+points alone say, and marks it as such. Points are compared as exact fractions: of a synthetic set
+as counted, of real people as shown.
 """
 
 from __future__ import annotations
@@ -41,58 +41,62 @@ from monitor.core.tables.bands import at_least
 _GAPS = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
 
 _Held = Mapping[frozenset[str], Sequence[Row]]
-"""The rows of all pairs that hold variants of the same slices, by those slices."""
+"""Rows of all pairs that hold variants of the same slices, by these slices."""
 
 
 def contract_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[Check, ...]:
-    """Gaps of every slice to its reference, then its levels, group-by after group-by.
+    """Check the gaps of every slice to its reference, then its levels, for each group-by.
 
-    ``slice`` is the one that is compared and ``against`` its reference. As in production, a gap is
-    positive where the slice is worse off and negative where its reference is; both are limited.
-    Slices that a synthetic set has no item of are in no check. Which requests such a set holds of
-    which slice is its author's choice: a gap is over the pairs that hold both sides, and without
-    any it is not decided. Levels are over all items.
+    ``slice`` is compared with ``against``, its reference. As in production, a gap is positive where
+    the slice is worse off and negative where its reference is; both are limited. Slices without
+    items in a synthetic set are not checked. The author of a synthetic set chooses which slices its
+    requests have. A gap is therefore over the pairs that hold both sides, and undecided without
+    any. Levels are over all items.
 
     Args:
         groups: the total and the group-bys, as :func:`monitor.audit.slices.slices_of` made them.
-        contract: what is checked.
-        rows: what the slices are made of.
-        coding: the same that they were made with.
+        contract: contract with the limits.
+        rows: rows that the slices were made of.
+        coding: coding that the slices were made with.
     """
     checks: list[Check] = []
     pairs = by_pair(rows, lambda row: row.item).values()
     for table in groups[1:]:
         compared = _compared(table, _held_slices(pairs, table, coding), contract, coding)
-        of_table: list[Check] = []
+        table_checks: list[Check] = []
         for row in declared(table):
             if row.rates or not contract.synthetic:
-                its = compared.get(row.slice)
-                of_table += _gaps(row.slice, table.group, contract, its)
+                compared_slice = compared.get(row.slice)
+                table_checks += _gaps(row.slice, table.group, contract, compared_slice)
                 limits = contract.limits_of(table.group.name, row.slice)
-                of_table += _levels(row, limits, exact=contract.synthetic)
-        checks += _told_once(of_table)
+                table_checks += _levels(row, limits, exact=contract.synthetic)
+        checks += _without_repeats(table_checks)
     return tuple(checks)
 
 
-def _told_once(checks: Sequence[Check]) -> list[Check]:
-    """The checks of a group-by, in which each harm fails once: of the side that is worse off."""
+def _without_repeats(checks: Sequence[Check]) -> list[Check]:
+    """Return the checks of a group-by; each harm fails once, for the side that is worse off."""
     by_name: dict[str, list[Check]] = defaultdict(list)
     for check in checks:
         by_name[check.name].append(check)
-    tellers = {name: _furthest_ahead(same) for name, same in by_name.items()}
-    return [_with_side(check, by_name[check.name], tellers[check.name]) for check in checks]
+    tellers = {name: _furthest_ahead(namesakes) for name, namesakes in by_name.items()}
+    return [_failing_once(check, by_name[check.name], tellers[check.name]) for check in checks]
 
 
-def _with_side(check: Check, same: Sequence[Check], teller: Check | None) -> Check:
-    """A check by which its slice is better off fails only if it alone tells of the others."""
+def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
+    """Return a check; if its slice is better off, it fails only as the sole report of the harm."""
     if not _is_ahead(check):
         return check
-    behind = [other for other in same if other.against == COMPLEMENT and not _is_ahead(other)]
-    told = check is not teller
-    told_by_point = told or any(other.point is Point.FAIL for other in behind)
-    told_by_interval = told or any(other.verdict is Verdict.FAIL for other in behind)
+    behind = [
+        namesake
+        for namesake in namesakes
+        if namesake.against == COMPLEMENT and not _is_ahead(namesake)
+    ]
+    is_told = check is not teller
+    told_by_point = is_told or any(namesake.point is Point.FAIL for namesake in behind)
+    told_by_interval = is_told or any(namesake.verdict is Verdict.FAIL for namesake in behind)
     point, verdict = check.point, check.verdict
     if point is Point.FAIL and told_by_point:
         point = Point.BETTER_OFF
@@ -102,7 +106,7 @@ def _with_side(check: Check, same: Sequence[Check], teller: Check | None) -> Che
 
 
 def _furthest_ahead(checks: Iterable[Check]) -> Check | None:
-    """The check by which others are furthest worse off than its slice; None without one."""
+    """Return the check whose slice is furthest ahead of the others; None without one."""
     return max(filter(_is_ahead, checks), key=_lead, default=None)
 
 
@@ -112,7 +116,7 @@ def _is_ahead(check: Check) -> bool:
 
 
 def _lead(check: Check) -> float:
-    """How far a slice is ahead; where its value is withheld, at least."""
+    """Return how far a slice is ahead; where its value is withheld, a lower bound."""
     ratio = check.name.endswith("_ratio")
     bound = check.lower if ratio else check.upper
     number = bound if check.value is None else check.value
@@ -122,30 +126,34 @@ def _lead(check: Check) -> float:
 def baseline_checks(
     candidate: Sequence[GroupSlices], baseline: Sequence[GroupSlices], *, exact: bool
 ) -> tuple[Check, ...]:
-    """Checks that neither the whole nor a slice is served worse by a candidate than it was.
+    """Check that the candidate serves neither the whole nor a slice worse than the baseline does.
 
     Closing a gap by helping everybody less, or by serving more unclear replies to everybody, is
     no repair.
 
     Args:
-        candidate: its slices.
-        baseline: those of the baseline, made of the same items.
-        exact: whether rates are as counted (a synthetic set) or rounded.
+        candidate: slices of the candidate.
+        baseline: slices of the baseline, made of the same items.
+        exact: rates are as counted (a synthetic set), not rounded.
     """
     checks: list[Check] = []
-    for table, before in zip(candidate, baseline, strict=True):
-        old = {row.slice: row for row in before.rows}
+    for table, baseline_table in zip(candidate, baseline, strict=True):
+        baseline_rows = {row.slice: row for row in baseline_table.rows}
         for row in declared(table):
-            if row.slice in old and row.rates:
-                checks += _against_baseline(row, old[row.slice], exact=exact)
+            if row.slice in baseline_rows and row.rates:
+                checks += _against_baseline(row, baseline_rows[row.slice], exact=exact)
     return tuple(checks)
 
 
 def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, ...]:
-    """The checks with their roles; of each slice those of the contract's primary metric first."""
-    told = [replace(check, role=contract.role(check.metric)) for check in checks]
-    order = {text: i for i, text in enumerate(dict.fromkeys(check.slice for check in told))}
-    return tuple(sorted(told, key=lambda one: (order[one.slice], one.role is not Role.PRIMARY)))
+    """Add the roles to checks; in each slice the contract's primary metric comes first."""
+    with_roles = [replace(check, role=contract.role(check.metric)) for check in checks]
+    order = {text: i for i, text in enumerate(dict.fromkeys(check.slice for check in with_roles))}
+    return tuple(
+        sorted(
+            with_roles, key=lambda ranked: (order[ranked.slice], ranked.role is not Role.PRIMARY)
+        )
+    )
 
 
 def support_checks(
@@ -153,44 +161,46 @@ def support_checks(
 ) -> tuple[SupportCheck, ...]:
     """Check that every slice named in the settings has its positives and negatives.
 
-    A slice that is hidden, or that the set has no item of, has none that can be shown. Of real
-    people pairs are counted, as the lower edge of a band: ten variants of one request say little
-    more of how a slice is treated than one does.
+    Hidden slices and slices without items have no support that can be shown. For real people the
+    support is a number of pairs, as the lower edge of a band: ten variants of one request say
+    little more about a slice than one variant.
 
     Args:
         groups: as in :func:`contract_checks`.
-        contract: what is asked for.
-        rows: what the slices are made of.
-        coding: the same that they were made with.
+        contract: contract with the minimum support.
+        rows: rows that the slices were made of.
+        coding: coding that the slices were made with.
     """
     checks: list[SupportCheck] = []
     for table in groups[1:]:
-        people = {} if contract.synthetic else _people(rows, table.group.attributes, coding)
+        pairs_by_slice = (
+            {} if contract.synthetic else _pairs_by_slice(rows, table.group.attributes, coding)
+        )
         for row, metric in product(declared(table), SUPPORTED):
             support = row.rates[metric].support if metric in row.rates else 0
             if not contract.synthetic:
-                pairs = len(people.get((row.slice, metric), ()))
-                support = min(support, at_least(pairs, contract.k))
+                pair_count = len(pairs_by_slice.get((row.slice, metric), ()))
+                support = min(support, at_least(pair_count, contract.k))
             needed = contract.limits.min_support(metric)
             checks.append(SupportCheck(metric, row.slice, support, needed, support >= needed))
     return tuple(checks)
 
 
-def _people(
+def _pairs_by_slice(
     rows: Sequence[Row], attributes: tuple[str, ...], coding: Coding
 ) -> Mapping[tuple[str, Metric], Set[str]]:
-    """The pairs behind TPR and FPR of each slice."""
-    found: dict[tuple[str, Metric], set[str]] = defaultdict(set)
+    """Return the pairs behind TPR and FPR of each slice."""
+    pairs: dict[tuple[str, Metric], set[str]] = defaultdict(set)
     for row in rows:
         if in_rates(row.observed):
             metric = Metric.TPR if row.item.expected_ready else Metric.FPR
-            found[slice_of(row, attributes, coding), metric].add(row.item.pair)
-    return found
+            pairs[slice_of(row, attributes, coding), metric].add(row.item.pair)
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Row of one slice, and the table it is in with its reference; the gaps come from them."""
+    """Row of one slice, and the table that its gaps to the reference come from."""
 
     row: SliceRow
     table: GroupSlices
@@ -200,11 +210,20 @@ class _Compared:
 def _compared(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, _Compared]:
-    """Rows to compare, by slice; of a synthetic set only if a pair holds their reference too."""
+    """Return the rows to compare, by slice.
+
+    In a synthetic set a slice is included only if a pair holds its reference too.
+    """
     if contract.synthetic:
-        of_both = _tables_of_both(table, held, contract, coding)
-        rows = {id(its): {row.slice: row for row in its.rows} for its in of_both.values()}
-        return {text: _Compared(rows[id(its)][text], its, True) for text, its in of_both.items()}
+        tables = _tables_of_both(table, held, contract, coding)
+        rows = {
+            id(pair_table): {row.slice: row for row in pair_table.rows}
+            for pair_table in tables.values()
+        }
+        return {
+            text: _Compared(rows[id(pair_table)][text], pair_table, True)
+            for text, pair_table in tables.items()
+        }
     reference = table.group.reference
     return {
         row.slice: _Compared(row, table, _same_pairs(held, row.slice, reference))
@@ -273,14 +292,14 @@ def _ratios(
 
 
 def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
-    """Verdict on one limit, from the bounds that are shown; the row's is on all limits at once."""
+    """Decide one limit from the shown bounds; the verdict of the row is on all limits at once."""
     if shown is None or shown.verdict in (None, Verdict.INSUFFICIENT_SUPPORT):
         return Verdict.INSUFFICIENT_SUPPORT
     numbers = (shown.value, shown.lower, shown.upper)
     ratios = (shown.ratio, shown.ratio_lower, shown.ratio_upper)
-    columns = (np.array([x], np.float64) for x in (*numbers, *ratios))
-    (found,) = verdict(GapColumns(Metric.SELECTION, *columns), allowed, np.array([True]))
-    return found or Verdict.INSUFFICIENT_SUPPORT
+    columns = (np.array([number], np.float64) for number in (*numbers, *ratios))
+    (decided,) = verdict(GapColumns(Metric.SELECTION, *columns), allowed, np.array([True]))
+    return decided or Verdict.INSUFFICIENT_SUPPORT
 
 
 def _ratio_point(ratio: Fraction | None, limit: Fraction) -> Point:
@@ -288,7 +307,7 @@ def _ratio_point(ratio: Fraction | None, limit: Fraction) -> Point:
 
 
 def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -> Point:
-    """The ratio of a synthetic set against its limit, from counts; none of two rates of 0."""
+    """Compare the ratio of a synthetic set, from counts, with its limit; NONE if both are 0."""
     sides = _sides(compared.row, compared.table, metric)
     if sides is None or not any(sides):
         return Point.NONE
@@ -311,31 +330,31 @@ def _against_baseline(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterat
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
     ):
-        rate, old = row.rates.get(metric), before.rates.get(metric)
-        check = _level(name, metric, row, _fraction(old, exact=exact), exact=exact)
-        yield _by_codes(check, rate, old) if check.point is Point.NONE else check
+        rate, old_rate = row.rates.get(metric), before.rates.get(metric)
+        check = _level(name, metric, row, _fraction(old_rate, exact=exact), exact=exact)
+        yield _by_codes(check, rate, old_rate) if check.point is Point.NONE else check
 
 
 def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
     """Decide a baseline check of a coded rate (at least, at most) where the code suffices.
 
     A baseline that serves hardly any unclear reply has no FPR that can be shown; a candidate that
-    serves a third of them is above it for certain.
+    serves a third of them is certainly above it.
     """
-    here, there = _range(rate), _range(before)
-    if here is None or there is None:
+    new, old = _range(rate), _range(before)
+    if new is None or old is None:
         return check
     if check.metric in HARMED_BY_LESS:
-        worse, kept, limit = here[1] < there[0], here[0] >= there[1], there[0]
+        worse, kept, limit = new[1] < old[0], new[0] >= old[1], old[0]
     else:
-        worse, kept, limit = here[0] > there[1], here[1] <= there[0], there[1]
+        worse, kept, limit = new[0] > old[1], new[1] <= old[0], old[1]
     if worse:
         return replace(check, limit=float(limit), point=Point.FAIL)
     return replace(check, point=Point.PASS) if kept else check
 
 
 def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
-    """Smallest and largest value that a rate may have, by its value or its code."""
+    """Return the smallest and the largest value that a rate may have, by its value or its code."""
     if rate is None:
         return None
     value, least, most = map(_rounded, (rate.value, rate.at_least, rate.at_most))
@@ -349,7 +368,7 @@ def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
 def _level(
     name: str, metric: Metric, row: SliceRow, limit: Fraction | None, *, exact: bool
 ) -> Check:
-    """A rate against what it must keep to, by the point alone."""
+    """Compare a rate with its limit, by the point alone."""
     rate = row.rates.get(metric)
     point = _fraction(rate, exact=exact)
     return Check(
@@ -369,10 +388,12 @@ def _level(
 def _by_interval(
     metric: Metric, rate: ShownRate | None, limit: Fraction, limits: Limits
 ) -> Verdict | None:
-    """Verdict on a level, from the bounds that are shown."""
+    """Decide a level from the shown bounds."""
     if rate is None:
         return Verdict.INSUFFICIENT_SUPPORT
-    value, lower, upper = (np.array([x], np.float64) for x in (rate.value, rate.lower, rate.upper))
+    value, lower, upper = (
+        np.array([number], np.float64) for number in (rate.value, rate.lower, rate.upper)
+    )
     support = np.array([rate.support], np.int64)
     columns = RateColumns(
         metric, value, lower, upper, support.astype(np.float64), support, support, support
@@ -381,7 +402,7 @@ def _by_interval(
 
 
 def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
-    """The gap of a synthetic set, from counts; positive where the slice is worse off."""
+    """Return the gap of a synthetic set, from counts; positive where the slice is worse off."""
     sides = _sides(row, table, metric)
     if sides is None:
         return None
@@ -390,20 +411,20 @@ def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction |
 
 
 def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction, Fraction] | None:
-    """Rates of a slice and of its reference in a synthetic set; None without trials in both."""
+    """Return the exact rates of a slice and its reference; None unless both have trials."""
     reference = table.group.reference
-    others = [
-        other
-        for other in table.rows
-        if other.slice == reference or (reference == COMPLEMENT and other is not row)
+    reference_rows = [
+        table_row
+        for table_row in table.rows
+        if table_row.slice == reference or (reference == COMPLEMENT and table_row is not row)
     ]
-    hits, trials = _counted(others, metric)
-    here, n = _counted([row], metric)
-    return (Fraction(here, n), Fraction(hits, trials)) if n and trials else None
+    hits, trials = _exact_counts(reference_rows, metric)
+    slice_hits, n = _exact_counts([row], metric)
+    return (Fraction(slice_hits, n), Fraction(hits, trials)) if n and trials else None
 
 
-def _counted(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
-    """Hits and trials behind exact rates."""
+def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
+    """Sum hits and trials of exact rates."""
     rates = [row.rates[metric] for row in rows if metric in row.rates]
     hits = sum(round(rate.value * rate.support) for rate in rates if rate.value is not None)
     return hits, sum(rate.support for rate in rates)
@@ -418,12 +439,12 @@ def _fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
 
 
 def _rounded(value: float | None) -> Fraction | None:
-    """A value shown to three decimals, as an exact fraction; None stays None."""
+    """Return a value shown to three decimals as an exact fraction; None stays None."""
     return None if value is None else Fraction(f"{value:.3f}")
 
 
 def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:
-    """A TPR must be at least its limit, an FPR at most."""
+    """Compare a point with its limit: a TPR must be at least its limit, an FPR at most."""
     return _point(point >= limit if metric in HARMED_BY_LESS else point <= limit)
 
 
@@ -442,29 +463,31 @@ def _held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Cod
 
 def _same_pairs(held: _Held, text: str, reference: str) -> bool:
     """Return True when exactly the same pairs hold a slice and its reference."""
-    both = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
-    return (True, True) in both and (True, False) not in both and (False, True) not in both
+    holds = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
+    return (True, True) in holds and (True, False) not in holds and (False, True) not in holds
 
 
 def _tables_of_both(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, GroupSlices]:
-    """Tables by slice of a synthetic set, each over the pairs that hold its reference too.
+    """Return tables by slice of a synthetic set, each over the pairs that hold its reference too.
 
     A slice is absent if no pair holds both. Slices that are held by the same pairs share a table.
     """
-    found: dict[tuple[frozenset[str], ...], list[str]] = defaultdict(list)
+    by_holding: dict[tuple[frozenset[str], ...], list[str]] = defaultdict(list)
     reference = table.group.reference
     for text in (row.slice for row in table.rows if row.slice != reference):
-        both = tuple(one for one in held if text in one and _has_reference(one, text, reference))
+        both = tuple(
+            group for group in held if text in group and _has_reference(group, text, reference)
+        )
         if both:
-            found[both].append(text)
+            by_holding[both].append(text)
     tables: dict[str, GroupSlices] = {}
-    for both, texts in found.items():
+    for both, texts in by_holding.items():
         rows = [row for slices in both for row in held[slices]]
-        whole = len(both) == len(held)
-        its = table if whole else slices_within(table, rows, contract, coding)
-        tables |= dict.fromkeys(texts, its)
+        is_all = len(both) == len(held)
+        pair_table = table if is_all else slices_within(table, rows, contract, coding)
+        tables |= dict.fromkeys(texts, pair_table)
     return tables
 
 

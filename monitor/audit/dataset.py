@@ -1,12 +1,12 @@
-"""Representation of slices in a training set against its target, and the most balancing can do.
+"""Compare the slices of a training set with its target, and estimate what balancing can do.
 
-**Representation** is the share of the rows that a slice has, against the share it should have
+**Representation** is the share of a slice in the rows, compared with its target share
 (62 / 38 against 50 / 50 is 12 points). **Co-occurrence** is the share of ready rows within a slice:
-where it differs between slices, a judge can learn the slice in the place of the answer. Neither
-says that a router treats anybody differently; that is measured on what it does.
+where it differs between slices, a judge can learn the slice instead of the answer. Neither
+shows that a router treats anybody differently; the audit measures that on routes.
 
-Counts of data that is not declared synthetic pass the guards: what has fewer than k rows is
-withheld with all that it could be computed from, and the rest is shown as coarsely as k asks.
+Counts of data that is not declared synthetic pass the guards: a slice with fewer than k rows is
+withheld, with everything it could be computed from. The rest is shown as coarsely as k asks.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ BALANCING_CANNOT = (
     "It cannot move a threshold, nor what the evidence gate finds.",
 )
 _SLACK = 1e-12
-"""Shares are quotients: 240 rows may arrive as 240.0000000001."""
+"""Rounding allowance: shares are quotients, so 240 rows may arrive as 240.0000000001."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetCell:
-    """Rows of one slice with one label; ``ready`` is None where labels are not looked at.
+    """Rows of one slice with one label.
 
     Attributes:
         slice: slice text.
-        ready: the label.
-        share: of all rows.
-        target: share that it should have.
+        ready: the label; None where labels are ignored.
+        share: share of all rows.
+        target: share that the rows should have.
     """
 
     slice: str
@@ -93,44 +93,48 @@ class Balancing:
 
 
 def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
-    """Weights and further rows that bring each cell to its target.
+    """Compute the weights and the further rows that bring each cell to its target.
 
     Args:
         cells: shares and targets, each summing to 1.
-        rows: in all.
+        rows: number of rows of the training set.
 
     Source: Kish (1965), Survey Sampling; Kamiran and Calders (2012), Knowledge and Information
     Systems 33 (weights that make slice and label independent).
     """
     needed = _rows_needed(cells, rows)
     weights = tuple(
-        Weight(one.slice, one.ready, one.target / one.share if one.share else None, more)
-        for one, more in zip(cells, needed, strict=True)
+        Weight(cell.slice, cell.ready, cell.target / cell.share if cell.share else None, added_rows)
+        for cell, added_rows in zip(cells, needed, strict=True)
     )
-    there = [one for one in cells if one.share]
-    reached = sum(one.target for one in there)
-    squares = sum(one.target**2 / one.share for one in there)
+    filled = [cell for cell in cells if cell.share]
+    reached = sum(cell.target for cell in filled)
+    squares = sum(cell.target**2 / cell.share for cell in filled)
     return Balancing(
         weights=weights,
         rows_needed=sum(needed),
         effective_rows=rows * reached**2 / squares if squares else 0.0,
-        points_left=100 * _left(cells, reached or 1.0),
+        points_left=100 * _largest_distance(cells, reached or 1.0),
     )
 
 
 def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
-    """The smallest set that has the target and all the rows there are has max(share / target)."""
-    size = rows * max((one.share / one.target for one in cells if one.target), default=0.0)
+    """Return the rows to add per cell.
+
+    The smallest set that reaches the target and keeps all rows has ``rows * max(share / target)``.
+    """
+    size = rows * max((cell.share / cell.target for cell in cells if cell.target), default=0.0)
     return [
-        max(0, ceil(size * one.target - rows * one.share - _SLACK * (rows + size))) for one in cells
+        max(0, ceil(size * cell.target - rows * cell.share - _SLACK * (rows + size)))
+        for cell in cells
     ]
 
 
-def _left(cells: Sequence[DatasetCell], reached: float) -> float:
-    """Largest distance of a slice when what has rows takes the place of what has none."""
+def _largest_distance(cells: Sequence[DatasetCell], reached: float) -> float:
+    """Return the largest distance of a slice when cells with rows stand in for cells without."""
     distances: dict[str, float] = defaultdict(float)
-    for one in cells:
-        distances[one.slice] += (one.target / reached if one.share else 0.0) - one.target
+    for cell in cells:
+        distances[cell.slice] += (cell.target / reached if cell.share else 0.0) - cell.target
     return max(map(abs, distances.values()), default=0.0)
 
 
@@ -195,18 +199,18 @@ class Representation:
     @property
     def points(self) -> float:
         """Largest distance between share and target, in percentage points."""
-        return max((abs(one.points) for one in self.slices), default=0.0)
+        return max((abs(slice_share.points) for slice_share in self.slices), default=0.0)
 
     @property
     def at_most(self) -> str:
-        """The most that balancing can fix here, in one sentence; empty where withheld."""
-        done = self.balancing
-        if done is None:
+        """Describe the most that balancing can fix in one sentence; empty where withheld."""
+        effect = self.balancing
+        if effect is None:
             return ""
         return (
-            f"Balancing can bring the {self.points:.1f} points down to {done.points_left:.1f} at "
-            f"most: by weights, with which the rows count as {done.effective_rows:,.0f} rows, or "
-            f"by {done.rows_needed:,} further rows."
+            f"Balancing can bring the {self.points:.1f} points down to {effect.points_left:.1f} at "
+            f"most: by weights, with which the rows count as {effect.effective_rows:,.0f} rows, or "
+            f"by {effect.rows_needed:,} further rows."
         )
 
 
@@ -231,10 +235,10 @@ class DatasetReport:
 
 
 def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetReport:
-    """The training set by each attribute and by every two, against the target.
+    """Compare the training set with its target by each attribute and by every two attributes.
 
     Args:
-        counts: of the training set.
+        counts: counts of the training set.
         k: smallest count that may be shown.
         synthetic: the counts are of nobody: exact numbers, nothing withheld.
     """
@@ -244,7 +248,7 @@ def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetRepo
     return DatasetReport(
         synthetic=synthetic,
         k=precision.k,
-        rows=int(precision.support(sum(one.count for one in counts.combinations))),
+        rows=int(precision.support(sum(combination.count for combination in counts.combinations))),
         target_stated=counts.has_target,
         tables=tuple(_table(counts, names, precision) for names in group_bys),
     )
@@ -252,7 +256,7 @@ def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetRepo
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """Rows, those of them that are ready, and the target's share of both."""
+    """Sums over combinations: rows, ready rows, and the target share of both."""
 
     rows: int
     ready: int
@@ -260,35 +264,41 @@ class _Sums:
     ready_target: float
 
     @classmethod
-    def of(cls, members: Sequence[Combination]) -> _Sums:
-        ready = [one for one in members if one.ready]
+    def from_combinations(cls, rows: Sequence[Combination]) -> _Sums:
+        ready_rows = [combination for combination in rows if combination.ready]
         return cls(
-            rows=sum(one.count for one in members),
-            ready=sum(one.count for one in ready),
-            target=sum(one.target or 0 for one in members),
-            ready_target=sum(one.target or 0 for one in ready),
+            rows=sum(combination.count for combination in rows),
+            ready=sum(combination.count for combination in ready_rows),
+            target=sum(combination.target or 0 for combination in rows),
+            ready_target=sum(combination.target or 0 for combination in ready_rows),
         )
 
 
 def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Representation:
     group_by, slices = "+".join(names), _by_slice(counts, names)
-    if any(0 < one.rows < precision.k for one in slices.values()):
+    if any(0 < sums.rows < precision.k for sums in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
     hidden = counts.has_ready and not precision.exact and _few_of_a_label(slices, precision.k)
-    table = _ShownTable(slices, _Sums.of(counts.combinations), counts, precision, hidden)
+    table = _ShownTable(
+        slices, _Sums.from_combinations(counts.combinations), counts, precision, hidden
+    )
     balancing = balance(table.cells(), int(precision.support(table.total.rows)))
     return Representation(group_by, table.lines(), False, hidden, balancing)
 
 
 def _by_slice(counts: RowCounts, names: Sequence[str]) -> dict[str, _Sums]:
-    """Sums by slice text, sorted; without a target every combination of values is aimed at."""
-    members: dict[str, list[Combination]] = {}
+    """Return the sums by slice text, sorted; without a target, of every combination of values."""
+    by_text: dict[str, list[Combination]] = {}
     if not counts.has_target:
-        values = ({one.values[name] for one in counts.combinations} for name in names)
-        members = {_slice(names, chosen): [] for chosen in product(*values)}
-    for one in counts.combinations:
-        members.setdefault(_slice(names, [one.values[name] for name in names]), []).append(one)
-    return {text: _Sums.of(members[text]) for text in sorted(members)}
+        values = (
+            {combination.values[name] for combination in counts.combinations} for name in names
+        )
+        by_text = {_slice(names, slice_values): [] for slice_values in product(*values)}
+    for combination in counts.combinations:
+        by_text.setdefault(_slice(names, [combination.values[name] for name in names]), []).append(
+            combination
+        )
+    return {text: _Sums.from_combinations(by_text[text]) for text in sorted(by_text)}
 
 
 def _slice(names: Sequence[str], values: Iterable[str]) -> str:
@@ -296,13 +306,18 @@ def _slice(names: Sequence[str], values: Iterable[str]) -> str:
 
 
 def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
-    """None counts as few: a share of 0 or 1 would say the label of every row of the slice."""
-    return any(one.rows and min(one.ready, one.rows - one.ready) < k for one in slices.values())
+    """Return True if a slice has fewer than k rows of a label, or none.
+
+    A share of 0 or 1 would reveal the label of every row of the slice.
+    """
+    return any(
+        sums.rows and min(sums.ready, sums.rows - sums.ready) < k for sums in slices.values()
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _ShownTable:
-    """One group-by whose slices may be shown; ``hidden``: but for their labels."""
+    """Slices of one group-by that may be shown; ``hidden``: without their labels."""
 
     slices: Mapping[str, _Sums]
     total: _Sums
@@ -312,70 +327,73 @@ class _ShownTable:
 
     @property
     def labelled(self) -> bool:
-        """True when labels are taken into account."""
+        """Return True when labels are taken into account."""
         return self.counts.has_ready and not self.hidden
 
     def lines(self) -> tuple[SliceShare, ...]:
         return tuple(
             SliceShare(
                 slice=text,
-                rows=int(self.precision.support(one.rows)),
-                share=self._share(one),
-                target=self._target(one),
-                points=100 * (self._share(one) - self._target(one)),
-                ready=self._ready(one) if self.labelled and one.rows else None,
+                rows=int(self.precision.support(sums.rows)),
+                share=self._share(sums),
+                target=self._target(sums),
+                points=100 * (self._share(sums) - self._target(sums)),
+                ready=self._ready(sums) if self.labelled and sums.rows else None,
             )
-            for text, one in self.slices.items()
+            for text, sums in self.slices.items()
         )
 
     def cells(self) -> list[DatasetCell]:
-        """Each slice, or each slice with each label; computed from what is shown."""
+        """Return one cell per slice, or per slice and label, computed from the shown values."""
         cells = []
-        for text, one in self.slices.items():
-            share, target = self._share(one), self._target(one)
+        for text, sums in self.slices.items():
+            share, target = self._share(sums), self._target(sums)
             if not self.labelled:
                 cells.append(DatasetCell(text, None, share, target))
                 continue
-            ready = self._rate(one.ready, one.rows) if one.rows else 0.0
-            aim = self._ready_target(one) or 0.0
-            cells.append(DatasetCell(text, True, share * ready, target * aim))
-            cells.append(DatasetCell(text, False, share * (1 - ready), target * (1 - aim)))
+            ready = self._rate(sums.ready, sums.rows) if sums.rows else 0.0
+            ready_target = self._ready_target(sums) or 0.0
+            cells.append(DatasetCell(text, True, share * ready, target * ready_target))
+            cells.append(DatasetCell(text, False, share * (1 - ready), target * (1 - ready_target)))
         return cells
 
-    def _share(self, one: _Sums) -> float:
-        """Share of all rows; where it is rounded to 0, computed from the bands that are shown."""
-        support = self.precision.support([one.rows, self.total.rows])
-        return self._rate(one.rows, self.total.rows) or float(support[0] / support[1])
+    def _share(self, sums: _Sums) -> float:
+        """Return the share of all rows; where it rounds to 0, compute it from the bands shown."""
+        support = self.precision.support([sums.rows, self.total.rows])
+        return self._rate(sums.rows, self.total.rows) or float(support[0] / support[1])
 
-    def _target(self, one: _Sums) -> float:
-        return one.target if self.counts.has_target else 1 / len(self.slices)
+    def _target(self, sums: _Sums) -> float:
+        return sums.target if self.counts.has_target else 1 / len(self.slices)
 
-    def _ready_target(self, one: _Sums) -> float | None:
+    def _ready_target(self, sums: _Sums) -> float | None:
         if not self.counts.has_target:
             return self._rate(self.total.ready, self.total.rows)
-        return one.ready_target / one.target if one.target else None
+        return sums.ready_target / sums.target if sums.target else None
 
-    def _rate(self, part: int, whole: int) -> float:
-        return float(self.precision.rate(part / whole, whole))
+    def _rate(self, hits: int, trials: int) -> float:
+        return float(self.precision.rate(hits / trials, trials))
 
-    def _ready(self, one: _Sums) -> ReadyShare:
-        share, target = self._rate(one.ready, one.rows), self._ready_target(one)
-        rows, ready = self.total.rows - one.rows, self.total.ready - one.ready
-        if not rows:
+    def _ready(self, sums: _Sums) -> ReadyShare:
+        share, target = self._rate(sums.ready, sums.rows), self._ready_target(sums)
+        other_rows, other_ready = self.total.rows - sums.rows, self.total.ready - sums.ready
+        if not other_rows:
             return ReadyShare(share, target, None, None, None)
-        others = self._rate(ready, rows)
+        other_share = self._rate(other_ready, other_rows)
         lower, upper = mover(
-            share, *self._interval(share, one.rows), others, *self._interval(others, rows)
+            share,
+            *self._interval(share, sums.rows),
+            other_share,
+            *self._interval(other_share, other_rows),
         )
         return ReadyShare(
             share=share,
             target=target,
-            difference=float(self.precision.nearest(share - others)),
+            difference=float(self.precision.nearest(share - other_share)),
             lower=float(self.precision.down(lower)),
             upper=float(self.precision.up(upper)),
         )
 
     def _interval(self, share: float, rows: int) -> tuple[Floats, Floats]:
-        present = sum(one.rows > 0 for one in self.slices.values())
+        present = sum(sums.rows > 0 for sums in self.slices.values())
         z = simultaneous_z(comparisons(present, COMPLEMENT))
         return wilson(share, self.precision.trials(rows), z)

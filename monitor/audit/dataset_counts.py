@@ -1,9 +1,9 @@
 """Row counts of a training set by combination of attributes, read from a CSV file.
 
-One line for each combination: columns named like the attributes, ``count``, and if known ``ready``
-(true or false) and ``target``, the share of all rows that this combination should have. The column
-``target`` adds up to 1, or to 100 where it is in percent; a combination that is aimed at and has no
-rows is listed with the count 0::
+Each line is a combination. Columns are named like the attributes, plus ``count``, and if known
+``ready`` (true or false) and ``target``, the share of all rows that the combination should have.
+``target`` adds up to 1, or to 100 in percent. A combination with a target and no rows is listed
+with the count 0::
 
     language_variety,ready,count,target
     formal,true,400,0.30
@@ -24,7 +24,7 @@ from monitor.audit.record_files import Label, csv_table, fits, is_csv, problem, 
 from monitor.settings.kinds import AttributeName
 
 MAX_VALUES = 100
-"""Most values of one attribute: nobody compares more slices, and intersections are products."""
+"""Most values of an attribute: nobody compares more slices, and intersections are products."""
 _MAX_DIGITS = 12
 _READY, _COUNT, _TARGET = "ready", "count", "target"
 _RESERVED = (_READY, _COUNT, _TARGET)
@@ -34,13 +34,13 @@ _TRUTHS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One line of the file.
+    """Line of the file.
 
     Attributes:
-        values: of each attribute.
-        ready: label of these rows; None where the file has no such column.
-        count: rows.
-        target: share of all rows that they should be; None where the file has no such column.
+        values: value of each attribute.
+        ready: label of these rows; None without this column.
+        count: number of rows.
+        target: share of all rows that they should be; None without this column.
     """
 
     values: Mapping[str, str]
@@ -51,12 +51,12 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """All lines; no two are of one combination.
+    """Lines of a file, each of another combination.
 
     Attributes:
         attributes: names, sorted.
-        has_ready: whether the rows have labels.
-        has_target: whether the file says what is aimed at.
+        has_ready: the rows have labels.
+        has_target: the file states a target.
         combinations: in the order of the file.
     """
 
@@ -67,7 +67,7 @@ class RowCounts:
 
 
 def read_counts(path: Path) -> RowCounts:
-    """The counts of a CSV file.
+    """Read the counts of a CSV file.
 
     Raises:
         AuditError: the file cannot be read, or is not as described above.
@@ -79,10 +79,10 @@ def read_counts(path: Path) -> RowCounts:
     lines = [(line, _combination(path, line, header, cells)) for line, cells in rows]
     _check_doubles(path, lines)
     combinations = [combination for _, combination in lines]
-    if not any(one.count for one in combinations):
+    if not any(row.count for row in combinations):
         raise problem(path, "no rows are counted; write one line for each combination")
     for name in attributes:
-        if len({one.values[name] for one in combinations}) > MAX_VALUES:
+        if len({row.values[name] for row in combinations}) > MAX_VALUES:
             raise problem(path, f"more than {MAX_VALUES} values; group them", field=name)
     if _TARGET in header:
         combinations = _with_shares(path, combinations)
@@ -129,16 +129,16 @@ def _target(path: Path, line: int, header: Iterable[str], cells: Mapping[str, st
 
 def _check_doubles(path: Path, lines: Iterable[tuple[int, Combination]]) -> None:
     seen: dict[tuple[object, ...], int] = {}
-    for line, one in lines:
-        first = seen.setdefault((*one.values.values(), one.ready), line)
+    for line, combination in lines:
+        first = seen.setdefault((*combination.values.values(), combination.ready), line)
         if first != line:
             text = f"the combination of line {first} again; add the counts up"
             raise problem(path, text, line=line)
 
 
 def _with_shares(path: Path, combinations: Sequence[Combination]) -> list[Combination]:
-    total = sum(one.target or 0 for one in combinations)
+    total = sum(row.target or 0 for row in combinations)
     # Shares are written with two or three digits: thirds add up to 0.999.
     if not (isclose(total, 1, abs_tol=0.005) or isclose(total, 100, abs_tol=0.5)):
         raise problem(path, f"adds up to {total:g}; make it 1, or 100 in percent", field=_TARGET)
-    return [replace(one, target=(one.target or 0) / total) for one in combinations]
+    return [replace(row, target=(row.target or 0) / total) for row in combinations]

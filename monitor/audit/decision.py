@@ -1,6 +1,6 @@
 """The release decision: a run decides what it measures, a person signs for the rest.
 
-For each stage of the router that failed, :func:`advice` recommends what to try.
+:func:`advice` recommends what to try for each stage of the router that failed.
 
 =========================================  ==================  ==================================
 requirement                                synthetic set       reviewed data of real people
@@ -12,18 +12,18 @@ approved_group_definition_and_...          signed              signed
 production_monitoring_owner                signed              signed
 =========================================  ==================  ==================================
 
-A signature never stands in for what is measured. It is stale, and counts for nothing, when it is
-older than the contract's review cadence, or older than the contract itself: what it said was about
-other limits or other people. Nor does one count that was given for another release: other
-versions, another threshold, contract or set.
+A signature never replaces a measurement. It is stale, and ignored, when it is older than the
+contract's review cadence, or older than the contract itself: it was about other limits or other
+people. A signature for another release (other versions, threshold, contract or set) is ignored too.
 
 On reviewed data a limit is kept only where the interval says so: too little support is no pass.
 
-Some faults speak against a release and appear in no rate: TPR and FPR are over what passed the
-evidence gate. A reply that is served although score, threshold or gate say otherwise is not what
-the signed threshold decides; and of real people, whose rates over all items would reveal by
-subtraction what the gate stopped, a candidate could pass by stopping what it gets wrong. Both are
-counted here, and for real people reported only where they are at least k pairs.
+Two faults speak against a release and appear in no rate, since TPR and FPR are over replies that
+passed the evidence gate. First, a reply may be served although score, threshold or gate say
+otherwise; the signed threshold did not decide it. Second, a candidate could pass on real people by
+stopping what it gets wrong: rates over all their items would reveal by subtraction what the gate
+stopped, and are not shown. Both faults are counted here; for real people they are reported only
+where they are at least k pairs.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ from monitor.core.probes.flips import FlipCause, FlipStage, explained
 
 _MEASURED = "this run"
 _NAMED = 3
-"""Number of failing checks that are named; the report lists the others."""
+"""Most failing checks that are named; the report lists the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Signatures, and from when on they count.
+    """Signatures, and the first day from which they count.
 
     Attributes:
         sign_off: the file; None without one.
-        since: the first day whose signatures are not stale.
-        others: how the release they were given for differs from this one; if at all, none counts.
+        since: first day whose signatures are not stale.
+        others: differences between the signed release and this one; if any, no signature counts.
     """
 
     sign_off: SignOff | None
@@ -73,7 +73,7 @@ class Signed:
     others: tuple[str, ...] = ()
 
     def line(self, requirement: Requirement) -> RequirementLine:
-        """The requirement as far as its signature goes."""
+        """Return the requirement as far as its signature goes."""
         signature = self.sign_off.signatures.get(requirement) if self.sign_off else None
         if signature is None:
             return RequirementLine(requirement, False, "", None, "not signed")
@@ -85,14 +85,14 @@ class Signed:
 
 
 def first_day(today: date, effective: date, cadence: timedelta) -> date:
-    """The first day whose signatures count: not before the contract, not before the last review.
+    """Return the first day whose signatures count: not before the contract or the last review.
 
-    A contract that is yet to come is prepared before it holds, so only the review counts then.
+    A future contract is prepared before it holds, so only the review counts then.
 
     Args:
-        today: the day of the decision.
-        effective: since when the contract holds.
-        cadence: how often people are to look at it again.
+        today: day of the decision.
+        effective: first day of the contract.
+        cadence: time between two reviews.
     """
     reviewed = today - cadence
     return max(reviewed, effective) if effective <= today else reviewed
@@ -104,17 +104,23 @@ def decide(
     """Decide whether the router may be released.
 
     Args:
-        run: of the router that is to be released, all of its parts.
-        synthetic: whether the set is invented.
-        signed: who signed what.
-        faults: found by :func:`unexplained` or :func:`lost_or_spoilt` and in no rate, and what a
-            candidate does worse than the baseline.
+        run: run of the router to release, all of its parts.
+        synthetic: the set is invented.
+        signed: signatures of people.
+        faults: faults of :func:`unexplained` and :func:`lost_or_spoilt`, which are in no rate, and
+            failures that are new in the candidate.
     """
     measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
-    theirs = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
+    fault_requirement = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
     lines = tuple(
-        _line(one, run, measured.get(one), signed, faults if one is theirs else ())
-        for one in Requirement
+        _line(
+            requirement,
+            run,
+            measured.get(requirement),
+            signed,
+            faults if requirement is fault_requirement else (),
+        )
+        for requirement in Requirement
     )
     limits = tuple(_limits(run, synthetic=synthetic))
     return ReleaseDecision(all(line.met for line in lines), lines, limits)
@@ -130,14 +136,16 @@ _WORST_FIRST = (
 
 
 def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
-    """Verdict on the limits of each metric in all parts, the primary metric first."""
+    """Yield the verdict on the limits of each metric in all parts, the primary metric first."""
     verdicts: dict[tuple[Role, Metric], set[Verdict | None]] = defaultdict(set)
     for check in (check for part in run.parts for check in part.checks):
         verdict = _by_point(check) if synthetic else _by_both(check)
         verdicts[check.role, check.metric].add(verdict)
     roles = list(Role)
-    for role, metric in sorted(verdicts, key=lambda limited: roles.index(limited[0])):
-        worst = next((one for one in _WORST_FIRST if one in verdicts[role, metric]), None)
+    for role, metric in sorted(verdicts, key=lambda role_metric: roles.index(role_metric[0])):
+        worst = next(
+            (possible for possible in _WORST_FIRST if possible in verdicts[role, metric]), None
+        )
         if worst is not None:
             yield LimitsLine(role, metric, worst)
 
@@ -152,7 +160,7 @@ def _by_point(check: Check) -> Verdict:
 
 
 def _by_both(check: Check) -> Verdict | None:
-    """By point and interval; None where nothing can decide (a baseline check without a point)."""
+    """Decide a check by point and interval; None for a baseline check without a point."""
     if _fails(check):
         return Verdict.FAIL
     if check.verdict is None and check.point is Point.PASS:
@@ -165,11 +173,11 @@ def _line(
     run: Run,
     measured: Measured | None,
     signed: Signed,
-    more: Sequence[str],
+    more_faults: Sequence[str],
 ) -> RequirementLine:
     if measured is None:
         return signed.line(requirement)
-    faults = "; ".join((*measured(run), *more))
+    faults = "; ".join((*measured(run), *more_faults))
     if requirement is Requirement.REVIEWED_SET:
         line = signed.line(requirement)
         return replace(line, met=False, why=f"{line.why}; {faults}") if faults else line
@@ -178,29 +186,29 @@ def _line(
 
 
 def _pairs(run: Run) -> Iterator[str]:
-    """Reasons why synthetic pairs do not pass: in either part a flip, or a limit not kept.
+    """Yield the reasons why synthetic pairs do not pass: a flip in either part, or a broken limit.
 
-    Nothing passes that is not one router: comparing variants that two routers decided is
+    Several routers in one run do not pass: comparing variants that two routers decided is
     meaningless.
     """
-    first = run.parts[0]
-    for what, different in (("versions", run.versions), ("thresholds", run.thresholds)):
-        if len(different) > 1:
-            yield f"{len(different)} {what}: run all variants with those that are released"
-    if not first.counts:
+    regression = run.parts[0]
+    for noun, decided_by in (("versions", run.versions), ("thresholds", run.thresholds)):
+        if len(decided_by) > 1:
+            yield f"{len(decided_by)} {noun}: run all variants with those that are released"
+    if not regression.counts:
         yield "no two variants were compared"
-    rates = next((line.rates for line in first.slices if not line.slice), {})
+    rates = next((line.rates for line in regression.slices if not line.slice), {})
     for metric, kind in ((Metric.TPR, "ready"), (Metric.FPR, "not ready")):
         if metric not in rates:
             yield f"no reply that is {kind} passes the evidence gate"
     flips = sum(len(part.flips) for part in run.parts)
     if flips:
         yield f"{flips} flip{'s' if flips > 1 else ''}"
-    yield from _these(run, "failed", lambda check: check.point is Point.FAIL)
+    yield from _listed(run, "failed", lambda check: check.point is Point.FAIL)
 
 
 def _supports(run: Run) -> Iterator[str]:
-    """Slices without the support that the contract requires, in the regression part."""
+    """Report the slices without the required support, in the regression part."""
     supports = run.parts[0].supports
     short = {check.slice for check in supports if not check.met}
     if short:
@@ -208,13 +216,13 @@ def _supports(run: Run) -> Iterator[str]:
 
 
 def _contract(run: Run) -> Iterator[str]:
-    """Checks on reviewed data that fail by point or interval, or are not shown to be kept.
+    """Report checks on reviewed data that fail by point or interval, or are not shown to be kept.
 
-    The held-out part has to pass too: else whatever fails could be held out. Checks against the
-    baseline have no interval; :func:`lost_or_spoilt` counts what they cannot decide.
+    The held-out part has to pass too: else failures could be held out. Checks against the baseline
+    have no interval; :func:`lost_or_spoilt` counts what they cannot decide.
     """
-    yield from _these(run, "failed", _fails)
-    yield from _these(
+    yield from _listed(run, "failed", _fails)
+    yield from _listed(
         run,
         "not shown by the interval to be kept",
         lambda check: not _fails(check) and check.verdict in _OPEN,
@@ -228,33 +236,33 @@ def _fails(check: Check) -> bool:
     return check.point is Point.FAIL or check.verdict is Verdict.FAIL
 
 
-def _these(run: Run, what: str, among: Callable[[Check], bool]) -> Iterator[str]:
-    found = [_named(part, check) for part in run.parts for check in part.checks if among(check)]
-    if found:
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        yield f"{what}: {', '.join(found[:_NAMED])}{more}"
+def _listed(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[str]:
+    names = [_named(part, check) for part in run.parts for check in part.checks if matches(check)]
+    if names:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield f"{fault}: {', '.join(names[:_NAMED])}{more}"
 
 
 def _kept(requirement: Requirement, run: Run) -> str:
-    """Describe what is measured and met; a limit that no point could decide is not called kept."""
+    """Describe what was measured and met; a limit that no point can decide is not called kept."""
     if requirement is Requirement.SUPPORT:
         return "every slice has the support that the contract asks for"
     checks = [check for part in run.parts for check in part.checks]
     open_ = sum(check.point is Point.NONE for check in checks)
     if not open_:
         return "no flip, and every limit is kept by the point"
-    said = f"{open_} of {len(checks)} checks could not be decided"
-    return f"no flip, and every limit that a point can decide is kept; {said}"
+    undecided = f"{open_} of {len(checks)} checks could not be decided"
+    return f"no flip, and every limit that a point can decide is kept; {undecided}"
 
 
 def _named(part: Part, check: Check) -> str:
-    where = f" of {check.slice}" if check.slice else ""
-    who = f" ({check.against} is worse off)" if check.worse_off == check.against != "" else ""
-    return f"{check.name}{where}{who}{' (held out)' if part.name == HELD_OUT else ''}"
+    slice_note = f" of {check.slice}" if check.slice else ""
+    side_note = f" ({check.against} is worse off)" if check.worse_off == check.against != "" else ""
+    return f"{check.name}{slice_note}{side_note}{' (held out)' if part.name == HELD_OUT else ''}"
 
 
 Measured = Callable[[Run], Iterator[str]]
-"""Measures a requirement on a run: the reasons why it is not met."""
+"""Measurement of a requirement on a run: yields the reasons why it is not met."""
 
 _ON_SYNTHETIC: Mapping[Requirement, Measured] = {Requirement.PAIRS: _pairs}
 _ON_REVIEWED: Mapping[Requirement, Measured] = {
@@ -265,7 +273,7 @@ _ON_REVIEWED: Mapping[Requirement, Measured] = {
 
 _BEHIND = FlipStage.JUDGE_OR_ROUTE
 
-# In the order of the router's stages: what fails first hides what is behind it.
+# The order is that of the router's stages: a failing stage hides the stages behind it.
 _ADVICE = (
     Recommendation(
         stage_name(FlipStage.EVIDENCE_GATE, None),
@@ -312,37 +320,37 @@ _ADVICE = (
 
 
 def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
-    """Recommendations for each stage that failed, in the order of the router's stages.
+    """Return the recommendations for the stages that failed, in the order of the router's stages.
 
     Args:
-        stages: as :attr:`~monitor.audit.audit_report.FlipCounts.stages` has them; each counts once.
+        stages: stages as in :attr:`~monitor.audit.audit_report.FlipCounts.stages`.
     """
-    return tuple(one for one in _ADVICE if one.stage in stages)
+    return tuple(recommendation for recommendation in _ADVICE if recommendation.stage in stages)
 
 
 def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
-    """Replies that are served against score, threshold or evidence gate."""
-    found = [row for row in rows if row.served and not explained(row.observed)]
-    if len({row.item.pair for row in found}) >= contract.k:
-        who = f"{len(found):,} replies" if contract.synthetic else "replies"
-        yield f"{who} served against score, threshold or evidence gate"
+    """Report replies that are served against score, threshold or evidence gate."""
+    served_rows = [row for row in rows if row.served and not explained(row.observed)]
+    if len({row.item.pair for row in served_rows}) >= contract.k:
+        subject = f"{len(served_rows):,} replies" if contract.synthetic else "replies"
+        yield f"{subject} served against score, threshold or evidence gate"
 
 
 def lost_or_spoilt(
     baseline: Sequence[Row], candidate: Sequence[Row], contract: Contract, coding: Coding
 ) -> Iterator[str]:
-    """Yield a fault where the whole or a slice is served worse than by the baseline, on all items.
+    """Yield a fault where the candidate serves the whole or a slice worse, on all items.
 
-    Pairs that are served better count against those that are served worse: what is compared are
-    two rates of the very same items.
+    Pairs that are served better count against those that are served worse: the fault compares two
+    rates of the very same items.
 
     Args:
-        baseline: its rows of one part.
-        candidate: its rows, of the same items.
-        contract: whose slices are looked at, and whose k.
-        coding: by which slices are named.
+        baseline: rows of one part under the baseline.
+        candidate: rows of the same items under the candidate.
+        contract: contract with the slices to check, and with k.
+        coding: coding that names the slices.
     """
-    before = {(row.item.pair, row.item.variant): row.served for row in baseline}
+    baseline_served = {(row.item.pair, row.item.variant): row.served for row in baseline}
     group_bys = ((), *(group.attributes for group in contract.group_bys))
     for ready, text in (
         (True, "fewer ready replies are served than by the baseline, over all items"),
@@ -351,12 +359,15 @@ def lost_or_spoilt(
         worse: dict[tuple[object, ...], set[str]] = {}
         better: dict[tuple[object, ...], set[str]] = {}
         for row in candidate:
-            served = before[row.item.pair, row.item.variant]
+            served = baseline_served[row.item.pair, row.item.variant]
             if row.item.expected_ready is not ready or row.served is served:
                 continue
-            found = worse if served is ready else better
+            changed = worse if served is ready else better
             for attributes in group_bys:
                 slice_ = attributes, slice_of(row, attributes, coding)
-                found.setdefault(slice_, set()).add(row.item.pair)
-        if any(len(some) - len(better.get(at, ())) >= contract.k for at, some in worse.items()):
+                changed.setdefault(slice_, set()).add(row.item.pair)
+        if any(
+            len(worse_pairs) - len(better.get(group_slice, ())) >= contract.k
+            for group_slice, worse_pairs in worse.items()
+        ):
             yield text

@@ -1,8 +1,7 @@
-"""Flips of matched pairs: listed, counted by axis, tested for one direction, compared by run.
+"""Flips of matched pairs: listed, counted by axis, tested for one direction, compared between runs.
 
-The evidence gate is held outside: a comparison counts behind it only if both variants passed it,
-and only such comparisons are tested. Two variants that it stopped both are no flip as long as
-they go the same way.
+Only comparisons whose variants both passed the evidence gate are tested. Two variants that the
+gate stopped are no flip as long as they go the same way.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _FAILING = ("still failing", "newly failing", "newly held back", "newly served t
 _NEGLIGIBLE = 1e-18
 _Key = tuple[str, str, str]
 _Kind = tuple[str, bool]
-"""An axis, and whether the replies are expected to be ready."""
+"""Axis, and True if the replies are expected to be ready."""
 
 
 def shown_flips(compared: Sequence[Compared]) -> tuple[ShownFlip, ...]:
-    """Comparisons whose variants took different routes, in the order they come."""
-    return tuple(_shown(one) for one in compared if flipped(one))
+    """Return the comparisons whose variants took different routes, in the order given."""
+    return tuple(_shown(comparison) for comparison in compared if flipped(comparison))
 
 
 def flipped(compared: Compared) -> bool:
@@ -57,7 +56,7 @@ def behind_gate(compared: Compared) -> bool:
 
 
 def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
-    """Stage and cause in one word, the key of :attr:`FlipCounts.stages`.
+    """Return stage and cause in one word, the key of :attr:`FlipCounts.stages`.
 
     Example:
         >>> stage_name(FlipStage.JUDGE_OR_ROUTE, FlipCause.THRESHOLD)
@@ -69,14 +68,13 @@ def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
 def flip_counts(
     compared: Sequence[Compared], *, k: int, exact: bool, declared: Collection[str] = ()
 ) -> tuple[FlipCounts, ...]:
-    """Flips of each axis, sorted by axis; of each those of ready replies first, then the others.
+    """Count the flips of each axis, sorted by axis; ready replies come before the others.
 
-    Of reviewed data of real people nothing below k is shown. Pairs are counted there, not
-    comparisons (a pair with ten variants is still one request), and every number is one that the
-    truth is at least: the lower edge of its band, and at least k short of the number it is a part
-    of, so that the rest is hidden too. 0 says fewer than k or too close to all. Declared axes
-    have a line whether anything was compared along them or not, others only if they have a
-    number: an empty line would reveal that there are a few.
+    Reviewed data of real people shows nothing below k. It counts pairs, not comparisons: a pair
+    with ten variants is still one request. Every number is a lower bound: the lower edge of its
+    band, and at least k below the number it is a part of, so that the rest stays hidden too. 0
+    means fewer than k, or too close to all. Declared axes always have a line; other axes have one
+    only if they have a number, since an empty line would reveal that a few pairs exist.
 
     Args:
         compared: comparisons.
@@ -84,18 +82,22 @@ def flip_counts(
         exact: the set is synthetic, and numbers are shown as they are.
         declared: attributes that the contract compares.
     """
-    kinds: dict[_Kind, list[Compared]] = defaultdict(list)
-    for one in compared:
-        kinds["+".join(one.by), bool(one.reference.item.expected_ready)].append(one)
+    by_kind: dict[_Kind, list[Compared]] = defaultdict(list)
+    for comparison in compared:
+        by_kind["+".join(comparison.by), bool(comparison.reference.item.expected_ready)].append(
+            comparison
+        )
     precision = Precision(k, exact)
-    every = kinds.keys() if exact else kinds.keys() | set(product(declared, (True, False)))
-    ordered = sorted(every, key=lambda kind: (kind[0], not kind[1]))
-    lines = (_counts(kind, kinds[kind], precision) for kind in ordered)
+    kinds_shown = (
+        by_kind.keys() if exact else by_kind.keys() | set(product(declared, (True, False)))
+    )
+    ordered = sorted(kinds_shown, key=lambda kind: (kind[0], not kind[1]))
+    lines = (_counts(kind, by_kind[kind], precision) for kind in ordered)
     return tuple(line for line in lines if line.by in declared or not line.withheld)
 
 
 def mcnemar(one_way: int, other_way: int) -> float:
-    """Two-sided exact p-value of McNemar's test on discordant pairs; 1 without any.
+    """Compute the two-sided exact p-value of McNemar's test on discordant pairs; 1 without any.
 
     ``min(1, 2 P(X <= min(a, b)))`` with X binomial of a + b trials at 1/2: if neither variant
     fares worse, a flip goes either way with the same probability.
@@ -109,7 +111,7 @@ def mcnemar(one_way: int, other_way: int) -> float:
     n, fewer = one_way + other_way, min(one_way, other_way)
     if 2 * fewer + 1 >= n:
         return 1.0
-    # Terms of the lower tail shrink towards 0: after some sqrt(n) of them none counts.
+    # Terms of the lower tail shrink towards 0: after about sqrt(n) terms the rest is negligible.
     term = tail = 1.0
     for i in range(fewer, 0, -1):
         term *= i / (n - i + 1)
@@ -119,54 +121,54 @@ def mcnemar(one_way: int, other_way: int) -> float:
     return min(1.0, 2 * tail * (comb(n, fewer) / (1 << n)))
 
 
-def _shown(one: Compared) -> ShownFlip:
-    reference, variant = one.reference.observed, one.variant.observed
+def _shown(comparison: Compared) -> ShownFlip:
+    reference, variant = comparison.reference.observed, comparison.variant.observed
     return ShownFlip(
-        pair=one.pair,
-        by="+".join(one.by),
-        expected_ready=bool(one.reference.item.expected_ready),
-        reference=_outcome(one.reference, one.by),
-        variant=_outcome(one.variant, one.by),
+        pair=comparison.pair,
+        by="+".join(comparison.by),
+        expected_ready=bool(comparison.reference.item.expected_ready),
+        reference=_outcome(comparison.reference, comparison.by),
+        variant=_outcome(comparison.variant, comparison.by),
         direction=direction(reference, variant),
         stage=stage(reference, variant),
-        cause=_cause(one),
+        cause=_cause(comparison),
     )
 
 
 def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
-    seen = row.observed
+    observed = row.observed
     return VariantOutcome(
         variant=row.item.variant,
         values=values(row, by),
-        route=seen.route.name.lower(),
-        score=seen.score,
-        threshold=seen.threshold,
-        evidence_passed=seen.evidence_passed,
+        route=observed.route.name.lower(),
+        score=observed.score,
+        threshold=observed.threshold,
+        evidence_passed=observed.evidence_passed,
     )
 
 
-def _cause(one: Compared) -> FlipCause | None:
-    """Cause of a flip behind the gate; None at the gate."""
-    reference, variant = one.reference.observed, one.variant.observed
+def _cause(comparison: Compared) -> FlipCause | None:
+    """Return the cause of a flip behind the gate; None at the gate."""
+    reference, variant = comparison.reference.observed, comparison.variant.observed
     if stage(reference, variant) is FlipStage.EVIDENCE_GATE:
         return None
     return cause(reference, variant)
 
 
 def _counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
-    behind = [one for one in compared if behind_gate(one)]
-    flips = [one for one in compared if flipped(one)]
-    tested = [one for one in flips if behind_gate(one)]
-    shown = _number(behind, compared, precision)
-    stopped = [one for one in flips if not behind_gate(one)]
-    at_gate = _number(stopped, flips, precision)
-    withheld = not (shown or at_gate or precision.exact)
+    behind = [comparison for comparison in compared if behind_gate(comparison)]
+    flips = [comparison for comparison in compared if flipped(comparison)]
+    flips_behind = [comparison for comparison in flips if behind_gate(comparison)]
+    compared_behind = _number(behind, compared, precision)
+    stopped_flips = [comparison for comparison in flips if not behind_gate(comparison)]
+    at_gate = _number(stopped_flips, flips, precision)
+    withheld = not (compared_behind or at_gate or precision.exact)
     return FlipCounts(
         by=kind[0],
         expected_ready=kind[1],
-        compared=shown,
-        flips=_number(tested, behind, precision),
-        directions=_directions(tested, precision),
+        compared=compared_behind,
+        flips=_number(flips_behind, behind, precision),
+        directions=_directions(flips_behind, precision),
         stages=_stages(flips, precision),
         at_gate=at_gate,
         p_value=_p_value(behind) if precision.exact else None,
@@ -175,10 +177,16 @@ def _counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> 
 
 
 def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
-    """The exact number; or a lower bound in pairs, where neither part nor rest is below k."""
+    """Return the number of comparisons; of real people, a lower bound in pairs.
+
+    Neither the part nor the rest is then below k.
+    """
     if precision.exact:
         return len(part)
-    pairs, all_pairs = len({one.pair for one in part}), len({one.pair for one in whole})
+    pairs, all_pairs = (
+        len({comparison.pair for comparison in part}),
+        len({comparison.pair for comparison in whole}),
+    )
     return int(precision.support(min(pairs, all_pairs - precision.k)))
 
 
@@ -188,42 +196,44 @@ def _way(flip: Compared) -> FlipDirection:
 
 def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
     return {
-        way: _number([one for one in flips if _way(one) is way], flips, precision)
+        way: _number([flip for flip in flips if _way(flip) is way], flips, precision)
         for way in FlipDirection
     }
 
 
 def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
-    """Flips by stage; a stage whose number is 0 is absent, so that the reason is not revealed."""
-    found: dict[str, list[Compared]] = defaultdict(list)
-    for one in flips:
-        at = stage(one.reference.observed, one.variant.observed)
-        found[stage_name(at, _cause(one))].append(one)
-    numbers = {name: _number(found[name], flips, precision) for name in sorted(found)}
+    """Count flips by stage; a stage with the number 0 is left out, so it reveals no reason."""
+    by_stage: dict[str, list[Compared]] = defaultdict(list)
+    for flip in flips:
+        flip_stage = stage(flip.reference.observed, flip.variant.observed)
+        by_stage[stage_name(flip_stage, _cause(flip))].append(flip)
+    numbers = {name: _number(by_stage[name], flips, precision) for name in sorted(by_stage)}
     return {name: number for name, number in numbers.items() if number}
 
 
 def _p_value(behind: Sequence[Compared]) -> float:
-    """McNemar's test; one comparison of each pair at a time, since a pair's hang together.
+    """Compute McNemar's p-value from one comparison per pair, since comparisons of a pair depend.
 
-    With several comparisons a pair it is the smallest p-value times their number (Bonferroni).
+    Several comparisons per pair: the smallest p-value times their number (Bonferroni).
     """
     nth: Counter[str] = Counter()
     tables: dict[int, Counter[FlipDirection]] = defaultdict(Counter)
-    for one in behind:
-        tables[nth[one.pair]][_way(one)] += flipped(one)
-        nth[one.pair] += 1
-    each = [mcnemar(t[FlipDirection.HELD_BACK], t[FlipDirection.SERVED]) for t in tables.values()]
-    return min([1.0, *(len(each) * p for p in each)])
+    for comparison in behind:
+        tables[nth[comparison.pair]][_way(comparison)] += flipped(comparison)
+        nth[comparison.pair] += 1
+    p_values = [
+        mcnemar(t[FlipDirection.HELD_BACK], t[FlipDirection.SERVED]) for t in tables.values()
+    ]
+    return min([1.0, *(len(p_values) * p for p in p_values)])
 
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """One router on the set.
+    """Results of one router on the set.
 
     Attributes:
         pairs: complete pairs.
-        compared: the comparisons of their variants.
+        compared: comparisons of their variants.
     """
 
     pairs: Sequence[Pair]
@@ -234,20 +244,20 @@ def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
     """Compare two runs on the pairs and variants that both have.
 
     Flips are named by their pair (``pair/reference/variant`` where a pair has more than one
-    comparison), single variants ``pair/variant``. What only one of the runs has is in no list,
-    but then the sentence says so, and never that the regression is repaired.
+    comparison), single variants ``pair/variant``. Pairs and variants of one run only are in no
+    list; the sentence then says so, and never says that the regression is repaired.
     """
     before, after = _flips_of(baseline), _flips_of(candidate)
-    both = sorted(before.keys() & after.keys())
-    times = Counter(pair for pair, *_ in both)
+    shared = sorted(before.keys() & after.keys())
+    times = Counter(pair for pair, *_ in shared)
 
     def name(key: _Key) -> str:
         return key[0] if times[key[0]] == 1 else "/".join(key)
 
     lists = (
-        tuple(name(key) for key in both if before[key] and not after[key]),
-        tuple(name(key) for key in both if before[key] and after[key]),
-        tuple(name(key) for key in both if after[key] and not before[key]),
+        tuple(name(key) for key in shared if before[key] and not after[key]),
+        tuple(name(key) for key in shared if before[key] and after[key]),
+        tuple(name(key) for key in shared if after[key] and not before[key]),
         _served_by_one(baseline, candidate, ready=True),
         _served_by_one(candidate, baseline, ready=False),
     )
@@ -256,29 +266,35 @@ def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
 
 
 def broken(comparison: Comparison) -> Iterator[str]:
-    """Counts of what the candidate does worse than the baseline, in the words of the sentence.
+    """Yield the counts of failures that are new in the candidate, in the words of the sentence.
 
-    No rate need show it: one reply newly held back and another newly served cancel out.
+    Rates may not show them: one reply newly held back and another newly served cancel out.
     """
-    newly = comparison.newly_failing, comparison.newly_held_back, comparison.newly_served
-    yield from _numbered(newly, _FAILING[1:])
+    new_failures = comparison.newly_failing, comparison.newly_held_back, comparison.newly_served
+    yield from _numbered(new_failures, _FAILING[1:])
 
 
 def _flips_of(side: RunSide) -> dict[_Key, bool]:
     """Map each comparison to True if it flipped."""
     return {
-        (one.pair, one.reference.item.variant, one.variant.item.variant): flipped(one)
-        for one in side.compared
+        (
+            comparison.pair,
+            comparison.reference.item.variant,
+            comparison.variant.item.variant,
+        ): flipped(comparison)
+        for comparison in side.compared
     }
 
 
 def _served_by_one(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
-    """Variants that one run serves and the other does not."""
-    theirs, ours = _rows_of(served), _rows_of(unserved)
+    """Return the variants that one run serves and the other does not."""
+    served_rows, unserved_rows = _rows_of(served), _rows_of(unserved)
     return tuple(
         "/".join(key)
-        for key in sorted(theirs.keys() & ours.keys())
-        if theirs[key].item.expected_ready is ready and theirs[key].served and not ours[key].served
+        for key in sorted(served_rows.keys() & unserved_rows.keys())
+        if served_rows[key].item.expected_ready is ready
+        and served_rows[key].served
+        and not unserved_rows[key].served
     )
 
 
@@ -287,15 +303,15 @@ def _rows_of(side: RunSide) -> dict[tuple[str, str], Row]:
 
 
 def _repair_sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
-    """The comparison in one sentence; at most it says that invented pairs pass now."""
+    """Describe the comparison in one sentence; the best it says is that invented pairs now pass."""
     repaired, *failing = lists
     if not any(failing) and not unmatched:
         return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE
-    said = [*_numbered(failing, _FAILING)]
+    failures = [*_numbered(failing, _FAILING)]
     if unmatched:
-        said.append(f"{unmatched} in one of the runs only")
-    return f"Not repaired: {', '.join(said)}."
+        failures.append(f"{unmatched} in one of the runs only")
+    return f"Not repaired: {', '.join(failures)}."
 
 
 def _numbered(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
-    return (f"{len(one)} {word}" for one, word in zip(lists, words, strict=True) if one)
+    return (f"{len(names)} {word}" for names, word in zip(lists, words, strict=True) if names)

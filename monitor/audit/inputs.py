@@ -1,9 +1,9 @@
 """Inputs of an audit: a probe set, a router's results on its variants, and their hashes.
 
-A **probe set** is what is held fixed: matched pairs, each of them one request put in two or more
-variants, with the outcome that reviewers expect. It never changes: its identity is the hash of its
-content, and another content is another set. **Results** are what one router, under one tuple of
-versions, made of one set.
+A **probe set** is fixed: matched pairs, each of them one request in two or more variants, with the
+outcome that reviewers expect. It never changes: its identity is the hash of its content, and other
+content is another set. **Results** are the decisions of one router, under one tuple of versions, on
+one set.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from monitor.core.counts.cells import Route
 from monitor.core.probes.flips import Observed
 
 EXPECTED, POLICY, EVIDENCE = "expected_ready", "policy", "evidence"
-"""Fields that a set holds fixed within a pair, unless it says that it varies them on purpose."""
+"""Fields that a set holds fixed within a pair, unless ``varies`` lists them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One variant of one matched pair, as the set fixes it.
+    """Variant of a matched pair, as the set fixes it.
 
     Attributes:
         pair: id of the pair.
-        variant: name of the variant; no two of one pair have the same.
+        variant: name of the variant; unique within the pair.
         axis: what is varied (formality, dialect, persona, ...); empty in a set with one axis.
         attributes: allow-listed attribute values of this variant.
         expected_ready: the outcome reviewers expect; None where it is missing.
         policy: version of the policy that they judged under.
-        evidence: id of the evidence that is supplied; None where none is.
-        reviewers_agree: whether two reviewers agree that the variants ask for the same and on the
+        evidence: id of the evidence that is supplied; None without any.
+        reviewers_agree: two reviewers agree that the variants ask for the same, and on the
             outcome; None where nobody has said.
         held_out: the pair is never used to repair the router, and reported apart.
-        request: what is sent to the router; None in results, which need it no more.
-        request_digest: SHA-256 of the request's canonical JSON, which results keep of it; empty
-            where there is none.
+        request: request to the router; None in results, which no longer need it.
+        request_digest: SHA-256 of the request's canonical JSON, which results keep; empty without
+            a request.
     """
 
     pair: str
@@ -60,10 +60,10 @@ class ProbeSet:
     """Matched pairs under a name and a version.
 
     Attributes:
-        name: of the set.
-        version: of the set, for people; the hash of its content is what counts.
+        name: name of the set.
+        version: version of the set, for people; the hash of its content is what counts.
         synthetic: invented test conditions; else it is reviewed data of real people.
-        varies: which of the fields above differ within pairs on purpose.
+        varies: fields named above that differ within pairs on purpose.
         items: all variants, sorted by pair and variant.
     """
 
@@ -86,12 +86,12 @@ class RunVersions:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One result: what the router decided on one variant.
+    """Result: the router's decision on one variant.
 
     Attributes:
         item: the variant.
         observed: route, score, threshold, evidence gate.
-        versions: what decided.
+        versions: versions of the parts that decided.
         line: its line in the file, from 1.
     """
 
@@ -108,12 +108,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """One router's results on one set.
+    """Results of one router on one set.
 
     Attributes:
-        probe_set: what was sent, without the requests.
+        probe_set: the set that was sent, without the requests.
         rows: in the order of the file; pairs may lack variants, have them twice, or disagree.
-        path: of the file, for messages; the same results in another file are the same.
+        path: path of the file, for messages; it does not count when results are compared.
     """
 
     probe_set: ProbeSet
@@ -123,12 +123,12 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A matched pair whose variants are complete and agree on what the set holds fixed.
+    """Matched pair whose variants are complete and agree on what the set holds fixed.
 
     Attributes:
-        id: of the pair.
+        id: id of the pair.
         axis: what is varied.
-        rows: one a variant, sorted by variant; at least two.
+        rows: one per variant, sorted by variant; at least two.
     """
 
     id: str
@@ -151,13 +151,13 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two variants of one pair, side by side.
+    """Comparison of two variants of one pair.
 
     Attributes:
         pair: id of the pair.
-        by: the attributes in which they differ, sorted; what is compared.
-        reference: the variant that the other is compared with.
-        variant: the other.
+        by: attributes in which they differ, sorted.
+        reference: variant that the other one is compared with.
+        variant: the other variant.
     """
 
     pair: str
@@ -167,7 +167,7 @@ class Compared:
 
 
 def canonical(value: object) -> str:
-    """JSON with sorted keys and without spaces: equal values have equal texts.
+    """Return JSON with sorted keys and without spaces: equal values have equal texts.
 
     Raises:
         ValueError: it holds NaN, an infinite number or half of a surrogate pair.
@@ -180,28 +180,28 @@ def canonical(value: object) -> str:
 
 
 def request_digest(request: object) -> str:
-    """SHA-256 of the request's canonical JSON in hexadecimal; empty without a request."""
+    """Return the SHA-256 of the request's canonical JSON in hexadecimal; empty without one."""
     return "" if request is None else sha256(canonical(request).encode()).hexdigest()
 
 
 def digest(probe_set: ProbeSet) -> str:
-    """SHA-256 over everything the set fixes, in hexadecimal.
+    """Return the SHA-256 of the set's content, in hexadecimal.
 
-    Of the requests their own hashes are covered, so that results, which do not keep the requests,
-    have the hash of their set.
+    Requests enter by their own hashes, so that results, which do not keep the requests, have the
+    hash of their set.
     """
     items = sorted(canonical(item_fields(item)) for item in probe_set.items)
     return sha256("\n".join([canonical(set_fields(probe_set)), *items]).encode()).hexdigest()
 
 
 def results_digest(judged: Results, baseline: Results | None = None) -> str:
-    """SHA-256 over everything that was decided, in hexadecimal: routes, scores, thresholds, gate.
+    """Return the SHA-256 of everything decided, in hexadecimal: routes, scores, thresholds, gate.
 
-    The order of the rows is no matter. Other numbers behind the same rates have another hash.
+    The order of the rows does not matter. Other numbers behind the same rates have another hash.
 
     Args:
-        judged: what the decision is about.
-        baseline: what it is compared with; None where it is compared with nothing.
+        judged: run that the decision is about.
+        baseline: run that it is compared with; None without one.
     """
     texts = []
     for run in filter(None, (judged, baseline)):
@@ -211,21 +211,21 @@ def results_digest(judged: Results, baseline: Results | None = None) -> str:
 
 
 def result_fields(row: Row) -> dict[str, object]:
-    """Fields of a row that a router decided, as they are hashed; no threshold is null."""
-    seen = row.observed
+    """Return the fields of a row that a router decided, for hashing; no threshold is null."""
+    observed = row.observed
     return {
         "pair_id": row.item.pair,
         "variant": row.item.variant,
-        "route": seen.route.name.lower(),
-        "judge_score": seen.score,
-        "threshold": seen.threshold if isfinite(seen.threshold) else None,
-        "evidence_passed": seen.evidence_passed,
+        "route": observed.route.name.lower(),
+        "judge_score": observed.score,
+        "threshold": observed.threshold if isfinite(observed.threshold) else None,
+        "evidence_passed": observed.evidence_passed,
         "versions": asdict(row.versions),
     }
 
 
 def set_fields(probe_set: ProbeSet) -> dict[str, object]:
-    """Fields of a row that all rows of a set share, as they are hashed and written."""
+    """Return the fields that all rows of a set share, for hashing and writing."""
     return {
         "dataset": probe_set.name,
         "dataset_version": probe_set.version,
@@ -235,7 +235,7 @@ def set_fields(probe_set: ProbeSet) -> dict[str, object]:
 
 
 def item_fields(item: Item) -> dict[str, object]:
-    """Fields of a row that are the variant's own; ``request_sha256`` is empty without a request."""
+    """Return the fields of one variant; ``request_sha256`` is empty without a request."""
     return {
         "pair_id": item.pair,
         "variant": item.variant,

@@ -1,11 +1,11 @@
-"""Files as records: JSON lines or CSV, plain or gzipped, each record with the line it begins on.
+"""Files as records: JSON lines or CSV, plain or gzipped, each record with its first line.
 
-A row is flat: it carries everything, the set's part and the results' part alike. Whatever is
-absent, null or (in CSV) empty has not been said. Columns of CSV such as ``versions.judge`` become
-the nested objects that JSON lines have.
+A row is flat: it has the fields of the set and those of the results. Absent fields, null and (in
+CSV) empty cells mean that nothing was said. Columns of CSV such as ``versions.judge`` become the
+nested objects that JSON lines have.
 
 Errors are on one line: file, line, field, what was found, and the fix, in words that each field's
-type has. A value is never repeated: a set may be reviewed data of real people. Names of fields are.
+type has. They repeat names of fields but never a value: a set may be reviewed data of real people.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from monitor.settings.kinds import AttributeName, Name
 from monitor.settings.problems import join
 
 MAX_BYTES = 64 << 20
-"""Unpacked. Some 100,000 variants; a set is made and reviewed by people, and is held in memory."""
+"""Limit of an unpacked file, some 100,000 variants: people review a set, and memory holds it."""
 
 Record = tuple[int, dict[str, object]]
-"""The line that a record begins on, from 1, and its fields."""
+"""First line of a record, from 1, and its fields."""
 _PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 
 Label = Annotated[
@@ -108,7 +108,7 @@ VersionTuple = Annotated[
 
 
 class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The set's part of a row."""
+    """Fields of a row that a set has."""
 
     dataset: Name
     synthetic: Truth
@@ -128,7 +128,7 @@ class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class ResultFields(SetFields, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A row of results: the set's part, and what the router made of it."""
+    """Fields of a row of results: those of the set, and the router's decision."""
 
     threshold: Fraction
     evidence_passed: Truth
@@ -151,7 +151,7 @@ ALL_NAMES = tuple(HINTS[ResultFields])
 
 
 def words(hint: Any) -> str:
-    """Words for what a field must be, described by its type or by a member of its union."""
+    """Return the words for a field's type, from its description or that of a union member."""
     for part in (hint, *get_args(hint)):
         for meta in getattr(part, "__metadata__", ()):
             if meta.description:
@@ -179,29 +179,29 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def problem(path: Path, text: str, *, line: int = 0, field: str = "") -> AuditError:
-    """The error about a file, one of its lines, or one field of it."""
+    """Return the error about a file, one of its lines, or one of its fields."""
     place = [str(path) if str(path).isprintable() else repr(str(path))]
     place += [f"line {line}"] if line else []
     place += [f"field {field}"] if field else []
     return AuditError(f"{', '.join(place)}: {text}")
 
 
-def found(value: object) -> str:
-    """The kind of a value, never the value."""
+def kind_of(value: object) -> str:
+    """Return the kind of a value, never the value."""
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
 
 
 def field_name(*parts: str) -> str:
-    """The full name of a field, on one line and cut short: ``versions.judge``."""
+    """Return the full name of a field, on one line and cut short: ``versions.judge``."""
     name = ""
     for part in parts:
         name = join(name, part)
     return name
 
 
-def unknown(path: Path, line: int, known: Iterable[str], *parts: str) -> AuditError:
-    """The error for a field that does not exist, with the nearest one that does."""
-    names = [".".join((*parts[:-1], name)) for name in known]
+def unknown(path: Path, line: int, allowed: Iterable[str], *parts: str) -> AuditError:
+    """Return the error for a field that does not exist, with the nearest one that does."""
+    names = [".".join((*parts[:-1], name)) for name in allowed]
     near = get_close_matches(".".join(parts).lower()[:64], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
     text = f"unknown field; {hint}known here: {', '.join(names)}"
@@ -209,7 +209,7 @@ def unknown(path: Path, line: int, known: Iterable[str], *parts: str) -> AuditEr
 
 
 def is_csv(path: Path) -> bool:
-    """Return True when the name says CSV; everything else is JSON lines."""
+    """Return True when the name says CSV; all other files are JSON lines."""
     name = path.name.lower().removesuffix(".gz")
     return name.endswith(".csv")
 
@@ -220,26 +220,26 @@ def is_gzipped(path: Path) -> bool:
 
 
 def json_records(path: Path) -> Iterator[Record]:
-    """One object a line; blank lines are skipped, fields that are null are absent."""
+    """Yield one object per line; blank lines are skipped, and null fields left out."""
     for line, text in enumerate(_text(path).split("\n"), 1):
         if text.strip():
             value = parse_json(path, line, text)
             if not isinstance(value, dict):
                 raise problem(
-                    path, f"found {found(value)}; write one JSON object a line", line=line
+                    path, f"found {kind_of(value)}; write one JSON object a line", line=line
                 )
             yield line, {name: field for name, field in value.items() if field is not None}
 
 
 def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-    """The columns that the first row names, and the rows below; empty cells are absent."""
+    """Return the columns that the first row names, and the rows below, without empty cells."""
     rows = _rows(path)
     line, header = next(rows, (1, []))
     _check_header(path, line, header)
-    return header, _below(path, header, rows)
+    return header, _body(path, header, rows)
 
 
-def _below(
+def _body(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for line, row in rows:
@@ -249,13 +249,13 @@ def _below(
         yield line, {name: cell for name, cell in zip(header, row, strict=True) if cell != ""}
 
 
-def toml_tree(path: Path, max_bytes: int, what: str) -> dict[str, object]:
-    """The tables of a TOML file that people wrote; ``what`` it is stands in the error."""
+def toml_tree(path: Path, max_bytes: int, kind: str) -> dict[str, object]:
+    """Read the tables of a TOML file that people wrote; errors ask for ``kind``."""
     try:
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
         if len(data) > max_bytes:
-            raise problem(path, f"is larger than {max_bytes} bytes; give {what}")
+            raise problem(path, f"is larger than {max_bytes} bytes; give {kind}")
         return tomllib.loads(data.decode())
     except OSError as error:
         raise problem(path, f"cannot be read: {error.strerror or 'check the path'}") from None
@@ -266,7 +266,7 @@ def toml_tree(path: Path, max_bytes: int, what: str) -> dict[str, object]:
 
 
 def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
-    """The value of a JSON text; strict: no NaN, no number out of range, no key twice."""
+    """Parse JSON strictly: no NaN, no number out of range, no key twice."""
     try:
         return json.loads(
             text, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number
@@ -307,7 +307,7 @@ def _number(text: str) -> float:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not blank, with their first line."""
+    """Yield the rows that are not blank, with their first line."""
     # newline="": a quoted line break is part of the cell.
     reader = csv.reader(StringIO(_text(path), newline=""), strict=True)
     line = 1
@@ -367,10 +367,10 @@ _TRUTHS = {"true": True, "false": False}
 
 
 def nested_records(path: Path) -> Iterator[Record]:
-    """The rows of a CSV file.
+    """Yield the rows of a CSV file, nested like JSON lines.
 
     Raises:
-        AuditError: the file cannot be read, or has a column that no row has.
+        AuditError: the file cannot be read, or has an unknown column.
     """
     header, rows = csv_table(path)
     _check_columns(path, header)
@@ -384,9 +384,9 @@ def _check_columns(path: Path, header: Sequence[str]) -> None:
         return
     if 2 * len(unknowns) > len(header):
         # Without a header the first row is data, which is not repeated.
-        known = "no" if len(unknowns) == len(header) else "hardly a"
+        count = "no" if len(unknowns) == len(header) else "hardly a"
         columns = ", ".join(_SHOWN_COLUMNS)
-        text = f"{known} known column; the first row names the columns: {columns}"
+        text = f"{count} known column; the first row names the columns: {columns}"
         raise problem(path, text, line=1)
     raise unknown(path, 1, _SHOWN_COLUMNS, unknowns[0])
 
@@ -397,7 +397,7 @@ def _is_attribute(column: str) -> bool:
 
 
 def _nested(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
-    """A row of CSV as the object it would be in JSON lines."""
+    """Return a row of CSV as the object that JSON lines would have."""
     record: dict[str, object] = {}
     for name, cell in cells.items():
         outer, dot, inner = name.partition(".")
@@ -409,7 +409,7 @@ def _nested(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object
 
 
 def _value(path: Path, line: int, name: str, cell: str) -> object:
-    """A cell as its column has it; what does not fit stays text, and is refused as such."""
+    """Convert a cell by its column; unfit cells stay text, and are refused as such."""
     if name == "request":
         return parse_json(path, line, cell, name)
     if name == "varies":

@@ -1,6 +1,6 @@
-"""Probe sets and results read from files and written to them, every row checked field by field.
+"""Read and write probe sets and results; every row is checked field by field.
 
-Files that are written can be read back, and are never overwritten.
+Written files can be read back, and are never overwritten.
 
 Example:
     >>> read_set(Path("no-such-set.jsonl"))
@@ -40,10 +40,10 @@ from monitor.audit.record_files import (
     VersionFields,
     field_name,
     fits,
-    found,
     is_csv,
     is_gzipped,
     json_records,
+    kind_of,
     nested_records,
     problem,
     unknown,
@@ -58,12 +58,12 @@ Fields = TypeVar("Fields", bound=SetFields)
 
 
 def typed_rows(path: Path, kind: type[Fields]) -> Iterator[tuple[int, Fields]]:
-    """The rows of a file with their lines; the results' part is not looked at in a set.
+    """Yield the rows of a file with their lines; a set ignores the fields of results.
 
     ``request_sha256`` is filled in where there is a request.
 
     Raises:
-        AuditError: the file cannot be read, or a row is not what it must be.
+        AuditError: the file cannot be read, or a row is unfit.
     """
     records = nested_records(path) if is_csv(path) else json_records(path)
     for line, record in records:
@@ -80,26 +80,30 @@ def typed_rows(path: Path, kind: type[Fields]) -> Iterator[tuple[int, Fields]]:
 
 
 def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fields]) -> Fields:
-    """One record as a row; AuditError names the field that does not fit."""
+    """Convert a record to a row.
+
+    Raises:
+        AuditError: a field does not fit; the error names it.
+    """
     try:
         fields = convert(record, kind)
     except ValidationError:
         raise _explained(path, line, record, kind) from None
     try:
-        sent = request_digest(fields.request)
+        request_hash = request_digest(fields.request)
     except (ValueError, RecursionError):
         text = "found broken text, or nested too deeply; write valid JSON"
         raise problem(path, text, line=line, field="request") from None
-    if fields.request_sha256 and sent and fields.request_sha256 != sent:
+    if fields.request_sha256 and request_hash and fields.request_sha256 != request_hash:
         text = "not the hash of the request beside it; leave one of the two out"
         raise problem(path, text, line=line, field="request_sha256")
-    return structs.replace(fields, request_sha256=sent) if sent else fields
+    return structs.replace(fields, request_sha256=request_hash) if request_hash else fields
 
 
 def _explained(
     path: Path, line: int, record: Mapping[str, object], kind: type[Struct], *parents: str
 ) -> AuditError:
-    """The error for the first field that is missing or unfit, in the order of the fields."""
+    """Return the error for the first field that is missing or unfit, in the order of the fields."""
     for name, hint in HINTS[kind].items():
         parts = (*parents, name)
         if name in record and not fits(record[name], hint):
@@ -117,9 +121,9 @@ def _unfit(path: Path, line: int, value: object, hint: Any, *parts: str) -> Audi
     if parts == ("attributes",) and isinstance(value, dict) and value:
         name = next(name for name in value if not fits({name: value[name]}, hint))
         inner = Label if fits(name, AttributeName) else AttributeName
-        wrong = value[name] if inner is Label else name
-        return _unfit(path, line, wrong, inner, *parts, name)
-    text = f"found {found(value)}; write {words(hint)}"
+        unfit = value[name] if inner is Label else name
+        return _unfit(path, line, unfit, inner, *parts, name)
+    text = f"found {kind_of(value)}; write {words(hint)}"
     return problem(path, text, line=line, field=field_name(*parts))
 
 
@@ -127,7 +131,7 @@ def read_results(path: Path) -> Results:
     """Read a router's results on a set; :func:`matched` finds the pairs that are incomplete.
 
     Raises:
-        AuditError: the file cannot be read, or a row of it is not what it must be.
+        AuditError: the file cannot be read, or a row of it is unfit.
     """
     rows = list(typed_rows(path, ResultFields))
     probe_set = _set(path, rows)
@@ -140,7 +144,7 @@ def read_results(path: Path) -> Results:
 
 
 def read_set(path: Path) -> ProbeSet:
-    """Read a probe set; of a file of results only the set's part is read.
+    """Read a probe set; fields of results are ignored.
 
     Raises:
         AuditError: as :func:`read_results`, or a variant of a pair occurs twice.
@@ -151,7 +155,7 @@ def read_set(path: Path) -> ProbeSet:
 
 
 def route_of(score: float | None, threshold: float, evidence_passed: bool) -> Route:
-    """Route that follows from a router's own rule; a score equal to the threshold is auto_serve."""
+    """Return the route that follows from the router's own rule; score = threshold is auto_serve."""
     if not evidence_passed:
         return Route.BLOCKED_BY_EVIDENCE
     served = score is not None and score >= threshold
@@ -164,8 +168,12 @@ def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
     first_line, first = rows[0]
     for line, fields in rows:
         for name in ("dataset", "dataset_version", "synthetic", "varies"):
-            here, there = getattr(fields, name), getattr(first, name)
-            if (sorted(here) != sorted(there)) if name == "varies" else here != there:
+            row_field, first_field = getattr(fields, name), getattr(first, name)
+            if (
+                (sorted(row_field) != sorted(first_field))
+                if name == "varies"
+                else row_field != first_field
+            ):
                 difference = f"differs from line {first_line}; all rows of a file are of one set"
                 raise problem(path, difference, line=line, field=name)
     items = (_item(fields) for _, fields in rows)
@@ -179,11 +187,11 @@ def _set(path: Path, rows: Sequence[tuple[int, SetFields]]) -> ProbeSet:
 
 
 def _check_doubles(path: Path, rows: Iterable[tuple[int, SetFields]]) -> None:
-    seen: dict[tuple[str, str], int] = {}
+    first_lines: dict[tuple[str, str], int] = {}
     for line, fields in rows:
-        first = seen.setdefault((fields.pair_id, fields.variant), line)
-        if first != line:
-            repeated = f"line {first} already has this variant of the pair; remove one"
+        first_line = first_lines.setdefault((fields.pair_id, fields.variant), line)
+        if first_line != line:
+            repeated = f"line {first_line} already has this variant of the pair; remove one"
             raise problem(path, repeated, line=line, field="variant")
 
 
@@ -215,7 +223,7 @@ def _row(line: int, fields: ResultFields) -> Row:
 
 
 def write_set(path: Path, probe_set: ProbeSet) -> None:
-    """A set with its requests; gzipped when the name ends in ``.gz``.
+    """Write a set with its requests; gzipped when the name ends in ``.gz``.
 
     Raises:
         AuditError: the file exists already or cannot be written, or a field is unfit.
@@ -225,16 +233,16 @@ def write_set(path: Path, probe_set: ProbeSet) -> None:
 
 
 def write_rows(path: Path, probe_set: ProbeSet, rows: Iterable[Row]) -> None:
-    """Results on a set, in the order of the rows; of the requests their hashes are kept.
+    """Write results on a set, in the order of the rows; hashes replace the requests.
 
     Raises:
         AuditError: as :func:`write_set`.
     """
-    results = (item_fields(row.item) | _of_router(row) for row in rows)
+    results = (item_fields(row.item) | _result_fields(row) for row in rows)
     _write(path, (set_fields(probe_set) | row for row in results), ResultFields)
 
 
-def _of_router(row: Row) -> dict[str, object]:
+def _result_fields(row: Row) -> dict[str, object]:
     return {
         "judge_score": row.observed.score,
         "threshold": row.observed.threshold,
@@ -262,8 +270,8 @@ def _create(path: Path, data: bytes) -> None:
     try:
         file = path.open("xb")
     except FileExistsError:
-        taken = "stands there already, and a set or its results never change; choose another name"
-        raise problem(path, taken) from None
+        reason = "stands there already, and a set or its results never change; choose another name"
+        raise problem(path, reason) from None
     except OSError as error:
         raise problem(path, f"cannot be written: {error.strerror}") from None
     try:
@@ -277,23 +285,23 @@ def _create(path: Path, data: bytes) -> None:
 
 
 def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) -> ProbeSet | None:
-    """The pairs that flipped, whole, as a set of their own.
+    """Return the pairs that flipped, with all variants, as a new set.
 
-    Pairs that are held out never become part of what a router is repaired on: they stay out.
+    Held-out pairs stay out: a router is never repaired on them.
 
     Args:
-        source: the set that was sent, with its requests where the new set is to be sent too.
+        source: the set that was sent, with its requests if the new set is to be sent too.
         flips: ids of the pairs that flipped, in any order and number.
-        name: of the new set.
-        version: of the new set; name and version together are not the source's.
+        name: name of the new set.
+        version: version of the new set; name and version must differ from the source's.
 
     Returns:
-        The set, whose identity is the hash of its content; None if no pair flipped that is not
-        held out.
+        The set, identified by the hash of its content; None if no pair outside the held-out part
+        flipped.
 
     Raises:
-        AuditError: the source is not synthetic, is what the new set would be called, or has not
-            all of these pairs.
+        AuditError: the source is not synthetic, has the name and version of the new set, or lacks
+            a pair of ``flips``.
     """
     flipped = set(flips)
     if not source.synthetic:

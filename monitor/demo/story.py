@@ -1,8 +1,8 @@
-"""The demo's time: it goes on once the service has evaluated all that has happened.
+"""Time of the demo: it advances once the service has evaluated everything so far.
 
-It moves in turns. In each one the router decides, reviewers answer, ingest stores that and the
-evaluator evaluates it; only then the next one begins. So every machine tells the same story, and a
-slow one takes longer for it.
+It moves in turns. In each turn the router decides, reviewers answer, ingest stores and the
+evaluator evaluates; only then the next turn begins. Every machine therefore tells the same story,
+and a slow one takes longer for it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ TURNS_OF_PACE = 8
 """Turns over which the pace is measured: one simulated day."""
 POLL_SECONDS = 0.05
 FINISH_SECONDS = 8.0
-"""Seconds that a turn may still take when the demo is to end."""
+"""Seconds that the last turn may take once the demo is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenes:
-    """What happens in a turn, after its traffic.
+    """Steps of a turn, after its traffic.
 
     Attributes:
-        stored: says whether ingest has stored all that was produced.
+        stored: returns True when ingest has stored everything produced.
         evaluate: evaluates all of it.
-        told: takes note of what is shown then.
+        told: records what is shown then.
     """
 
     stored: Callable[[], bool]
@@ -41,13 +41,13 @@ class Scenes:
 
 
 class Story:
-    """Lives turn by turn, in a thread of its own.
+    """Story of the demo, told turn by turn in a thread of its own.
 
     Args:
         clock: simulated time, which nobody else moves.
-        traffic: produces what happens.
-        scenes: the other parts of a turn.
-        speed: simulated seconds a second, at most.
+        traffic: producer of decisions and labels.
+        scenes: other steps of a turn.
+        speed: simulated seconds per second, at most.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Story:
 
     @property
     def speed(self) -> float:
-        """Simulated seconds that passed in a second of late; at first those that should."""
+        """Simulated seconds per second, measured lately; at first the target."""
         if len(self._turns) < 2:  # noqa: PLR2004 a span has two ends
             return self._speed
         (began, first), (ended, last) = self._turns[0], self._turns[-1]
@@ -72,15 +72,15 @@ class Story:
 
     @property
     def running(self) -> bool:
-        """True until it has ended."""
+        """True until the story has ended."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin with the history, day by day, then live on until :meth:`stop`."""
+        """Start with the history, day by day, then go on until :meth:`stop`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the turn under way end, or give it up; safe to call twice."""
+        """Let the current turn end, or give it up; safe to call twice."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(FINISH_SECONDS)
@@ -91,15 +91,15 @@ class Story:
             while self._clock.now() < BEGINS + HISTORY and not self._ending.is_set():
                 self._live_until(self._clock.now() + DAY)
             while not self._ending.is_set():
-                due = time.monotonic() + TURN / SECOND / self._speed
+                ends_at = time.monotonic() + TURN / SECOND / self._speed
                 self._turns.append((time.monotonic(), self._clock.now()))
                 self._live_until(self._clock.now() + TURN)
-                self._ending.wait(max(0.0, due - time.monotonic()))
-        except BaseException as error:  # the main thread says it
+                self._ending.wait(max(0.0, ends_at - time.monotonic()))
+        except BaseException as error:  # the main thread raises it
             self.failure = error
 
     def _live_until(self, until: int) -> None:
-        """One turn: whatever is produced in it is stored and evaluated at its end."""
+        """Play one turn: produce its traffic, wait until it is stored, and evaluate it."""
         self._clock.move(until)
         self._traffic.live_until(until, self._ending.is_set)
         while not self._scenes.stored():

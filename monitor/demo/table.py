@@ -1,4 +1,4 @@
-"""The demo on the terminal: a table that redraws itself, or plain tables where nobody looks."""
+"""Table of the demo on the terminal: redrawn in place, or printed plainly without a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window
 from monitor.demo.world import REGRESSED
 
 WIDE = 104
-"""Width of the terminal from which on the gap is shown next to the rate."""
+"""Width of the terminal from which on the gap is shown."""
 PLAIN_SECONDS = 5.0
 SVG_WIDTH = 112
 
@@ -53,16 +53,17 @@ _WHAT = {
     Behind.LEVEL: "rate",
     None: "gap",
 }
+"""Words before the value of an incident."""
 
 
 class Screen:
-    """Output for views; this one shows nothing, for ``--json``.
+    """Output for views; this class shows nothing, for ``--json``.
 
     It is a context manager, since a terminal must be left as it was.
     """
 
     def show(self, view: DemoView) -> None:
-        """Show the present moment."""
+        """Show a view."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,14 +73,14 @@ class Screen:
 
 
 class LiveScreen(Screen):
-    """Redraws in place on a terminal; the last table stays."""
+    """Screen that redraws in place on a terminal; the last table stays."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
     def show(self, view: DemoView) -> None:
-        """Redraw."""
+        """Redraw the table."""
         self._live.update(render(view, self._console.width), refresh=True)
 
     def __enter__(self) -> Self:
@@ -91,7 +92,7 @@ class LiveScreen(Screen):
 
 
 class PlainScreen(Screen):
-    """Prints a table every few seconds, and the last one: for pipes and logs."""
+    """Screen that prints a table every few seconds, and the last one: for pipes and logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -99,7 +100,7 @@ class PlainScreen(Screen):
         self._unseen: DemoView | None = None
 
     def show(self, view: DemoView) -> None:
-        """Print, if it is time."""
+        """Print the table, if it is time."""
         self._unseen = view
         if view.seconds >= self._next:
             self._next = view.seconds + PLAIN_SECONDS
@@ -115,7 +116,7 @@ class PlainScreen(Screen):
 
 
 def screen_for(silent: bool) -> Screen:
-    """The screen that fits where the output goes."""
+    """Return the screen that fits the output."""
     if silent:
         return Screen()
     console = Console(file=sys.stdout)
@@ -123,15 +124,15 @@ def screen_for(silent: bool) -> Screen:
 
 
 def svg(view: DemoView) -> str:
-    """A picture of the table, for documents."""
+    """Return a picture of the table, for documents."""
     console = Console(record=True, width=SVG_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(render(view, SVG_WIDTH))
     picture = console.export_svg(title="slicewatch demo")
-    return _REMOTE_FONT.sub("", picture)  # a document loads nothing from elsewhere
+    return _REMOTE_FONT.sub("", picture)  # a document loads no outside resource
 
 
 def render(view: DemoView, width: int) -> RenderableType:
-    """The whole screen."""
+    """Return the whole screen."""
     table = _table(view.slices, wide=width >= WIDE)
     return Group(_head(view), table, *map(partial(_incident, view), view.incidents), _foot(view))
 
@@ -154,9 +155,9 @@ def _progress(view: DemoView) -> str:
     window = contract_window(snapshot)
     if window is None or window.labelled is None:
         return f"watermark {_moment(snapshot.watermark)}"
-    shown = window.labelled
-    hours = max(0, snapshot.watermark - shown.end) / HOUR
-    span = f"{_moment(shown.start)} to {_moment(shown.end)}"
+    labelled = window.labelled
+    hours = max(0, snapshot.watermark - labelled.end) / HOUR
+    span = f"{_moment(labelled.start)} to {_moment(labelled.end)}"
     return f"TPR, {window.window}: {span}, {hours:.0f} h behind the watermark"
 
 
@@ -182,7 +183,7 @@ def _cells(view: SliceView, wide: bool) -> list[Text]:
     cells = [
         Text(f" {view.row.slice.partition('=')[2]}"),
         Text(_number(view.truth)),
-        Text(_number(next((x for m, x in view.row.as_labelled.items() if m == "tpr"), None))),
+        Text(_number(next((rate for m, rate in view.row.as_labelled.items() if m == "tpr"), None))),
         Text(_rate(view.tpr), style="bold"),
         Text(f"{view.tpr.support:,}+" if view.tpr else "-"),
     ]
@@ -192,9 +193,11 @@ def _cells(view: SliceView, wide: bool) -> list[Text]:
 
 
 def _state(view: SliceView) -> str:
-    """State of the TPR; another metric that is suspected is named."""
-    others = [metric for metric in view.suspected if metric != "tpr"]
-    return f"{view.state.value} ({', '.join(others)} suspected)" if others else view.state.value
+    """Return the state of the TPR, with the names of other metrics that are suspected."""
+    suspected = [metric for metric in view.suspected if metric != "tpr"]
+    return (
+        f"{view.state.value} ({', '.join(suspected)} suspected)" if suspected else view.state.value
+    )
 
 
 def _rate(rate: ShownRate | None) -> str:
@@ -222,45 +225,45 @@ def _number(number: float | None, sign: str = "") -> str:
     return "-" if number is None else f"{number:{sign}.2f}"
 
 
-def _incident(view: DemoView, one: ShownIncident) -> Text:
-    """Notification of an incident, as the terminal shows it."""
+def _incident(view: DemoView, incident: ShownIncident) -> Text:
+    """Return the notification of an incident."""
     text = Text()
-    text.append(f"{one.severity.value.upper()} {one.id}", style="bold white on red")
-    text.append(f" {one.metric.value} of {one.slice}", style="bold red")
-    if one.latest is not None:
-        gap = f"{_number(one.latest.value, sign='+')} {_interval(one.latest, sign='+')}"
-        text.append(f": {_WHAT[one.behind]} {gap}")
-    text.append("\n  " + "; ".join(_about(view, one)))
+    text.append(f"{incident.severity.value.upper()} {incident.id}", style="bold white on red")
+    text.append(f" {incident.metric.value} of {incident.slice}", style="bold red")
+    if incident.latest is not None:
+        gap = f"{_number(incident.latest.value, sign='+')} {_interval(incident.latest, sign='+')}"
+        text.append(f": {_WHAT[incident.behind]} {gap}")
+    text.append("\n  " + "; ".join(_about(view, incident)))
     return text
 
 
-def _about(view: DemoView, one: ShownIncident) -> Iterator[str]:
-    if one.share is not None:
-        yield f"{one.share.value} of the excess"
-    if one.stage is not None and one.stage.stage is not Stage.NONE:
-        yield f"stage: {one.stage.stage.value}"
-    shown_at = view.watch.incidents.get(one.id)
+def _about(view: DemoView, incident: ShownIncident) -> Iterator[str]:
+    if incident.share is not None:
+        yield f"{incident.share.value} of the excess"
+    if incident.stage is not None and incident.stage.stage is not Stage.NONE:
+        yield f"stage: {incident.stage.stage.value}"
+    shown_at = view.watch.incidents.get(incident.id)
     when = "" if shown_at is None else f", told after {shown_at.seconds:.0f} s"
-    yield f"since {_moment(one.since)}{when}"
+    yield f"since {_moment(incident.since)}{when}"
 
 
 def _foot(view: DemoView) -> Text:
     text = Text(_regression(view))
     if view.watch.regressed is not None:
         text.append(f", suspected after {view.watch.regressed.seconds:.0f} s", style="bold red")
-    for other in view.watch.others:
-        text.append(f"\n{other} suspected although nothing happened to it", style="bold red")
+    for slice_text in view.watch.others:
+        text.append(f"\n{slice_text} suspected although nothing happened to it", style="bold red")
     text.append(_NOTES, style="dim")
     text.append(f"\nstatus: {view.url}/  {view.url}/metrics  (Ctrl-C stops)")
     return text
 
 
 def _regression(view: DemoView) -> str:
-    ahead = (view.regression_at - view.simulated) / SECOND / view.speed
+    seconds_ahead = (view.regression_at - view.simulated) / SECOND / view.speed
     when = f"({_moment(view.regression_at)})"
-    if ahead > 0:
-        return f"{REGRESSED}: TPR falls in {ahead:.0f} s {when}"
-    return f"{REGRESSED}: TPR fell {-ahead:.0f} s ago {when}"
+    if seconds_ahead > 0:
+        return f"{REGRESSED}: TPR falls in {seconds_ahead:.0f} s {when}"
+    return f"{REGRESSED}: TPR fell {-seconds_ahead:.0f} s ago {when}"
 
 
 def _moment(micros: int) -> str:

@@ -1,4 +1,4 @@
-"""Puts the synthetic world on Kafka."""
+"""Producer that puts the synthetic world on Kafka."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _ATOMS = {
 _ROUTES = tuple(route.name.lower() for route in Route)
 DECISION_PARTITIONS, LABEL_PARTITIONS = 3, 2
 EVENTS_PER_MESSAGE = 100
-"""Arrays of so many make the client's cost per event vanish."""
+"""Arrays of this size make the client's cost per event negligible."""
 REPEATED = 0.01
-"""Share of events that are sent again a step later, as producers do after a time-out."""
+"""Share of events that are repeated a step later, as producers do after a time-out."""
 BAD_PER_STEP = 0.1
 PATIENCE = 30.0
-"""Seconds the broker may take to accept what was sent."""
+"""Seconds that the broker may take to accept events."""
 CLOSE_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Produced:
-    """Counts of what was put on the topics, repeats and bad records included."""
+    """Counts of records on the topics, repeats and bad records included."""
 
     messages: int = 0
     decisions: int = 0
@@ -75,11 +75,11 @@ def create_topics(bootstrap: str, decisions: str, labels: str) -> None:
 
 
 class Traffic:
-    """Lives the synthetic world and produces what happens in it.
+    """Producer of the decisions and labels of a synthetic world.
 
     Args:
         synthetic: router and reviewers.
-        bootstrap: the broker.
+        bootstrap: address of the broker.
         topics: names of the decisions and the labels topic.
     """
 
@@ -99,7 +99,7 @@ class Traffic:
         )
 
     def live_until(self, until: int, ending: Callable[[], bool] = lambda: False) -> None:
-        """Produce all that happens before an instant, or until the end is near."""
+        """Produce everything before an instant, or until the end is near."""
         while self._synthetic.now < until and not ending():
             self._send(self._synthetic.step())
         self._flush()
@@ -109,18 +109,19 @@ class Traffic:
         self._producer.close(timeout=CLOSE_SECONDS)
 
     def _send(self, step: WorldStep) -> None:
-        """All of one step, and again a little of the step before it."""
-        stamp = step.end // 1000  # the broker has seen every event by then
+        """Send the events of one step, and repeat a few of the step before it."""
+        stamp = step.end // 1000  # after every event of the step
         decisions, labels = step.decisions, step.labels
         repeated = self._again
-        self._again = self._some(decisions, labels)
-        for d, la in ([repeated] if repeated else []) + [(decisions, labels)]:
-            self._send_decisions(d, stamp)
-            self._send_labels(la, stamp)
+        self._again = self._sample(decisions, labels)
+        for sent_decisions, sent_labels in ([repeated] if repeated else []) + [(decisions, labels)]:
+            self._send_decisions(sent_decisions, stamp)
+            self._send_labels(sent_labels, stamp)
         if repeated:
             self.produced.repeated += len(repeated[0]) + len(repeated[1])
 
-    def _some(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
+    def _sample(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
+        """Draw the events to repeat a step later."""
         return (
             decisions.take(self._rng.random(len(decisions)) < REPEATED),
             labels.take(self._rng.random(len(labels)) < REPEATED),
@@ -129,8 +130,8 @@ class Traffic:
     def _send_decisions(self, decisions: Decisions, stamp: int) -> None:
         self.produced.decisions += len(decisions)
         for partition in range(DECISION_PARTITIONS):
-            mine = decisions.number % DECISION_PARTITIONS == partition
-            events = decision_events(decisions.take(mine))
+            in_partition = decisions.number % DECISION_PARTITIONS == partition
+            events = decision_events(decisions.take(in_partition))
             bad = []
             if events and self._rng.random() < BAD_PER_STEP / DECISION_PARTITIONS:
                 bad.append(bad_record(events[0], self._rng))
@@ -140,8 +141,10 @@ class Traffic:
     def _send_labels(self, labels: Labels, stamp: int) -> None:
         self.produced.labels += len(labels)
         for partition in range(LABEL_PARTITIONS):
-            mine = labels.number % LABEL_PARTITIONS == partition
-            self._produce(self._topics[1], partition, label_events(labels.take(mine)), [], stamp)
+            in_partition = labels.number % LABEL_PARTITIONS == partition
+            self._produce(
+                self._topics[1], partition, label_events(labels.take(in_partition)), [], stamp
+            )
 
     def _produce(
         self,
@@ -163,7 +166,7 @@ class Traffic:
 
 
 def decision_events(decisions: Decisions) -> list[Decision]:
-    """Decisions as events; the truth stays with the generator."""
+    """Convert decisions to events; the truth stays with the generator."""
     columns = (
         decisions.number,
         decisions.at,
@@ -193,7 +196,7 @@ def decision_events(decisions: Decisions) -> list[Decision]:
 
 
 def label_events(labels: Labels) -> list[Label]:
-    """Labels as events."""
+    """Convert labels to events."""
     columns = (getattr(labels, field.name) for field in fields(labels))
     return [
         Label(
@@ -218,13 +221,13 @@ def _decision_id(number: int) -> str:
 
 
 def messages(events: Sequence[Decision] | Sequence[Label], size: int) -> Iterator[bytes]:
-    """Events as JSON arrays of at most ``size``."""
+    """Yield events as JSON arrays of at most ``size``."""
     for first in range(0, len(events), size):
         yield _encode(events[first : first + size])
 
 
 def bad_record(decision: Decision, rng: np.random.Generator) -> bytes:
-    """One of the records that real topics have: each ends as a dead letter."""
+    """Return a bad record of a kind that real topics have; it ends as a dead letter."""
     spoil = _SPOILS[int(rng.integers(len(_SPOILS)))]
     return spoil(decision)
 

@@ -1,4 +1,4 @@
-"""View of the demo: the newest Snapshot with the true rates that the generator knows."""
+"""View of the demo: the newest Snapshot, with the true rates that the generator knows."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ REGRESSED_SLICE = f"language_variety={REGRESSED}"
 
 @dataclass(frozen=True, slots=True)
 class SliceView:
-    """One line of the table.
+    """Line of the demo's table.
 
     Attributes:
         group_by: name of the group-by.
-        row: as the Snapshot publishes it.
-        truth: realised TPR of the same window, known to the generator alone; None where the
-            Snapshot hides the slice, so that the demo gives away no small cell either.
+        row: row as the Snapshot publishes it.
+        truth: realised TPR of the same window, from the generator; None where the Snapshot hides
+            the slice, so that the demo reveals no small cell either.
     """
 
     group_by: str
@@ -44,12 +44,12 @@ class SliceView:
 
     @property
     def tpr(self) -> ShownRate | None:
-        """The estimate, as published."""
+        """TPR as published."""
         return self.row.rates.get(Metric.TPR)
 
     @property
     def gap(self) -> ShownGap | None:
-        """Against the reference; None for the reference itself."""
+        """Gap to the reference; None for the reference itself."""
         return self.row.gaps.get(Metric.TPR)
 
     @property
@@ -59,25 +59,25 @@ class SliceView:
 
     @property
     def suspected(self) -> list[str]:
-        """The metrics that are suspected, or in breach."""
+        """Metrics that are suspected or in breach."""
         bad = (State.SUSPECTED, State.BREACH)
-        return sorted(m.value for m, state in self.row.states.items() if state in bad)
+        return sorted(metric.value for metric, state in self.row.states.items() if state in bad)
 
 
 def contract_window(snapshot: Snapshot) -> WindowTable | None:
-    """The window that states are decided on."""
+    """Return the window that states are decided on."""
     (table,) = snapshot.contracts
-    return next((w for w in table.windows if w.window == table.window), None)
+    return next((window for window in table.windows if window.window == table.window), None)
 
 
 def incidents_of(snapshot: Snapshot) -> tuple[ShownIncident, ...]:
-    """The unresolved incidents."""
+    """Return the unresolved incidents."""
     (table,) = snapshot.contracts
     return table.incidents
 
 
 def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
-    """The lines of the table, in the order of the contract."""
+    """Return the lines of the table, in the order of the contract."""
     window = contract_window(snapshot)
     if window is None:
         return []
@@ -86,14 +86,14 @@ def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
 
 def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
     for row in group.rows:
-        known = None
+        true_rate = None
         if group.labelled is not None and row.rates:
-            known = truth.tpr(row.slice, group.labelled.start, group.labelled.end)
-        yield SliceView(group.group_by, row, known)
+            true_rate = truth.tpr(row.slice, group.labelled.start, group.labelled.end)
+        yield SliceView(group.group_by, row, true_rate)
 
 
 class Moment(NamedTuple):
-    """A moment of the demo: seconds since its start, and simulated microseconds."""
+    """Moment of the demo: seconds since its start, and simulated microseconds."""
 
     seconds: float
     simulated: int
@@ -101,11 +101,11 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class FirstShown:
-    """Moments of first sight, of slices and incidents. One thread looks, others may read.
+    """Moments at which slices and incidents were first seen. One thread writes, others may read.
 
     Attributes:
-        first: slices as suspected, in any metric.
-        incidents: incidents as shown, by id.
+        first: slices first suspected, in any metric.
+        incidents: incidents first shown, by id.
     """
 
     first: dict[str, Moment] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class FirstShown:
     def look(
         self, views: Sequence[SliceView], moment: Moment, incidents: Sequence[ShownIncident] = ()
     ) -> None:
-        """Take note of what is shown now."""
+        """Record everything that is shown now."""
         suspected = {view.row.slice: moment for view in views if view.suspected}
         # Replaced as wholes, for the threads that read.
         self.first = suspected | self.first
@@ -122,7 +122,7 @@ class FirstShown:
 
     @property
     def regressed(self) -> Moment | None:
-        """When the slice that really regressed was first suspected; None before."""
+        """Moment when the slice that really regressed was first suspected; None before."""
         return self.first.get(REGRESSED_SLICE)
 
     @property
@@ -133,15 +133,15 @@ class FirstShown:
 
 @dataclass(frozen=True, slots=True)
 class CommittedTotals:
-    """Committed totals over all shards; both balances are 0, or something is wrong.
+    """Committed totals over all shards; unless both balances are 0, something is wrong.
 
     Attributes:
-        messages: read.
-        events: decoded or refused.
+        messages: messages read.
+        events: events decoded or refused.
         counted: decisions and labels that count.
-        duplicates: recognised and dropped.
-        waiting: labels whose decision is not there yet.
-        unmatched: labels for nothing.
+        duplicates: events recognised as duplicates and dropped.
+        waiting: labels whose decision has not arrived yet.
+        unmatched: labels without a decision.
         stale: labels that a later one had overruled already.
         thinned: requests not kept at the grid's audit rate.
         dead_letters: by reason.
@@ -162,43 +162,45 @@ class CommittedTotals:
     event_balance: int = 0
 
     @classmethod
-    def of(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
-        """Add up what the store knows."""
+    def from_statuses(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
+        """Add up the statuses of all shards."""
         tallies = [status.tallies for status in statuses]
         return cls(
-            messages=sum(t.messages for t in tallies),
-            events=sum(t.events for t in tallies),
-            counted=sum(t.counted for t in tallies),
-            duplicates=sum(t.duplicates for t in tallies),
-            waiting=sum(t.waiting for t in tallies),
-            unmatched=sum(sum(t.unmatched.values()) for t in tallies),
-            stale=sum(t.stale for t in tallies),
-            thinned=sum(t.thinned for t in tallies),
+            messages=sum(tally.messages for tally in tallies),
+            events=sum(tally.events for tally in tallies),
+            counted=sum(tally.counted for tally in tallies),
+            duplicates=sum(tally.duplicates for tally in tallies),
+            waiting=sum(tally.waiting for tally in tallies),
+            unmatched=sum(sum(tally.unmatched.values()) for tally in tallies),
+            stale=sum(tally.stale for tally in tallies),
+            thinned=sum(tally.thinned for tally in tallies),
             dead_letters=_by_reason(tallies),
             message_balance=sum(status.offsets_balance for status in statuses),
-            event_balance=sum(t.balance for t in tallies),
+            event_balance=sum(tally.balance for tally in tallies),
         )
 
 
 def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
-    reasons = sorted({reason for one in tallies for reason in one.dead_letters})
-    return {reason: sum(t.dead_letters.get(reason, 0) for t in tallies) for reason in reasons}
+    reasons = sorted({reason for shard in tallies for reason in shard.dead_letters})
+    return {
+        reason: sum(tally.dead_letters.get(reason, 0) for tally in tallies) for reason in reasons
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class DemoView:
-    """Everything on the screen at one moment.
+    """Content of the screen at one moment.
 
     Attributes:
-        seconds: since the demo was started.
-        simulated: now, microseconds.
-        speed: simulated seconds a second, of late.
-        regression_at: when the regression begins, microseconds.
-        snapshot: the newest; None at first.
-        slices: its lines.
-        watch: what was suspected so far.
+        seconds: seconds since the demo was started.
+        simulated: simulated time, microseconds.
+        speed: recent pace, in simulated seconds per second.
+        regression_at: start of the regression, microseconds.
+        snapshot: newest Snapshot; None at first.
+        slices: lines of the table.
+        watch: moments of first suspicion so far.
         consumed: committed totals.
-        per_second: events consumed lately.
+        per_second: events consumed lately, per second.
         url: base address of the HTTP server.
     """
 
@@ -215,19 +217,21 @@ class DemoView:
 
     @property
     def incidents(self) -> tuple[ShownIncident, ...]:
-        """The unresolved incidents."""
+        """Unresolved incidents."""
         return incidents_of(self.snapshot) if self.snapshot else ()
 
     @property
     def paged(self) -> Moment | None:
-        """When the slice that really regressed was first paged; None before."""
+        """Moment when the slice that really regressed was first paged; None before."""
         first = self.watch.incidents
-        mine = [first[one.id] for one in self.incidents if one.slice == REGRESSED_SLICE]
-        return min(mine, default=None)
+        paged_at = [
+            first[incident.id] for incident in self.incidents if incident.slice == REGRESSED_SLICE
+        ]
+        return min(paged_at, default=None)
 
 
 def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
-    """The document; numbers of slices are those of the Snapshot, with the generator's truth."""
+    """Return the document for ``--json``, with the Snapshot's numbers and the generator's truth."""
     watch = view.watch
     return {
         "note": SYNTHETIC,
@@ -245,9 +249,9 @@ def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
         "suspected": {text: _seconds(first) for text, first in sorted(watch.first.items())},
         "suspected_wrongly": watch.others,
         "seconds_until_paged": _seconds(view.paged),
-        "incidents": [msgspec.to_builtins(one) for one in view.incidents],
+        "incidents": [msgspec.to_builtins(incident) for incident in view.incidents],
         "window": _window_document(view),
-        "slices": [_slice_document(one) for one in view.slices],
+        "slices": [_slice_document(slice_view) for slice_view in view.slices],
         "produced": asdict(produced),
         "consumed": asdict(view.consumed),
         # Both equations hold: each offset is a message or a gap, each event ended.

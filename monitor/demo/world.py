@@ -1,10 +1,10 @@
-"""The demo's world, step by step in event time: router, reviewers, the truth, simulated time.
+"""World of the demo, step by step in event time: router, reviewers, true rates, simulated time.
 
 Everything here is invented: test conditions, not a finding about people. Requests have a latent
-readiness, a judge's score and an evidence gate; the generator knows of every request whether its
-reply was ready, which no real router does, and so the true rates of every slice over any run of
-whole hours. Reviewers answer hours later, sometimes cannot decide, sometimes correct themselves.
-All but the clock is pure and seeded.
+readiness, a judge's score and an evidence gate. Unlike a real router, the generator knows whether
+each reply was ready, and so the true rates of every slice over any run of whole hours. Reviewers
+answer hours later, sometimes cannot decide, sometimes correct themselves. Everything but the clock
+is pure and seeded.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ ATTRIBUTES: dict[str, dict[str, float]] = {
     "channel": {"chat": 0.50, "email": 0.30, "voice": 0.20},
     "device": {"phone": 0.55, "desktop": 0.25, "tablet": 0.20, "kiosk": 0.0},
 }
-"""Values and their shares; attributes are independent. The kiosk comes by :data:`RARE_EVERY`."""
+"""Values and their shares; attributes are independent. :data:`RARE_EVERY` times the kiosk."""
 
 RARE_VALUE = "kiosk"
 RARE_EVERY = 4 * HOUR
-"""One decision in four hours: six in a window of 24 hours, fewer than k = 11 but never
-none, so that it is never shown."""
+"""Time between two rare decisions: six in a window of 24 hours, fewer than k = 11 but never
+none, so that the kiosk is never shown."""
 
 REGRESSED = "conversational"
 THRESHOLD = 0.70
 AUDIT_RATE = 0.05
 STEP = 15 * MINUTE
-"""Traffic comes in steps of so much event time; equal seeds give equal traffic at any pace."""
+"""Event time of one step of traffic; equal seeds give equal traffic at any pace."""
 
 UNDECIDED = 0.01
 CORRECTED = 0.015
@@ -53,7 +53,7 @@ tail is short, so that slices do not fall back to maturing when the label fronti
 CORRECTION_HOURS = (0.5, 8.0)
 REVIEWERS = 12
 KEEP = 10 * 24
-"""Hours that are remembered: more than any window of the demo and its labels' delay."""
+"""Hours that true rates are kept: more than any window of the demo and the delay of labels."""
 
 _SLICES = {
     f"{name}={value}": (column, code)
@@ -62,9 +62,9 @@ _SLICES = {
 }
 BEGINS = to_micros(datetime(2026, 1, 5, tzinfo=UTC))
 HISTORY = 3 * DAY
-"""Lived as fast as possible, so that windows are full soon."""
+"""Time simulated as fast as possible, so that windows are full soon."""
 REGRESSION_AFTER = 36 * HOUR
-"""Simulated time without a regression, once time runs."""
+"""Simulated time without a regression, after the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class World:
 
     Attributes:
         begins: first instant, microseconds; a whole number of hours.
-        regression_at: when ready requests of the regressed slice begin to score lower.
-        per_day: decisions a day.
+        regression_at: instant from which ready requests of the regressed slice score lower.
+        per_day: decisions per day.
         ready: P(ready).
         blocked: P(evidence gate says no), whatever the readiness.
         ready_score: mean score of ready requests.
         unready_score: mean score of requests that are not ready.
         spread: standard deviation of both.
-        drop: by how much the mean score of ready requests of the regressed slice falls.
+        drop: fall of the mean score of ready requests of the regressed slice.
     """
 
     begins: int
@@ -94,7 +94,7 @@ class World:
     drop: float = 0.10
 
     def tpr(self, regressed: bool) -> float:
-        """The router's true P(auto_serve | ready), evidence passed."""
+        """Return the router's true P(auto_serve | ready), evidence passed."""
         mean = self.ready_score - (self.drop if regressed else 0.0)
         return 1 - NormalDist(mean, self.spread).cdf(THRESHOLD)
 
@@ -112,10 +112,10 @@ class Decisions:
         number: unique, increasing with decided_at.
         at: decided_at, microseconds.
         values: index of the value of each attribute, shape (n, attributes).
-        score: of the judge, four decimals.
+        score: score of the judge, four decimals.
         route: route code.
-        ready: the truth.
-        requested: a label is asked for.
+        ready: true readiness.
+        requested: a label is requested.
     """
 
     number: Int64s
@@ -131,21 +131,21 @@ class Decisions:
 
     @cached_property
     def passed(self) -> Bools:
-        """The evidence gate let it through."""
+        """True where the evidence gate let the decision through."""
         return np.not_equal(self.route, Route.BLOCKED_BY_EVIDENCE)
 
     @cached_property
     def audit_p(self) -> Floats:
-        """Probability with which a label is asked for: all of human_review, 5 % of the rest."""
+        """Probability of a label request: 1 for human_review, 5 % for the rest."""
         return np.where(self.route == Route.HUMAN_REVIEW, 1.0, AUDIT_RATE)
 
     def take(self, rows: Int64s | Bools) -> Decisions:
-        """The chosen rows, in the order given."""
-        return Decisions(*(getattr(self, f.name)[rows] for f in fields(self)))
+        """Return the chosen rows, in the order given."""
+        return Decisions(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 class SyntheticRouter:
-    """Makes decisions step by step; equal seeds make equal decisions."""
+    """Router that decides step by step; equal seeds make equal decisions."""
 
     def __init__(self, world: World, rng: np.random.Generator) -> None:
         self._world = world
@@ -153,7 +153,7 @@ class SyntheticRouter:
         self._made = 0
 
     def decide(self, start: int) -> Decisions:
-        """All decisions of the step that begins at ``start``."""
+        """Return all decisions of the step that begins at ``start``."""
         world, rng = self._world, self._rng
         n = int(rng.poisson(world.per_day * STEP / DAY))
         at = start + np.sort(rng.integers(0, STEP, n))
@@ -166,9 +166,9 @@ class SyntheticRouter:
         requested = (route == Route.HUMAN_REVIEW) | (rng.random(n) < AUDIT_RATE)
         number = self._made + np.arange(n)
         self._made += n
-        made = Decisions(number, at, values, score, route, ready, requested)
+        decisions = Decisions(number, at, values, score, route, ready, requested)
         # A minute of disorder, as between a router's replicas: far below stream.lateness.
-        return made.take(np.argsort(at + rng.exponential(MINUTE / 2, n), kind="stable"))
+        return decisions.take(np.argsort(at + rng.exponential(MINUTE / 2, n), kind="stable"))
 
     def _values(self, n: int, rare: bool) -> Int64s:
         columns = [
@@ -184,8 +184,10 @@ class SyntheticRouter:
     def _scores(self, at: Int64s, values: Int64s, ready: Bools) -> Floats:
         world = self._world
         variety = list(ATTRIBUTES).index("language_variety")
-        hit = values[:, variety] == list(ATTRIBUTES["language_variety"]).index(REGRESSED)
-        regressed = hit & ready & (at >= world.regression_at)
+        of_regressed_slice = values[:, variety] == list(ATTRIBUTES["language_variety"]).index(
+            REGRESSED
+        )
+        regressed = of_regressed_slice & ready & (at >= world.regression_at)
         mean = np.where(ready, world.ready_score, world.unready_score) - world.drop * regressed
         raw = mean + world.spread * self._rng.standard_normal(len(at))
         return np.asarray(np.round(np.clip(raw, 0.0, 1.0), 4), np.float64)
@@ -196,13 +198,13 @@ class Labels:
     """Labels as columns of equal length, in order of labelled_at.
 
     Attributes:
-        number: of the decision.
+        number: number of the decision.
         at: decided_at of the decision.
         labelled_at: microseconds.
         ready: 0 not ready, 1 ready, 2 the reviewer could not tell.
         correction: a second label that overrules the first.
         audit: a random audit; else the decision was sent to review.
-        reviewer: which of them.
+        reviewer: number of the reviewer.
     """
 
     number: Int64s
@@ -217,17 +219,19 @@ class Labels:
         return len(self.number)
 
     def take(self, rows: Int64s | Bools) -> Labels:
-        """The chosen rows, in the order given."""
-        return Labels(*(getattr(self, f.name)[rows] for f in fields(self)))
+        """Return the chosen rows, in the order given."""
+        return Labels(*(getattr(self, field.name)[rows] for field in fields(self)))
 
-    def joined(self, other: Labels) -> Labels:
-        """These, then the others."""
-        names = [f.name for f in fields(self)]
-        return Labels(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in names))
+    def joined(self, more_labels: Labels) -> Labels:
+        """Return these labels followed by more labels."""
+        names = [field.name for field in fields(self)]
+        return Labels(
+            *(np.concatenate([getattr(self, name), getattr(more_labels, name)]) for name in names)
+        )
 
 
 class Reviewers:
-    """Label what is asked for; equal seeds give equal labels."""
+    """Reviewers who label the requested decisions; equal seeds give equal labels."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -235,24 +239,24 @@ class Reviewers:
 
     @property
     def waiting(self) -> int:
-        """Labels that will still be given."""
+        """Number of labels that will still be given."""
         return 0 if self._open is None else len(self._open)
 
     def assign(self, decisions: Decisions) -> None:
-        """Hand over decisions; those that nobody asked about are ignored."""
+        """Hand over decisions; those without a label request are ignored."""
         asked = decisions.take(decisions.requested)
         fresh = self._first(asked)
         wrong = (self._rng.random(len(fresh)) < CORRECTED) & (fresh.ready != UNDECIDABLE)
         first = replace(fresh, ready=np.where(wrong, 1 - fresh.ready, fresh.ready))
-        both = first.joined(self._corrected(fresh.take(wrong)))
-        self._open = both if self._open is None else self._open.joined(both)
+        labels = first.joined(self._corrected(fresh.take(wrong)))
+        self._open = labels if self._open is None else self._open.joined(labels)
 
     def due(self, until: int) -> Labels:
-        """The labels given before ``until``; each is handed out once."""
+        """Return the labels given before ``until``; each is handed out once."""
         if self._open is None:
             raise ValueError("nothing was assigned yet")
-        now = self._open.labelled_at < until
-        given, self._open = self._open.take(now), self._open.take(~now)
+        is_due = self._open.labelled_at < until
+        given, self._open = self._open.take(is_due), self._open.take(~is_due)
         return given.take(np.argsort(given.labelled_at, kind="stable"))
 
     def _first(self, asked: Decisions) -> Labels:
@@ -261,8 +265,8 @@ class Reviewers:
         ready = np.where(asked.ready, READY, NOT_READY)
         ready = np.where(self._rng.random(n) < UNDECIDED, UNDECIDABLE, ready).astype(np.int64)
         labelled_at = asked.at + self._delays(audit)
-        never, reviewer = np.zeros(n, np.bool_), self._rng.integers(0, REVIEWERS, n)
-        return Labels(asked.number, asked.at, labelled_at, ready, never, audit, reviewer)
+        no_correction, reviewer = np.zeros(n, np.bool_), self._rng.integers(0, REVIEWERS, n)
+        return Labels(asked.number, asked.at, labelled_at, ready, no_correction, audit, reviewer)
 
     def _delays(self, audit: Bools) -> Int64s:
         normal: Floats = self._rng.standard_normal(len(audit))
@@ -271,11 +275,11 @@ class Reviewers:
         return MINUTE + (np.where(audit, audits, review) * HOUR).astype(np.int64)
 
     def _corrected(self, labels: Labels) -> Labels:
-        """The second labels of first labels that were wrong: these say the truth."""
+        """Return the second labels of wrong first labels, with the truth."""
         n = len(labels)
-        later = (self._rng.uniform(*CORRECTION_HOURS, n) * HOUR).astype(np.int64)
+        delays = (self._rng.uniform(*CORRECTION_HOURS, n) * HOUR).astype(np.int64)
         correction = np.ones(n, np.bool_)
-        return replace(labels, labelled_at=labels.labelled_at + later, correction=correction)
+        return replace(labels, labelled_at=labels.labelled_at + delays, correction=correction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +293,7 @@ class WorldStep:
 
 
 class Synthetic:
-    """The demo's world; equal seeds give equal histories."""
+    """World of the demo: router, reviewers and truth; equal seeds give equal histories."""
 
     def __init__(self, seed: int, world: World | None = None) -> None:
         regression_at = BEGINS + HISTORY + REGRESSION_AFTER
@@ -301,7 +305,7 @@ class Synthetic:
         self._reviewers = Reviewers(rng)
 
     def step(self) -> WorldStep:
-        """Live through the next step."""
+        """Advance by one step and return its events."""
         start, self.now = self.now, self.now + STEP
         decisions = self._router.decide(start)
         self.truth.add(decisions)
@@ -310,7 +314,7 @@ class Synthetic:
 
 
 class SimulatedClock:
-    """A Clock whose ``now`` stands still until it is moved; durations stay real.
+    """Clock whose ``now`` changes only when it is moved; durations stay real.
 
     Args:
         begins: microseconds since 1970 UTC.
@@ -320,29 +324,29 @@ class SimulatedClock:
         self._now = begins
 
     def move(self, to: int) -> None:
-        """Let simulated time be ``to``, microseconds since 1970 UTC."""
+        """Set the simulated time to ``to``, microseconds since 1970 UTC."""
         self._now = to
 
     def now(self) -> int:
-        """Simulated microseconds since 1970 UTC."""
+        """Return the simulated microseconds since 1970 UTC."""
         return self._now
 
     def monotonic(self) -> float:
-        """Real seconds since some fixed moment."""
+        """Return real seconds since some fixed moment."""
         return time.monotonic()
 
 
 class Truth:
-    """Counts of every slice by hour: ready requests, and those of them that were auto-served.
+    """Counts of every slice by hour: ready requests, and the auto-served ones among them.
 
-    Evidence passed only, as in the TPR. One thread adds, others may read.
+    Only requests with evidence passed count, as in the TPR. One thread adds, others may read.
     """
 
     def __init__(self) -> None:
         self._hours: dict[int, dict[str, Int64s]] = {}
 
     def add(self, decisions: Decisions) -> None:
-        """Remember decisions."""
+        """Count decisions."""
         rows = decisions.take(decisions.passed & decisions.ready)
         hours = rows.at // HOUR
         for hour in np.unique(hours).tolist():
@@ -359,7 +363,7 @@ class Truth:
         self._hours.pop(hour - KEEP, None)
 
     def tpr(self, text: str, start: int, end: int) -> float | None:
-        """The realised P(auto_serve | ready) of a slice in [start, end), microseconds.
+        """Return the realised P(auto_serve | ready) of a slice in [start, end), microseconds.
 
         Args:
             text: slice text.

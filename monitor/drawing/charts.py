@@ -1,7 +1,7 @@
 """Charts as inline SVG: intervals against their limit, history by day, calibration by score band.
 
-Every chart says in words what it shows. What is withheld is a hatched area that no number has any
-part in.
+Every chart has a description in words. A withheld value is a hatched area, drawn without any
+number.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TONES = {
     State.NO_LIMIT: "plain",
     State.SUPPRESSED: "hidden",
 }
-"""The class of a state: its colour, which never says anything that the words do not."""
+"""CSS class of a state, for its colour; words always say the same."""
 
 
 class Band(Protocol):
@@ -53,20 +53,20 @@ class Band(Protocol):
 
     @property
     def band(self) -> str:
-        """Its scores."""
+        """Name of the score band."""
 
     @property
     def rate(self) -> ShownRate | None:
-        """The rate."""
+        """Rate of ready replies."""
 
 
 def gap_scales(lines: Iterable[SliceLine]) -> float:
-    """The half width of the axis that all gaps of a page share, in rate units."""
-    return gap_scale([_SMALLEST_SCALE, *(size for one in lines for size in _sizes(one.cells))])
+    """Return the half width of the axis that all gaps of a page share, in rate units."""
+    return gap_scale([_SMALLEST_SCALE, *(size for line in lines for size in _sizes(line.cells))])
 
 
 def gap_scale(sizes: Iterable[float]) -> float:
-    """A half width that holds some gaps and limits: a multiple of 5 points, up to 100."""
+    """Return a half width that holds gaps and limits: a multiple of 5 points, up to 100."""
     widest = max(sizes, default=_SMALLEST_SCALE)
     return min(1.0, max(_SMALLEST_SCALE, math.ceil(widest / _STEP - 1e-9) * _STEP))
 
@@ -76,19 +76,21 @@ def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
         if cell.max_gap is not None:
             yield 1.5 * cell.max_gap
         if cell.gap is not None:
-            yield from (abs(b) for b in (cell.gap.lower, cell.gap.upper) if b is not None)
+            yield from (
+                abs(bound) for bound in (cell.gap.lower, cell.gap.upper) if bound is not None
+            )
 
 
 def sizes(cells: Iterable[Cell]) -> list[float]:
-    """Sizes of gaps and limits that a scale has to hold."""
+    """Return the sizes of gaps and limits that a scale has to hold."""
     return list(_sizes(cells))
 
 
 def gap_strip(cell: Cell, scale: float) -> Markup:
-    """The interval of a gap against its limit: left the reference, right the slice is worse off.
+    """Draw the interval of a gap against its limit: to the right the slice is worse off.
 
     Args:
-        cell: of one metric.
+        cell: cell of one metric.
         scale: half width of the axis.
     """
     if cell.rate is None:
@@ -110,7 +112,7 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
 
 
 def rate_strip(cell: Cell) -> Markup:
-    """The interval of a rate from 0 to 100 %, with the level that it has to keep."""
+    """Draw the interval of a rate from 0 to 100 %, with the level that it has to keep."""
     rate = cell.rate
     if rate is None:
         return _hatched()
@@ -128,7 +130,7 @@ def rate_strip(cell: Cell) -> Markup:
 
 
 def _level(cell: Cell, x: Axis) -> Iterator[str]:
-    """Limit of the contract, and the ends of the axis."""
+    """Draw the limits of the contract, and the ends of the axis."""
     if cell.min_level is not None or cell.max_level is not None:
         first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
         yield svg.rect("allowed", (x(first), x(last)), _STRIP)
@@ -142,7 +144,7 @@ def _allowed(limit: float | None, x: Axis) -> Iterator[str]:
 
 
 def _mark(x: float, state: State) -> str:
-    """A circle; a diamond where it is outside, so that colour is not all that tells."""
+    """Draw a circle; a diamond beyond the limit, so that colour is not the only difference."""
     if TONES[state] == "bad":
         return svg.diamond("mark", x, _MIDDLE, 6)
     return svg.circle("mark", x, _MIDDLE, 4.5)
@@ -155,7 +157,7 @@ def _hatched() -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A moment on the axis of time: ``kind`` is incident, resolved, contract or version."""
+    """Moment on the time axis: ``kind`` is incident, resolved, contract or version."""
 
     at: datetime
     kind: str
@@ -163,8 +165,8 @@ class Mark:
 
 
 def rate_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Markup:
-    """A rate by day with its interval as a band; interrupted where it was withheld."""
-    drawn = [_Drawn(_when(p), p.lower, p.upper, p.value) for p in history]
+    """Draw a rate by day with its interval as a band; interrupted where it was withheld."""
+    drawn = [_Drawn(_when(point), point.lower, point.upper, point.value) for point in history]
     low, high = _steps(drawn, ())
     y = Axis(max(0.0, low), min(1.0, high), HEIGHT - _BOTTOM, _TOP)
     return _history(drawn, marks, y, (), "rate by day in per cent, with its 95 % interval")
@@ -173,10 +175,10 @@ def rate_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Mark
 def gap_history(
     history: Sequence[HistoryPoint], marks: Sequence[Mark], unit: str = "days"
 ) -> Markup:
-    """A gap by day, or another unit, with its interval as a band, between its limits."""
-    limits = [p.limit for p in history if p.limit is not None]
+    """Draw a gap by day, or another unit, with its interval as a band, between its limits."""
+    limits = [point.limit for point in history if point.limit is not None]
     lines = (limits[-1], -limits[-1], 0.0) if limits else (0.0,)
-    drawn = [_Drawn(_when(p), p.gap_lower, p.gap_upper, p.gap) for p in history]
+    drawn = [_Drawn(_when(point), point.gap_lower, point.gap_upper, point.gap) for point in history]
     y = Axis(*_steps(drawn, lines), HEIGHT - _BOTTOM, _TOP)
     label = f"gap by {unit.removesuffix('s')} in points, with its interval"
     return _history(drawn, marks, y, lines, label, unit)
@@ -195,17 +197,20 @@ class _Drawn:
 
 
 def _when(point: HistoryPoint) -> float:
-    """Time at which a point is drawn: the end of what it is of, not the day it was published."""
+    """Return the time at which a point is drawn: the end of its span, not its publication."""
     if point.ends_at is not None:
         return point.ends_at.timestamp()
     return datetime.combine(point.day, time(), UTC).timestamp()
 
 
 def _steps(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, float]:
-    """Ends of a vertical axis, in steps of 5 points, around what is shown."""
-    known = [*lines, *(bound for one in drawn if one.interval for bound in one.interval)]
-    known = known or [0.0, 1.0]
-    low, high = math.floor(min(known) / _STEP) * _STEP, math.ceil(max(known) / _STEP) * _STEP
+    """Return the ends of a vertical axis, in steps of 5 points, around the values shown."""
+    values = [
+        *lines,
+        *(bound for point in drawn if point.interval for bound in point.interval),
+    ]
+    values = values or [0.0, 1.0]
+    low, high = math.floor(min(values) / _STEP) * _STEP, math.ceil(max(values) / _STEP) * _STEP
     return (low, high) if high - low >= 2 * _STEP else (low - _STEP, high + _STEP)
 
 
@@ -217,58 +222,62 @@ def _history(  # noqa: PLR0917 - what is drawn, and what is said of it
     label: str,
     unit: str = "days",
 ) -> Markup:
-    if not any(one.interval for one in drawn):
+    if not any(point.interval for point in drawn):
         return Markup("")
-    times = [one.at for one in drawn]
+    times = [point.at for point in drawn]
     first, last = min(times), max(times)
     x = Axis(first, last if last > first else first + _DAY, _LEFT, WIDTH - _RIGHT)
     parts = [*_y_ticks(y), *_x_ticks(x)]
-    parts += [svg.line("limit" if v else "zero", _ACROSS, (y(v), y(v))) for v in lines]
+    parts += [
+        svg.line("limit" if level else "zero", _ACROSS, (y(level), y(level))) for level in lines
+    ]
     for run in _runs(drawn):
         parts += _band(run, x, y)
-    parts += [_event(one, x) for one in marks if first <= one.at.timestamp() <= last]
-    said = f"{label}; from {_date(first)} to {_date(last)}, {len(drawn)} {unit}"
-    return svg.drawing(WIDTH, HEIGHT, said, parts, "history")
+    parts += [_event(mark, x) for mark in marks if first <= mark.at.timestamp() <= last]
+    description = f"{label}; from {_date(first)} to {_date(last)}, {len(drawn)} {unit}"
+    return svg.drawing(WIDTH, HEIGHT, description, parts, "history")
 
 
 def _runs(drawn: Sequence[_Drawn]) -> Iterator[list[_Drawn]]:
-    """Points without a withheld one between them."""
-    for shown, run in groupby(drawn, key=lambda one: one.interval is not None):
-        if shown:
+    """Yield the points between two withheld ones."""
+    for has_interval, run in groupby(drawn, key=lambda point: point.interval is not None):
+        if has_interval:
             yield list(run)
 
 
 def _band(run: Sequence[_Drawn], x: Axis, y: Axis) -> Iterator[str]:
-    edges = [(x(one.at), *map(y, one.interval)) for one in run if one.interval]
+    edges = [(x(point.at), *map(y, point.interval)) for point in run if point.interval]
     if len(edges) == 1:  # alone, a band would have no width
-        at, low, high = edges[0]
-        yield svg.line("range", (at, at), (low, high))
-    outline = [(at, high) for at, _, high in edges] + [(at, low) for at, low, _ in edges[::-1]]
+        x_at, low, high = edges[0]
+        yield svg.line("range", (x_at, x_at), (low, high))
+    outline = [(x_at, high) for x_at, _, high in edges] + [
+        (x_at, low) for x_at, low, _ in edges[::-1]
+    ]
     yield svg.shape("polygon", "band", outline)
-    valued = [(x(one.at), y(one.value)) for one in run if one.value is not None]
+    valued = [(x(point.at), y(point.value)) for point in run if point.value is not None]
     yield svg.shape("polyline", "line", valued)
-    yield from (svg.circle("dot", at, value, 2.5) for at, value in valued)
+    yield from (svg.circle("dot", x_at, value, 2.5) for x_at, value in valued)
 
 
-def _event(one: Mark, x: Axis) -> str:
-    at = x(one.at.timestamp())
-    drawn = svg.line(f"event {one.kind}", (at, at), (_TOP, HEIGHT - _BOTTOM))
-    return svg.titled(drawn, one.text)
+def _event(mark: Mark, x: Axis) -> str:
+    x_at = x(mark.at.timestamp())
+    drawn = svg.line(f"event {mark.kind}", (x_at, x_at), (_TOP, HEIGHT - _BOTTOM))
+    return svg.titled(drawn, mark.text)
 
 
 def _y_ticks(y: Axis) -> Iterator[str]:
-    """A few round values of the axis, which begins and ends at multiples of 5 points."""
+    """Draw round values of the axis, which begins and ends at multiples of 5 points."""
     first, last = round(y.first / _STEP), round(y.last / _STEP)
-    every = next(n for n in (1, 2, 4, 5, 10, 20) if (last - first) / n < _TICKS)
-    for number in range(-(-first // every) * every, last + 1, every):
-        at = y(number * _STEP)
-        yield svg.line("grid", _ACROSS, (at, at))
-        yield svg.text(_LEFT - 6, at + 4, "end", f"{number * 5}")
+    spacing = next(n for n in (1, 2, 4, 5, 10, 20) if (last - first) / n < _TICKS)
+    for number in range(-(-first // spacing) * spacing, last + 1, spacing):
+        tick_y = y(number * _STEP)
+        yield svg.line("grid", _ACROSS, (tick_y, tick_y))
+        yield svg.text(_LEFT - 6, tick_y + 4, "end", f"{number * 5}")
 
 
 def _x_ticks(x: Axis) -> Iterator[str]:
     ends = ((x.first, "start"), ((x.first + x.last) / 2, "middle"), (x.last, "end"))
-    return (svg.text(x(at), HEIGHT - 6, anchor, _date(at)) for at, anchor in ends)
+    return (svg.text(x(time_at), HEIGHT - 6, anchor, _date(time_at)) for time_at, anchor in ends)
 
 
 def _date(at: float) -> str:
@@ -276,29 +285,29 @@ def _date(at: float) -> str:
 
 
 def calibration(bands: Sequence[Band]) -> Markup:
-    """P(ready) by score band with its interval; hatched where too few were labelled."""
+    """Draw P(ready) by score band with its interval; hatched where too few were labelled."""
     if not bands:
         return Markup("")
     y = Axis(0.0, 1.0, HEIGHT - _BOTTOM, _TOP)
     step = (WIDTH - _LEFT - _RIGHT) / len(bands)
     parts = list(_y_ticks(y))
-    for i, one in enumerate(bands):
+    for i, band in enumerate(bands):
         middle = svg.short(_LEFT + step * (i + 0.5))
-        parts += _calibration_mark(one, middle, step, y)
-        parts.append(svg.text(middle, HEIGHT - 6, "middle", one.band))
-    said = "; ".join(f"score {one.band}: {_said(one)}" for one in bands)
-    label = f"share of ready replies by score band: {said}"
+        parts += _calibration_mark(band, middle, step, y)
+        parts.append(svg.text(middle, HEIGHT - 6, "middle", band.band))
+    descriptions = "; ".join(f"score {band.band}: {_rate_in_words(band)}" for band in bands)
+    label = f"share of ready replies by score band: {descriptions}"
     return svg.drawing(WIDTH, HEIGHT, label, parts, "history")
 
 
-def _said(one: Band) -> str:
-    if one.rate is None:
+def _rate_in_words(band: Band) -> str:
+    if band.rate is None:
         return "too few labels"
-    return f"{rate_text(one.rate)} ({bounds(one.rate.lower, one.rate.upper)})"
+    return f"{rate_text(band.rate)} ({bounds(band.rate.lower, band.rate.upper)})"
 
 
-def _calibration_mark(one: Band, middle: float, step: float, y: Axis) -> Iterator[str]:
-    rate = one.rate
+def _calibration_mark(band: Band, middle: float, step: float, y: Axis) -> Iterator[str]:
+    rate = band.rate
     if rate is None or rate.lower is None or rate.upper is None:
         edges = svg.short(middle - step * 0.3), svg.short(middle + step * 0.3)
         yield svg.rect("hatch", edges, (_TOP, HEIGHT - _BOTTOM))

@@ -19,15 +19,15 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as CSV (RFC 4180, with the line ends of a text file); None is an empty field.
+    """Format a table as CSV (RFC 4180, with the line ends of a text file); None is an empty field.
 
     A text that a spreadsheet would take for a formula is preceded by an apostrophe.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows([_field(value) for value in row] for row in rows)
-    return out.getvalue()
+    return buffer.getvalue()
 
 
 def _field(value: object) -> object:

@@ -7,12 +7,12 @@ import re
 from monitor.drawing.tables import Tone
 
 SYMBOLS = {Tone.GOOD: "\u2705 ", Tone.BAD: "\u274c ", Tone.UNSURE: "\u26a0\ufe0f ", Tone.PLAIN: ""}
-"""The sign before a text of each tone."""
+"""Sign before a text of each tone."""
 _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 
 
 def plain(text: str) -> str:
-    """Text that is nothing but text: no markup, no table, no mention of anybody."""
+    """Escape text, so that it makes no markup, no table and mentions nobody."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = _SPECIAL.sub(r"\\\1", escaped).replace("@", "@<!-- -->")
     return escaped.replace("\n", "<br>")

@@ -1,7 +1,7 @@
 """Plots of a report: rates with intervals, calibration by slice, a heat map of intersections.
 
-Each has a title and a description in words. What is withheld, or has too little support, is
-hatched.
+Each has a title and a description in words. Withheld values, and those with too little support,
+are hatched.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from monitor.drawing.svg import Axis
 
 WIDTH = 640
 MOST_ROWS = 40
-"""Slices of a plot of rates: more would not fit on a page."""
+"""Most slices in a plot of rates: more would not fit on a page."""
 MOST_SERIES = 6
-"""Slices of a plot of calibration: as many as can be told apart."""
+"""Most slices in a plot of calibration: more cannot be told apart."""
 _NAME, _ROW, _HEAD = 230, 22, 24
 _LONGEST_NAME = 30
 _HEIGHT, _LEFT, _FOOT = 260, 44, 24
@@ -31,49 +31,49 @@ _TOO_LITTLE = (State.SUPPRESSED, State.INSUFFICIENT_SUPPORT, State.MATURING)
 
 
 def rates(title: str, cells: Sequence[tuple[str, Cell]]) -> Markup:
-    """One rate of several slices with its interval; a shaded part is what the contract allows."""
+    """Plot one rate of several slices with its interval; the contract's limits are shaded."""
     shown = cells[:MOST_ROWS]
-    if not any(one.rate for _, one in shown):
+    if not any(cell.rate for _, cell in shown):
         return Markup("")
     height = _HEAD + _ROW * len(shown) + 4
     x = Axis(0.0, 1.0, _NAME, WIDTH - 24)
     parts = [*_per_cent_axis(x, height)]
-    for at, (name, one) in enumerate(shown):
-        top = _HEAD + _ROW * at
+    for row, (name, cell) in enumerate(shown):
+        top = _HEAD + _ROW * row
         parts.append(_name(name, _NAME - 8, top + _ROW / 2 + 4, "end"))
-        parts += _rate(one, x, top)
-    said = "; ".join(f"{name}: {_said_rate(one)}" for name, one in shown)
-    return svg.figure((WIDTH, height), title, said, parts)
+        parts += _rate(cell, x, top)
+    description = "; ".join(f"{name}: {_rate_in_words(cell)}" for name, cell in shown)
+    return svg.figure((WIDTH, height), title, description, parts)
 
 
 def _per_cent_axis(x: Axis, height: int) -> Iterator[str]:
     for step in range(0, 101, 20):
-        at = x(step / 100)
-        yield svg.line("grid", (at, at), (_HEAD - 4, height))
-        yield svg.text(at, 14, "middle", f"{step} %")
+        grid_x = x(step / 100)
+        yield svg.line("grid", (grid_x, grid_x), (_HEAD - 4, height))
+        yield svg.text(grid_x, 14, "middle", f"{step} %")
 
 
-def _rate(one: Cell, x: Axis, top: float) -> Iterator[str]:
-    rate, middle, edges = one.rate, top + _ROW / 2, (top + 4, top + _ROW - 4)
+def _rate(cell: Cell, x: Axis, top: float) -> Iterator[str]:
+    rate, middle, edges = cell.rate, top + _ROW / 2, (top + 4, top + _ROW - 4)
     if rate is None:
         yield svg.rect("hatch", (x(0.0), x(1.0)), edges)
         return
-    if one.min_level is not None or one.max_level is not None:
-        allowed = one.min_level or 0.0, 1.0 if one.max_level is None else one.max_level
+    if cell.min_level is not None or cell.max_level is not None:
+        allowed = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
         yield svg.rect("allowed", (x(allowed[0]), x(allowed[1])), edges)
     if rate.lower is None or rate.upper is None:
         return
     drawn = svg.line("range", (x(rate.lower), x(rate.upper)), (middle, middle))
     if rate.value is not None:
-        mark = svg.diamond if TONES[one.state] == "bad" else svg.circle
+        mark = svg.diamond if TONES[cell.state] == "bad" else svg.circle
         drawn += mark("mark", x(rate.value), middle, 5)
-    yield f'<g class="{TONES[one.state]}">{drawn}</g>'
+    yield f'<g class="{TONES[cell.state]}">{drawn}</g>'
 
 
-def _said_rate(one: Cell) -> str:
-    if one.rate is None:
+def _rate_in_words(cell: Cell) -> str:
+    if cell.rate is None:
         return "hidden"
-    return f"{rate_text(one.rate)} ({bounds(one.rate.lower, one.rate.upper)})"
+    return f"{rate_text(cell.rate)} ({bounds(cell.rate.lower, cell.rate.upper)})"
 
 
 def _name(name: str, x: float, y: float, anchor: str) -> str:
@@ -91,38 +91,40 @@ def _shortened(name: str, length: int) -> str:
 
 
 def calibration(title: str, series: Sequence[tuple[str, Sequence[Band]]]) -> Markup:
-    """P(ready) by score band with its interval, slices beside each other in each band."""
+    """Plot P(ready) by score band with its interval, slices next to each other in each band."""
     drawn = [(name, bands) for name, bands in series if bands][:MOST_SERIES]
     if not drawn:
         return Markup("")
-    bands = [one.band for one in drawn[0][1]]
+    bands = [score_band.band for score_band in drawn[0][1]]
     legend = _ROW * len(drawn)
     y = Axis(0.0, 1.0, _HEIGHT - _FOOT, 10)
     step = (WIDTH - _LEFT - 10) / len(bands)
     parts = list(_y_axis(y))
-    for number, (name, its) in enumerate(drawn):
+    for number, (name, slice_bands) in enumerate(drawn):
         offset = (number - (len(drawn) - 1) / 2) * min(16.0, 0.8 * step / len(drawn))
-        at = [svg.short(_LEFT + step * (i + 0.5) + offset) for i in range(len(its))]
-        parts.append(f'<g class="series-{number}">{"".join(_series(its, at, y, number))}')
+        xs = [svg.short(_LEFT + step * (i + 0.5) + offset) for i in range(len(slice_bands))]
+        parts.append(f'<g class="series-{number}">{"".join(_series(slice_bands, xs, y, number))}')
         parts += [_mark(number, _LEFT + 6, _HEIGHT + _ROW * number + 12), "</g>"]
         parts.append(_name(name, _LEFT + 20, _HEIGHT + _ROW * number + 16, "start"))
     for i, band in enumerate(bands):
         parts.append(svg.text(svg.short(_LEFT + step * (i + 0.5)), _HEIGHT - 6, "middle", band))
-    said = "; ".join(f"{name}: {_said_bands(its)}" for name, its in drawn)
-    return svg.figure((WIDTH, _HEIGHT + legend + 6), title, said, parts)
+    description = "; ".join(
+        f"{name}: {_bands_in_words(slice_bands)}" for name, slice_bands in drawn
+    )
+    return svg.figure((WIDTH, _HEIGHT + legend + 6), title, description, parts)
 
 
 def _y_axis(y: Axis) -> Iterator[str]:
     for step in range(0, 101, 20):
-        at = y(step / 100)
-        yield svg.line("grid", (_LEFT, WIDTH - 10), (at, at))
-        yield svg.text(_LEFT - 6, at + 4, "end", f"{step} %")
+        grid_y = y(step / 100)
+        yield svg.line("grid", (_LEFT, WIDTH - 10), (grid_y, grid_y))
+        yield svg.text(_LEFT - 6, grid_y + 4, "end", f"{step} %")
 
 
-def _series(its: Sequence[Band], at: Sequence[float], y: Axis, number: int) -> Iterator[str]:
+def _series(bands: Sequence[Band], xs: Sequence[float], y: Axis, number: int) -> Iterator[str]:
     run: list[tuple[float, float]] = []
-    for one, x in zip(its, at, strict=True):
-        rate = one.rate
+    for band, x in zip(bands, xs, strict=True):
+        rate = band.rate
         if rate is not None and rate.lower is not None and rate.upper is not None:
             yield svg.line("range", (x, x), (y(rate.lower), y(rate.upper)))
         if rate is None or rate.value is None:
@@ -135,31 +137,32 @@ def _series(its: Sequence[Band], at: Sequence[float], y: Axis, number: int) -> I
 
 
 def _joined(run: Sequence[tuple[float, float]]) -> str:
-    """A line through neighbours; none over a band of which no number is known."""
+    """Return a line through neighbours; there is none over a band without a number."""
     return svg.shape("polyline", "line", run) if len(run) > 1 else ""
 
 
 def _mark(number: int, x: float, y: float) -> str:
-    """Circles and diamonds in turn, so that colour is not all that tells."""
+    """Return circles and diamonds in turn, so that colour is not the only difference."""
     return (svg.diamond if number % 2 else svg.circle)("mark", svg.short(x), svg.short(y), 5)
 
 
-def _said_bands(its: Sequence[Band]) -> str:
+def _bands_in_words(bands: Sequence[Band]) -> str:
     return ", ".join(
-        f"{one.band} {'too few labels' if one.rate is None else rate_text(one.rate)}" for one in its
+        f"{band.band} {'too few labels' if band.rate is None else rate_text(band.rate)}"
+        for band in bands
     )
 
 
 def heat_map(
     title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> Markup:
-    """Gaps of the intersections of two attributes: the darker, the further from the reference.
+    """Plot the gaps of the intersections of two attributes: the darker, the larger the gap.
 
     Args:
-        title: of the plot.
-        rows: values of the one attribute.
-        columns: values of the other one.
-        cells: one rate of each intersection; what is missing is hatched as what is hidden is.
+        title: title of the plot.
+        rows: values of the first attribute.
+        columns: values of the second attribute.
+        cells: one rate of each intersection; missing and hidden intersections are hatched.
     """
     if not rows or not columns:
         return Markup("")
@@ -175,37 +178,37 @@ def heat_map(
             left = _NAME + width * j
             edges = (svg.short(left + 1), svg.short(left + width - 1)), (top + 1.0, top + 27.0)
             parts.append(_heat(cells.get((row, column)), edges, f"{row}, {column}"))
-    said = "; ".join(
-        f"{row}, {column}: {_said_gap(cells.get((row, column)))}"
+    description = "; ".join(
+        f"{row}, {column}: {_gap_in_words(cells.get((row, column)))}"
         for row in rows
         for column in columns
     )
-    return svg.figure((WIDTH, _HEAD + 28 * len(rows) + 4), title, said, parts)
+    return svg.figure((WIDTH, _HEAD + 28 * len(rows) + 4), title, description, parts)
 
 
 def _heat(
-    one: Cell | None, edges: tuple[tuple[float, float], tuple[float, float]], name: str
+    cell: Cell | None, edges: tuple[tuple[float, float], tuple[float, float]], name: str
 ) -> str:
     (left, right), (top, bottom) = edges
-    title = f"{name}: {_said_gap(one)}"
-    if one is None or one.gap is None or one.state in _TOO_LITTLE:
+    title = f"{name}: {_gap_in_words(cell)}"
+    if cell is None or cell.gap is None or cell.state in _TOO_LITTLE:
         return svg.titled(svg.rect("hatch", (left, right), (top, bottom)), title)
-    value = one.gap.value
+    value = cell.gap.value
     ground = svg.rect("heat", (left, right), (top, bottom))
     if value is not None:
-        scale = 2 * max(one.max_gap or 0.0, _SMALLEST_LIMIT)
+        scale = 2 * max(cell.max_gap or 0.0, _SMALLEST_LIMIT)
         strength = svg.short(10 * _STRONGEST * min(1.0, abs(value) / scale)) / 10
         kind = "heat worse" if value > 0 else "heat better"
         colour = svg.rect(kind, (left, right), (top, bottom))
         ground += colour.replace("/>", f' fill-opacity="{strength:.2f}"/>')
-    said = svg.text(svg.short((left + right) / 2), top + 17, "middle", points(value))
-    text = said.replace("<text ", '<text class="name" ')
+    label = svg.text(svg.short((left + right) / 2), top + 17, "middle", points(value))
+    text = label.replace("<text ", '<text class="name" ')
     return svg.titled(ground + text, title)
 
 
-def _said_gap(one: Cell | None) -> str:
-    if one is None or one.gap is None:
+def _gap_in_words(cell: Cell | None) -> str:
+    if cell is None or cell.gap is None:
         return "hidden, or no comparison"
-    if one.state in _TOO_LITTLE:
+    if cell.state in _TOO_LITTLE:
         return "too little support to judge"
-    return f"gap {gap_text(one.gap)} points"
+    return f"gap {gap_text(cell.gap)} points"

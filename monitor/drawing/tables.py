@@ -1,4 +1,4 @@
-"""Tables of a report, in whatever format: cells with their emphasis."""
+"""Tables of a report, for any format: cells with their emphasis."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Tone(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """One cell of a table.
+    """Cell of a table.
 
     Attributes:
-        text: of several lines at most.
+        text: one or several lines.
         tone: emphasis.
-        chart: what HTML draws below the text; None without.
-        link: path on the status page that HTML leads to, where it is served; empty without.
+        chart: chart that HTML draws below the text; None without one.
+        link: path on the status page that HTML links to, where it is served; empty without one.
     """
 
     text: str
@@ -37,26 +37,26 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose first column names its rows."""
+    """Table whose first column names its rows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[TableCell, ...], ...]
 
     def failing(self) -> Table:
-        """The table reduced to the rows that have something bad."""
+        """Return the table with only the rows that have a bad cell."""
         bad = (row for row in self.rows if any(cell.tone is Tone.BAD for cell in row))
         return Table(self.columns, tuple(bad))
 
 
 def table(columns: str, rows: Iterable[Iterable[str | TableCell]]) -> Table | None:
-    """A table, or None without rows.
+    """Return a table, or None without rows.
 
     Args:
-        columns: their names, separated by ``|``.
+        columns: names of the columns, separated by ``|``.
         rows: cells; plain texts have no emphasis.
     """
-    made = tuple(tuple(map(_cell, row)) for row in rows)
-    return Table(tuple(columns.split("|")), made) if made else None
+    cells = tuple(tuple(map(_cell, row)) for row in rows)
+    return Table(tuple(columns.split("|")), cells) if cells else None
 
 
 def _cell(content: str | TableCell) -> TableCell:
@@ -66,12 +66,12 @@ def _cell(content: str | TableCell) -> TableCell:
 
 
 def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
-    """A yes or no, in words."""
+    """Return a cell that says yes or no in words."""
     return TableCell(if_good, Tone.GOOD) if good else TableCell(if_bad, Tone.BAD)
 
 
 def printable(text: str) -> str:
-    """Text without control characters, which files may carry into terminals and markup."""
+    """Remove control characters, which files may carry into terminals and markup."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

@@ -1,4 +1,4 @@
-"""Templates of documents in one file of HTML: every text escaped, nothing undefined."""
+"""Templates of documents in one HTML file: every text escaped, nothing undefined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jinja2
 
 @cache
 def document_template(package: str, name: str) -> jinja2.Template:
-    """The template of a name in a package's folder."""
+    """Return the template with a name in a package's folder."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,

@@ -1,4 +1,4 @@
-"""The report for programs: one JSON document with a version of its own."""
+"""Report for programs: one JSON document with its own format version."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import msgspec
 from monitor.audit.audit_report import AuditReport
 
 FORMAT = 1
-"""Changes when a key goes or changes its meaning; keys may be added under the same number."""
+"""Format version: changes when a key goes or changes its meaning, not when one is added."""
 
 
 def render(report: AuditReport) -> str:
-    """The document as text; what is withheld or not identified is null or absent, never NaN."""
+    """Return the document as text; withheld values are null or absent, never NaN."""
     return json.dumps(content(report), indent=2, allow_nan=False) + "\n"
 
 
 def content(report: AuditReport) -> dict[str, object]:
-    """The document: :class:`AuditReport` with what has to be read together with it."""
+    """Return the document: :class:`AuditReport`, with the notes to read with it."""
     return {
         "format": FORMAT,
         "notes": report.notes,
@@ -30,9 +30,10 @@ def content(report: AuditReport) -> dict[str, object]:
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of the document, for deploy/schemas."""
-    found = json.loads(json.dumps(msgspec.json.schema(AuditReport)))  # a default may be a tuple
-    body = found["$defs"].pop(AuditReport.__name__)
+    """Return the JSON Schema of the document, for deploy/schemas."""
+    # Through JSON, since a default may be a tuple.
+    report_schema = json.loads(json.dumps(msgspec.json.schema(AuditReport)))
+    body = report_schema["$defs"].pop(AuditReport.__name__)
     properties = {
         "format": {"const": FORMAT},
         "notes": {"type": "array", "items": {"type": "string"}},
@@ -44,5 +45,5 @@ def schema() -> dict[str, Any]:
         **body,
         "properties": properties | body["properties"],
         "required": [*properties, *body["required"]],
-        "$defs": found["$defs"],
+        "$defs": report_schema["$defs"],
     }

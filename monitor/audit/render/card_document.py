@@ -1,4 +1,4 @@
-"""A scorecard as sections: first what blocks, then every dimension by itself, and never a total."""
+"""Layout of a scorecard: blocking dimensions first, then each dimension by itself, and no total."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS = {
     DimensionVerdict.DIAGNOSTIC: ("diagnostic", Tone.PLAIN),
 }
 _SMALLEST = 5e-4
-"""Below it a change is not in the digits that are shown."""
+"""A smaller change does not appear in the three digits shown."""
 _NO_TOTAL = (
     "Each dimension stands for itself: there is no total, and one that passes says nothing of"
     " another."
@@ -37,7 +37,7 @@ _POINT = (
 
 
 def card_document(card: Scorecard) -> AuditDocument:
-    """All of a scorecard, as sections."""
+    """Return a scorecard as sections."""
     word, tone = ("BLOCKED", Tone.BAD) if card.blocked else ("PASSED", Tone.GOOD)
     return AuditDocument(
         title=printable(f"Bias scorecard of {card.name}"),
@@ -54,22 +54,26 @@ def card_document(card: Scorecard) -> AuditDocument:
 
 
 def _verdict(card: Scorecard) -> str:
-    gated = [one for one in card.dimensions if one.verdict is not DimensionVerdict.DIAGNOSTIC]
+    gated = [
+        dimension
+        for dimension in card.dimensions
+        if dimension.verdict is not DimensionVerdict.DIAGNOSTIC
+    ]
     if not gated:
         return "No dimension has a limit, so nothing is decided."
     if card.blocked:
-        names = ", ".join(one.name for one in card.blocked)
-        of = counted(len(gated), "dimension")
-        return f"{len(card.blocked)} of {of} with a limit block: {names}."
+        names = ", ".join(dimension.name for dimension in card.blocked)
+        limited = counted(len(gated), "dimension")
+        return f"{len(card.blocked)} of {limited} with a limit block: {names}."
     return f"No score of {counted(len(gated), 'dimension')} is beyond its limit."
 
 
 def _sections(card: Scorecard) -> Iterator[AuditSection]:
     yield _dimensions(card)
-    tickets = [one for one in card.dimensions if one.recalibrate]
+    tickets = [dimension for dimension in card.dimensions if dimension.recalibrate]
     if tickets:
         yield _tickets(tickets)
-    if any(one.previous or one.baseline for one in card.dimensions):
+    if any(dimension.previous or dimension.baseline for dimension in card.dimensions):
         yield _changes(card)
     yield _sets(card)
     yield _parts(card)
@@ -81,41 +85,44 @@ def _sections(card: Scorecard) -> Iterator[AuditSection]:
 def _dimensions(card: Scorecard) -> AuditSection:
     rows = (
         (
-            one.name,
-            TableCell(*_WORDS[one.verdict]),
-            _score(one),
-            _limit(one),
-            _interval(one),
-            f"{one.items:,}",
-            "\n".join(_remarks(one)) or NOTHING,
+            dimension.name,
+            TableCell(*_WORDS[dimension.verdict]),
+            _score(dimension),
+            _limit(dimension),
+            _interval(dimension),
+            f"{dimension.items:,}",
+            "\n".join(_remarks(dimension)) or NOTHING,
         )
-        for one in card.dimensions
+        for dimension in card.dimensions
     )
     columns = "dimension|verdict|score|limit|95 % interval|items|to know"
     return AuditSection("Dimensions", (_POINT,), table(columns, rows), Brief.ALL)
 
 
-def _remarks(one: ScoredDimension) -> Iterator[str]:
-    if one.urgent:
+def _remarks(dimension: ScoredDimension) -> Iterator[str]:
+    if dimension.urgent:
         yield "high priority"
-    if one.recalibrate:
+    if dimension.recalibrate:
         yield "recalibration ticket: it has drifted"
-    if one.why:
-        yield one.why
-    if one.verdict is DimensionVerdict.OVERDUE:
-        yield f"measured on {one.measured}, which is longer ago than {one.cadence}"
-    if one.few:
+    if dimension.why:
+        yield dimension.why
+    if dimension.verdict is DimensionVerdict.OVERDUE:
+        yield f"measured on {dimension.measured}, which is longer ago than {dimension.cadence}"
+    if dimension.few:
         yield f"fewer than {FEW_ITEMS} items: another set might well decide otherwise"
-    if one.left_out:
-        yield f"{counted(one.left_out, 'item')} left out: not in every variant"
-    if one.p_value is not None:
-        yield f"p = {p_value(one.p_value)} (permutations)"
-    if one.limitation:
-        yield one.limitation
+    if dimension.left_out:
+        yield f"{counted(dimension.left_out, 'item')} left out: not in every variant"
+    if dimension.p_value is not None:
+        yield f"p = {p_value(dimension.p_value)} (permutations)"
+    if dimension.limitation:
+        yield dimension.limitation
 
 
 def _tickets(tickets: list[ScoredDimension]) -> AuditSection:
-    rows = ((one.name, one.owner, _change(one.previous, one)) for one in tickets)
+    rows = (
+        (dimension.name, dimension.owner, _change(dimension.previous, dimension))
+        for dimension in tickets
+    )
     note = "A score has become so much worse since the last time that its set or judge is to be"
     return AuditSection(
         "Recalibration tickets",
@@ -127,34 +134,38 @@ def _tickets(tickets: list[ScoredDimension]) -> AuditSection:
 
 def _changes(card: Scorecard) -> AuditSection:
     rows = (
-        (one.name, _change(one.previous, one), _change(one.baseline, one))
-        for one in card.dimensions
+        (
+            dimension.name,
+            _change(dimension.previous, dimension),
+            _change(dimension.baseline, dimension),
+        )
+        for dimension in card.dimensions
     )
-    found = table("dimension|since the last time|beside the baseline", rows)
-    return AuditSection("Changes", (), found, Brief.ALL)
+    changes = table("dimension|since the last time|beside the baseline", rows)
+    return AuditSection("Changes", (), changes, Brief.ALL)
 
 
-def _change(change: ScoreChange | None, one: ScoredDimension) -> str:
-    if change is None or one.score is None:
+def _change(change: ScoreChange | None, dimension: ScoredDimension) -> str:
+    if change is None or dimension.score is None:
         return NOTHING
     by = change.worse_by
     how = "as it was" if abs(by) < _SMALLEST else f"{abs(by):.3f} {'worse' if by > 0 else 'better'}"
-    return f"{_number(change.score)} on {change.measured}, now {_number(one.score)}: {how}"
+    return f"{_number(change.score)} on {change.measured}, now {_number(dimension.score)}: {how}"
 
 
 def _sets(card: Scorecard) -> AuditSection:
     rows = (
         (
-            one.name,
-            f"{one.probe_set} {one.probe_version}",
-            one.model,
-            one.rubric or NOTHING,
-            one.measured,
-            one.cadence,
-            one.owner,
-            "synthetic" if one.synthetic else "reviewed data of real people, guarded",
+            dimension.name,
+            f"{dimension.probe_set} {dimension.probe_version}",
+            dimension.model,
+            dimension.rubric or NOTHING,
+            dimension.measured,
+            dimension.cadence,
+            dimension.owner,
+            "synthetic" if dimension.synthetic else "reviewed data of real people, guarded",
         )
-        for one in card.dimensions
+        for dimension in card.dimensions
     )
     columns = "dimension|probe set|model|rubric|measured|cadence|owner|kind"
     return AuditSection("Sets, versions and owners", (), table(columns, rows))
@@ -163,57 +174,60 @@ def _sets(card: Scorecard) -> AuditSection:
 def _parts(card: Scorecard) -> AuditSection:
     rows = (
         (
-            one.name,
+            dimension.name,
             part.name,
             NOTHING if part.value is None else _number(part.value),
             f"{part.items:,}",
         )
-        for one in card.dimensions
-        for part in one.parts
+        for dimension in card.dimensions
+        for part in dimension.parts
     )
-    found = table("dimension|variant, slice or set|value|items", rows)
-    notes = () if found else ("Parts of scores of real people are not shown.",)
-    return AuditSection("Parts of the scores", notes, found)
+    parts = table("dimension|variant, slice or set|value|items", rows)
+    notes = () if parts else ("Parts of scores of real people are not shown.",)
+    return AuditSection("Parts of the scores", notes, parts)
 
 
 def _formulas(card: Scorecard) -> AuditSection:
-    first = {one.measure: one for one in card.dimensions}
-    rows = ((one.title, one.meaning, one.scale, one.source) for one in first.values())
+    by_measure = {dimension.measure: dimension for dimension in card.dimensions}
+    rows = (
+        (dimension.title, dimension.meaning, dimension.scale, dimension.source)
+        for dimension in by_measure.values()
+    )
     return AuditSection("What the scores mean", (), table("score|meaning|range|source", rows))
 
 
 def _benchmarks(benchmarks: tuple[BenchmarkRow, ...]) -> AuditSection:
     rows = (
         (
-            one.name,
-            one.benchmark,
-            f"{one.metric} {_number(one.value)}",
-            f"{one.items:,}",
-            f"{one.model}, {one.measured}",
-            one.owner,
-            one.limitation,
+            row.name,
+            row.benchmark,
+            f"{row.metric} {_number(row.value)}",
+            f"{row.items:,}",
+            f"{row.model}, {row.measured}",
+            row.owner,
+            row.limitation,
         )
-        for one in benchmarks
+        for row in benchmarks
     )
     columns = "row|benchmark|result|items|model, measured|owner|limitation"
     note = "Diagnostic: a public set may have been seen in training, and never decides a release."
     return AuditSection("Benchmarks", (note,), table(columns, rows))
 
 
-def _score(one: ScoredDimension) -> str:
-    return NOTHING if one.score is None else _number(one.score)
+def _score(dimension: ScoredDimension) -> str:
+    return NOTHING if dimension.score is None else _number(dimension.score)
 
 
-def _limit(one: ScoredDimension) -> str:
-    if one.limit is None:
+def _limit(dimension: ScoredDimension) -> str:
+    if dimension.limit is None:
         return "none"
-    return f"{'at least' if one.lower_is_worse else 'at most'} {_number(one.limit)}"
+    return f"{'at least' if dimension.lower_is_worse else 'at most'} {_number(dimension.limit)}"
 
 
-def _interval(one: ScoredDimension) -> str:
-    if one.low is None or one.high is None:
+def _interval(dimension: ScoredDimension) -> str:
+    if dimension.low is None or dimension.high is None:
         return NOTHING
-    return f"{_number(one.low)} to {_number(one.high)}"
+    return f"{_number(dimension.low)} to {_number(dimension.high)}"
 
 
 def _number(value: float) -> str:

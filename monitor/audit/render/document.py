@@ -1,6 +1,6 @@
-"""An audit as sections, in the order in which people should read them.
+"""Sections of an audit, in the order in which people should read them.
 
-What the terminal, HTML and Markdown show is decided here, once; they decide how it looks.
+This module decides, once, what terminal, HTML and Markdown show; they decide how it looks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from monitor.drawing.tables import TableCell, Tone, mark, printable, table
 
 
 def document(report: AuditReport) -> AuditDocument:
-    """All of a report, as sections."""
+    """Lay out a report as sections."""
     word, tone = _word(report.decision)
     return AuditDocument(
         title=printable(f"Matched-pair audit of {report.dataset}"),
@@ -54,7 +54,7 @@ def _word(decision: ReleaseDecision | None) -> tuple[str, Tone]:
 
 
 def verdict(report: AuditReport) -> str:
-    """The decision in a sentence."""
+    """Return the decision in a sentence."""
     decision = report.decision
     if decision is None:
         return (
@@ -65,17 +65,19 @@ def verdict(report: AuditReport) -> str:
         return (
             f"The {report.judged.title} is approved: all requirements are met.{_limits(decision)}"
         )
-    missing, of = len(decision.missing), len(decision.requirements)
+    missing, total = len(decision.missing), len(decision.requirements)
     are = "is" if missing == 1 else "are"
-    said = f"The {report.judged.title} is blocked: {missing} of {of} requirements {are} missing."
-    return said + _limits(decision)
+    sentence = (
+        f"The {report.judged.title} is blocked: {missing} of {total} requirements {are} missing."
+    )
+    return sentence + _limits(decision)
 
 
 _ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
 
 
 def _limits(decision: ReleaseDecision) -> str:
-    """A sentence on each limited metric: its role, and its verdict."""
+    """Return a sentence for each limited metric: its role and its verdict."""
     return "".join(
         f" {_ROLES[line.role]} {METRICS[line.metric]}: {line.verdict.value.replace('_', ' ')}."
         for line in decision.limits
@@ -119,7 +121,7 @@ def _numbers(report: AuditReport) -> Numbers:
 
 def _sections(report: AuditReport) -> Iterator[AuditSection]:
     numbers = _numbers(report)
-    regression, *others = report.judged.parts
+    regression, *more_parts = report.judged.parts
     if report.excluded:
         yield _excluded(report)
     yield from part_sections.sections(regression, numbers)
@@ -128,7 +130,7 @@ def _sections(report: AuditReport) -> Iterator[AuditSection]:
             yield _comparison(report.comparison, "Candidate and baseline")
         yield _side_by_side(report.baseline, report.candidate, numbers)
         yield part_sections.flips(report.baseline.parts[0], "The baseline's flips", Brief.NOTHING)
-    for part in others:
+    for part in more_parts:
         prefix = f"{PARTS[part.name]}: "
         yield from part_sections.sections(part, numbers, prefix)
         if report.held_out_comparison is not None:
@@ -139,9 +141,9 @@ def _sections(report: AuditReport) -> Iterator[AuditSection]:
 
 def _excluded(report: AuditReport) -> AuditSection:
     note = "Not compared; while there is any, no release decision is made."
-    rows = ((one.pair, one.reason) for one in report.excluded)
-    found = table("pair|why, and what to do", rows)
-    return AuditSection("Excluded pairs", (note,), found, Brief.ALL)
+    rows = ((exclusion.pair, exclusion.reason) for exclusion in report.excluded)
+    pairs = table("pair|why, and what to do", rows)
+    return AuditSection("Excluded pairs", (note,), pairs, Brief.ALL)
 
 
 def _comparison(comparison: Comparison, title: str) -> AuditSection:
@@ -169,7 +171,7 @@ def _comparison(comparison: Comparison, title: str) -> AuditSection:
 
 
 def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> AuditSection:
-    """TPR and FPR of every slice under both."""
+    """Return the section with TPR and FPR of every slice in both runs."""
     before = {(line.group_by, line.slice): line for line in baseline.parts[0].slices}
     after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
     rows = (

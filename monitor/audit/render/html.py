@@ -1,4 +1,4 @@
-"""The report as one HTML file: no script, nothing from elsewhere, every text escaped."""
+"""Report as one HTML file: no script, no outside resource, every text escaped."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _TEMPLATE = "report.html.j2"
 
 
 def render(report: AuditReport) -> str:
-    """The page of an audit."""
+    """Render the page of an audit."""
     return page(document(report))
 
 
-def page(found: AuditDocument) -> str:
-    """The page of a document."""
-    return document_template(str(__package__), _TEMPLATE).render(report=found)
+def page(contents: AuditDocument) -> str:
+    """Render the page of a document."""
+    return document_template(str(__package__), _TEMPLATE).render(report=contents)

@@ -1,9 +1,9 @@
-"""The report as JUnit XML, which build servers show as tests.
+"""Report as JUnit XML, which build servers show as tests.
 
-Each requirement, check, support check, flip and excluded pair is one test case. What keeps
-a release from being approved is a failure, a pair that could not be compared an error; what the
-data cannot decide, and what only describes, is skipped. So without failure and error it is
-approved, and otherwise not:
+Each requirement, check, support check, flip and excluded pair is one test case. A reason against
+the release is a failure, a pair that could not be compared an error. Cases that the data cannot
+decide, or that only describe, are skipped. The release is approved exactly if there is no failure
+and no error:
 
 =====================  ===============================  =========================================
 case                   synthetic set                    reviewed data of real people
@@ -40,7 +40,7 @@ _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One test case; ``outcome`` is empty where it passed."""
+    """Test case; ``outcome`` is empty where it passed."""
 
     name: str
     outcome: str = ""
@@ -49,12 +49,12 @@ class _Case:
 
 
 def render(report: AuditReport) -> str:
-    """The XML document."""
+    """Return the XML document."""
     suites = [(name, [*cases]) for name, cases in _suites(report)]
-    every = [case for _, cases in suites for case in cases]
+    all_cases = [case for _, cases in suites for case in cases]
     label = " (synthetic)" if report.synthetic else ""
     title = printable(f"slicewatch audit of {report.dataset}{label}")
-    root = ET.Element("testsuites", {"name": title} | _totals(every))
+    root = ET.Element("testsuites", {"name": title} | _totals(all_cases))
     for name, cases in suites:
         root.append(_suite(name, cases, report))
     ET.indent(root)
@@ -69,9 +69,15 @@ def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
     for part in report.judged.parts:
         axes = map(_withheld if part.flips_withheld else _exact, part.counts)
         yield f"{part.name}.flips", (*map(_flip, part.flips), *axes)
-        yield f"{part.name}.checks", (_check(one, numbers, report.synthetic) for one in part.checks)
+        yield (
+            f"{part.name}.checks",
+            (_check(check, numbers, report.synthetic) for check in part.checks),
+        )
         decides = not report.synthetic and part.name != HELD_OUT
-        yield f"{part.name}.supports", (_support(one, numbers, decides) for one in part.supports)
+        yield (
+            f"{part.name}.supports",
+            (_support(check, numbers, decides) for check in part.supports),
+        )
 
 
 def _requirements(decision: ReleaseDecision | None) -> Iterator[_Case]:
@@ -90,7 +96,7 @@ def _flip(flip: ShownFlip) -> _Case:
 
 
 def _exact(counts: FlipCounts) -> _Case:
-    """An axis as a whole; its flips are cases of their own."""
+    """Return the case of an axis as a whole; its flips are cases of their own."""
     flips = counts.flips + counts.at_gate
     name = _axis(counts)
     if not flips:
@@ -103,7 +109,7 @@ def _axis(counts: FlipCounts) -> str:
 
 
 def _withheld(counts: FlipCounts) -> _Case:
-    """An axis whose flips are not listed: few look the same as none, and none of them decides."""
+    """Return the case of an axis whose flips are not listed; few flips look the same as none."""
     name, flips = _axis(counts), max(counts.flips, counts.at_gate)
     if not flips:
         return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
@@ -126,21 +132,21 @@ def _check(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
 
 
 def _slice(text: str) -> str:
-    """A slice with its attribute names, which a case is known by from run to run."""
+    """Return a slice with its attribute names, which identify a case from run to run."""
     return words.slice_name(text) if text in ("", COMPLEMENT) else text
 
 
 def _explained(check: Check, numbers: Numbers) -> str:
-    write = CheckFormat.of(check.name, numbers)
+    write = CheckFormat.for_check(check.name, numbers)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
     value = write.value(check.value)
-    said = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{value}{unit}")]
+    clauses = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{value}{unit}")]
     if write.bounds(check.lower, check.upper) != words.NOTHING:
-        said.append(f"the interval is {write.bounds(check.lower, check.upper)}{unit}")
+        clauses.append(f"the interval is {write.bounds(check.lower, check.upper)}{unit}")
     if check.verdict is not None:
-        said.append(f"by the interval: {check.verdict.value.replace('_', ' ')}")
-    return "; ".join(said)
+        clauses.append(f"by the interval: {check.verdict.value.replace('_', ' ')}")
+    return "; ".join(clauses)
 
 
 def _by_point(check: Check, value: str) -> str:
@@ -158,8 +164,8 @@ def _support(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
     if check.met:
         return _Case(name)
     support = numbers.support(check.support)
-    found = "too few to be shown" if support == words.NOTHING else f"{support} found"
-    message = f"{check.needed:,} needed, {found}"
+    support_note = "too few to be shown" if support == words.NOTHING else f"{support} found"
+    message = f"{check.needed:,} needed, {support_note}"
     if decides:
         return _Case(name, _FAILURE, "support", message)
     return _Case(name, _SKIPPED, "", f"{message}; it decides nothing here")
@@ -196,10 +202,10 @@ def _element(suite: str, case: _Case) -> ET.Element:
     name = printable(case.name)
     element = ET.Element("testcase", classname=f"slicewatch.audit.{suite}", name=name, time="0")
     if case.outcome:
-        said = ET.SubElement(element, case.outcome, message=printable(case.message))
+        outcome = ET.SubElement(element, case.outcome, message=printable(case.message))
         if case.kind:
-            said.set("type", case.kind)
-            said.text = printable(case.message)
+            outcome.set("type", case.kind)
+            outcome.text = printable(case.message)
     return element
 
 

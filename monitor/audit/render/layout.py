@@ -18,13 +18,13 @@ class Brief(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class AuditSection:
-    """One heading of a report.
+    """Section of a report under one heading.
 
     Attributes:
         title: heading.
         notes: sentences above the table.
-        table: None where there is nothing to list; a note then says so.
-        brief: what a short report has of it.
+        table: None if there is nothing to list; a note then says so.
+        brief: extent in a short report.
     """
 
     title: str
@@ -35,19 +35,19 @@ class AuditSection:
 
 @dataclass(frozen=True, slots=True)
 class AuditDocument:
-    """All of a report.
+    """Report laid out for any renderer.
 
     Attributes:
-        title: of the report.
+        title: title.
         word: APPROVED, BLOCKED or COULD NOT EVALUATE.
-        tone: of the word.
+        tone: tone of the word.
         verdict: the decision in a sentence.
         counts: flips and pairs in a sentence.
-        banner: what is said before anything else of an invented set; empty for reviewed data.
-        facts: what was audited: name and value.
+        banner: first sentence about an invented set; empty for reviewed data.
+        facts: name and value of what was audited.
         sections: in order.
-        decision: who has said what; the last section of a report that is read to its end.
-        folded: what a short report folds away.
+        decision: requirements with their signatures; the last section.
+        folded: title of the details that a short report folds.
     """
 
     title: str

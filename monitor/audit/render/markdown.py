@@ -1,4 +1,4 @@
-"""The report for a pull request: the decision, flips and what fails; all else is folded.
+"""Report for a pull request: the decision, flips and failures in full; the rest is folded.
 
 GitHub refuses a comment of more than 65,536 characters, so a long report is cut: the folded
 details go first, then rows that are not folded.
@@ -19,44 +19,46 @@ from monitor.drawing.tables import Table
 MAX_BYTES = 65_000
 """Limit in bytes of UTF-8: fewer than 65,536 characters, however they are counted."""
 MAX_ROWS = 50
-"""Most rows of a table that are written; the others are counted."""
+"""Most rows of a table that are written; further rows are counted."""
 _MAX_CELL = 500
 _SIZES = ((MAX_ROWS, True), (MAX_ROWS, False), (10, False))
-"""Rows of a table, and whether with details: the first that fits is taken."""
+"""Rows of a table, and True with details; the first size that fits is used."""
 
 _FULL = "the full report has them (--html, --json)"
 
 
 def render(report: AuditReport) -> str:
-    """An audit in Markdown as GitHub and GitLab show it, of at most :data:`MAX_BYTES`."""
+    """Render an audit as Markdown for GitHub and GitLab, of at most :data:`MAX_BYTES`."""
     return text(document(report))
 
 
-def text(found: AuditDocument) -> str:
-    """A document in Markdown, of at most :data:`MAX_BYTES`."""
+def text(contents: AuditDocument) -> str:
+    """Render a document as Markdown, of at most :data:`MAX_BYTES`."""
     for rows, details in _SIZES:
-        end = _details(found) if details else _no_details(found)
-        made = _joined((*_short(found, rows), *end))
-        if len(made.encode()) <= MAX_BYTES:
-            return made
-    return _joined((*_heading(found), *_section(found.decision, MAX_ROWS), *_no_details(found)))
+        ending = _details(contents) if details else _no_details(contents)
+        markdown = _joined((*_short(contents, rows), *ending))
+        if len(markdown.encode()) <= MAX_BYTES:
+            return markdown
+    return _joined(
+        (*_heading(contents), *_section(contents.decision, MAX_ROWS), *_no_details(contents))
+    )
 
 
 def _joined(lines: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(found: AuditDocument) -> Iterator[str]:
-    yield f"## {SYMBOLS[found.tone]}{plain(found.title)}: {found.word}"
-    if found.banner:
-        yield f"\n> **SYNTHETIC. {found.banner}**"
-    yield f"\n{plain(found.counts)}"
+def _heading(contents: AuditDocument) -> Iterator[str]:
+    yield f"## {SYMBOLS[contents.tone]}{plain(contents.title)}: {contents.word}"
+    if contents.banner:
+        yield f"\n> **SYNTHETIC. {contents.banner}**"
+    yield f"\n{plain(contents.counts)}"
 
 
-def _short(found: AuditDocument, rows: int) -> Iterator[str]:
-    """Lines that are not folded."""
-    yield from _heading(found)
-    for section in (found.decision, *found.sections):
+def _short(contents: AuditDocument, rows: int) -> Iterator[str]:
+    """Yield the lines that are not folded."""
+    yield from _heading(contents)
+    for section in (contents.decision, *contents.sections):
         if section.brief is Brief.ALL:
             yield from _section(section, rows)
         elif section.brief is Brief.FAILING:
@@ -71,17 +73,17 @@ def _failing(section: AuditSection) -> AuditSection:
     return replace(section, title=title, notes=(), table=failing)
 
 
-def _details(found: AuditDocument) -> Iterator[str]:
-    yield f"\n<details><summary>{found.folded}</summary>\n"
-    yield from (f"- {plain(name)}: {_cell(value)}" for name, value in found.facts)
-    for section in found.sections:
+def _details(contents: AuditDocument) -> Iterator[str]:
+    yield f"\n<details><summary>{contents.folded}</summary>\n"
+    yield from (f"- {plain(name)}: {_cell(value)}" for name, value in contents.facts)
+    for section in contents.sections:
         if section.brief is not Brief.ALL:
             yield from _section(section, MAX_ROWS)
     yield "\n</details>"
 
 
-def _no_details(found: AuditDocument) -> Iterator[str]:
-    yield f"\n{found.folded}: too long for here; {_FULL}."
+def _no_details(contents: AuditDocument) -> Iterator[str]:
+    yield f"\n{contents.folded}: too long for here; {_FULL}."
 
 
 def _section(section: AuditSection, rows: int) -> Iterator[str]:

@@ -51,28 +51,28 @@ FLIPS = "Flips"
 _THRESHOLDS = 11
 """Number of other thresholds shown, those nearest to the ones that decided; JSON has all."""
 _NAMED = 5
-"""Number of reference variants that are named."""
+"""Most reference variants that are named."""
 _NAMES = 3
-"""The first columns of a calibration table: attribute, slice and band."""
+"""Number of leading columns that name a calibration row: attribute, slice and band."""
 Row = tuple[str | TableCell, ...]
 _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
 def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
-    """All sections of a part.
+    """Yield all sections of a part that have a table, and the flips.
 
     Args:
-        part: what is shown.
-        numbers: how numbers are written.
-        prefix: set before every title.
+        part: the part to show.
+        numbers: format of numbers.
+        prefix: text before every title.
     """
-    for one in _all(part, numbers):
-        if one.table is not None or one.title == FLIPS:
-            brief = Brief.NOTHING if prefix else one.brief
-            yield AuditSection(prefix + one.title, one.notes, one.table, brief)
+    for section in _all_sections(part, numbers):
+        if section.table is not None or section.title == FLIPS:
+            brief = Brief.NOTHING if prefix else section.brief
+            yield AuditSection(prefix + section.title, section.notes, section.table, brief)
 
 
-def _all(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
+def _all_sections(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
     single, joint = _by_group(part.slices, joint=False), _by_group(part.slices, joint=True)
     yield flips(part)
     yield _counts(part.counts, numbers)
@@ -86,34 +86,34 @@ def _all(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
 
 
 def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[SliceLine]]:
-    """Slices by group-by; the total comes before those of the first one."""
-    found: dict[str, list[SliceLine]] = {}
+    """Group slices by group-by; the total comes before the slices of the first one."""
+    by_group: dict[str, list[SliceLine]] = {}
     total: list[SliceLine] = []
     for line in lines:
         if not line.slice:
             total.append(line)
         elif ("+" in line.group_by) is joint:
-            found.setdefault(line.group_by, [] if found or joint else [*total]).append(line)
-    return found
+            by_group.setdefault(line.group_by, [] if by_group or joint else [*total]).append(line)
+    return by_group
 
 
 def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSection:
-    """Every flip with both routes; of people none is listed."""
+    """Return every flip with both routes; real people's flips are not listed."""
     if part.flips_withheld:
-        nobody = "Reviewed data of real people: flips are counted below, and listed nowhere."
-        return AuditSection(title, (nobody, FLIP_SENTENCE), brief=brief)
-    found = table(
+        withheld = "Reviewed data of real people: flips are counted below, and listed nowhere."
+        return AuditSection(title, (withheld, FLIP_SENTENCE), brief=brief)
+    flip_table = table(
         "pair|expected|reference|compared with it|what happened|stage/cause",
         map(_flip, part.flips),
     )
     if not part.flips:
-        none = f"No pair flipped, of {part.pairs:,} compared."
-        return AuditSection(title, (none, FLIP_SENTENCE), brief=brief)
-    return AuditSection(title, (FLIP_SENTENCE, _reference(part.flips)), found, brief)
+        no_flip = f"No pair flipped, of {part.pairs:,} compared."
+        return AuditSection(title, (no_flip, FLIP_SENTENCE), brief=brief)
+    return AuditSection(title, (FLIP_SENTENCE, _reference(part.flips)), flip_table, brief)
 
 
 def _reference(flips: Iterable[ShownFlip]) -> str:
-    """Note on the variants that the others are compared with, and why those."""
+    """Name the reference variants and say why they were chosen."""
     names = sorted({flip.reference.variant for flip in flips})
     more = ", ..." if len(names) > _NAMED else ""
     return (
@@ -133,8 +133,8 @@ def _flip(flip: ShownFlip) -> Row:
     )
 
 
-def _variant(one: VariantOutcome) -> str:
-    return f"{one.variant}\n{words.outcome(one).replace(': ', chr(10), 1)}"
+def _variant(outcome: VariantOutcome) -> str:
+    return f"{outcome.variant}\n{words.outcome(outcome).replace(': ', chr(10), 1)}"
 
 
 def _counts(lines: Iterable[FlipCounts], numbers: Numbers) -> AuditSection:
@@ -181,17 +181,17 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSec
     if numbers.exact:
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
-    rows = _said((_slice(line, numbers) for line in lines), 1)
+    rows = _with_content((_slice(line, numbers) for line in lines), 1)
     return AuditSection(title, (*notes, *_left_out(numbers)), table(columns, rows))
 
 
 def _left_out(numbers: Numbers) -> tuple[str, ...]:
-    """Note for guarded numbers on why a slice may be absent."""
+    """Return the note on absent slices, for guarded numbers."""
     return () if numbers.exact else ("What has nothing that may be shown is left out.",)
 
 
-def _said(rows: Iterable[Row], names: int) -> Iterator[Row]:
-    """Rows with any content after their names, the first cells of each."""
+def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
+    """Return the rows that have content after their names, the first cells of each."""
     return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
 
 
@@ -244,7 +244,7 @@ _WHY_NONE = {
 
 
 def _check(line: Check, numbers: Numbers) -> Row:
-    write = CheckFormat.of(line.name, numbers)
+    write = CheckFormat.for_check(line.name, numbers)
     return (
         words.attributes(line.slice),
         words.slice_name(line.slice) + _against(line, numbers),
@@ -273,12 +273,14 @@ def _worse_off(line: Check) -> str:
 def _against(line: Check, numbers: Numbers) -> str:
     if not line.against:
         return ""
-    others = "" if line.matched else f"\n({'no pair of both' if numbers.exact else 'other pairs'})"
-    return f"\nagainst {words.slice_name(line.against)}{others}"
+    pairs_note = (
+        "" if line.matched else f"\n({'no pair of both' if numbers.exact else 'other pairs'})"
+    )
+    return f"\nagainst {words.slice_name(line.against)}{pairs_note}"
 
 
 def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
-    """Emphasis of a verdict; on reviewed data an undecided one blocks, as a failed one does."""
+    """Return the emphasis of a verdict; on reviewed data an undecided one blocks like a failure."""
     if verdict in _UNDECIDED and not numbers.exact:
         return Tone.BAD
     return _TONES[verdict]
@@ -309,24 +311,24 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditS
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
-    rows = _said(_calibrated(lines, numbers), _NAMES)
+    rows = _with_content(_calibrated(lines, numbers), _NAMES)
     return AuditSection("Calibration", notes + _left_out(numbers), table(columns, rows))
 
 
 def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
-    """A row for each slice and band; of guarded numbers nothing reveals why one is absent."""
-    found = {(line.slice, line.band): line for line in lines}
+    """Yield a row for each slice and band; guarded numbers hide why a row is absent."""
+    by_slice_and_band = {(line.slice, line.band): line for line in lines}
     bands = words.in_order({line.band for line in lines})
     for slice_ in dict.fromkeys(line.slice for line in lines):
         for band in bands:
-            line = found.get((slice_, band))
+            line = by_slice_and_band.get((slice_, band))
             if line is not None:
-                yield (*_named(slice_, band), *_cells(line, numbers))
+                yield (*_names_of(slice_, band), *_cells(line, numbers))
             elif numbers.exact:
-                yield (*_named(slice_, band), "0", "absent", NOTHING)
+                yield (*_names_of(slice_, band), "0", "absent", NOTHING)
 
 
-def _named(slice_: str, band: str) -> tuple[str, ...]:
+def _names_of(slice_: str, band: str) -> tuple[str, ...]:
     return words.attributes(slice_), words.slice_name(slice_), band
 
 
@@ -352,20 +354,22 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
         notes.append(
             f"The {len(shown)} nearest to what decided, of {len(lines)}; the JSON report has all."
         )
-    by = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
+    attribute = next((words.attributes(slice_) for line in lines for slice_ in line.tpr), NOTHING)
     columns = "threshold|flips|TPR|FPR|TPR gap|FPR gap"
-    rows = (_if(one, numbers) for one in shown)
-    return AuditSection(f"Other thresholds, by {by}", tuple(notes), table(columns, rows))
+    rows = (_threshold(near_line, numbers) for near_line in shown)
+    return AuditSection(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
 def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
-    """The lines around the thresholds that decided, rising."""
-    now = [place for place, line in enumerate(lines) if line.current] or [0]
-    near = sorted(range(len(lines)), key=lambda place: min(abs(place - one) for one in now))
-    return [lines[place] for place in sorted(near[:_THRESHOLDS])]
+    """Return the lines around the thresholds that decided, rising."""
+    deciding = [place for place, line in enumerate(lines) if line.current] or [0]
+    nearest = sorted(
+        range(len(lines)), key=lambda place: min(abs(place - decided) for decided in deciding)
+    )
+    return [lines[place] for place in sorted(nearest[:_THRESHOLDS])]
 
 
-def _if(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
+def _threshold(line: WhatIfLine, numbers: Numbers) -> tuple[str, ...]:
     return (
         words.number(line.threshold) + (" (now)" if line.current else ""),
         f"{line.flips:,}",
@@ -381,7 +385,10 @@ def _by_slice(rates: Mapping[str, float | None], numbers: Numbers) -> str:
 
 
 def _advice(part: Part) -> AuditSection:
-    rows = ((one.stage, one.helps, one.does_not_help) for one in part.advice)
+    rows = (
+        (recommendation.stage, recommendation.helps, recommendation.does_not_help)
+        for recommendation in part.advice
+    )
     return AuditSection(
         "What to try",
         ("Each is a hypothesis to test, not a finding.",),
@@ -390,29 +397,31 @@ def _advice(part: Part) -> AuditSection:
 
 
 def training_sections(training: DatasetReport) -> Iterator[AuditSection]:
-    """Representation and balancing, group-by after group-by, then what balancing cannot do."""
+    """Yield representation and balancing per group-by, then the limits of balancing."""
     numbers = Numbers(exact=training.synthetic)
-    for found in training.tables:
-        yield _representation(found, training, numbers)
-        if found.balancing is not None:
-            yield _balancing(found.group_by, found.balancing, numbers)
+    for representation in training.tables:
+        yield _representation(representation, training, numbers)
+        if representation.balancing is not None:
+            yield _balancing(representation.group_by, representation.balancing, numbers)
     yield AuditSection("What balancing can and cannot do", (*BALANCING_CAN, *BALANCING_CANNOT))
 
 
 def _representation(
-    found: Representation, training: DatasetReport, numbers: Numbers
+    representation: Representation, training: DatasetReport, numbers: Numbers
 ) -> AuditSection:
     return AuditSection(
-        f"Training data by {found.group_by}",
-        tuple(_notes(found, training, numbers)),
+        f"Training data by {representation.group_by}",
+        tuple(_notes(representation, training, numbers)),
         table(
             "slice|rows|share|target|points off|ready|ready, target|ready, against all others",
-            (_share(one, numbers) for one in found.slices),
+            (_share(slice_share, numbers) for slice_share in representation.slices),
         ),
     )
 
 
-def _notes(found: Representation, training: DatasetReport, numbers: Numbers) -> Iterator[str]:
+def _notes(
+    representation: Representation, training: DatasetReport, numbers: Numbers
+) -> Iterator[str]:
     if training.synthetic:
         yield SYNTHETIC_SENTENCE
     target = "the target of the file" if training.target_stated else "equal shares"
@@ -420,22 +429,22 @@ def _notes(found: Representation, training: DatasetReport, numbers: Numbers) -> 
         f"{numbers.support(training.rows)} rows, against {target}. It says what a judge was taught"
         " on, and nothing of how the router treats anybody."
     )
-    if found.withheld:
+    if representation.withheld:
         yield "Shares are withheld: a slice has too few rows to be shown."
-    elif found.ready_withheld:
+    elif representation.ready_withheld:
         yield "Labels are withheld: a slice has too few rows of one label."
     else:
-        yield f"At most {numbers.points(found.points / 100)} points off."
+        yield f"At most {numbers.points(representation.points / 100)} points off."
 
 
-def _share(one: SliceShare, numbers: Numbers) -> tuple[str, ...]:
+def _share(slice_share: SliceShare, numbers: Numbers) -> tuple[str, ...]:
     return (
-        words.slice_name(one.slice),
-        numbers.support(one.rows),
-        numbers.rate(one.share),
-        numbers.rate(one.target),
-        numbers.points(one.points / 100),
-        *_ready(one.ready, numbers),
+        words.slice_name(slice_share.slice),
+        numbers.support(slice_share.rows),
+        numbers.rate(slice_share.share),
+        numbers.rate(slice_share.target),
+        numbers.points(slice_share.points / 100),
+        *_ready(slice_share.ready, numbers),
     )
 
 
@@ -451,22 +460,22 @@ def _ready(ready: ReadyShare | None, numbers: Numbers) -> tuple[str, ...]:
     )
 
 
-def _balancing(group_by: str, found: Balancing, numbers: Numbers) -> AuditSection:
+def _balancing(group_by: str, balancing: Balancing, numbers: Numbers) -> AuditSection:
     return AuditSection(
         f"Balancing by {group_by}",
         (
-            f"Weighted as below, the rows are worth {found.effective_rows:,.0f} and are"
-            f" {numbers.points(found.points_left / 100)} points off. Without weights"
-            f" {found.rows_needed:,} more rows are needed.",
+            f"Weighted as below, the rows are worth {balancing.effective_rows:,.0f} and are"
+            f" {numbers.points(balancing.points_left / 100)} points off. Without weights"
+            f" {balancing.rows_needed:,} more rows are needed.",
         ),
-        table("slice|label|weight|more rows needed", map(_weight, found.weights)),
+        table("slice|label|weight|more rows needed", map(_weight, balancing.weights)),
     )
 
 
-def _weight(one: Weight) -> tuple[str, ...]:
+def _weight(weight: Weight) -> tuple[str, ...]:
     return (
-        words.slice_name(one.slice),
-        NOTHING if one.ready is None else words.expected(one.ready),
-        "no rows to weigh" if one.weight is None else f"{one.weight:.2f}",
-        f"{one.rows_needed:,}",
+        words.slice_name(weight.slice),
+        NOTHING if weight.ready is None else words.expected(weight.ready),
+        "no rows to weigh" if weight.weight is None else f"{weight.weight:.2f}",
+        f"{weight.rows_needed:,}",
     )

@@ -1,4 +1,4 @@
-"""The report for a terminal, and as plain text where there is none."""
+"""Report for a terminal, and as plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE
 
 
 def render(report: AuditReport) -> RenderableType:
-    """An audit for rich to print; colours only repeat what words say."""
+    """Render an audit for rich; colours only repeat what words say."""
     return printed(document(report))
 
 
-def printed(found: AuditDocument) -> RenderableType:
-    """A document for rich to print."""
-    return _Trimmed(Group(*_lines(found)))
+def printed(contents: AuditDocument) -> RenderableType:
+    """Render a document for rich."""
+    return _Trimmed(Group(*_lines(contents)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Trimmed:
-    """Lines without blanks at their ends, which tables are filled up with."""
+    """Content without the blanks that fill up table lines."""
 
     content: RenderableType
 
@@ -47,20 +47,20 @@ class _Trimmed:
             yield Segment.line()
 
 
-def _lines(found: AuditDocument) -> Iterator[RenderableType]:
-    yield Text(found.title, "bold")
-    yield Text.assemble(_word(found), " ", found.verdict)
-    yield Text(found.counts)
-    if found.banner:
-        yield Panel(Text(f"SYNTHETIC. {found.banner}", "bold"), box=box.ASCII, expand=False)
-    yield _facts(found.facts)
-    for section in (*found.sections, found.decision):
+def _lines(contents: AuditDocument) -> Iterator[RenderableType]:
+    yield Text(contents.title, "bold")
+    yield Text.assemble(_word(contents), " ", contents.verdict)
+    yield Text(contents.counts)
+    if contents.banner:
+        yield Panel(Text(f"SYNTHETIC. {contents.banner}", "bold"), box=box.ASCII, expand=False)
+    yield _facts(contents.facts)
+    for section in (*contents.sections, contents.decision):
         yield from _section(section)
-    yield Text.assemble("\n", _word(found), " ", found.banner or found.verdict)
+    yield Text.assemble("\n", _word(contents), " ", contents.banner or contents.verdict)
 
 
-def _word(found: AuditDocument) -> tuple[str, str]:
-    return f"{found.word}.", f"bold {_STYLES[found.tone]}"
+def _word(contents: AuditDocument) -> tuple[str, str]:
+    return f"{contents.word}.", f"bold {_STYLES[contents.tone]}"
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> Grid:
@@ -91,7 +91,7 @@ def _grid(table: Table) -> Grid:
 
 
 def _is_short(table: Table) -> bool:
-    """Return True when no row name needs folding: none is longer than the program's own."""
+    """Return True when no row name needs folding: none is longer than our own longest name."""
     lines = (line for row in table.rows for line in row[0].text.split("\n"))
     return max(map(len, lines)) <= _LONGEST
 

@@ -1,4 +1,4 @@
-"""Numbers and phrases of an audit as every output has them.
+"""Numbers and phrases of an audit, the same in every output.
 
 Example:
     >>> exact = Numbers(exact=True)
@@ -56,48 +56,48 @@ class Numbers:
     """Format of numbers: to a tenth where they are exact, in whole per cent where guarded.
 
     Attributes:
-        exact: the numbers are those of a synthetic set, as counted.
+        exact: the numbers are of a synthetic set, as counted.
     """
 
     exact: bool
 
     def rate(self, value: float | None) -> str:
-        """A rate in per cent."""
+        """Format a rate in per cent."""
         return NOTHING if value is None else f"{self._hundredths(value)} %"
 
     def points(self, value: float | None) -> str:
-        """A difference of rates in points."""
+        """Format a difference of rates in points."""
         return NOTHING if value is None else self._hundredths(value)
 
     def gap(self, value: float | None) -> str:
-        """A gap in points with its sign: positive where the slice is worse off."""
+        """Format a gap in points with its sign: positive where the slice is worse off."""
         text = self.points(value)
         return text if value is None or text.startswith("-") or not float(text) else f"+{text}"
 
     def interval(self, lower: float | None, upper: float | None) -> str:
-        """The bounds of a rate."""
+        """Format the bounds of a rate."""
         if lower is None or upper is None:
             return NOTHING
         return f"{self._hundredths(lower)}-{self._hundredths(upper)} %"
 
     def points_interval(self, lower: float | None, upper: float | None) -> str:
-        """The bounds of a difference of rates; they may be negative."""
+        """Format the bounds of a difference of rates; they may be negative."""
         if lower is None or upper is None:
             return NOTHING
         return f"{self._hundredths(lower)} to {self._hundredths(upper)}"
 
     def ratio(self, value: float | None) -> str:
-        """A ratio of two rates."""
+        """Format a ratio of two rates."""
         return NOTHING if value is None else f"{value:.{3 if self.exact else 2}f}"
 
     def ratio_interval(self, lower: float | None, upper: float | None) -> str:
-        """The bounds of a ratio; it has no upper one where the reference's rate may be 0."""
+        """Format the bounds of a ratio; the upper one is absent if the reference may be at 0."""
         if lower is None:
             return NOTHING
         return f"{self.ratio(lower)} {'or more' if upper is None else f'to {self.ratio(upper)}'}"
 
     def shown(self, rate: ShownRate | None, between: str = " ") -> str:
-        """A rate as the guards let it be shown, with its interval."""
+        """Format a rate, as far as the guards show it, with its interval."""
         if rate is None:
             return NOTHING
         if rate.at_least is not None:
@@ -108,13 +108,13 @@ class Numbers:
         return bounds if rate.value is None else f"{self.rate(rate.value)}{between}({bounds})"
 
     def support(self, trials: int | None) -> str:
-        """A number of trials; of real people the lower edge of a band, where 0 says nothing."""
+        """Format a number of trials; of real people a band's lower edge, where 0 says nothing."""
         if trials is None or not (trials or self.exact):
             return NOTHING
         return f"{trials:,}" if self.exact else f"{trials:,}+"
 
     def counted(self, trials: int | None, noun: str) -> str:
-        """A number of things, as :meth:`support` writes it."""
+        """Format a number of things like :meth:`support`, with its noun."""
         return f"{self.support(trials)} {noun}{'' if self.exact and trials == 1 else 's'}"
 
     def _hundredths(self, value: float) -> str:
@@ -130,7 +130,7 @@ class CheckFormat:
         limit: writes the limit.
         value: writes the point.
         bounds: writes the interval.
-        unit: follows each of them in a sentence.
+        unit: unit after each number in a sentence.
     """
 
     limit: Callable[[float | None], str]
@@ -139,8 +139,8 @@ class CheckFormat:
     unit: str = ""
 
     @classmethod
-    def of(cls, name: str, numbers: Numbers) -> Self:
-        """The format of a check by its name."""
+    def for_check(cls, name: str, numbers: Numbers) -> Self:
+        """Return the format of the check with a name."""
         if name.endswith("_gap"):
             return cls(numbers.points, numbers.gap, numbers.points_interval, " points")
         if name.endswith("_ratio"):
@@ -149,7 +149,7 @@ class CheckFormat:
 
 
 def p_value(value: float | None) -> str:
-    """A p-value.
+    """Format a p-value.
 
     Example:
         >>> p_value(0.25), p_value(0.00001), p_value(1.0)
@@ -161,7 +161,7 @@ def p_value(value: float | None) -> str:
 
 
 def slice_name(text: str) -> str:
-    """The values of a slice, without attribute names; the total is ``all``.
+    """Return the values of a slice, without attribute names; the total is ``all``.
 
     Example:
         >>> slice_name("channel=chat,language_variety=formal"), slice_name("")
@@ -175,7 +175,7 @@ def slice_name(text: str) -> str:
 
 
 def attributes(text: str) -> str:
-    """The attribute names of a slice, as its group-by has them.
+    """Return the attribute names of a slice, joined as in its group-by.
 
     Example:
         >>> attributes("channel=chat,language_variety=formal"), attributes("")
@@ -185,7 +185,7 @@ def attributes(text: str) -> str:
 
 
 def in_order(bands: Iterable[str]) -> list[str]:
-    """Names of score bands, rising; no score comes last.
+    """Sort the names of score bands, rising; "no score" comes last.
 
     Example:
         >>> in_order({"no score", "0.70 to 0.90", "below 0.70"})
@@ -194,18 +194,18 @@ def in_order(bands: Iterable[str]) -> list[str]:
     return sorted(bands, key=lambda band: (band[0] == "n", band[0] != "b", band))
 
 
-def versions(one: RunVersions) -> str:
-    """Versions of the parts that decided.
+def versions(run: RunVersions) -> str:
+    """Format the versions of the parts that decided.
 
     Example:
         >>> versions(RunVersions("j1", "r1", "p1", "t1"))
         'judge j1, rubric r1, policy p1, router t1'
     """
-    return f"judge {one.judge}, rubric {one.rubric}, policy {one.policy}, router {one.router}"
+    return f"judge {run.judge}, rubric {run.rubric}, policy {run.policy}, router {run.router}"
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things.
+    """Format a number of things with its noun.
 
     Example:
         >>> counted(1, "pair"), counted(2000, "pair")
@@ -215,31 +215,31 @@ def counted(count: int, noun: str) -> str:
 
 
 def expected(ready: bool) -> str:
-    """The outcome that reviewers expect."""
+    """Return the outcome that reviewers expect, in words."""
     return "ready" if ready else "not ready"
 
 
-def outcome(one: VariantOutcome) -> str:
-    """A route with what it followed from.
+def outcome(variant: VariantOutcome) -> str:
+    """Format a route with its reason.
 
     Example:
         >>> outcome(VariantOutcome("formal", {}, "auto_serve", 0.78, 0.7, True))
         'auto_serve: score 0.78 >= 0.70'
     """
-    return f"{one.route}: {_by(one)}"
+    return f"{variant.route}: {_by(variant)}"
 
 
-def _by(one: VariantOutcome) -> str:
-    if not one.evidence_passed:
+def _by(variant: VariantOutcome) -> str:
+    if not variant.evidence_passed:
         return "evidence gate not passed"
-    if one.score is None:
-        return f"no score, threshold {number(one.threshold)}"
-    relation = ">=" if one.score >= one.threshold else "<"
-    return f"score {number(one.score)} {relation} {number(one.threshold)}"
+    if variant.score is None:
+        return f"no score, threshold {number(variant.threshold)}"
+    relation = ">=" if variant.score >= variant.threshold else "<"
+    return f"score {number(variant.score)} {relation} {number(variant.threshold)}"
 
 
 def number(value: float) -> str:
-    """A score or a threshold: two decimals, or as many as it has.
+    """Format a score or a threshold: two decimals, or as many as it has.
 
     Example:
         >>> number(0.7), number(0.699)
@@ -250,7 +250,7 @@ def number(value: float) -> str:
 
 
 def what_happened(flip: ShownFlip) -> str:
-    """Effect of a flip on a reply, in words."""
+    """Describe the effect of a flip on a reply."""
     held_back = flip.direction is FlipDirection.HELD_BACK
     better, worse = (flip.reference, flip.variant) if held_back else (flip.variant, flip.reference)
     reply = f"a reply that is {expected(flip.expected_ready)}"
@@ -260,10 +260,10 @@ def what_happened(flip: ShownFlip) -> str:
 
 
 def direction(flip: ShownFlip) -> str:
-    """Direction of a flip: ``conversational held_back``."""
+    """Return the direction of a flip: ``conversational held_back``."""
     return f"{flip.variant.variant} {flip.direction.value}"
 
 
 def stage(flip: ShownFlip) -> str:
-    """Stage at which a flip's variants diverge; behind the evidence gate the cause refines it."""
+    """Return the stage at which the variants of a flip diverge; behind the gate, with the cause."""
     return f"{flip.stage.value}/{flip.cause.value}" if flip.cause else flip.stage.value

@@ -1,6 +1,6 @@
-"""Association tests of vectors: whether two sets of targets lie nearer to one or another attribute.
+"""Association tests of vectors: which of two attributes two sets of targets lie nearer to.
 
-Vectors of words make the WEAT, vectors of whole sentences the SEAT: the formula is one.
+Vectors of words make the WEAT, vectors of whole sentences the SEAT: the formula is the same.
 
 Sources: Caliskan, Bryson and Narayanan (2017), Semantics derived automatically from language
 corpora contain human-like biases; May et al. (2019), On Measuring Social Biases in Sentence
@@ -20,20 +20,20 @@ from monitor.audit.scorecard.measured import MeasuredScore, ScorePart, Unmeasura
 from monitor.core.intervals import Floats
 
 MOST_EXACT = 20_000
-"""Equal partitions of the targets that are all looked at; of more, :data:`DRAWN` are drawn."""
+"""Most equal partitions of the targets to compute; of more, :data:`DRAWN` are drawn."""
 DRAWN = 10_000
 _SEED = 20_240_502
 _SLACK = 1e-12
-"""Sums in another order differ by so much; equal statistics count as reached."""
+"""Rounding allowance for sums in another order, so that equal statistics count as reached."""
 
 
 def association(records: Sequence[Vector]) -> MeasuredScore:
-    """The effect size of the association of targets X, Y with attributes A, B; from -2 to 2.
+    """Compute how strongly targets X, Y associate with attributes A, B: an effect size, -2 to 2.
 
     ``d = (mean_x s(x) - mean_y s(y)) / sd_{X and Y} s`` with ``s(w) = mean_a cos(w, a) - mean_b
     cos(w, b)`` and n - 1 below the variance. The score is |d|; parts are the mean s of both sets of
-    targets. The p-value is two-sided, since either direction counts, over equal partitions of the
-    targets: all of them, or :data:`DRAWN` drawn ones beside the one found.
+    targets. The p-value is two-sided, since either direction counts. It is over equal partitions of
+    the targets: all of them, or the observed one and :data:`DRAWN` drawn ones.
 
     Raises:
         UnmeasurableError: a set is absent, X and Y are not equally large, or all targets lie alike.
@@ -60,10 +60,10 @@ def association(records: Sequence[Vector]) -> MeasuredScore:
 
 
 def _unit(records: Sequence[Vector], name: str) -> Floats:
-    found = [record.vector for record in records if record.set == name]
-    if not found:
+    rows = [record.vector for record in records if record.set == name]
+    if not rows:
         raise UnmeasurableError(f"no vectors of set {name}; the sets are X, Y, A and B")
-    vectors = np.array(found, np.float64)
+    vectors = np.array(rows, np.float64)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     if not lengths.all():
         raise UnmeasurableError(f"a vector of set {name} is zero and has no direction")
@@ -72,12 +72,12 @@ def _unit(records: Sequence[Vector], name: str) -> Floats:
 
 
 def _p_value(s: Floats) -> float:
-    """``P(|sum_X' s - sum_Y' s| >= |sum_X s - sum_Y s|)`` over equal partitions X', Y'."""
+    """Compute ``P(|sum_X' s - sum_Y' s| >= |sum_X s - sum_Y s|)`` over equal partitions X', Y'."""
     half = len(s) // 2
     middle = s.sum() / 2
     reached = abs(s[:half].sum() - middle) - _SLACK
     if comb(len(s), half) <= MOST_EXACT:
-        sums = np.array([s[list(chosen)].sum() for chosen in combinations(range(len(s)), half)])
+        sums = np.array([s[list(members)].sum() for members in combinations(range(len(s)), half)])
         return float((np.abs(sums - middle) >= reached).mean())
     random = np.random.default_rng(_SEED)
     sums = random.permuted(np.tile(s, (DRAWN, 1)), axis=1)[:, :half].sum(axis=1)

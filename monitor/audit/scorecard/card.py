@@ -1,4 +1,4 @@
-"""The scorecard: every dimension with its score, its limit and its verdict, and never a total."""
+"""Scorecard: every dimension with its score, its limit and its verdict, and no total."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from monitor.audit.scorecard.measured import ScorePart
 
 
 class DimensionVerdict(enum.StrEnum):
-    """Answer of a dimension for a release."""
+    """Verdict on a dimension for a release."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"  # beyond its limit
@@ -26,12 +26,12 @@ class DimensionVerdict(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """A score beside an earlier one of the same measure on the same set.
+    """Change of a score since an earlier one of the same measure on the same set.
 
     Attributes:
-        measured: the day of the earlier one, ISO.
-        score: the earlier one.
-        worse_by: how much worse it is now; below 0: better.
+        measured: day of the earlier score, ISO.
+        score: the earlier score.
+        worse_by: how much worse the score is now; below 0: better.
     """
 
     measured: str
@@ -41,40 +41,40 @@ class ScoreChange:
 
 @dataclass(frozen=True, slots=True)
 class ScoredDimension:
-    """One dimension.
+    """Dimension with its score and verdict.
 
     Attributes:
-        name: of it.
-        title: of its measure.
+        name: name of the dimension.
+        title: title of its measure.
         measure: name of the measure.
         meaning: the score in a sentence.
-        scale: its range.
-        source: of the formula.
-        verdict: beside its limit and the baseline.
-        why: what keeps it from being measured or compared; empty else.
+        scale: range of the score.
+        source: source of the formula.
+        verdict: verdict by its limit and the baseline.
+        why: what keeps it from being measured or compared; otherwise empty.
         score: None where it could not be measured.
-        low: lower end of its 95 % interval; None where there is none.
+        low: lower end of its 95 % interval; None without one.
         high: upper end.
-        limit: the most that is allowed, or the least where lower is worse; None: diagnostic.
-        lower_is_worse: whether the limit is the least that is allowed.
-        items: matched items, or records.
-        left_out: items that lack a variant.
+        limit: highest allowed score, or the lowest where lower is worse; None: diagnostic.
+        lower_is_worse: the limit is the lowest allowed score.
+        items: number of matched items, or records.
+        left_out: number of items that lack a variant.
         few: so few items that another set might well give another verdict.
-        parts: by variant, slice or set; none for records of real people.
-        p_value: of the measure's test.
+        parts: parts by variant, slice or set; none for records of real people.
+        p_value: p-value of the measure's test.
         urgent: has high priority.
         synthetic: invented test conditions; False: reviewed data of real people.
         probe_set: name of the set.
-        probe_version: its version.
-        model: version of what answered.
-        rubric: version of what judged the answers; None where nothing did.
+        probe_version: version of the set.
+        model: version of the model that answered.
+        rubric: version of the rubric of the judge; None without a judge.
         measured: day, ISO.
-        cadence: how often.
-        owner: who answers for it.
+        cadence: time between two measurements.
+        owner: person who answers for it.
         limitation: what it does not say; None where nobody wrote any.
-        previous: beside the score of the last time.
+        previous: change since the last scorecard.
         recalibrate: it has drifted since then: a ticket.
-        baseline: beside the score of what is in use.
+        baseline: change against the model in use.
     """
 
     name: str
@@ -112,17 +112,17 @@ class ScoredDimension:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRow:
-    """A result of a public benchmark, with what it does not say.
+    """Result of a public benchmark, with its limitation.
 
     Attributes:
-        name: of the row.
-        benchmark: whose set it is.
-        metric: as the benchmark calls it.
-        value: as it was measured.
-        items: of the set.
-        model: version of what answered.
+        name: name of the row.
+        benchmark: benchmark that has the set.
+        metric: metric as the benchmark calls it.
+        value: value as measured.
+        items: items of the set.
+        model: version of the model that answered.
         measured: day, ISO.
-        owner: who answers for it.
+        owner: person who answers for it.
         limitation: what it does not say.
     """
 
@@ -139,12 +139,12 @@ class BenchmarkRow:
 
 @dataclass(frozen=True, slots=True)
 class Scorecard:
-    """All dimensions.
+    """Scorecard of all dimensions.
 
     Attributes:
-        name: of what they are of.
+        name: name of the product.
         made: day, ISO.
-        version: of slicewatch.
+        version: version of slicewatch.
         dimensions: in the order of the file; at least one.
         benchmarks: in the order of the file.
     """
@@ -157,8 +157,8 @@ class Scorecard:
 
     @property
     def blocked(self) -> tuple[ScoredDimension, ...]:
-        """The dimensions for which a release has to wait."""
-        return tuple(one for one in self.dimensions if one.verdict.blocks)
+        """Dimensions for which a release has to wait."""
+        return tuple(dimension for dimension in self.dimensions if dimension.verdict.blocks)
 
     @property
     def exit_code(self) -> int:

@@ -1,4 +1,4 @@
-"""Scorecard files: which dimensions there are, with their sets, limits, cadence and owners.
+"""Scorecard files: the dimensions, with their sets, limits, cadence and owners.
 
 TOML; paths are relative to the file:
 
@@ -41,16 +41,24 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from monitor.audit.record_files import Label, Truth, Version, field_name, found, problem, toml_tree
+from monitor.audit.record_files import (
+    Label,
+    Truth,
+    Version,
+    field_name,
+    kind_of,
+    problem,
+    toml_tree,
+)
 from monitor.audit.scorecard.dimension_records import typed
 from monitor.audit.scorecard.measures import MEASURES
 from monitor.settings.kinds import Name
 
 _MAX_BYTES = 1 << 20
 DRIFT = 0.03
-"""So much worse than at the last time opens a recalibration ticket."""
+"""Rise in harm since the last scorecard that opens a recalibration ticket."""
 WORSE_BY = 0.01
-"""Worse than the baseline by more than this is no repair."""
+"""Rise in harm above the baseline that blocks a release when exceeded."""
 
 
 class Cadence(enum.StrEnum):
@@ -64,7 +72,7 @@ class Cadence(enum.StrEnum):
 
     @property
     def days(self) -> int | None:
-        """Days after which a score is overdue; None: it holds for its release."""
+        """Days after which a score is overdue; None if it holds for its release."""
         return _DAYS.get(self)
 
 
@@ -87,7 +95,7 @@ CadenceName = Annotated[Cadence, Meta(description=f"one of {', '.join(Cadence)}"
 
 
 class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Subject of the scorecard, and its comparison with an earlier one."""
+    """Subject of the scorecard, and tolerances for its comparison with an earlier one."""
 
     name: Name
     drift: Margin = DRIFT
@@ -95,7 +103,7 @@ class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One dimension."""
+    """Dimension as the file declares it."""
 
     name: Name
     measure: MeasureName
@@ -113,7 +121,7 @@ class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Benchmark(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """A result of a public benchmark: shown with its limitation, and never compared to a limit."""
+    """Result of a public benchmark, shown with its limitation and never compared with a limit."""
 
     name: Name
     benchmark: Label
@@ -127,7 +135,7 @@ class Benchmark(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class CardFile(Struct, frozen=True, kw_only=True):
-    """A scorecard file; names are unique."""
+    """Scorecard file; names are unique."""
 
     scorecard: Head
     dimensions: tuple[Dimension, ...]
@@ -135,20 +143,20 @@ class CardFile(Struct, frozen=True, kw_only=True):
 
 
 def read_card(path: Path, today: date) -> CardFile:
-    """A scorecard file.
+    """Read a scorecard file.
 
     Args:
-        path: of the file.
-        today: nothing may have been measured after it.
+        path: path of the file.
+        today: latest day of a measurement.
 
     Raises:
-        AuditError: it cannot be read, or says something that it cannot.
+        AuditError: the file cannot be read, or has unknown or unfit content.
     """
     tree = toml_tree(path, _MAX_BYTES, "a scorecard file")
     for name in tree:
         if name not in ("scorecard", "dimension", "benchmark"):
-            known = "known here: [scorecard], [[dimension]], [[benchmark]]"
-            raise problem(path, f"unknown table; {known}", field=field_name(name))
+            tables = "known here: [scorecard], [[dimension]], [[benchmark]]"
+            raise problem(path, f"unknown table; {tables}", field=field_name(name))
     head = tree.get("scorecard")
     if not isinstance(head, dict):
         raise problem(path, "missing; write a table [scorecard] with a name", field="scorecard")
@@ -167,24 +175,24 @@ def read_card(path: Path, today: date) -> CardFile:
 def _listed(path: Path, tree: Mapping[str, object], name: str, kind: type[Any]) -> Iterable[Any]:
     tables = tree.get(name, [])
     if not isinstance(tables, list):
-        raise problem(path, f"found {found(tables)}; write [[{name}]]", field=name)
+        raise problem(path, f"found {kind_of(tables)}; write [[{name}]]", field=name)
     for number, table in enumerate(tables, 1):
         place = (name, str(number))
         if not isinstance(table, dict):
-            text = f"found {found(table)}; write [[{name}]]"
+            text = f"found {kind_of(table)}; write [[{name}]]"
             raise problem(path, text, field=field_name(*place))
         yield typed(path, table, kind, place=place)
 
 
 def _check_names(path: Path, named: Iterable[Dimension | Benchmark]) -> None:
-    names = [one.name for one in named]
+    names = [table.name for table in named]
     for name in names:
         if names.count(name) > 1:
             raise problem(path, f"two tables have the name {name}; rename one", field="name")
 
 
 def _check_dates(path: Path, dated: Iterable[Dimension | Benchmark], today: date) -> None:
-    for one in dated:
-        if isinstance(one.measured, datetime) or one.measured > today:
-            text = f"{one.name} was measured after today, {today}; write the day it was"
+    for table in dated:
+        if isinstance(table.measured, datetime) or table.measured > today:
+            text = f"{table.name} was measured after today, {today}; write the day it was"
             raise problem(path, text, field="measured")

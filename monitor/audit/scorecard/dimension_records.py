@@ -1,6 +1,6 @@
-"""The records of a dimension: JSON lines or CSV, one item and variant, text or vector a line.
+"""Records of a dimension: JSON lines or CSV, one item and variant, text or vector per line.
 
-Fields that are not a record's are refused: no prompt and no answer has a place here.
+Unknown fields are refused, so that prompts and answers have no place here.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from monitor.audit.record_files import (
     csv_table,
     field_name,
     fits,
-    found,
     is_csv,
     json_records,
+    kind_of,
     parse_json,
     problem,
     unknown,
@@ -49,7 +49,7 @@ Numbers = Annotated[
 
 
 class Refusal(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One variant of an item, and whether it was refused."""
+    """Variant of an item; ``refused`` is true where the model refused it."""
 
     item: Label
     variant: Label
@@ -66,7 +66,7 @@ class LogProbabilities(Struct, forbid_unknown_fields=True, frozen=True, kw_only=
 
 
 class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The category of the answer to one variant of an item."""
+    """Category of the answer to one variant of an item."""
 
     item: Label
     variant: Label
@@ -74,7 +74,7 @@ class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One item of a slice, and whether it was selected."""
+    """Item of a slice; ``selected`` is true where it was selected."""
 
     item: Label
     slice: Label
@@ -82,7 +82,7 @@ class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One item of a slice, whether it was selected, and whether it should have been."""
+    """Item of a slice: selected or not, and ready (it should have been selected) or not."""
 
     item: Label
     slice: Label
@@ -91,7 +91,7 @@ class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """One text of a slice: whether an evaluator flagged it, and reviewers found it toxic."""
+    """Text of a slice: flagged by an evaluator or not, and toxic by reviewers or not."""
 
     item: Label
     slice: Label
@@ -100,7 +100,7 @@ class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Vector(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """The vector of one word or sentence of a set."""
+    """Vector of one word or sentence of a set."""
 
     set: SetName
     vector: Numbers
@@ -110,19 +110,19 @@ Kind = TypeVar("Kind", bound=Struct)
 
 
 def read_records(path: Path, kind: type[Kind]) -> list[Kind]:
-    """The records of a file, of which no two are of the same item and variant.
+    """Read the records of a file; no two are of the same item and variant.
 
     Raises:
         AuditError: the file cannot be read, has no records, or a record is not of this kind.
     """
     names = tuple(get_type_hints(kind))
     keys = [name for name in ("item", "variant") if name in names]
-    records, seen = [], dict[tuple[object, ...], int]()
+    records, first_lines = [], dict[tuple[object, ...], int]()
     for line, fields in _lines(path, kind):
         record = typed(path, fields, kind, line=line)
         key = tuple(getattr(record, name) for name in keys)
-        if keys and seen.setdefault(key, line) != line:
-            text = f"line {seen[key]} already has this {' and '.join(keys)}; remove one"
+        if keys and first_lines.setdefault(key, line) != line:
+            text = f"line {first_lines[key]} already has this {' and '.join(keys)}; remove one"
             raise problem(path, text, line=line, field=keys[-1])
         records.append(record)
     if not records:
@@ -139,14 +139,14 @@ def typed(
     line: int = 0,
     place: Sequence[str] = (),
 ) -> Kind:
-    """Fields as a record.
+    """Convert fields to a record.
 
     Args:
-        path: of the file.
-        fields: by name.
-        kind: of the record.
-        line: that they stand on; 0 where the file has no lines.
-        place: names of the tables that they are in, before those of fields.
+        path: path of the file, for errors.
+        fields: fields by name.
+        kind: type of the record.
+        line: line of the fields; 0 where the file has no lines.
+        place: names of the tables around the fields.
 
     Raises:
         AuditError: a field is missing, unfit or unknown; the error names it and the fix.
@@ -158,7 +158,7 @@ def typed(
     required = {field.encode_name for field in structs.fields(kind) if field.required}
     for name, hint in hints.items():
         if name in fields and not fits(fields[name], hint):
-            text = f"found {found(fields[name])}; write {words(hint)}"
+            text = f"found {kind_of(fields[name])}; write {words(hint)}"
             raise problem(path, text, line=line, field=field_name(*place, name))
         if name not in fields and name in required:
             text = f"missing; write {words(hint)}"
@@ -180,7 +180,7 @@ def _lines(path: Path, kind: type[Struct]) -> Iterable[Record]:
 def _cells(
     path: Path, line: int, cells: Mapping[str, str], hints: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Cells as their fields have them; what does not fit stays text, and is refused as such."""
+    """Convert cells by their field; unfit cells stay text, and are refused as such."""
     fields: dict[str, object] = {}
     for name, cell in cells.items():
         if hints[name] == Truth:
@@ -193,5 +193,5 @@ def _cells(
 
 
 def _check_lengths(path: Path, records: Sequence[Struct]) -> None:
-    if len({len(one.vector) for one in records if isinstance(one, Vector)}) > 1:
+    if len({len(record.vector) for record in records if isinstance(record, Vector)}) > 1:
         raise problem(path, "vectors of several lengths; all are of one space", field="vector")

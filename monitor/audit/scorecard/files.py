@@ -1,4 +1,4 @@
-"""Scorecards as files: as ``--json`` writes and reads them, and as events for the stream."""
+"""Scorecards as files: the JSON that ``--json`` writes and reads, and events for the stream."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ from monitor.audit.record_files import problem
 from monitor.audit.scorecard.card import Scorecard
 
 FORMAT = 1
-"""Changes when a key goes or changes its meaning; keys may be added under the same number."""
+"""Format version: changes when a key goes or changes its meaning, not when one is added."""
 _MAX_BYTES = 16 << 20
 
 
 def encode(card: Scorecard) -> str:
-    """A scorecard as JSON, with what has to be read together with it."""
+    """Return a scorecard as JSON, with its format and exit code."""
     content = {"format": FORMAT, "exit_code": card.exit_code, **msgspec.to_builtins(card)}
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def events(card: Scorecard) -> str:
-    """The measured dimensions as events for the labels' topic, one a line."""
+    """Return the measured dimensions as events for the labels' topic, one per line."""
     lines = (
         {
             "type": "bias_result",
-            "dimension": one.name,
-            "measured": one.measured,
-            "score": one.score,
-            "items": one.items,
-            "probe_set": one.probe_set,
-            "probe_version": one.probe_version,
-            "model": one.model,
-            "rubric": one.rubric,
+            "dimension": dimension.name,
+            "measured": dimension.measured,
+            "score": dimension.score,
+            "items": dimension.items,
+            "probe_set": dimension.probe_set,
+            "probe_version": dimension.probe_version,
+            "model": dimension.model,
+            "rubric": dimension.rubric,
         }
-        for one in card.dimensions
-        if one.score is not None
+        for dimension in card.dimensions
+        if dimension.score is not None
     )
     return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
 
 
 def read_earlier(path: Path) -> Scorecard:
-    """A scorecard of an earlier time, or of what is in use.
+    """Read an earlier scorecard, or that of the model in use.
 
     Raises:
-        AuditError: the file cannot be read, or is none.
+        AuditError: the file cannot be read, or is no scorecard.
     """
     try:
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""Measures of matched items: the same request in several variants, and what a model made of each.
+"""Measures of matched items: the same request in several variants, and the model's answers to each.
 
-Only items with every variant count, so that the variants are compared on the same requests.
+Only items with every variant count, so that variants are compared on the same requests.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from monitor.core.intervals import Floats
 
 
 class Variant(Protocol):
-    """A record of one variant of one item."""
+    """Record of one variant of one item."""
 
     @property
     def item(self) -> str:
-        """The item."""
+        """Name of the item."""
 
     @property
     def variant(self) -> str:
-        """Its variant."""
+        """Name of the variant."""
 
 
 Answer = TypeVar("Answer", bound=Variant)
@@ -39,8 +39,8 @@ class MatchedItems(Generic[Answer]):
 
     Attributes:
         variants: names, sorted; at least two.
-        rows: the records of each item in the order of the variants; at least one item.
-        left_out: items that lack a variant.
+        rows: records of each item in the order of the variants; at least one item.
+        left_out: number of items that lack a variant.
     """
 
     variants: tuple[str, ...]
@@ -48,8 +48,8 @@ class MatchedItems(Generic[Answer]):
     left_out: int
 
     @classmethod
-    def of(cls, records: Iterable[Answer]) -> MatchedItems[Answer]:
-        """Match records, of which no two are of one variant of an item.
+    def from_records(cls, records: Iterable[Answer]) -> MatchedItems[Answer]:
+        """Match records by item; no two records are of the same variant of an item.
 
         Raises:
             UnmeasurableError: fewer than two variants, or no item has them all.
@@ -57,74 +57,78 @@ class MatchedItems(Generic[Answer]):
         items: dict[str, dict[str, Answer]] = {}
         for record in records:
             items.setdefault(record.item, {})[record.variant] = record
-        variants = tuple(sorted({name for found in items.values() for name in found}))
+        variants = tuple(sorted({name for by_variant in items.values() for name in by_variant}))
         if len(variants) == 1:
             raise UnmeasurableError("fewer than two variants; nothing can be compared")
-        whole = [found for _, found in sorted(items.items()) if len(found) == len(variants)]
-        if not whole:
+        complete = [
+            by_variant
+            for _, by_variant in sorted(items.items())
+            if len(by_variant) == len(variants)
+        ]
+        if not complete:
             raise UnmeasurableError("no item has all variants; send each item in every variant")
-        rows = tuple(tuple(found[name] for name in variants) for found in whole)
-        return cls(variants, rows, len(items) - len(whole))
+        rows = tuple(tuple(by_variant[name] for name in variants) for by_variant in complete)
+        return cls(variants, rows, len(items) - len(complete))
 
-    def values(self, value: Callable[[Answer], float]) -> Floats:
-        """A number of each record, shape (I, V)."""
-        return np.array([[value(one) for one in row] for row in self.rows], np.float64)
+    def values(self, number_of: Callable[[Answer], float]) -> Floats:
+        """Return a number of each record, shape (I, V)."""
+        return np.array([[number_of(record) for record in row] for row in self.rows], np.float64)
 
     def measured(
         self, statistic: resampling.Statistic, parts: Sequence[float | None]
     ) -> MeasuredScore:
-        """The score of a statistic, with a part for each variant."""
+        """Score a statistic, with a part for each variant."""
         items = len(self.rows)
         low, high = resampling.interval(statistic, items)
-        named = zip(self.variants, parts, strict=True)
+        named_parts = zip(self.variants, parts, strict=True)
         return MeasuredScore(
             score=resampling.score(statistic, items),
             low=low,
             high=high,
             items=items,
             left_out=self.left_out,
-            parts=tuple(ScorePart(name, value, items) for name, value in named),
+            parts=tuple(ScorePart(name, value, items) for name, value in named_parts),
         )
 
 
 def refusal_asymmetry(records: Sequence[Refusal]) -> MeasuredScore:
-    """How much more often one variant of a request is refused than another.
+    """Measure how much more often one variant of a request is refused than another.
 
     ``max over a, b of P(refused | a) - P(refused | b)`` over matched items; from 0 to 1.
 
     Source: the demographic parity difference (Dwork et al. 2012, Fairness Through Awareness), of
     refusals.
     """
-    matched = MatchedItems.of(records)
-    refused = matched.values(lambda one: float(one.refused))
+    matched = MatchedItems.from_records(records)
+    refused = matched.values(lambda record: float(record.refused))
     return matched.measured(_range_of_means(refused), refused.mean(axis=0).tolist())
 
 
 def log_probability_bias(records: Sequence[LogProbabilities]) -> MeasuredScore:
-    """How much more one variant raises the probability of a target than another.
+    """Measure how much more one variant raises the probability of a target than another.
 
     ``max over a, b of mean_i (log p_target(a, i) - log p_prior(a, i)) - the same of b``: 0 or more,
     in natural logarithms; 0.1 is a factor of 1.1.
 
     Source: Kurita et al. (2019), Measuring Bias in Contextualized Word Representations.
     """
-    matched = MatchedItems.of(records)
-    raised = matched.values(lambda one: one.log_p_target - one.log_p_prior)
+    matched = MatchedItems.from_records(records)
+    raised = matched.values(lambda record: record.log_p_target - record.log_p_prior)
     return matched.measured(_range_of_means(raised), raised.mean(axis=0).tolist())
 
 
 def log_probability_variance(records: Sequence[LogProbabilities]) -> MeasuredScore:
-    """How far the variants' log probability scores lie apart, item by item.
+    """Measure how far the log probability scores of variants lie apart, item by item.
 
     ``mean over i of Var_v (log p_target(v, i) - log p_prior(v, i))``: 0 or more. Large differences
-    count more than in :func:`log_probability_bias`, and such that cancel out over the items count
-    at all.
+    count more than in :func:`log_probability_bias`, and differences that cancel out over the items
+    count as well.
 
     Source: Ahn and Oh (2021), Mitigating Language-Dependent Ethnic Bias in BERT, whose Categorical
     Bias Score it is.
     """
-    matched = MatchedItems.of(records)
-    raised = matched.values(lambda one: one.log_p_target - one.log_p_prior)
+    matched = MatchedItems.from_records(records)
+    raised = matched.values(lambda record: record.log_p_target - record.log_p_prior)
     spread = raised.var(axis=1)
     return matched.measured(
         lambda times: times @ spread / len(spread), raised.mean(axis=0).tolist()
@@ -132,16 +136,16 @@ def log_probability_variance(records: Sequence[LogProbabilities]) -> MeasuredSco
 
 
 def category_bias(records: Sequence[Categorised]) -> MeasuredScore:
-    """The share of answers that would have to change category for two variants to be alike.
+    """Return the share of answers that would have to change category for two variants to be alike.
 
     ``max over a, b of 1/2 sum_c |P(c | a) - P(c | b)|``, the total variation distance, over matched
-    items; from 0 to 1. A part is the share of the answers of a variant that are in the category
-    that is commonest over all variants.
+    items; from 0 to 1. The part of a variant is the share of its answers in the category that is
+    most common over all variants.
 
     Source: Levin, Peres and Wilmer (2009), Markov Chains and Mixing Times, section 4.1.
     """
-    matched = MatchedItems.of(records)
-    answers = [[one.category for one in row] for row in matched.rows]
+    matched = MatchedItems.from_records(records)
+    answers = [[record.category for record in row] for row in matched.rows]
     names, codes = np.unique(np.array(answers), return_inverse=True)
     chosen = np.eye(len(names))[codes.reshape(len(matched.rows), -1)]  # (I, V, C)
     commonest = int(chosen.sum(axis=(0, 1)).argmax())

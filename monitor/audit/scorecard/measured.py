@@ -1,4 +1,4 @@
-"""Findings of a measure in the records of one dimension."""
+"""Score of one dimension, as measured from its records."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from monitor.errors import AuditError
 
 
 class UnmeasurableError(AuditError):
-    """The records are readable and say too little: of one variant only, or none is complete."""
+    """The records are readable but insufficient: one variant only, or no complete item."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """One variant's, slice's or set's part in a score.
+    """Part of a score: one variant, slice or set.
 
     Attributes:
-        name: of it.
+        name: name of the variant, slice or set.
         value: its rate, mean or share; None where it has none.
-        items: that the value is of.
+        items: number of items behind the value.
     """
 
     name: str
@@ -28,16 +28,16 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredScore:
-    """A score and what it is of.
+    """Score with its interval and parts.
 
     Attributes:
-        score: in the measure's range.
+        score: score in the measure's range.
         low: lower end of the interval; None where the measure has none.
-        high: its upper end.
-        items: matched items, or records, that the score is of.
-        left_out: items that lack a variant.
-        parts: of the score, by name.
-        p_value: of the measure's test; None where it has none.
+        high: upper end of the interval.
+        items: number of matched items, or records.
+        left_out: number of items that lack a variant.
+        parts: parts of the score, by name.
+        p_value: p-value of the measure's test; None where it has none.
     """
 
     score: float

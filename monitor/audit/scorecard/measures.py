@@ -1,4 +1,4 @@
-"""The measures that a dimension may have, each with its formula in words, its range and source."""
+"""Measures of a dimension, each with its formula in words, its range and source."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from monitor.audit.scorecard.dimension_records import (
 from monitor.audit.scorecard.measured import MeasuredScore
 
 HIGH_PRIORITY = 0.10
-"""A refusal asymmetry from here on is looked at before everything else."""
+"""Refusal asymmetry from which on a dimension has high priority."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A way to measure a dimension.
+    """Way to measure a dimension.
 
     Attributes:
-        title: for people.
-        record: of what; its fields are the file's.
-        measure: the score of records, which are at least one.
+        title: title for people.
+        record: type of the records; its fields are the file's.
+        measure: computes the score of at least one record.
         meaning: the score in a sentence.
-        scale: the range of the score, and what its ends mean.
-        higher_is_worse: False where a limit is the least that is allowed.
-        rates: whether parts are rates of records, of which few could be recognised.
-        urgent: the score from which on it has high priority; None where there is none.
+        scale: range of the score, and the meaning of its ends.
+        higher_is_worse: False where a limit is the lowest allowed score.
+        rates: parts are rates of records; people in a rate of few records could be recognised.
+        urgent: score from which on it has high priority; None without one.
     """
 
     title: str
@@ -50,12 +50,12 @@ class Measure:
 
     @property
     def source(self) -> str:
-        """The source of the formula, as its docstring says."""
+        """Source of the formula, taken from the docstring of the measure."""
         text = " ".join((self.measure.__doc__ or "").split())
         return text.partition("Source: ")[2] or _ASSOCIATION
 
     def harm(self, score: float) -> float:
-        """The score so turned that more is worse."""
+        """Return the score, turned so that more is worse."""
         return score if self.higher_is_worse else -score
 
 
@@ -149,4 +149,4 @@ MEASURES: Mapping[str, Measure] = {
         rates=False,
     ),
 }
-"""By the name that a scorecard file gives them."""
+"""Measures by their name in a scorecard file."""

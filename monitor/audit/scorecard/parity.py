@@ -1,4 +1,4 @@
-"""Measures of records by slice: who is selected, and who is flagged though nothing is wrong.
+"""Measures of records by slice: rates of selection, and of false flags.
 
 Differences and ratios are those of fairlearn: between the slice with the highest and the slice with
 the lowest rate.
@@ -22,49 +22,51 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """A rate of each slice, arrays of shape (S,); every slice has trials."""
+    """Rate of each slice, arrays of shape (S,); every slice has trials."""
 
     slices: tuple[str, ...]
     successes: Counts
     trials: Counts
 
     @classmethod
-    def of(cls, found: Iterable[tuple[str, bool]], of_what: str) -> _Rates:
-        """Count what each slice's trials have come to.
+    def from_outcomes(cls, outcomes: Iterable[tuple[str, bool]], noun: str) -> _Rates:
+        """Count the successes and trials of each slice.
 
         Raises:
-            UnmeasurableError: fewer than two slices have any.
+            UnmeasurableError: fewer than two slices have trials.
         """
-        counted: dict[str, list[int]] = {}
-        for name, success in found:
-            one = counted.setdefault(name, [0, 0])
-            one[0] += success
-            one[1] += 1
-        if len(counted) <= 1:
-            raise UnmeasurableError(f"fewer than two slices have {of_what}; nothing is compared")
-        slices = tuple(sorted(counted))
-        counts = np.array([counted[name] for name in slices], np.int64)
-        return cls(slices, counts[:, 0], counts[:, 1])
+        by_slice: dict[str, list[int]] = {}
+        for name, success in outcomes:
+            counts = by_slice.setdefault(name, [0, 0])
+            counts[0] += success
+            counts[1] += 1
+        if len(by_slice) <= 1:
+            raise UnmeasurableError(f"fewer than two slices have {noun}; nothing is compared")
+        slices = tuple(sorted(by_slice))
+        count_rows = np.array([by_slice[name] for name in slices], np.int64)
+        return cls(slices, count_rows[:, 0], count_rows[:, 1])
 
     @property
     def rates(self) -> Floats:
-        """Successes of trials."""
+        """Successes / trials."""
         return self.successes / self.trials
 
     @property
     def parts(self) -> tuple[ScorePart, ...]:
-        """Each slice with its rate."""
+        """Slices with their rates."""
         return tuple(map(ScorePart, self.slices, self.rates.tolist(), self.trials.tolist()))
 
     def measured(self, statistic: Callable[[Floats], Floats]) -> MeasuredScore:
-        """The score of one rate by slice."""
+        """Score a statistic of the rates, with a part for each slice."""
         low, high = resampling.of_counts(statistic, (self.successes, self.trials))
-        found = float(statistic(self.rates[None, :])[0])
-        return MeasuredScore(found, low, high, int(self.trials.sum()), parts=self.parts)
+        score = float(statistic(self.rates[None, :])[0])
+        return MeasuredScore(score, low, high, int(self.trials.sum()), parts=self.parts)
 
 
 def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
-    """``max over a, b of P(selected | a) - P(selected | b)``; from 0 to 1.
+    """Compute the statistical parity difference, from 0 to 1.
+
+    ``max over a, b of P(selected | a) - P(selected | b)``.
 
     Source: Dwork et al. (2012); fairlearn's demographic_parity_difference.
     """
@@ -72,9 +74,10 @@ def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
 
 
 def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
-    """``min over a, b of P(selected | a) / P(selected | b)``; from 0 to 1, and 1 is alike.
+    """Compute the disparate impact ratio, from 0 to 1, where 1 is alike.
 
-    1 where nobody is selected. A limit is the least that is allowed, such as .8.
+    ``min over a, b of P(selected | a) / P(selected | b)``; 1 where nobody is selected. A limit is
+    the least that is allowed, such as .8.
 
     Source: Feldman et al. (2015), Certifying and Removing Disparate Impact; fairlearn's
     demographic_parity_ratio.
@@ -83,7 +86,9 @@ def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
 
 
 def equal_opportunity(records: Sequence[Judged]) -> MeasuredScore:
-    """``max over a, b of P(selected | ready, a) - P(selected | ready, b)``; from 0 to 1.
+    """Compute the equal opportunity difference, from 0 to 1.
+
+    ``max over a, b of P(selected | ready, a) - P(selected | ready, b)``.
 
     Source: Hardt, Price and Srebro (2016), Equality of Opportunity in Supervised Learning.
     """
@@ -91,7 +96,7 @@ def equal_opportunity(records: Sequence[Judged]) -> MeasuredScore:
 
 
 def equalized_odds(records: Sequence[Judged]) -> MeasuredScore:
-    """The larger of the differences of TPR and of FPR between two slices; from 0 to 1.
+    """Return the larger of the differences of TPR and of FPR between two slices; from 0 to 1.
 
     Parts are the rates of both: ``tpr NAME`` and ``fpr NAME``.
 
@@ -105,33 +110,35 @@ def equalized_odds(records: Sequence[Judged]) -> MeasuredScore:
     low, high = resampling.of_counts(
         statistic, (tpr.successes, tpr.trials), (fpr.successes, fpr.trials)
     )
-    found = float(statistic(tpr.rates[None, :], fpr.rates[None, :])[0])
+    score = float(statistic(tpr.rates[None, :], fpr.rates[None, :])[0])
     parts = (
-        *(ScorePart(f"tpr {one.name}", one.value, one.items) for one in tpr.parts),
-        *(ScorePart(f"fpr {one.name}", one.value, one.items) for one in fpr.parts),
+        *(ScorePart(f"tpr {part.name}", part.value, part.items) for part in tpr.parts),
+        *(ScorePart(f"fpr {part.name}", part.value, part.items) for part in fpr.parts),
     )
-    return MeasuredScore(found, low, high, len(records), parts=parts)
+    return MeasuredScore(score, low, high, len(records), parts=parts)
 
 
 def toxicity_false_positives(records: Sequence[Flagged]) -> MeasuredScore:
-    """How much oftener a toxicity evaluator flags one slice's harmless texts than another's.
+    """Measure how much more often a toxicity evaluator flags harmless texts of one slice.
 
     ``max over a, b of P(flagged | not toxic, a) - P(flagged | not toxic, b)``; from 0 to 1.
 
     Source: Sap et al. (2019), The Risk of Racial Bias in Hate Speech Detection.
     """
-    harmless = ((one.slice, one.flagged) for one in records if not one.toxic)
-    return _Rates.of(harmless, "texts that reviewers found harmless").measured(_difference)
+    harmless = ((record.slice, record.flagged) for record in records if not record.toxic)
+    return _Rates.from_outcomes(harmless, "texts that reviewers found harmless").measured(
+        _difference
+    )
 
 
 def _selected(records: Sequence[Selected]) -> _Rates:
-    return _Rates.of(((one.slice, one.selected) for one in records), "records")
+    return _Rates.from_outcomes(((record.slice, record.selected) for record in records), "records")
 
 
 def _judged(records: Sequence[Judged], *, ready: bool) -> _Rates:
-    of_what = "records that are ready" if ready else "records that are not ready"
-    chosen = ((one.slice, one.selected) for one in records if one.ready is ready)
-    return _Rates.of(chosen, of_what)
+    noun = "records that are ready" if ready else "records that are not ready"
+    outcomes = ((record.slice, record.selected) for record in records if record.ready is ready)
+    return _Rates.from_outcomes(outcomes, noun)
 
 
 def _difference(rates: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""Intervals of scores by resampling: what another set of the same size and kind might have given.
+"""Intervals of scores by resampling: scores that another set of this size and kind might give.
 
 The score of the set itself is exact. A score that is a distance is never below 0, and neither is
-its interval: that it lies above 0 is no evidence of a difference.
+its interval: an interval above 0 is no evidence of a difference.
 
 Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13 (percentiles).
 """
@@ -19,37 +19,37 @@ RESAMPLES = 2_000
 LEVEL = 0.95
 _SEED = 20_240_501
 _CELLS = 4_000_000
-"""Weights that are held at a time."""
+"""Most weights in memory at a time."""
 
 Statistic = Callable[[Floats], Floats]
-"""Scores, shape (B,), of how often each item counts, shape (B, I); each row sums to I."""
+"""Maps how often each item counts, shape (B, I), to scores, shape (B,); each row sums to I."""
 
 
 def score(statistic: Statistic, items: int) -> float:
-    """The score of the items as they are; ``items`` is at least 1."""
+    """Compute the score of the items as they are; ``items`` is at least 1."""
     return float(statistic(np.ones((1, items)))[0])
 
 
 def interval(statistic: Statistic, items: int) -> tuple[float, float]:
-    """The percentile interval over resampled items: the same for the same items, every time."""
+    """Compute the percentile interval over resampled items; equal items have equal intervals."""
     random = np.random.default_rng(_SEED)
     step = max(1, _CELLS // items)
     shares = np.full(items, 1 / items)
-    sizes = (min(step, RESAMPLES - begun) for begun in range(0, RESAMPLES, step))
-    found = [
+    sizes = (min(step, RESAMPLES - drawn) for drawn in range(0, RESAMPLES, step))
+    scores = [
         statistic(random.multinomial(items, shares, size=size).astype(np.float64)) for size in sizes
     ]
-    return percentiles(np.concatenate(found))
+    return percentiles(np.concatenate(scores))
 
 
 def of_counts(
     statistic: Callable[..., Floats], *counted: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 ) -> tuple[float, float]:
-    """The same over resampled records of each slice, from successes and trials of shape (S,).
+    """Compute the percentile interval over resampled records, from counts of shape (S,).
 
     Args:
-        statistic: scores, shape (B,), of rates, each of shape (B, S).
-        counted: successes and trials of each of the statistic's arguments; trials are at least 1.
+        statistic: maps rates, each of shape (B, S), to scores, shape (B,).
+        counted: successes and trials of each argument of the statistic; trials are at least 1.
     """
     random = np.random.default_rng(_SEED)
     rates = [
@@ -60,7 +60,7 @@ def of_counts(
 
 
 def percentiles(scores: Floats) -> tuple[float, float]:
-    """The middle :data:`LEVEL` of scores."""
+    """Return the bounds of the middle :data:`LEVEL` of scores."""
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(scores, [tail, 1 - tail])
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""From a scorecard file and its records to the scorecard."""
+"""Score the dimensions of a scorecard file from their records."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from monitor.audit.scorecard.measures import MEASURES, Measure
 from monitor.version import program_version
 
 FEW_ITEMS = 200
-"""Below it a score says so: by chance alone it may be off by a tenth."""
+"""A score of fewer items is marked: by chance alone it may be off by a tenth."""
 SMALLEST_REAL = 11
-"""Of records of real people, each slice has so many of each outcome, or no score is shown."""
+"""Records of each outcome that every slice of real people needs; below it no score is shown."""
 _SHOWN = 100
 _EXACT = 1e-9
-"""Sums of decimals in floating point: .09 - .06 is .03."""
+"""Rounding allowance, so that .09 - .06 is .03."""
 
 
 def score_card(
@@ -43,48 +43,52 @@ def score_card(
 
     Args:
         file: the scorecard file.
-        folder: that its paths are relative to.
+        folder: folder that its paths are relative to.
         today: a score that is older than its cadence allows is overdue.
-        previous: the scorecard of the last time, for drift.
-        baseline: the scorecard of what is in use: nothing may get worse than it.
+        previous: the last scorecard, for drift.
+        baseline: scorecard of the model in use; no score may be worse.
 
     Raises:
         AuditError: records cannot be read.
     """
-    scored = []
+    dimensions = []
     for dimension in file.dimensions:
-        one = _measured(dimension, folder)
+        scored = _measured(dimension, folder)
         if previous is not None:
-            one = _beside_previous(one, previous, file.scorecard)
+            scored = _compare_with_previous(scored, previous, file.scorecard)
         if baseline is not None:
-            one = _beside_baseline(one, baseline)
-        scored.append(replace(one, verdict=_verdict(one, dimension, file.scorecard, today)))
-    rows = tuple(
-        BenchmarkRow(**msgspec.structs.asdict(one) | {"measured": one.measured.isoformat()})
-        for one in file.benchmarks
+            scored = _compare_with_baseline(scored, baseline)
+        dimensions.append(
+            replace(scored, verdict=_verdict(scored, dimension, file.scorecard, today))
+        )
+    benchmarks = tuple(
+        BenchmarkRow(**msgspec.structs.asdict(row) | {"measured": row.measured.isoformat()})
+        for row in file.benchmarks
     )
-    return Scorecard(file.scorecard.name, today.isoformat(), program_version(), tuple(scored), rows)
+    return Scorecard(
+        file.scorecard.name, today.isoformat(), program_version(), tuple(dimensions), benchmarks
+    )
 
 
 def _measured(dimension: Dimension, folder: Path) -> ScoredDimension:
     measure = MEASURES[dimension.measure]
     records = read_records(folder / dimension.records, measure.record)
     try:
-        found, why = measure.measure(records), ""
+        measurement, why = measure.measure(records), ""
         if not dimension.synthetic:
-            found = _guarded(found, measure)
+            measurement = _guarded(measurement, measure)
     except UnmeasurableError as error:
-        found, why = None, str(error)
-    return _scored(dimension, measure, found, why)
+        measurement, why = None, str(error)
+    return _scored(dimension, measure, measurement, why)
 
 
-def _guarded(found: MeasuredScore, measure: Measure) -> MeasuredScore:
-    """The part that may be shown of records of real people: the score alone, in hundredths.
+def _guarded(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
+    """Return the score alone, in hundredths, as it may be shown for records of real people.
 
     Raises:
-        UnmeasurableError: a slice has so few of an outcome that they could be recognised.
+        UnmeasurableError: a slice has so few records of an outcome that people could be recognised.
     """
-    for part in found.parts:
+    for part in measurement.parts:
         hits = round((part.value or 0) * part.items) if measure.rates else part.items
         smallest = min(hits, part.items - hits) if measure.rates else part.items
         if smallest < SMALLEST_REAL:
@@ -93,18 +97,18 @@ def _guarded(found: MeasuredScore, measure: Measure) -> MeasuredScore:
                 " of real people; measure more of them, or merge slices"
             )
     return replace(
-        found,
-        score=round(found.score * _SHOWN) / _SHOWN,
-        low=None if found.low is None else floor(found.low * _SHOWN) / _SHOWN,
-        high=None if found.high is None else ceil(found.high * _SHOWN) / _SHOWN,
+        measurement,
+        score=round(measurement.score * _SHOWN) / _SHOWN,
+        low=None if measurement.low is None else floor(measurement.low * _SHOWN) / _SHOWN,
+        high=None if measurement.high is None else ceil(measurement.high * _SHOWN) / _SHOWN,
         parts=(),
     )
 
 
 def _scored(
-    dimension: Dimension, measure: Measure, found: MeasuredScore | None, why: str
+    dimension: Dimension, measure: Measure, measurement: MeasuredScore | None, why: str
 ) -> ScoredDimension:
-    score = found.score if found else None
+    score = measurement.score if measurement else None
     urgent = measure.urgent is not None and score is not None and score >= measure.urgent - _EXACT
     return ScoredDimension(
         name=dimension.name,
@@ -116,15 +120,15 @@ def _scored(
         verdict=DimensionVerdict.NOT_MEASURED,
         why=why,
         score=score,
-        low=found.low if found else None,
-        high=found.high if found else None,
+        low=measurement.low if measurement else None,
+        high=measurement.high if measurement else None,
         limit=dimension.limit,
         lower_is_worse=not measure.higher_is_worse,
-        items=found.items if found else 0,
-        left_out=found.left_out if found else 0,
-        few=found is not None and measure.rates and found.items < FEW_ITEMS,
-        parts=found.parts if found else (),
-        p_value=found.p_value if found else None,
+        items=measurement.items if measurement else 0,
+        left_out=measurement.left_out if measurement else 0,
+        few=measurement is not None and measure.rates and measurement.items < FEW_ITEMS,
+        parts=measurement.parts if measurement else (),
+        p_value=measurement.p_value if measurement else None,
         urgent=urgent,
         synthetic=dimension.synthetic,
         probe_set=dimension.probe_set,
@@ -140,56 +144,62 @@ def _scored(
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """The change of a dimension since an earlier scorecard, or why there is none."""
+    """Change of a dimension since an earlier scorecard, or the reason why there is none."""
 
     change: ScoreChange | None
     why: str = ""
 
     @classmethod
-    def of(cls, one: ScoredDimension, card: Scorecard) -> _Earlier:
-        then = next((other for other in card.dimensions if other.name == one.name), None)
-        if then is None:
+    def from_card(cls, scored: ScoredDimension, card: Scorecard) -> _Earlier:
+        earlier = next(
+            (dimension for dimension in card.dimensions if dimension.name == scored.name), None
+        )
+        if earlier is None:
             return cls(None, "the earlier scorecard has no such dimension")
-        if _set_of(then) != _set_of(one):
+        if _set_of(earlier) != _set_of(scored):
             return cls(None, "the earlier score is of another measure, set or version of it")
-        if then.score is None or one.score is None:
+        if earlier.score is None or scored.score is None:
             return cls(None, "one of the two could not be measured")
-        harm = MEASURES[one.measure].harm
-        return cls(ScoreChange(then.measured, then.score, harm(one.score) - harm(then.score)))
+        harm = MEASURES[scored.measure].harm
+        return cls(
+            ScoreChange(earlier.measured, earlier.score, harm(scored.score) - harm(earlier.score))
+        )
 
 
-def _set_of(one: ScoredDimension) -> tuple[str, str, str]:
-    return one.measure, one.probe_set, one.probe_version
+def _set_of(scored: ScoredDimension) -> tuple[str, str, str]:
+    return scored.measure, scored.probe_set, scored.probe_version
 
 
-def _beside_previous(one: ScoredDimension, card: Scorecard, head: Head) -> ScoredDimension:
-    change = _Earlier.of(one, card).change
+def _compare_with_previous(scored: ScoredDimension, card: Scorecard, head: Head) -> ScoredDimension:
+    change = _Earlier.from_card(scored, card).change
     drifted = change is not None and change.worse_by >= head.drift - _EXACT
-    return replace(one, previous=change, recalibrate=drifted)
+    return replace(scored, previous=change, recalibrate=drifted)
 
 
-def _beside_baseline(one: ScoredDimension, card: Scorecard) -> ScoredDimension:
-    earlier = _Earlier.of(one, card)
-    why = one.why or (f"not compared with the baseline: {earlier.why}" if earlier.why else "")
-    return replace(one, baseline=earlier.change, why=why)
+def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDimension:
+    earlier = _Earlier.from_card(scored, card)
+    why = scored.why or (f"not compared with the baseline: {earlier.why}" if earlier.why else "")
+    return replace(scored, baseline=earlier.change, why=why)
 
 
 def _verdict(
-    one: ScoredDimension, dimension: Dimension, head: Head, today: date
+    scored: ScoredDimension, dimension: Dimension, head: Head, today: date
 ) -> DimensionVerdict:
-    """The first that holds, from what is known least to what is known best."""
-    if one.score is None:
+    """Return the first verdict that applies, from missing scores to passing ones."""
+    if scored.score is None:
         return (
-            DimensionVerdict.NOT_MEASURED if one.limit is not None else DimensionVerdict.DIAGNOSTIC
+            DimensionVerdict.NOT_MEASURED
+            if scored.limit is not None
+            else DimensionVerdict.DIAGNOSTIC
         )
-    if one.limit is None:
+    if scored.limit is None:
         return DimensionVerdict.DIAGNOSTIC
     if _is_overdue(dimension, today):
         return DimensionVerdict.OVERDUE
-    harm = MEASURES[one.measure].harm
-    if harm(one.score) > harm(one.limit) + _EXACT:
+    harm = MEASURES[scored.measure].harm
+    if harm(scored.score) > harm(scored.limit) + _EXACT:
         return DimensionVerdict.FAIL
-    if one.baseline is not None and one.baseline.worse_by > head.worse_by + _EXACT:
+    if scored.baseline is not None and scored.baseline.worse_by > head.worse_by + _EXACT:
         return DimensionVerdict.WORSE
     return DimensionVerdict.PASS
 

@@ -207,13 +207,13 @@ def test_totals_are_added_up_and_a_lost_message_or_event_breaks_the_balance() ->
     tallies = Tallies(messages=9, gaps=1, events=20, counted=17, duplicates=2)
     tallies.dead_letters["malformed_json"] = 1
     whole = ShardStatus(Shard("decisions", 0), 1, 1, None, 5, 15, None, None, tallies)
-    total = CommittedTotals.of([whole, replace(whole, shard=Shard("decisions", 1))])
+    total = CommittedTotals.from_statuses([whole, replace(whole, shard=Shard("decisions", 1))])
     assert (total.messages, total.events, total.counted) == (18, 40, 34)
     assert total.dead_letters == {"malformed_json": 2}
     assert (total.message_balance, total.event_balance) == (0, 0)
-    assert CommittedTotals.of([replace(whole, next_offset=16)]).message_balance == 1
+    assert CommittedTotals.from_statuses([replace(whole, next_offset=16)]).message_balance == 1
     lost = replace(tallies, events=21)
-    assert CommittedTotals.of([replace(whole, tallies=lost)]).event_balance == 1
+    assert CommittedTotals.from_statuses([replace(whole, tallies=lost)]).event_balance == 1
 
 
 def test_a_plain_screen_prints_every_few_seconds(view: DemoView) -> None:
