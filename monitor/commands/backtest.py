@@ -87,11 +87,11 @@ def command(
             click.echo(_json(proposals) if as_json else proposed(settings, proposals), nl=False)
             return
         with _progress() as advance:
-            outcome = backtest(engine, backtest_policy(settings, engine, first, last), advance)
+            report = backtest(engine, backtest_policy(settings, engine, first, last), advance)
     if as_json:
-        click.echo(_json(outcome), nl=False)
+        click.echo(_json(report), nl=False)
     else:
-        _print(outcome)
+        _print(report)
 
 
 @contextmanager
@@ -110,21 +110,23 @@ def _json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
-def _print(tried: Backtest) -> None:
-    if tried.start is None or tried.end is None:
+def _print(report: Backtest) -> None:
+    if report.start is None or report.end is None:
         raise SlicewatchError(
             "no cohort is kept of that time: the detectors have consumed none, or they are deleted"
         )
-    hours = f"{tried.hours} hours of cohorts, {_date(tried.start)} to {_date(tried.end)} (UTC)"
-    remarks = [f"{tried.left_out} of them left out"] if tried.left_out else []
-    remarks += [f"{tried.bulk} loaded as history, of which nothing was sent"] if tried.bulk else []
+    hours = f"{report.hours} hours of cohorts, {_date(report.start)} to {_date(report.end)} (UTC)"
+    remarks = [f"{report.left_out} of them left out"] if report.left_out else []
+    remarks += (
+        [f"{report.bulk} loaded as history, of which nothing was sent"] if report.bulk else []
+    )
     click.echo("; ".join([hours, *remarks]))
-    for incident in tried.incidents:
+    for incident in report.incidents:
         click.echo(_line(incident))
-    sent = [incident.severity for incident in tried.incidents]
+    sent = [incident.severity for incident in report.incidents]
     pages, tickets = sent.count(Severity.PAGE), sent.count(Severity.TICKET)
     click.echo(f"{pages} page{'s' * (pages != 1)}, {tickets} ticket{'s' * (tickets != 1)}")
-    if any(incident.slice == WITHHELD for incident in tried.incidents):
+    if any(incident.slice == WITHHELD for incident in report.incidents):
         click.echo("withheld: no published table shows that slice and rate of that contract")
 
 

@@ -1,4 +1,4 @@
-"""A proposed contract as a file of use cases, with its evidence as comments."""
+"""File of use cases with a proposed contract, and its evidence as comments."""
 
 from __future__ import annotations
 

@@ -106,9 +106,7 @@ class _Comparison:
         """Return the least traffic for a pass and for a fail, by audit rate."""
         contract = self.design.contract
         decisions = (self.decided(replace(self.design, audit=a)) for a in AUDITS)
-        cells = (
-            f"{_count(traffic.passes)} / {_count(traffic.fails)}" for traffic in decisions
-        )
+        cells = (f"{_count(traffic.passes)} / {_count(traffic.fails)}" for traffic in decisions)
         names = (self.name, self.group_by, contract.name)
         return (*names, f"{self.limit:g}", contract.window, *cells)
 
