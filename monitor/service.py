@@ -274,7 +274,7 @@ class Service:
             self._release()
 
     def _in_a_hurry(self) -> bool:
-        """Return True when the remaining cohorts can wait for the next cycle; no page needs them."""
+        """Return True when the remaining cohorts can wait for a cycle; no page needs them."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 
@@ -320,7 +320,7 @@ class Service:
         return ours if ours is not None and ours[0] != self._seen else None
 
     def _report(self) -> None:
-        """Set metrics of the progress of the stream and of the weekly reports, whoever runs both."""
+        """Set metrics of the progress of the stream and of the weekly reports."""
         with reading(self.engine) as connection:
             newest = read_newest(connection, self.settings.stream.decisions_topic)
             self.metrics.set_report(newest_stored(connection))
