@@ -203,9 +203,14 @@ class _SnapshotSamples(Samples):
             self.put(catalogue.REQUEST_FAULTS, request.count, *stratum)
             self.put(catalogue.REQUEST_FAULT_AT, _seconds(request.latest), *stratum)
         for fault in table.labels_at_fault:
-            labels = (fault.group_by, fault.slice, fault.route.name.lower(), fault.fault.value)
-            self.put(catalogue.LABELS_SINCE, _seconds(fault.since), name, *labels)
-            self.put(catalogue.LABELS_SHARE, fault.share, name, *labels)
+            fault_labels = (
+                fault.group_by,
+                fault.slice,
+                fault.route.name.lower(),
+                fault.fault.value,
+            )
+            self.put(catalogue.LABELS_SINCE, _seconds(fault.since), name, *fault_labels)
+            self.put(catalogue.LABELS_SHARE, fault.share, name, *fault_labels)
         for incident in table.incidents:
             self._add_incident(table, incident)
         for window in table.windows:
