@@ -24,7 +24,7 @@ NEAR = MINUTE
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shard:
-    """One input partition."""
+    """Input partition."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""All dashboards, and the places of their panels, which alerts name as ``dashboard.panel``."""
+"""Dashboards, and the places of their panels, which alerts name as ``dashboard.panel``."""
 
 from __future__ import annotations
 

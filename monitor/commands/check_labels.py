@@ -61,7 +61,7 @@ class Assumed:
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """One limit of one group-by of a contract, under the assumed conditions.
+    """Limit of one group-by of a contract, under the assumed conditions.
 
     Attributes:
         group_by: the name of the group-by or slice.

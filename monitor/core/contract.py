@@ -8,7 +8,7 @@ from fractions import Fraction
 
 
 class Metric(enum.StrEnum):
-    """Rate of one slice.
+    """A rate of one slice.
 
     SELECTION = P(auto_serve); TPR = P(auto_serve | ready); FPR = P(auto_serve | not ready);
     BLOCKED = P(blocked_by_evidence); READY = P(ready), the base rate; PRECISION =
@@ -36,11 +36,11 @@ USUAL_METRICS = tuple(metric for metric in Metric if metric is not Metric.PRECIS
 
 
 class Verdict(enum.StrEnum):
-    """Verdict on a gap or level, from its shown bounds and its limit, never from its point.
+    """Verdict on a gap or level, from its shown bounds and its limit; never decided by the point.
 
-    With support, PASS is certainly within the limit, FAIL certainly beyond it with the slice worse
-    off, BETTER_OFF certainly beyond it with the slice better off, and INCONCLUSIVE none of these.
-    Without support the bounds do not matter.
+    Without support there is none to tell, whatever the bounds are. With it, PASS is within the
+    limit for certain, FAIL beyond it for certain with the slice worse off, BETTER_OFF beyond it
+    for certain with the slice better off, and INCONCLUSIVE none of these.
     """
 
     PASS = "pass"  # noqa: S105 - a verdict, not a password
@@ -51,7 +51,7 @@ class Verdict(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """State of a slice x metric; WITHIN_CONTRACT is the only good one."""
+    """The one state a slice x metric is in; WITHIN_CONTRACT is the only good one."""
 
     SUPPRESSED = "suppressed"  # fewer than k, whatever the reason
     INSUFFICIENT_SUPPORT = "insufficient_support"  # below the contract's minimum
@@ -77,7 +77,7 @@ class PrimaryMetric(enum.StrEnum):
 
 
 class Role(enum.StrEnum):
-    """Role of a metric in a contract."""
+    """Part that a metric plays in a contract."""
 
     PRIMARY = "primary"  # leads every text, and pages at the higher severity
     GUARDRAIL = "guardrail"  # limited, so that the primary is not kept at its cost

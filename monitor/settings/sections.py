@@ -224,7 +224,7 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[IdKeySettings, ...]:
-        """All id keys, oldest first: the list of ``id_keys``, or the single ``id_key``."""
+        """Id keys, oldest first: the list of ``id_keys``, or the single ``id_key``."""
         if self.id_key is None:
             return self.id_keys
         return (IdKeySettings(id=SINGLE_KEY, key=self.id_key),)
@@ -603,7 +603,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
 
 
 class Settings(SettingsSection, frozen=True, kw_only=True):
-    """All settings of slicewatch, created by :func:`monitor.settings.load`."""
+    """Complete settings of slicewatch, created by :func:`monitor.settings.load`."""
 
     stream: StreamSettings = field(default_factory=StreamSettings)
     store: StoreSettings = field(default_factory=StoreSettings)

@@ -169,7 +169,7 @@ class Coding:
 
     @property
     def listed(self) -> frozenset[Listed]:
-        """All names, and all values of all names."""
+        """Names of all attributes, and all of their values."""
         return frozenset((a.name, value) for a in self.attributes for value in (None, *a.values))
 
     def lacks(self, other: Coding) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ class CodingVersion:
 
 @dataclass(frozen=True, slots=True)
 class CodingHistory:
-    """All codings of a store: a decision is coded by the era in which it was decided.
+    """Codings of a store: a decision is coded by the era in which it was decided.
 
     Later eras only list more, because removed entries are removed from all eras. Score bands and
     audit rates are the same in all eras.

@@ -21,14 +21,14 @@ from monitor.core.counts.cells import Route
 
 
 class FlipDirection(enum.StrEnum):
-    """Direction of a flip: whether the variant fared worse or better than the reference."""
+    """Direction of a flip: whether the variant fared worse than the reference, or better."""
 
     HELD_BACK = "held_back"  # the reference came further: it was served, the variant was not
     SERVED = "served"  # the variant came further than the reference
 
 
 class FlipStage(enum.StrEnum):
-    """Stage of the router at which two variants diverge."""
+    """The stage of the router at which two variants diverge."""
 
     EVIDENCE_GATE = "evidence_gate"  # one passed the gate, the other did not
     JUDGE_OR_ROUTE = "judge_or_route"  # both passed it; or both were stopped, yet routes differ
@@ -36,7 +36,7 @@ class FlipStage(enum.StrEnum):
 
 
 class FlipCause(enum.StrEnum):
-    """Cause of different routes behind the evidence gate."""
+    """Cause of different routes, where it was not the evidence gate."""
 
     JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
     THRESHOLD = "threshold"  # under one common threshold there would be no flip
