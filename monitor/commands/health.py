@@ -34,7 +34,7 @@ class Door:
     tls: bool
 
     @classmethod
-    def of(cls, server: Server) -> Door:
+    def from_settings(cls, server: Server) -> Door:
         """Return the operations port if there is one, else the only port."""
         operations = server.operations
         if operations.port is not None:
@@ -75,7 +75,7 @@ def command(probe: str | None, path: Path) -> None:
 
     Example: slicewatch health --ready
     """
-    door = Door.of(load_settings(path, with_secrets=False).server)
+    door = Door.from_settings(load_settings(path, with_secrets=False).server)
     good, said = door.ask(probe or "/livez")
     click.echo(said)
     if not good:

@@ -204,7 +204,7 @@ def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
     if last_week and text is not None:
         raise SlicewatchError("--week and --last-week exclude each other; give one of them")
     if last_week:
-        return lambda zone: IsoWeek.of(SystemClock().now(), zone).before
+        return lambda zone: IsoWeek.containing(SystemClock().now(), zone).before
     if text is None:
         raise SlicewatchError(f"--week is missing; give an ISO week, {_WEEK}, or --last-week")
     try:

@@ -128,7 +128,7 @@ class IsoWeek:
         >>> week = IsoWeek.named("2026-W01")
         >>> week.name, f"{to_datetime(week.start):%a %Y-%m-%d}", week.before.name
         ('2026-W01', 'Mon 2025-12-29', '2025-W52')
-        >>> week.end - week.start == WEEK and IsoWeek.of(week.end - 1) == week
+        >>> week.end - week.start == WEEK and IsoWeek.containing(week.end - 1) == week
         True
         >>> clocks_change = IsoWeek.named("2026-W43", "Europe/Berlin")
         >>> f"{to_datetime(clocks_change.start):%a %H:%M}"
@@ -142,7 +142,7 @@ class IsoWeek:
     zone: str = UTC_ZONE
 
     @classmethod
-    def of(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
+    def containing(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
         """Return the week that holds an instant (microseconds)."""
         iso_date = in_zone(min(max(at, _FIRST), _LAST), zone).isocalendar()
         return cls(iso_date.year, iso_date.week, zone)
@@ -187,12 +187,12 @@ class IsoWeek:
     @property
     def before(self) -> IsoWeek:
         """Previous week."""
-        return IsoWeek.of(self.start - 1, self.zone)
+        return IsoWeek.containing(self.start - 1, self.zone)
 
     @property
     def after(self) -> IsoWeek:
         """Next week."""
-        return IsoWeek.of(self.end, self.zone)
+        return IsoWeek.containing(self.end, self.zone)
 
 
 class TimeSpan(NamedTuple):

@@ -41,7 +41,9 @@ class ClusterDays:
         """Take in deltas that are folded now; returns what they add to each day."""
         added: dict[int, DayClusters] = {}
         for found in (found for delta in deltas for found in delta.repetition):
-            added[found.day] = added.get(found.day, DayClusters()) + DayClusters.of(found)
+            added[found.day] = added.get(found.day, DayClusters()) + DayClusters.from_repetition(
+                found
+            )
         parts = [delta.sizes for delta in deltas if delta.sizes is not None]
         if parts:
             for day, sizes in UnitSizes.merged(parts).by_day().items():

@@ -151,7 +151,7 @@ class Counts:
         return cls(np.empty(0, np.int64), np.empty((0, COUNTERS), np.int64))
 
     @classmethod
-    def of(cls, keys: Int64s, values: Int64s) -> Counts:
+    def from_rows(cls, keys: Int64s, values: Int64s) -> Counts:
         """Sum rows of equal keys; the order of rows does not matter."""
         order = np.argsort(keys, kind="stable")
         keys, values = keys[order], values[order]
@@ -172,7 +172,7 @@ def merge(tables: Iterable[Counts]) -> Counts:
         return Counts.empty()
     if len(parts) == 1:
         return parts[0]
-    total = Counts.of(
+    total = Counts.from_rows(
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.values for part in parts]),
     )

@@ -58,7 +58,7 @@ class UnitSizes:
     n: Int64s
 
     @classmethod
-    def of(cls, units: Int64s, ts: Int64s) -> UnitSizes | None:
+    def from_decisions(cls, units: Int64s, ts: Int64s) -> UnitSizes | None:
         """Count decisions; return None if none has a unit.
 
         Args:
@@ -130,7 +130,7 @@ class DayClusters:
         return DayClusters(*(getattr(self, n) + getattr(other, n) for n in names))
 
     @classmethod
-    def of(cls, repetition: Repetition) -> DayClusters:
+    def from_repetition(cls, repetition: Repetition) -> DayClusters:
         """Return the sums of one block of a shard."""
         return cls(tested=repetition.tested, alike=repetition.alike, by_chance=repetition.by_chance)
 

@@ -78,7 +78,7 @@ class HourlySlices:
     strata: Int64s
     values: Int64s
 
-    def of(self, hour: int) -> SliceCounts:
+    def at(self, hour: int) -> SliceCounts:
         """Return the counts of one hour, by its position."""
         return SliceCounts(self.slices, self.strata, self.values[hour])
 
@@ -100,7 +100,7 @@ class HourlyCounts:
     values: Int64s
 
     @classmethod
-    def of(cls, tables: Sequence[Counts]) -> HourlyCounts:
+    def from_tables(cls, tables: Sequence[Counts]) -> HourlyCounts:
         """Return one table for several hours, given one table per hour in order."""
         sizes = np.array([len(table.keys) for table in tables], np.int64)
         all_tables = [Counts.empty(), *tables]
@@ -195,7 +195,7 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
         index: index of the cell ids.
         attributes: the group-by; empty for the total.
     """
-    return HourlyCounts.of([counts]).roll_up(index, attributes).of(0)
+    return HourlyCounts.from_tables([counts]).roll_up(index, attributes).at(0)
 
 
 def _slices(

@@ -52,11 +52,11 @@ class Expected(enum.StrEnum):
     UNKNOWN = "unknown"  # the set states nothing, or differs between the variants
 
     @classmethod
-    def of(cls, *ready: bool | None) -> Expected:
+    def shared(cls, *ready: bool | None) -> Expected:
         """Return the expectation that all variants share.
 
         Example:
-            >>> Expected.of(True, True).value, Expected.of(True, None).value
+            >>> Expected.shared(True, True).value, Expected.shared(True, None).value
             ('ready', 'unknown')
         """
         if len(set(ready)) != 1 or ready[0] is None:

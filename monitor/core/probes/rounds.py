@@ -387,7 +387,7 @@ def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
     stage_or_cause = (
         flip_stage if flip_stage is FlipStage.EVIDENCE_GATE else cause(reference_seen, seen)
     )
-    expected = Expected.of(reference.expected_ready, variant.expected_ready)
+    expected = Expected.shared(reference.expected_ready, variant.expected_ready)
     return _Flip(direction(reference_seen, seen), stage_or_cause.value, expected)
 
 

@@ -76,7 +76,7 @@ class ContractInTables:
             kind: kind of the window.
             left_out: event time of bad data; spans that touch it do not count.
         """
-        group_tables = GroupInTables.of(self.contract, group, self.tables)
+        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
         metrics = [m for m in self.contract.metrics if kind.labelled or not m.labelled]
         spans = (
             (metric, group_tables.rates.spans(kind.name, metric, self.contract.k))
@@ -91,7 +91,7 @@ class ContractInTables:
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
         """Return a closed week as the basis, for each metric whose tables are published."""
-        group_tables = GroupInTables.of(self.contract, group, self.tables)
+        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
         spans = (
             (metric, (week,) if group_tables.rates.has(week, metric) else ())
             for metric in self.contract.metrics
@@ -112,7 +112,7 @@ class ContractInTables:
         return self._groups[place]
 
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
-        group_tables = GroupInTables.of(self.contract, basis.group, self.tables)
+        group_tables = GroupInTables.from_tables(self.contract, basis.group, self.tables)
         group_tables = replace(group_tables, compared=compared)
         rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
         calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))

@@ -82,7 +82,9 @@ class GroupInTables:
     compared: int | None = None
 
     @classmethod
-    def of(cls, contract: Contract, group: GroupBy | None, tables: UseCaseTables) -> GroupInTables:
+    def from_tables(
+        cls, contract: Contract, group: GroupBy | None, tables: UseCaseTables
+    ) -> GroupInTables:
         """Return the group-by with the slices that its newest table lists."""
         slices = ("",) if group is None else tables.slices(group.attributes)
         rows = [Row(text) for text in slices]

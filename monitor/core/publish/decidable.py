@@ -176,7 +176,7 @@ def _verdicts(
         )
     ]
     group_tables = replace(
-        GroupInTables.of(contract, GroupBy(("traffic",)), _tables(design, counts)),
+        GroupInTables.from_tables(contract, GroupBy(("traffic",)), _tables(design, counts)),
         compared=comparisons(design.slices, design.reference),
     )
     verdicts = {}

@@ -49,7 +49,7 @@ class Trials:
     hits: Floats
 
     @classmethod
-    def of(cls, strata: PostStrata, metric: Metric) -> Trials:
+    def for_metric(cls, strata: PostStrata, metric: Metric) -> Trials:
         """Return the trials of TPR, READY (hits: ready), FPR (hits: not ready) or PRECISION.
 
         PRECISION has trials only on auto_serve, with ready decisions as hits.

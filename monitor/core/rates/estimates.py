@@ -227,7 +227,7 @@ def measure(
     if not metric.labelled:
         return _plain(counts, metric)
     strata = post_strata(counts, coding) if strata is None else strata
-    trials = Trials.of(strata, metric)
+    trials = Trials.for_metric(strata, metric)
     evidence = _evidence(trials, metric)
     extremes = _extremes(trials, metric) if trials.unlabelled.any() else (evidence, evidence)
     trialless = np.isnan(evidence.value) & trials.complete.all(axis=(0, 1))

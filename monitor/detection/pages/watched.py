@@ -81,7 +81,7 @@ class Watching:
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
-        counts = HourlyCounts.of(tables)
+        counts = HourlyCounts.from_tables(tables)
         if self.contract.where:
             counts = counts.among(cells_within(index, self.contract.where))
         before, after = self._rates(counts, index, rates)
@@ -97,7 +97,7 @@ class Watching:
                 counts.at(hour),
                 after[hour],
                 thinned[hour],
-                {name: one.of(hour) for name, one in rolled.items()},
+                {name: one.at(hour) for name, one in rolled.items()},
                 {name: one[hour] for name, one in cohorts.items()},
             )
             for hour in range(len(hours))
@@ -115,7 +115,7 @@ class Watching:
         for hour in range(counts.hours):
             before.append(seen)
             if total is not None:
-                seen = tuple(sorted({*seen, *rates_of(total.of(hour))}))
+                seen = tuple(sorted({*seen, *rates_of(total.at(hour))}))
             after.append(seen)
         return before, after
 

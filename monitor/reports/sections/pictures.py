@@ -64,7 +64,7 @@ def _drawn(found: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
     week, last = IsoWeek.named(found[0].week), IsoWeek.named(found[-1].week)
     while week.start <= last.start:
         yield _point(week, known.get(week.name))
-        week = IsoWeek.of(week.end)
+        week = IsoWeek.containing(week.end)
 
 
 def _point(week: IsoWeek, one: GapPoint | None) -> HistoryPoint:
