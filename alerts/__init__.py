@@ -1,3 +1,3 @@
-"""Egress: the metric catalogue, the exporter with its HTTP server, and the rules of alerts."""
+"""Output of the service: metric catalogue, exporter with HTTP server, and rules of alerts."""
 
 __all__ = ["dashboards", "exposition", "http", "rules"]

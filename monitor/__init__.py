@@ -1,10 +1,10 @@
-"""slicewatch: watches a decision router in production, slice by slice."""
+"""slicewatch: fairness monitor of a decision router in production, slice by slice."""
 
 import os
 
 __all__ = ["errors", "ports", "settings", "version"]
 
 
-# Before numpy is imported. Its matrix products here are small: threads that wait for each other
-# made them five times slower on a busy machine, and how many there are may change the last bits.
+# Must run before numpy is imported. Matrix products are small here: on a busy machine, threads
+# waiting for each other made them five times slower, and their number may change the last bits.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

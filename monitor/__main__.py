@@ -5,7 +5,7 @@ import sys
 from monitor.commands.starting import StopSignal, end_when_stopped
 
 _UNTIL_STOPPED = ("demo", "ingest", "judge", "run", "serve")
-"""Commands that go on until they are stopped: for them that is success."""
+"""Commands that run until they are stopped; a stop is success for them."""
 
 
 def main() -> None:

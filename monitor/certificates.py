@@ -1,7 +1,7 @@
-"""Expiry of the certificates that the settings name: one that expires unnoticed stops everything.
+"""Expiry of the certificates in the settings: an unnoticed expiry stops everything.
 
-The standard library reports it for a peer's certificate alone, or an authority's: of a file we
-read the one field ourselves.
+The standard library reports expiry only for certificates of peers and authorities, so this module
+reads the field of a file itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from monitor.errors import SlicewatchError
 from monitor.settings import Settings
 
 SOON = 14 * DAY
-"""A certificate that ends so soon is reported: whoever signs the next one may take a while."""
+"""Remaining time below which a certificate is reported: signing a new one may take a while."""
 _BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _LARGEST = 1 << 22  # bytes; a bundle of all public authorities is a tenth of that
 _VERSION, _UTC_TIME = 0xA0, 0x17  # tags of DER
@@ -27,15 +27,16 @@ _LONG = 0x80
 
 @dataclass(frozen=True, slots=True)
 class CertificateFile:
-    """A file of certificates that the settings name.
+    """Certificate file named in the settings.
 
     Attributes:
-        name: of the file, in the metrics: a closed list.
-        key: of the settings.
-        file: where it is.
-        ends: which of several certificates counts. A chain ends with its first one. A bundle of
-            authorities ends with its last: old ones stay in it for a while.
-        served: whether clients connect to us by it.
+        name: name of the file in the metrics, from a closed list.
+        key: key of the file in the settings.
+        file: path.
+        ends: function that selects the expiry of the file from those of its certificates. A chain
+            ends with its first certificate, a bundle of authorities with its last, because old
+            authorities stay in it for a while.
+        served: True for the certificate of a port of the service.
     """
 
     name: str
@@ -45,29 +46,29 @@ class CertificateFile:
     served: bool = False
 
     def not_after(self) -> int:
-        """Expiry in microseconds.
+        """Return the expiry in microseconds.
 
         Raises:
-            SlicewatchError: it cannot be read.
+            SlicewatchError: the file cannot be read.
         """
         try:
             with self.file.open("rb") as file:
                 text = file.read(_LARGEST).decode("ascii", errors="replace")
             blocks = _BLOCK.findall(text)
-            return self.ends([not_after(ssl.PEM_cert_to_DER_cert(one)) for one in blocks])
+            return self.ends([not_after(ssl.PEM_cert_to_DER_cert(block)) for block in blocks])
         except OSError as error:
             reason = error.strerror or "cannot be read"
             raise SlicewatchError(f"{self.key}: {self.file}: {reason}") from None
-        except ValueError:  # no certificate too: there is no smallest of none
+        except ValueError:  # also for a file without certificates: min() of none
             raise SlicewatchError(f"{self.key}: {self.file} holds no certificate (PEM)") from None
 
 
 def named(settings: Settings) -> tuple[CertificateFile, ...]:
-    """All that these settings name."""
+    """Return all certificate files that the settings name."""
     server, security = settings.server, settings.stream.security
     registry = settings.stream.schema_registry
     operations = server.operations
-    found = (
+    candidates = (
         ("server", "server.tls_cert_file", server.tls_cert_file, min, True),
         ("operations", "server.operations.tls_cert_file", operations.tls_cert_file, min, True),
         ("client_ca", "server.client_ca_file", server.client_ca_file, max, False),
@@ -78,25 +79,25 @@ def named(settings: Settings) -> tuple[CertificateFile, ...]:
     )
     return tuple(
         CertificateFile(name, key, Path(file), ends, served)
-        for name, key, file, ends, served in found
+        for name, key, file, ends, served in candidates
         if file is not None
     )
 
 
 def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
-    """Name and end of each that can be read; of others their user says why not."""
-    for one in named(settings):
+    """Yield name and expiry of each readable certificate; their users report unreadable ones."""
+    for certificate in named(settings):
         try:
-            yield one.name, one.not_after()
+            yield certificate.name, certificate.not_after()
         except SlicewatchError:
             continue
 
 
 def not_after(der: bytes) -> int:
-    """Expiry of a certificate, in microseconds.
+    """Return the expiry of a certificate, in microseconds.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the bytes are no certificate.
     """
     try:
         return to_micros(_not_after(der))
@@ -122,7 +123,7 @@ def _not_after(der: bytes) -> datetime:
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Tag of the element at a position, and the beginning and end of its content."""
+    """Return the tag of the element at a position, and the start and end of its content."""
     tag, length, start = der[at], der[at + 1], at + 2
     if length >= _LONG:
         size = length - _LONG

@@ -1,4 +1,4 @@
-"""The command line: all commands, and how their failures end."""
+"""The command line: all commands, and the exit codes of their failures."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _COMMANDS = {
     "serve": "Evaluate and serve metrics (the other half of run).",
 }
 _SERVICES = ("ingest", "run", "serve")
-"""Commands of one module, :mod:`monitor.commands.run`; each other has a module of its name."""
+"""Commands of :mod:`monitor.commands.run`; every other command has a module of its name."""
 
 EXIT_BUG, EXIT_ERROR = 1, 2
 
 
 class _Commands(click.Group):
-    """Loads a command's module when it is called: start-up stays quick."""
+    """Command group that imports a command only when it is called, for a quick start."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names of all commands."""
+        """Return the names of all commands."""
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command, imported now."""
+        """Import and return a command."""
         if cmd_name not in _COMMANDS:
             return None
         service = cmd_name in _SERVICES
@@ -73,7 +73,7 @@ def main(stop: StopSignal | None = None) -> None:
     """Run the command line; an expected failure is one line and exit code 2.
 
     Args:
-        stop: listens to the signals already.
+        stop: a signal that already listens.
     """
     take_any_text()
     try:
@@ -85,13 +85,13 @@ def main(stop: StopSignal | None = None) -> None:
         sys.exit(EXIT_ERROR)
     except click.Abort:
         sys.exit(130)
-    except SettingsError as error:  # all that is wrong with a file, a line each
+    except SettingsError as error:  # one line per problem of the file
         for text in error.problems:
             click.echo(f"slicewatch: {' '.join(text.split())}", err=True)
         sys.exit(EXIT_ERROR)
     except SlicewatchError as error:
         click.echo(f"slicewatch: {' '.join(str(error).split())}", err=True)
         sys.exit(EXIT_ERROR)
-    except Exception as error:  # a bug, which the interpreter would print with all it quotes
+    except Exception as error:  # a bug; the interpreter's own trace might quote an event
         click.echo(trace_of(error), err=True)
         sys.exit(EXIT_BUG)

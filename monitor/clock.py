@@ -9,9 +9,9 @@ class SystemClock:
     """Wall clock and monotonic clock of this machine."""
 
     def now(self) -> int:
-        """Microseconds since 1970 UTC."""
+        """Return microseconds since 1970 UTC."""
         return time.time_ns() // 1_000
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment."""
+        """Return seconds since some fixed moment."""
         return time.monotonic()

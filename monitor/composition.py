@@ -1,4 +1,4 @@
-"""From settings to working parts: the only place where everything is known to everything."""
+"""Construction of all parts of the service from the settings."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ from monitor.store.upkeep.retention_guard import RetentionPolicy
 from monitor.store.upkeep.service_health import HealthPolicy
 from monitor.version import program_version
 
-# The Kafka clients and the web server are loaded by what uses them: most commands do not, and they
-# are a third of the start.
+# Kafka clients and web server are imported where they are used: most commands do not need them, and
+# importing them is a third of the start.
 if TYPE_CHECKING:
     from alerts.http import Find, HealthChecks, HttpConfig, Servers
     from consumers.receiving import EventReceiver
@@ -84,22 +84,22 @@ if TYPE_CHECKING:
     from consumers.wire import AvroMessages, SchemaRegistry
     from monitor.web import Site, SiteFacts
 
-ACCESS_TIMEOUT = 4.0  # a broker that does not answer is reported soon
+ACCESS_TIMEOUT = 4.0  # seconds; short, so that a silent broker is reported soon
 WRITE_SECONDS = 8.0
-"""Time that the broker has to write a batch that came over HTTP; then it is to be sent again."""
+"""Time for the broker to write a batch received over HTTP; after it the client sends again."""
 
 
 def owner_name() -> str:
-    """A name that no other process has, nor this one twice.
+    """Return a unique name for this process.
 
-    Containers often share host name and process number; two evaluators of one name would both
+    Containers often share host name and process number; two evaluators with one name would both
     hold the lease.
     """
     return f"{socket.gethostname()}/{os.getpid()}/{secrets.token_hex(4)}"
 
 
 def contract_records(settings: Settings) -> list[ContractRecord]:
-    """All contracts as they are kept in the store."""
+    """Return all contracts as the store keeps them."""
     return [
         ContractRecord(
             case.name, case.contract.version, contract_numbers(case), contract_record(case)
@@ -109,14 +109,14 @@ def contract_records(settings: Settings) -> list[ContractRecord]:
 
 
 def open_store(settings: Settings, clock: Clock) -> sa.Engine:
-    """The database, at the schema we need, with these contracts, attributes and id keys.
+    """Open the database, check its schema, and store contracts, attributes and id keys.
 
-    SQLite is brought to the newest schema; a server's schema is changed only by
-    ``slicewatch db migrate``, since several processes share it.
+    SQLite is upgraded to the newest schema. Processes share the schema of a server, so only
+    ``slicewatch db migrate`` changes that.
 
     Raises:
-        StoreError: unreachable, wrong schema, changed numbers under an unchanged version, or
-            attributes or id keys that the store needs and the settings do not have.
+        StoreError: the database is unreachable or has the wrong schema, numbers changed under an
+            unchanged version, or the settings lack attributes or id keys that the store needs.
         OutdatedError: the store was started with newer settings.
     """
     engine = database.create_engine(settings.store.url)
@@ -132,7 +132,7 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
 
 
 def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
-    """Store what these settings change, unless it may not be changed."""
+    """Store what these settings change, after a check that it may be changed."""
     records, contracts = RecordStore(engine), contract_records(settings)
     records.refuse_changes(contracts)
     live = settings.stream.clock == "live"
@@ -142,12 +142,12 @@ def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
 
 
 def topics(settings: Settings) -> ConfiguredTopics:
-    """Topics of decisions and of labels."""
+    """Return the topics of decisions and labels."""
     return ConfiguredTopics(settings.stream.decisions_topic, settings.stream.labels_topic)
 
 
 def remembered(settings: Settings) -> dict[str, str]:
-    """Settings whose change is reported although nothing stored depends on it: texts by key."""
+    """Return texts by key of settings whose change is reported, though nothing stored needs it."""
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
@@ -162,16 +162,16 @@ def remembered(settings: Settings) -> dict[str, str]:
 
 
 def begin_service(settings: Settings, engine: sa.Engine, clock: Clock) -> list[str]:
-    """Retire topics that are not in the settings any more; returns what changed, a line each.
+    """Retire topics that left the settings, and return a line for each change since the last start.
 
-    For what reads from Kafka only: files are read by the topics of their settings, as history.
+    Only for services that read Kafka: files are read as history, by the topics of their settings.
     """
     retired = RetiredTopics(engine).keep(topics(settings), clock.now())
     return [*retired, *LastSettings(engine).keep(remembered(settings))]
 
 
 def kafka_arguments(security: Security) -> dict[str, object]:
-    """The security settings in the client's own words."""
+    """Return the security settings as arguments of the Kafka client."""
     arguments = {
         "security_protocol": security.protocol,
         "sasl_mechanism": security.sasl_mechanism,
@@ -185,7 +185,7 @@ def kafka_arguments(security: Security) -> dict[str, object]:
 
 
 def kafka_connection(settings: Settings) -> KafkaConnection:
-    """Connection to the brokers: addresses and credentials."""
+    """Return the connection to the brokers: addresses and credentials."""
     from consumers.sources.kafka_admin import KafkaConnection  # noqa: PLC0415 - slow to load
 
     stream = settings.stream
@@ -193,9 +193,9 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
 
 
 def check_access(settings: Settings, *, writes: bool = False) -> None:
-    """Raise AccessError unless a broker grants access, within moments, to all that we read.
+    """Raise AccessError unless a broker grants access to everything that is read.
 
-    With ``writes`` to what we write, too: events that come over HTTP.
+    With ``writes`` it also checks access to what is written: events that come over HTTP.
     """
     need = _need(settings.stream)
     if writes and settings.server.producers:
@@ -210,7 +210,11 @@ def _need(stream: StreamSettings) -> Need:
 
 
 def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
-    """End offsets of partitions, by a client of its own; no answer within moments: SourceError."""
+    """Return the end offsets of partitions, asked by a separate client.
+
+    Raises:
+        SourceError: no answer within moments.
+    """
     from consumers.sources import kafka_admin  # noqa: PLC0415 - slow to load
 
     connection = replace(kafka_connection(settings), timeout=ACCESS_TIMEOUT)
@@ -219,12 +223,12 @@ def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
 
 
 def kafka_source(settings: Settings) -> RecordSource:
-    """The record source of the service, by the client that the settings name."""
+    """Return the record source of the service, with the client that the settings name."""
     from consumers.sources.kafka_source import KafkaSource  # noqa: PLC0415 - slow to load
 
     stream, connection = settings.stream, kafka_connection(settings)
     source = _rdkafka_source() if stream.client == "librdkafka" else KafkaSource
-    # The clients find out late, in many lines, or never.
+    # Without this check the clients report refused access late, in many lines, or never.
     connection.check_access(_need(stream))
     return source(
         connection,
@@ -247,11 +251,11 @@ def _rdkafka_source() -> type[RdkafkaSource]:
 
 
 def schema_registry(settings: Settings) -> SchemaRegistry | None:
-    """The schema registry of Avro messages; None where all are JSON.
+    """Return the schema registry of Avro messages; None if all messages are JSON.
 
     Raises:
         SettingsError: the package that reads Avro is not installed.
-        AccessError: a file that the settings name cannot be used.
+        AccessError: a file named in the settings cannot be used.
     """
     stream, registry = settings.stream, settings.stream.schema_registry
     if stream.format == "json" or registry.url is None:
@@ -277,7 +281,7 @@ def schema_registry(settings: Settings) -> SchemaRegistry | None:
 
 
 def avro_messages(settings: Settings) -> AvroMessages | None:
-    """Reader of Avro messages, with the schemas that it has asked for; None where all are JSON."""
+    """Return the reader of Avro messages with its schemas; None if all messages are JSON."""
     registry = schema_registry(settings)
     if registry is None:
         return None
@@ -287,7 +291,7 @@ def avro_messages(settings: Settings) -> AvroMessages | None:
 
 
 def as_history(settings: Settings) -> Settings:
-    """The same settings for files: JSON read from the first line, no event too early."""
+    """Return the settings for files: JSON read from the first line, no event too early."""
     stream = msgspec.structs.replace(
         settings.stream,
         clock="history",
@@ -300,11 +304,11 @@ def as_history(settings: Settings) -> Settings:
 
 
 def id_keys(settings: Settings) -> tuple[IdKey, ...]:
-    """The id keys of the settings, by start; none where the store makes its own."""
+    """Return the id keys of the settings by start; none if the store makes its own."""
     return tuple(
-        IdKey(one.id, _day_start(one.from_day), one.key.reveal().encode())
-        for one in settings.privacy.keys
-        if one.key is not None
+        IdKey(key.id, _day_start(key.from_day), key.key.reveal().encode())
+        for key in settings.privacy.keys
+        if key.key is not None
     )
 
 
@@ -313,7 +317,7 @@ def _day_start(day: date | None) -> int:
 
 
 def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
-    """Hasher of decision ids, with the keys that this store is written with.
+    """Return the hasher of decision ids, with the keys of this store.
 
     Raises:
         StoreError: the settings have other keys.
@@ -322,15 +326,15 @@ def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
 
 
 def probe_policy(probes: ProbesSettings) -> ProbePolicy:
-    """Policy that probe decisions are checked against: key, declared sets and variants."""
+    """Return the policy for checking probe decisions: key, declared sets and variants."""
     return ProbePolicy(
         probes.key.reveal().encode() if probes.key else None,
-        {one.digest: frozenset(one.variants) for one in probes.sets},
+        {declared.digest: frozenset(declared.variants) for declared in probes.sets},
     )
 
 
 def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMapping | None]:
-    """Mappings of messages to decisions and to labels; None where they are events already.
+    """Return the mappings of messages to decisions and labels; None for plain events.
 
     Raises:
         SettingsError: a mapping cannot make events.
@@ -345,12 +349,12 @@ def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMappin
 def build_codecs(
     settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
-    """Codecs and clocks that all shards of this process share."""
+    """Return the codecs and clocks that all shards of this process share."""
     return _codecs(settings, eras, IdHasher(keys), live_versions(engine))
 
 
 def checking_codecs(settings: Settings) -> Codecs:
-    """Codecs that need no store, since nothing is kept: ids are hashed with a key of the moment."""
+    """Return codecs that need no store: ids are hashed with a temporary key."""
     eras = CodingHistory.always(settings.coding)
     return _codecs(settings, eras, IdHasher.with_key(secrets.token_bytes(32)), ())
 
@@ -368,7 +372,7 @@ def _codecs(
             hasher,
             rejects_unknown=rejects,
             mapping=of_labels,
-            dimensions=[one.name for one in settings.bias_dimension],
+            dimensions=[dimension.name for dimension in settings.bias_dimension],
         ),
         coder=coder,
         hasher=hasher,
@@ -392,9 +396,9 @@ def build_ingest(
     progress: Callable[[int], None] | None = None,
     closes: Grain = Grain.DAY,
 ) -> Ingest:
-    """The ingest worker; with ``store`` it writes to that one instead of the database's own.
+    """Return the ingest worker; ``store`` replaces the store of the database.
 
-    ``closes`` is what the end of a file completes: the day of its last event, or the hour.
+    ``closes`` is the span that the end of a file completes: the day or the hour of its last event.
     """
     stream = settings.stream
     eras = Codings(engine).eras(settings.coding)
@@ -426,24 +430,24 @@ def build_ingest(
 
 
 def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
-    """The probe sets whose decisions are compared pair by pair."""
+    """Return the probe sets whose decisions are compared pair by pair."""
     return [
         DeclaredSet(
-            name=one.name,
-            digest=one.digest,
-            pairs=one.pairs,
-            variants=one.variants,
-            reference=one.reference,
-            every=one.every,
-            max_flip_ratio=float(one.max_flip_ratio),
+            name=declared.name,
+            digest=declared.digest,
+            pairs=declared.pairs,
+            variants=declared.variants,
+            reference=declared.reference,
+            every=declared.every,
+            max_flip_ratio=float(declared.max_flip_ratio),
             timeout=probes.timeout,
         )
-        for one in probes.sets
+        for declared in probes.sets
     ]
 
 
 def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Evaluator:
-    """The evaluator."""
+    """Return the evaluator."""
     stream = settings.stream
     windows = {
         case.name: tuple(WINDOWS[name] for name in case.windows) for case in settings.use_case
@@ -469,7 +473,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
 def backtest_policy(
     settings: Settings, engine: sa.Engine, since: int | None, until: int | None
 ) -> BacktestPolicy:
-    """Policy for a trial of these settings' contracts on the stored cohorts."""
+    """Return the policy for trying these settings' contracts on the stored cohorts."""
     return BacktestPolicy(
         contracts=settings.contracts,
         eras=Codings(engine).eras(settings.coding),
@@ -481,7 +485,7 @@ def backtest_policy(
 
 
 def retention_policy(settings: Settings) -> RetentionPolicy:
-    """Retention of stored rows."""
+    """Return the retention of stored rows."""
     return RetentionPolicy(
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
@@ -492,11 +496,11 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
 
 
 def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
-    """Expectations of the whole service, against which its health is judged.
+    """Return the expectations by which the health of the whole service is judged.
 
     Args:
-        settings: of the service.
-        pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
+        settings: settings of the service.
+        pace: seconds of event time per second; more than 1 only in a simulation.
     """
     stream = settings.stream
     topics = stream.decisions_topic, stream.labels_topic
@@ -521,7 +525,7 @@ def build_servers(
     site: Site | None = None,
     receiver: EventReceiver | None = None,
 ) -> Servers:
-    """The HTTP servers for scrapes and probes: one, or two if there is an operations port."""
+    """Return the HTTP servers for scrapes and probes; a second one for an operations port."""
     from alerts.http import HttpConfig, PortViews, Servers  # noqa: PLC0415 - slow to load
     from consumers.receiving import PATH  # noqa: PLC0415 - slow to load
 
@@ -548,7 +552,7 @@ def build_servers(
 
 
 def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> EventReceiver | None:
-    """Receiver of events over HTTP; None where nobody may send any."""
+    """Return the receiver of events over HTTP; None if nobody may send any."""
     if not settings.server.producers:
         return None
     from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
@@ -574,7 +578,7 @@ def _origin(url: str) -> str:
 def build_site(
     settings: Settings, engine: sa.Engine, clock: Clock, blind: Callable[[], Sequence[str]]
 ) -> Site:
-    """The status page and the API; ``blind`` says why the service does not see."""
+    """Return the status page and API; ``blind`` returns the reasons why the service is blind."""
     from monitor.web import Site  # noqa: PLC0415 - slow to load
 
     stream = settings.stream
@@ -591,7 +595,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
     runbooks = {metric: f"{base}/{name}.md" for metric, name in breach_alerts().items()}
     return SiteFacts(
         version=program_version(),
-        limitations=tuple(_limitation(one) for one in settings.limitation),
+        limitations=tuple(_limitation(limitation) for limitation in settings.limitation),
         dashboard_url=_dashboard(settings, FLEET) or alerting.dashboard_url,
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
@@ -602,13 +606,13 @@ def _site_facts(settings: Settings) -> SiteFacts:
     )
 
 
-def _dashboard(settings: Settings, one: Dashboard) -> str | None:
+def _dashboard(settings: Settings, dashboard: Dashboard) -> str | None:
     grafana = settings.links.grafana
-    return None if grafana is None else f"{grafana.rstrip('/')}/d/{one.uid}/{one.uid}"
+    return None if grafana is None else f"{grafana.rstrip('/')}/d/{dashboard.uid}/{dashboard.uid}"
 
 
 def report_facts(settings: Settings) -> ReportFacts:
-    """Facts of a weekly report that the settings have."""
+    """Return the facts of the settings for a weekly report."""
     return ReportFacts(
         program=f"slicewatch {program_version()}",
         use_cases=tuple(map(_use_case_facts, settings.use_case)),
@@ -616,7 +620,7 @@ def report_facts(settings: Settings) -> ReportFacts:
         audit_rates=tuple(sorted(map(float, settings.stream.audit_rates), reverse=True)),
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
-        limitations=tuple(_limitation(one) for one in settings.limitation),
+        limitations=tuple(_limitation(limitation) for limitation in settings.limitation),
         interval_width=float(settings.report.interval_width),
         present_threshold=settings.report.present_threshold,
         status_url=_status_url(settings.alerting.external_url),
@@ -627,44 +631,50 @@ def report_facts(settings: Settings) -> ReportFacts:
 
 
 def _status_url(url: str) -> str:
-    """Address at which others reach the status page; empty where only this machine does."""
+    """Return the address of the status page; empty if only this machine reaches it."""
     return "" if is_loopback(urlsplit(url).hostname or "") else url.rstrip("/")
 
 
-def _use_case_facts(one: UseCase) -> UseCaseFacts:
-    contract = one.contract
+def _use_case_facts(use_case: UseCase) -> UseCaseFacts:
+    contract = use_case.contract
     return UseCaseFacts(
-        name=one.name,
-        owner=one.owner,
-        context=one.context,
-        harm=one.harm.value,
-        stakeholders=one.stakeholders,
+        name=use_case.name,
+        owner=use_case.owner,
+        context=use_case.context,
+        harm=use_case.harm.value,
+        stakeholders=use_case.stakeholders,
         version=contract.version,
         effective=contract.effective,
         reason=contract.reason,
         rationale=contract.rationale,
         accepted_trade_off=contract.accepted_trade_off,
-        where=atom_text(one.where) if one.where else "",
-        compared=tuple((g.name, g.reference) for g in one.to_core().group_bys),
+        where=atom_text(use_case.where) if use_case.where else "",
+        compared=tuple((g.name, g.reference) for g in use_case.to_core().group_bys),
     )
 
 
-def _attribute_facts(one: AttributeSettings) -> AttributeFacts:
+def _attribute_facts(attribute: AttributeSettings) -> AttributeFacts:
     return AttributeFacts(
-        name=one.name,
-        values=one.listed,
-        definition=one.definition,
-        source=one.source,
-        known_error=one.known_error,
-        purpose=one.purpose,
-        approved_by=one.approved_by,
-        special_category=one.special_category,
-        target=tuple((value, float(share)) for value, share in sorted(one.target.items())),
+        name=attribute.name,
+        values=attribute.listed,
+        definition=attribute.definition,
+        source=attribute.source,
+        known_error=attribute.known_error,
+        purpose=attribute.purpose,
+        approved_by=attribute.approved_by,
+        special_category=attribute.special_category,
+        target=tuple((value, float(share)) for value, share in sorted(attribute.target.items())),
     )
 
 
-def _limitation(one: LimitationSettings) -> Limitation:
-    return Limitation(one.text, one.scope, one.restricted_use, one.owner, one.expires)
+def _limitation(limitation: LimitationSettings) -> Limitation:
+    return Limitation(
+        limitation.text,
+        limitation.scope,
+        limitation.restricted_use,
+        limitation.owner,
+        limitation.expires,
+    )
 
 
 def _operations(operations: Operations) -> HttpConfig | None:

@@ -2,14 +2,14 @@
 
 
 class SlicewatchError(Exception):
-    """A failure with one clear line for the user; the command line prints it and exits 2."""
+    """Failure with one clear line for the user; the command line prints it and exits 2."""
 
 
 class SettingsError(SlicewatchError):
-    """The settings are impossible; the message names the key and the fix.
+    """Impossible settings; the message names the key and the fix.
 
     Attributes:
-        problems: one text for each thing that is wrong, each with its key and its fix.
+        problems: one text per problem, with its key and fix.
     """
 
     def __init__(self, *problems: str) -> None:
@@ -19,15 +19,15 @@ class SettingsError(SlicewatchError):
 
 
 class StoreError(SlicewatchError):
-    """The store cannot be used as it is: wrong schema version, changed contract, unreachable."""
+    """Unusable store: wrong schema version, changed contract, or unreachable."""
 
 
 class LostStoreError(StoreError):
-    """The files of the database are not those that were opened: nothing may be written."""
+    """The files of the database were replaced since they were opened; nothing may be written."""
 
 
 class FencedError(StoreError):
-    """Another worker has claimed a shard since: what was not flushed must be dropped."""
+    """Another worker has claimed the shard; what is not flushed must be dropped."""
 
     def __init__(self, shard: object) -> None:
         super().__init__(f"shard {shard} is owned by another worker now")
@@ -35,15 +35,15 @@ class FencedError(StoreError):
 
 
 class RetentionRefusedError(StoreError):
-    """A run of retention would delete most of what is kept: a clock may be wrong."""
+    """A retention run would delete most of the store; a clock may be wrong."""
 
 
 class OutdatedError(SlicewatchError):
-    """The store was started with newer settings than this process has: only a restart helps."""
+    """The store was started with newer settings; only a restart of this process helps."""
 
 
 class RetiredTopicError(OutdatedError):
-    """A topic of this worker is not in the settings with which the store was started last."""
+    """A topic of this worker is not in the newest settings that the store was started with."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(
@@ -53,21 +53,21 @@ class RetiredTopicError(OutdatedError):
 
 
 class SourceError(SlicewatchError):
-    """The record source cannot be read: wrong broker, missing topic, unreadable file."""
+    """Unreadable record source: wrong broker, missing topic, or unreadable file."""
 
 
 class AccessError(SourceError):
-    """A broker refuses access, or forbids what we need; the message names the fix."""
+    """The broker refused the connection, the login or a topic right; the message names the fix."""
 
 
 class MissingTopicError(SourceError):
-    """The broker answers, and says that there is no such topic."""
+    """The broker has no such topic."""
 
 
 class DataLossError(SourceError):
-    """Committed positions do not exist any more in the topic: never reset silently.
+    """Stored positions no longer exist in the topic; they are never reset silently.
 
-    ``shard`` is the one to park; the others can go on.
+    ``shard`` is the shard to park; other shards can go on.
     """
 
     def __init__(self, message: str, shard: object = None) -> None:
@@ -76,12 +76,12 @@ class DataLossError(SourceError):
 
 
 class ClockError(SourceError):
-    """This machine's clock and the events of most partitions cannot both be right."""
+    """This machine's clock contradicts the events of most partitions."""
 
 
 class PoisonedStreamError(SourceError):
-    """Nearly everything that arrives is unreadable: the producer or the settings are wrong."""
+    """Nearly all arriving events are unreadable: the producer or the settings are wrong."""
 
 
 class AuditError(SlicewatchError):
-    """A probe set, its results or a sign-off file cannot be used; the message names the fix."""
+    """Unusable probe set, results or sign-off file; the message names the fix."""

@@ -1,4 +1,4 @@
-"""Logging of the service: one event a line, fields not sentences, never a payload."""
+"""Logging of the service: one event per line, in fields, without payloads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def trace_of(error: BaseException) -> str:
-    """Trace of a failure, without its message: that may quote an event.
+    """Return the trace of a failure without its message, which may quote an event.
 
-    Only our own errors, and those of the system, are known to quote none.
+    Messages of our own errors and of the operating system quote none and are kept.
     """
     return "".join(_trace(error))
 
 
 def _trace(error: BaseException) -> Iterator[str]:
-    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    if before is not None:
-        yield from _trace(before)
+    cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if cause is not None:
+        yield from _trace(cause)
         yield "\nand then\n\n"
     yield "Traceback (most recent call last):\n"
     yield from traceback.format_tb(error.__traceback__)
@@ -41,10 +41,10 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """One JSON object a line."""
+    """Formatter that writes one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON; extra fields are kept."""
+        """Return the record as JSON, with its extra fields."""
         fields = {k: v for k, v in vars(record).items() if k not in _STANDARD}
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"at": at, "level": record.levelname.lower(), "logger": record.name}
@@ -55,10 +55,10 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """One line of text a record, for a person at a terminal."""
+    """Formatter that writes one line of text per record, for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, event and its fields."""
+        """Return time, level, event and fields."""
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = " ".join(f"{k}={v}" for k, v in vars(record).items() if k not in _STANDARD)
         line = f"{at} {record.levelname.lower():7} {record.getMessage()} {extra}".rstrip()
@@ -67,9 +67,9 @@ class TextFormatter(_Formatter):
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Leave out the Kafka client's own lines: one a retry while a broker is away.
+    """Return False for lines of the Kafka client, which repeat with every retry.
 
-    Our state says so once, and why.
+    The consumer state tells once that a broker is away, and why.
     """
     return record.name.partition(".")[0] != "kafka" or record.levelno >= logging.CRITICAL
 

@@ -1,4 +1,4 @@
-"""Protocols between the engine and the world, and the plain values that cross them."""
+"""Protocols between the engine and the outside, and the values that cross them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import MINUTE, to_micros
 
 NEAR = MINUTE
-"""A label may repeat its decision's time this inexactly, also across the edge of an hour."""
+"""Largest error of a decision's time in its label, also across the edge of an hour."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shard:
-    """One input partition."""
+    """Input partition."""
 
     topic: str
     partition: int
@@ -38,11 +38,11 @@ class RecordBatch:
     """Consecutive messages of one shard, as columns of equal length.
 
     Attributes:
-        shard: where they were read.
+        shard: source of the messages.
         offsets: increasing; holes are control, aborted or compacted records.
         values: payloads; None is a tombstone.
-        timestamps: the broker's timestamp of each message, milliseconds; -1 when unknown.
-        high_water: next offset to be written, as far as known; None when unknown.
+        timestamps: the broker's timestamp of each message, milliseconds; -1 if unknown.
+        high_water: next offset to be written; None if unknown.
     """
 
     shard: Shard
@@ -52,7 +52,7 @@ class RecordBatch:
     high_water: int | None = None
 
     def followed_by(self, later: RecordBatch) -> RecordBatch:
-        """These messages and those that come right after them."""
+        """Return these messages joined with those that follow them."""
         return RecordBatch(
             self.shard,
             [*self.offsets, *later.offsets],
@@ -62,11 +62,11 @@ class RecordBatch:
         )
 
     def split(self, at: int) -> tuple[RecordBatch, RecordBatch]:
-        """The first ``at`` messages, and the others."""
+        """Return the first ``at`` messages and the remaining ones."""
         return self._part(slice(at)), self._part(slice(at, None))
 
     def parts(self, most: int) -> list[RecordBatch]:
-        """The messages in their order, so many at a time; a batch of none has one part."""
+        """Return the messages in order, at most `most` per part; an empty batch has one part."""
         starts = range(0, max(len(self.offsets), 1), most)
         return [self] if len(starts) == 1 else [self._part(slice(at, at + most)) for at in starts]
 
@@ -79,9 +79,9 @@ class RecordBatch:
 class Polled:
     """Result of a poll: messages, and changes of the assignment since the last poll.
 
-    ``revoked`` shards are not ours any more: what was read from them must be dropped.
-    ``assigned`` shards are ours but stay silent until :meth:`RecordSource.begin` is called.
-    A shard in both was taken away and given back: first drop, then claim.
+    Unflushed messages of ``revoked`` shards must be dropped: another worker owns these shards.
+    ``assigned`` shards are ours but stay silent until :meth:`RecordSource.begin` is called. A shard
+    in both was taken away and given back: first drop, then claim.
     """
 
     records: Sequence[RecordBatch] = ()
@@ -99,46 +99,49 @@ class Start:
 
 @runtime_checkable
 class RecordSource(Protocol):
-    """Messages from somewhere. All calls come from one thread.
+    """Source of messages; all calls come from one thread.
 
-    ``finished`` is True when nothing will ever come again (files); a broker is never finished.
+    ``finished`` is True when no more messages can come (files); a broker is never finished.
     """
 
     @property
     def finished(self) -> bool:
-        """True when every shard was read to an end that will not move."""
+        """True when every shard was read to a fixed end."""
         ...
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """All partitions of a topic. Raises SourceError when it does not exist."""
+        """Return all partitions of a topic.
+
+        Raises SourceError when the topic does not exist.
+        """
         ...
 
     def topic_id(self, topic: str) -> str | None:
-        """Identity of the topic: changes when it is deleted and created again.
+        """Return the identity of a topic; it changes when the topic is deleted and created again.
 
-        None where there is none. Raises MissingTopicError when there is no such topic now, and
-        SourceError when nobody can say.
+        None if the source has no identities. Raises MissingTopicError when the topic does not
+        exist, and SourceError when no broker can tell.
         """
         ...
 
     def poll(self, timeout: float) -> Polled:
-        """Wait up to ``timeout`` seconds for messages; may return nothing at all."""
+        """Wait up to ``timeout`` seconds for messages; the result may be empty."""
         ...
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Prove to the coordinator that the shards are ours; False: not proven, try again."""
+        """Prove to the coordinator that the shards are ours; False means not proven yet."""
         ...
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Resolve where a shard without a stored position begins."""
+        """Return the first offset of a shard without a stored position."""
         ...
 
     def begin(self, shard: Shard, offset: int) -> None:
         """Deliver an assigned shard from ``offset`` on.
 
-        Raises DataLossError when the offset lies outside what the topic holds. A broker says
-        so only when asked for messages: then :meth:`poll` raises it soon after. Either way its
-        ``shard`` is silent until it begins again elsewhere, and polling can go on.
+        Raises DataLossError when the topic does not hold the offset. A broker tells only when asked
+        for messages: then :meth:`poll` raises the error soon after. Either way its ``shard`` is
+        silent until it begins at another offset, and polling can go on.
         """
         ...
 
@@ -151,24 +154,23 @@ class RecordSource(Protocol):
         ...
 
     def high_water(self, shard: Shard) -> int | None:
-        """Next offset to be written in a shard, as far as known."""
+        """Return the next offset to be written in a shard; None if unknown."""
         ...
 
     def position(self, shard: Shard) -> int | None:
-        """Next offset that will be read; None before :meth:`begin`.
+        """Return the next offset to be read; None before :meth:`begin`.
 
-        Runs ahead of the last message over records that are never delivered (control, aborted,
-        compacted): a shard is caught up when this equals :meth:`high_water`, although its last
-        message may lie further back.
+        It passes records that are never delivered (control, aborted, compacted). A shard is caught
+        up when it equals :meth:`high_water`, even if the last message lies further back.
         """
         ...
 
     def ended(self, shard: Shard) -> bool:
-        """Return True when a shard was read to an end that will not move."""
+        """Return True when a shard was read to a fixed end."""
         ...
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Tell the broker our positions, best effort, so that lag tools work."""
+        """Report our positions to the broker, as best effort, so that lag tools work."""
         ...
 
     def close(self) -> None:
@@ -180,39 +182,38 @@ class Clock(Protocol):
     """Wall clock for humans, monotonic clock for durations; injected so that tests move time."""
 
     def now(self) -> int:
-        """Microseconds since 1970 UTC."""
+        """Return microseconds since 1970 UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Return seconds since some fixed moment; never goes back."""
         ...
 
 
 class ConsumerState(enum.StrEnum):
-    """State of the consumer; exactly one holds."""
+    """State of the consumer; exactly one applies."""
 
     STARTING = "starting"  # no assignment yet
     CONSUMING = "consuming"  # behind the end, moving
     CAUGHT_UP = "caught_up"  # at the end of every shard
     PAUSED = "paused"  # back-pressure: the store is away, or one topic runs ahead
     STUCK = "stuck"  # no progress, or no broker
-    PARKED = "parked"  # data is gone from the broker: a shard waits for a person
+    PARKED = "parked"  # the broker lost data: a shard waits for a person
 
 
 @dataclass(slots=True)
 class Tallies:
-    """Running totals of one shard since its first position; they close both equations.
+    """Running totals of one shard since its first position; two equations hold.
 
-    next_offset - start_offset = messages + gaps; and
-    events = counted + duplicates + thinned + waiting + unmatched + stale + dead letters.
-    ``tombstones`` is how many of the messages have no value, and so hold no event.
-    ``unkept`` is how many of the dead letters are counted only, since there were too many.
-    ``requested`` and ``repeated`` count decisions with a label requested by route, and how many
-    of them had an id seen before; ``jumps`` is the length of the present run of events that leap
-    more than a horizon ahead and were not believed (clock ``history``).
-    ``late`` and ``cross_partition`` are copies of decisions that were counted again, hence no part
-    of the equation: read from the partition that had the decision before (too late for
-    ``dedupe.window``, with another time, or while that is off), and from another one. They are
+    next_offset - start_offset = messages + gaps; and events = counted + duplicates + thinned +
+    waiting + unmatched + stale + dead letters. ``tombstones``: messages without a value, and so
+    without an event. ``unkept``: dead letters that are only counted, because there were too many.
+    ``requested``: decisions with a label requested, by route. ``repeated``: those of ``requested``
+    whose id was seen before. ``jumps``: length of the present run of events that leap more than a
+    horizon ahead and were not believed (clock ``history``). ``late`` and ``cross_partition``:
+    copies of decisions that were counted again, so they are no part of the equation. ``late``
+    copies come from the partition of the decision: too late for ``dedupe.window``, with another
+    time, or while that is off. ``cross_partition`` copies come from another partition. Copies are
     recognised for the whole horizon, but only among decisions that labels can find.
     """
 
@@ -236,14 +237,14 @@ class Tallies:
 
     @property
     def balance(self) -> int:
-        """Events that ended nowhere: 0, or something is wrong."""
+        """Events without an outcome; any value but 0 is a bug."""
         ended = self.counted + self.duplicates + self.thinned + self.waiting + self.stale
         return self.events - ended - sum(self.unmatched.values()) - sum(self.dead_letters.values())
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One unreadable event: where it was and why, never what it said."""
+    """Place and reason of an unreadable event, never its content."""
 
     offset: int
     index: int
@@ -254,7 +255,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class StoredDeadLetter:
-    """A dead letter as listed later: with its shard and when it was seen (microseconds)."""
+    """Dead letter as listed later, with its shard and when it was seen (microseconds)."""
 
     shard: Shard
     letter: DeadLetter
@@ -262,7 +263,7 @@ class StoredDeadLetter:
 
 
 class LabelRequest(enum.IntEnum):
-    """Request for a label of a decision, by whether it counts as one of its stratum's sample."""
+    """Request for a label of a decision, by whether it counts in its stratum's sample."""
 
     NONE = 0  # nobody was asked: only a complaint may come
     KEPT = 1  # asked, and counted
@@ -271,12 +272,12 @@ class LabelRequest(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class IdKey:
-    """A key that ids are hashed with, and since when.
+    """Key for hashing ids, with its first day.
 
     Attributes:
-        id: its name.
-        start: first decided_at (microseconds) that it is for; it is for all before its successor's.
-        key: the secret itself.
+        id: name of the key.
+        start: first decided_at (microseconds) of the key; the successor's start ends its use.
+        key: the secret.
     """
 
     id: str
@@ -285,7 +286,7 @@ class IdKey:
 
 
 BEGINNING = to_micros(datetime.min.replace(tzinfo=UTC))
-"""The start of an id key that nothing comes before."""
+"""Start of the first id key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,13 +297,13 @@ class DecisionColumns:
         ids: keyed 63-bit hash of the decision id; 0 where it is not needed.
         ts: decided_at, microseconds.
         cells: cell id.
-        request: what was asked of reviewers, a :class:`LabelRequest` code.
-        pending: the decision gets a row that labels can find.
+        request: :class:`LabelRequest` code.
+        pending: True if the decision gets a row that labels can find.
         routes: route code.
-        arrivals: minute of the shard's event time when the event arrived; with
-            ``keys`` (id and time hashed together) what duplicates are recognised by.
-        keys: 64-bit duplicate keys; empty when de-duplication is off.
-        units: keyed 63-bit hash of the unit, 0 where there is none; empty when none was sent.
+        arrivals: minute of the shard's event time when the event arrived; recognises duplicates
+            together with ``keys``.
+        keys: 64-bit hashes of id and time; empty when de-duplication is off.
+        units: keyed 63-bit hash of the unit, 0 without one; empty when no unit was sent.
     """
 
     ids: Int64s
@@ -316,13 +317,13 @@ class DecisionColumns:
     units: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def take(self, rows: Bools) -> DecisionColumns:
-        """The chosen rows; columns that are empty (not needed) stay empty."""
+        """Return the chosen rows; empty (unneeded) columns stay empty."""
         columns = (getattr(self, f.name) for f in fields(self))
         return DecisionColumns(*(c[rows] if len(c) else c for c in columns))
 
     @staticmethod
     def concat(parts: Sequence[DecisionColumns]) -> DecisionColumns:
-        """All rows of several parts, at least one; what only some of them have is 0 elsewhere."""
+        """Join the rows of at least one part; columns that some parts lack are 0 there."""
         if len(parts) == 1:
             return parts[0]
         names = [f.name for f in fields(DecisionColumns)]
@@ -340,23 +341,24 @@ def _filled(parts: Sequence[DecisionColumns], name: str) -> list[npt.NDArray[Any
 
 
 OtherIds = Mapping[tuple[int, int], int]
-"""A second hash of some decision ids, by the first one and the label's decided_at."""
+"""Second hash of a decision id, by its first hash and the label's decided_at."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardFlush:
-    """Flush of one shard: what it adds, and the positions afterwards.
+    """Flush of one shard: additions, and the positions afterwards.
 
-    A shard has decisions or labels, never both. ``tallies`` are the totals after the flush, but
-    for the outcome of the labels, which the store adds. ``holds_back`` is False when the
-    watermark need not wait for the shard: it never held an event, or it has ended. ``other_ids``
-    has, by id and ts of labels within a minute of a change of the id key, the decision's hash by
-    the key of the other side: there their decision may lie. ``probes`` are the decisions of
-    declared probe sets among ``decisions``, one by one: they are few. ``repetition`` is what was
-    found of days that have ended with ``decisions``, ``results`` are of bias evaluations, among
-    ``labels``. ``arrivals`` are decisions by the slot of five minutes since 1970 in which they came
-    to the broker. ``flushes`` is how many flushes came before, by which one that moves no offset is
-    not stored twice; None: not known.
+    A shard has decisions or labels, never both. Attributes that need an explanation:
+
+    ``tallies``: totals after the flush, without the outcome of the labels, which the store adds.
+    ``holds_back``: False when the watermark need not wait for the shard, because it never held an
+    event or has ended. ``other_ids``: for labels within a minute of a change of the id key, the
+    decision's hash by the key of the other side, by id and ts; their decision may be stored under
+    it. ``probes``: decisions of declared probe sets among ``decisions``. ``repetition``: repeated
+    requests of days that ended with ``decisions``. ``results``: bias evaluations among ``labels``.
+    ``arrivals``: number of decisions by the slot of five minutes since 1970 in which they came to
+    the broker. ``flushes``: number of earlier flushes, so that a flush that moves no offset is not
+    stored twice; None if unknown.
     """
 
     shard: Shard
@@ -392,8 +394,8 @@ class FlushResult:
     """Result of a flush in the store.
 
     Attributes:
-        tallies: totals of each shard, outcomes of its labels included.
-        delays: seconds from decision to label, of the labels that were counted.
+        tallies: totals by shard, with the outcomes of its labels.
+        delays: seconds from decision to label, for each counted label.
     """
 
     tallies: Mapping[Shard, Tallies]
@@ -402,19 +404,18 @@ class FlushResult:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A shard that is ours: the fence (epoch) and where to go on.
+    """Ownership of a shard: its fence (epoch), and the position to continue from.
 
     Attributes:
-        shard: which.
         epoch: the fence.
         next_offset: None for a shard that was never read.
-        start_offset: where it was begun, ever.
-        max_decided_at: its newest event.
-        watermark: event time up to which it is complete.
-        tallies: totals as of ``next_offset``.
-        topic_id: identity of the topic that the offsets belong to; None where none is known.
-        parked: why the shard waits for a person instead of being read; None: it does not.
-        flushes: how many flushes of the shard are stored.
+        start_offset: first offset that was ever read.
+        max_decided_at: event time of the newest event.
+        watermark: event time up to which the shard is complete.
+        tallies: totals at ``next_offset``.
+        topic_id: identity of the topic of the offsets; None if unknown.
+        parked: why the shard waits for a person; None if it does not.
+        flushes: number of stored flushes.
     """
 
     shard: Shard
@@ -430,15 +431,15 @@ class Claim:
 
 
 CREATED_AGAIN = "was deleted and created again"
-"""Part of why a shard is parked, where its offsets begin anew: none of them was counted yet."""
+"""Part of the reason for parking a shard whose offsets begin anew, so none was counted yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """Status of a shard as stored, whoever owns it.
+    """Stored status of a shard, whoever owns it.
 
-    ``holds_back``, ``parked`` (and why) and ``flushed_at`` (wall clock) are as last written;
-    ``retired_at`` (wall clock): since when its topic is not in the settings; None: it is.
+    ``holds_back``, ``parked`` (the reason) and ``flushed_at`` (wall clock) are as last written.
+    ``retired_at`` (wall clock) is since when the settings lack its topic; None while they have it.
     """
 
     shard: Shard
@@ -457,7 +458,7 @@ class ShardStatus:
 
     @property
     def offsets_balance(self) -> int:
-        """Messages that ended nowhere: 0, or something is wrong."""
+        """Messages without an outcome; any value but 0 is a bug."""
         if self.start_offset is None or self.next_offset is None:
             return 0
         return self.next_offset - self.start_offset - self.tallies.messages - self.tallies.gaps
@@ -465,12 +466,12 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Events that a shard was moved past after data loss, in event time (microseconds).
+    """Gap of a shard after data loss, in event time (microseconds).
 
     Attributes:
-        topic: of the shard.
-        after: the newest event that was read before it; None when none was.
-        before: where event time went on after it; None while nothing was read since.
+        topic: topic of the shard.
+        after: newest event read before the gap; None if none was.
+        before: first event time read after the gap; None while nothing was read.
     """
 
     topic: str
@@ -482,8 +483,8 @@ class Loss:
 class StoredDelta:
     """Delta of one flush of one shard: counts by (5-minute pane, cell).
 
-    ``sizes`` are those of units; None where no decision named its unit. ``probes`` are the
-    decisions of declared probe sets, ``repetition`` is what was found of days that have ended.
+    ``sizes``: sizes of units; None if no decision named its unit. ``probes``: decisions of declared
+    probe sets. ``repetition``: repeated requests of days that have ended.
     """
 
     shard: Shard

@@ -1,7 +1,7 @@
 """The running service: ingest, evaluate and serve, each in a thread of its own.
 
-``slicewatch run`` has all three, ``ingest`` the first and ``serve`` the other two; every one of
-them answers health probes and serves its own metrics.
+``slicewatch run`` has all three, ``ingest`` the first and ``serve`` the other two. Every process
+answers health probes and serves its own metrics.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from monitor.watchdog import Watchdog
 log = logging.getLogger("slicewatch.service")
 
 STOP_SECONDS = 8.0
-"""A thread that has not stopped by then is abandoned: a stop signal ends us within ten seconds."""
+"""Time after which a running thread is abandoned: a stop takes less than ten seconds."""
 CATCH_UP_SECONDS = 1.0
-"""Time a cycle goes on with label cohorts that wait; a day of them at least is consumed."""
+"""Time per cycle for waiting label cohorts; at least a day of them is consumed."""
 WATCH_SECONDS = 1.0
 RETENTION_EVERY = 10 * MINUTE
 JUDGE_SECONDS = 15.0
-"""Interval at which the health of the whole service is judged."""
+"""Interval of judging the health of the whole service."""
 JOIN_SECONDS = 60.0
-"""Time a worker may take after its start until its absence is reported."""
+"""Time after the start until the absence of a worker is reported."""
 STALE_CYCLES = 60
 """Evaluator cycles without success after which the process is not ready."""
 
@@ -60,20 +60,20 @@ class Parts:
 
 
 class Service:
-    """Start, watch and stop the threads. Use :meth:`run`, or :meth:`start` and :meth:`stop`.
+    """Threads of the service; use :meth:`run`, or :meth:`start` and :meth:`stop`.
 
-    Without threads a caller turns its parts itself: ``ingest.step`` and :meth:`evaluate_once`.
-    ``in_turns`` leaves only the evaluator to the caller: each evaluation goes on until no hour
-    waits. With a simulated ``clock``, ``pace`` is the seconds of event time that pass in a second.
+    Without threads the caller turns the parts itself: ``ingest.step`` and :meth:`evaluate_once`.
+    With ``in_turns`` the caller turns only the evaluator, and each evaluation goes on until no hour
+    waits. With a simulated ``clock``, ``pace`` is the number of seconds of event time per second.
 
     Attributes:
-        settings: of the whole service.
-        metrics: of the process, written by all parts.
-        failure: what ended a part, None while all go on.
+        settings: settings of the whole service.
+        metrics: metrics of the process, written by all parts.
+        failure: the error that ended a part; None while all run.
         engine: the database that all parts share; :meth:`stop` closes it.
-        ingest: the worker, None where it does not run.
-        evaluator: evaluates and publishes, while it holds the lease.
-        exporter: renders what is served.
+        ingest: the worker; None if this process has none.
+        evaluator: evaluates and publishes while it holds the lease.
+        exporter: renders the exposition.
         servers: the ports.
     """
 
@@ -98,7 +98,7 @@ class Service:
         )
         self.failure: BaseException | None = None
         for attribute in settings.attribute:
-            # A series that appears with its first event would reveal it.
+            # A series that appeared with its first event would reveal that event.
             self.metrics.add_unknown_values(attribute.name, 0)
         self._parts = parts
         self._ending = threading.Event()
@@ -112,9 +112,9 @@ class Service:
         self._cleaned = 0
         self._refused: str | None = None
         self._blind: list[Reason] = []
-        # A worker of ours is given its time to join the group.
+        # Our own worker needs time to join the group.
         self._next_judged = self._began + (JOIN_SECONDS if parts.ingest else JUDGE_SECONDS)
-        self._dimensions = [one.to_core() for one in settings.bias_dimension]
+        self._dimensions = [dimension.to_core() for dimension in settings.bias_dimension]
         self._next_scores = self._began
         self._pending_reported: list[int] = []
         self._evaluating = True
@@ -147,7 +147,7 @@ class Service:
         )
         self.metrics.set_certificates(certificates.expiries(settings))
         self._threads: list[threading.Thread] = []
-        # Last: an open client must be closed again, whatever fails after it.
+        # Last, because a failure after it would leave the client open.
         self._source = source(settings) if parts.ingest else None
         self.ingest = (
             composition.build_ingest(settings, self.engine, self._source, self.metrics, self._clock)
@@ -160,12 +160,12 @@ class Service:
 
     @property
     def port(self) -> int:
-        """Port the slices are served on."""
+        """Port of the slice metrics."""
         return self.servers.port
 
     @property
     def operations_port(self) -> int | None:
-        """Port of the service's own metrics, where they have one of their own."""
+        """Port of the service's own metrics, if they have one."""
         return self.servers.operations_port
 
     @property
@@ -174,11 +174,11 @@ class Service:
         return self._snapshot
 
     def start(self) -> None:
-        """Start all threads; returns when the ports answer."""
+        """Start all threads; return when the ports answer."""
         try:
             self.servers.start()
         except BaseException:
-            if self._source is not None:  # its thread, which would close it, has not begun
+            if self._source is not None:  # the thread that would close it has not begun
                 self._source.close()
             raise
         if self.ingest is not None:
@@ -193,7 +193,7 @@ class Service:
             self.ingest.stop()
         else:
             self._ingested.set()
-        # In this order, so that the last evaluation sees the last flush.
+        # Ingest stops first, so that the last evaluation sees the last flush.
         deadline = self._clock.monotonic() + STOP_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, deadline - self._clock.monotonic()))
@@ -210,12 +210,12 @@ class Service:
         """Start, wait for :meth:`ask_to_stop` or a failure, and stop.
 
         Raises:
-            SlicewatchError: why the service cannot go on.
+            SlicewatchError: the service cannot go on.
         """
         self.start()
         log.info("serving", extra={"port": self.port, "operations_port": self.operations_port})
         if self._watchdog is not None:
-            # Nobody waits for its end: a look may take long, and leaves nothing to be finished.
+            # Its end is not awaited: a look may take long, and leaves nothing unfinished.
             self._spawn("watch", partial(self._watch, self._watchdog))
         try:
             self._ending.wait()
@@ -225,7 +225,10 @@ class Service:
             raise self.failure
 
     def ask_to_stop(self) -> None:
-        """Make :meth:`run` return; from any thread, but no signal handler: it takes locks."""
+        """Make :meth:`run` return.
+
+        Any thread may call it, but no signal handler, because it takes locks.
+        """
         if self.ingest is not None:
             self.ingest.stop()
         self._ending.set()
@@ -271,13 +274,13 @@ class Service:
             self._release()
 
     def _in_a_hurry(self) -> bool:
-        """Return True when waiting cohorts are left for the next cycle: no page waits for them."""
+        """Return True when the remaining cohorts can wait for a cycle; no page needs them."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 
     def evaluate_once(self) -> None:
-        """One cycle: evaluate, publish, judge the health of the service, and clean up."""
-        began = self._began = self._clock.monotonic()
+        """Run one cycle: evaluate, publish, judge the health of the service, and clean up."""
+        start = self._began = self._clock.monotonic()
         try:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
@@ -288,7 +291,7 @@ class Service:
                 self._clean()
         except StoreError as error:
             self.metrics.store_failed()
-            self._seen = 0  # another Snapshot may have the number when the database is back
+            self._seen = 0  # a restored database may give the number to another Snapshot
             if self._evaluating:
                 log.error("evaluation failed, it is tried again every cycle: %s", error)
             self._evaluating = False
@@ -298,7 +301,7 @@ class Service:
             log.info("evaluation goes on")
         self._evaluating, self._lost = True, False
         self._evaluated = self._clock.monotonic()
-        self.metrics.evaluated(self._clock.now(), self._evaluated - began)
+        self.metrics.evaluated(self._clock.now(), self._evaluated - start)
 
     def _publish(self, age: float) -> None:
         newest = self._newest()
@@ -309,7 +312,7 @@ class Service:
             self.exporter.publish(self._snapshot, age=age)
 
     def _newest(self) -> tuple[int, Snapshot] | None:
-        """The newest Snapshot, unless it is shown; read where another process has stored it."""
+        """Return the newest Snapshot unless it is shown; it may be stored by another process."""
         ours = self.evaluator.published
         stored = self._records.newest_snapshot(self._seen if ours is None else ours[0])
         if stored is not None:
@@ -317,14 +320,14 @@ class Service:
         return ours if ours is not None and ours[0] != self._seen else None
 
     def _report(self) -> None:
-        """Progress of the stream and of the weekly reports, whoever reads and stores them."""
+        """Set metrics of the progress of the stream and of the weekly reports."""
         with reading(self.engine) as connection:
             newest = read_newest(connection, self.settings.stream.decisions_topic)
             self.metrics.set_report(newest_stored(connection))
         self._report_health(newest or 0)
 
     def _report_health(self, newest: int) -> None:
-        """Label health of the whole stream, and how far the watermark is behind the newest."""
+        """Set metrics of label health, and of the lag of the watermark behind the newest event."""
         if self._snapshot is None:
             return
         tables = self._snapshot.contracts
@@ -337,28 +340,28 @@ class Service:
             evaluator.policy.cluster_size, evaluator.cluster_size, repeats=evaluator.repeats
         )
         watermark = self._snapshot.watermark
-        # To five minutes, as the watermark: the very instant is that of one decision.
+        # Rounded to five minutes, like the watermark: the exact time is that of one decision.
         newest -= newest % Grain.MINUTES5
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
 
     def _judge(self) -> None:
-        """Look whether the whole service sees, whoever reads and whoever evaluates."""
+        """Judge whether the whole service sees, whoever reads and evaluates."""
         now = self._clock.monotonic()
         if now < self._next_judged:
             return
         self._next_judged = now + JUDGE_SECONDS
-        found = read_blindness(self.engine, self._health_policy, self._clock.now())
-        for reason in found:
+        reasons = read_blindness(self.engine, self._health_policy, self._clock.now())
+        for reason in reasons:
             if reason not in self._blind and reason.blinds:
                 log.error("the service is blind: %s", reason.text)
             elif reason not in self._blind:
                 log.warning("decisions are late: %s", reason.text)
-        self._blind = found
-        self.metrics.set_blind(found)
+        self._blind = reasons
+        self.metrics.set_blind(reasons)
 
     def _show_bias_scores(self) -> None:
-        """Show the newest results of the declared dimensions, whoever read them."""
+        """Set metrics of the newest results of the declared dimensions, whoever read them."""
         now = self._clock.monotonic()
         if not self._dimensions or now < self._next_scores:
             return
@@ -368,7 +371,7 @@ class Service:
         )
 
     def _blind_texts(self) -> list[str]:
-        """Reasons why nothing new can be seen; the evaluator first, since it judges all else."""
+        """Return the reasons for blindness; the evaluator first, since it judges the others."""
         return [
             *self._evaluator_behind(),
             *(reason.text for reason in self._blind if reason.blinds),
@@ -392,7 +395,7 @@ class Service:
             self._report_pending()
 
     def retain(self, now: int) -> None:
-        """Delete what is past its time, unless that is so much that a clock may be wrong."""
+        """Delete rows past their retention, unless so many that a clock may be wrong."""
         slowest, refused = self._records.slowest_event_time(), None
         try:
             retention.apply(self.engine, composition.retention_policy(self.settings), slowest, now)
@@ -404,7 +407,7 @@ class Service:
         self.metrics.set_retention_refused(refused is not None)
 
     def _report_pending(self) -> None:
-        """Set the total only at a new table: with fewer new decisions it would reveal one."""
+        """Set the total only with a new table: a change after few decisions would reveal one."""
         tables = self._snapshot.contracts if self._snapshot else ()
         ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
         if ends and ends != self._pending_reported:
@@ -421,7 +424,7 @@ class Service:
         return self.ingest is None or self.ingest.health.live(self._clock.monotonic())
 
     def ready(self) -> tuple[bool, str]:
-        """Readiness of the process, and the reason; ``ok`` when ready."""
+        """Return True and ``ok`` when the process is ready, else False and the reason."""
         if blind := self._blind_texts():
             return False, "; ".join(blind)
         now = self._clock.monotonic()

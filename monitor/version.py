@@ -6,7 +6,7 @@ import importlib.metadata
 
 
 def program_version() -> str:
-    """Version of the installed package; ``unknown`` where it runs without being installed."""
+    """Return the version of the installed package; ``unknown`` without an installation."""
     try:
         return importlib.metadata.version("slicewatch")
     except importlib.metadata.PackageNotFoundError:

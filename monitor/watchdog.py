@@ -1,7 +1,7 @@
-"""Watches the consumer from outside: asks the broker what its client does not say, and logs it.
+"""Watchdog of the consumer: it asks the broker what the client does not report, and logs it.
 
-A client whose broker is gone, or refuses it, polls on in silence, and one that cannot receive a
-message looks as if there was none.
+A client polls on in silence when its broker is gone or refuses it. When it cannot receive a
+message, it behaves as if there were none.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from monitor.settings import Settings
 log = logging.getLogger("slicewatch.service")
 
 ACCESS_SECONDS = 10.0
-"""Interval of checks that a broker grants access to all that is read."""
+"""Interval of checks that a broker grants access to all topics that are read."""
 ENDS_SECONDS = 15.0
-"""Shortest interval of asking for the ends of partitions whose client does not report them."""
+"""Shortest interval of asking for end offsets that the client does not report."""
 
 
 class Watchdog:
-    """Call :meth:`look` once a second or so, from a thread of its own: it may take a while."""
+    """Watchdog of one ingest worker; a thread of its own calls :meth:`look` every second."""
 
     def __init__(
         self, settings: Settings, ingest: Ingest, metrics: ServiceMetrics, clock: Clock
@@ -38,7 +38,7 @@ class Watchdog:
         self._next_ends = clock.monotonic()
 
     def look(self) -> None:
-        """Say once when the consumer's state or its reason changes; metrics say it all the time."""
+        """Log a change of the consumer's state or of its reason once; metrics always show both."""
         now, health = self._clock.monotonic(), self._ingest.health
         if now >= self._next_access:
             health.access_error = self._access_error()
@@ -61,10 +61,10 @@ class Watchdog:
         return None
 
     def _ask_ends(self) -> None:
-        asked = self._ingest.health.unknown
-        ends: dict[Shard, int | None] = dict.fromkeys(asked)
+        shards = self._ingest.health.unknown
+        ends: dict[Shard, int | None] = dict.fromkeys(shards)
         try:
-            ends |= composition.ask_ends(self._settings, asked)
+            ends |= composition.ask_ends(self._settings, shards)
         except SourceError as error:
             log.warning("nobody says where partitions end: %s", error)
         self._ingest.set_end_offsets(ends)

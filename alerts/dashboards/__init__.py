@@ -1,8 +1,8 @@
 """Grafana dashboards, rendered for an installation: pure functions and data.
 
-What is shown is declared in ``fleet``, ``slices``, ``operations``, ``data_health`` and ``history``;
-:mod:`~alerts.dashboards.grafana` writes it in Grafana's words. Alerts name the panel that shows
-what they are about, panels link to the runbooks of those alerts.
+``fleet``, ``slices``, ``operations``, ``data_health`` and ``history`` declare the dashboards, and
+:mod:`~alerts.dashboards.grafana` writes them as Grafana's JSON. Alerts name the panel of their
+subject; panels link to the runbooks of these alerts.
 """
 
 from alerts.dashboards.boards import PanelPlace, dashboards, places

@@ -1,4 +1,4 @@
-"""All dashboards, and where a panel is found: alerts name it as ``dashboard.panel``."""
+"""Dashboards, and the places of their panels, which alerts name as ``dashboard.panel``."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from monitor.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PanelPlace:
-    """A panel and its dashboard."""
+    """Panel and its dashboard."""
 
     dashboard: Dashboard
     panel: Panel
 
     @property
     def name(self) -> str:
-        """As alerts name it."""
+        """Name of the panel in alerts."""
         return f"{self.dashboard.name}.{self.panel.key}"
 
     @property
@@ -32,12 +32,12 @@ class PanelPlace:
 
 
 def dashboards(settings: Settings) -> tuple[Dashboard, ...]:
-    """All dashboards of an installation."""
+    """Return all dashboards of an installation."""
     return FLEET, SLICE, OPERATIONS, health(float(settings.evaluate.completeness))
 
 
 def places(settings: Settings) -> dict[str, PanelPlace]:
-    """All panels by their name."""
+    """Return the places of all panels by their name."""
     return {place.name: place for place in _places(settings)}
 
 

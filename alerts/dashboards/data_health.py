@@ -1,4 +1,4 @@
-"""The dashboard of drift and of the data that the rates rest on: labels, sampling, probes."""
+"""Dashboard of drift and of the data behind the rates: labels, sampling, probes."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def _findings() -> tuple[Panel, ...]:
 
 
 def health(complete: float) -> Dashboard:
-    """Drift, labels, sampling and probes.
+    """Return the dashboard of drift, labels, sampling and probes.
 
     Args:
-        complete: the completeness at which a cohort is mature, by the settings.
+        complete: completeness of a mature cohort, from the settings.
     """
     return Dashboard(
         "health",

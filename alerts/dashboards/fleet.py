@@ -1,4 +1,4 @@
-"""The dashboard of all slices of a contract: what is out of its limits, and how old that is."""
+"""Dashboard of all slices of a contract: slices beyond their limits, and the age of the data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from alerts.exposition.catalogue import Family
 _METRIC = Variable(
     "metric", "Metric", f"label_values({series(catalogue.MAX_GAP, 'contract')}, metric)", True
 )
-"""Those with a limit; TPR comes first."""
+"""Metrics with a limit, the TPR first."""
 _ROW = ("metric", "group_by", "slice")
 _INCIDENT = ("metric", "incident")
 _ABOUT = (*_INCIDENT, "severity", "state", "group_by", "slice", "behind", "stage", "window_says")
@@ -44,7 +44,7 @@ _PERIOD = ("group_by", "window", "kind")
 
 
 _COUNTED = f"sum by (state) ({newest(catalogue.STATE, (*_ROW, 'state'), 'contract')})"
-"""How many slices are in each state. A state is exported as 0 or 1, so a zero is counted."""
+"""Number of slices per state, zeros included, because a state is exported as 0 or 1."""
 
 
 _STATES_NOW = Panel(
@@ -169,7 +169,7 @@ _GAPS = Panel(
 _LIMITED = newest(catalogue.MAX_GAP, ["metric"], "contract")
 _POINT = f"{decided(catalogue.GAP.value, _ROW, 'contract')} and on (metric) {_LIMITED}"
 _WITH_GAP = f"and on (metric, group_by, slice) ({_POINT})"
-"""Every row has a number to be sorted by."""
+"""Number to sort the rows by."""
 
 
 def _compared(family: Family) -> str:
@@ -379,4 +379,4 @@ FLEET = Dashboard(
         ),
     ),
 )
-"""All slices of one contract."""
+"""Dashboard of all slices of one contract."""

@@ -1,4 +1,4 @@
-"""Dashboards as Grafana's JSON: the classic model, which Grafana 10 to 13 provision from files."""
+"""Dashboards as Grafana's JSON, in the classic model that Grafana 10 to 13 read from files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from alerts.dashboards.grafana_panels import Json, Links, panels, reference
 from alerts.dashboards.model import Dashboard, GraphAnnotation, Source, Variable
 
 SCHEMA_VERSION = 42
-"""Of the classic model; older Grafanas read it as well, newer ones migrate it."""
+"""Version of the classic model; older Grafanas also read it, newer ones migrate it."""
 TAG = "slicewatch"
 
 _SOURCE_LABELS = {Source.PROMETHEUS: "Prometheus", Source.POSTGRESQL: "Published tables"}
@@ -27,11 +27,11 @@ _SHARED_CROSSHAIR = 1
 
 
 def document(dashboard: Dashboard, links: Links, status_page: str) -> Json:
-    """The whole dashboard.
+    """Return the JSON of a dashboard.
 
     Args:
-        dashboard: what it consists of.
-        links: where its panels lead, by their key.
+        dashboard: the dashboard.
+        links: links of its panels, by the key of the panel.
         status_page: address of the service's own pages.
     """
     return {
@@ -67,13 +67,13 @@ _DASHBOARDS: Json = {
     "tooltip": "",
     "url": "",
 }
-"""The other dashboards of slicewatch, with what is chosen here."""
+"""Links to the other dashboards of slicewatch, with the present choices."""
 
 
 def _status_link(dashboard: Dashboard, address: str) -> Json:
-    """The status page; of exactly the slice, where a dashboard is of one."""
+    """Return a link to the status page, or to the slice's own page from a slice's dashboard."""
     path = "/"
-    if {"group_by", "slice"} <= {one.name for one in dashboard.variables}:
+    if {"group_by", "slice"} <= {variable.name for variable in dashboard.variables}:
         chosen = ("contract", "window", "group_by", "slice", "metric")
         path = "/slice?" + "&".join(f"{name}=${{{name}:percentencode}}" for name in chosen)
     return {
@@ -90,7 +90,7 @@ def _status_link(dashboard: Dashboard, address: str) -> Json:
     }
 
 
-# What a reader chooses, and marks
+# Choices of a reader, and marks
 
 
 def _variables(dashboard: Dashboard) -> Iterator[Json]:

@@ -1,4 +1,4 @@
-"""Panels as Grafana's JSON: where they are, what they ask, how they look."""
+"""Panels as Grafana's JSON: places, queries and looks."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from alerts.dashboards.shown_states import LIMIT_COLOR
 Json = dict[str, Any]
 COLUMNS = 24
 ROW_IDS = 1000
-"""Rows are numbered from here, panels below."""
+"""First number of rows; panels have smaller numbers."""
 Links = Mapping[str, Sequence[tuple[str, str]]]
-"""Titles and addresses of the links of panels, by the key of the panel."""
+"""Titles and addresses of links, by the key of their panel."""
 _NO_THRESHOLDS = {"mode": "absolute", "steps": [{"color": "text", "value": None}]}
-"""Without it, Grafana paints whatever is above 80 red."""
+"""Thresholds that keep Grafana from painting values above 80 red."""
 
 
 def reference(source: Source) -> Json:
-    """Name of a query's data source: the variable in which it is chosen."""
+    """Return the data source of a query: the variable in which it is chosen."""
     return {"type": source.value, "uid": f"${{{source.variable}}}"}
 
 
 def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
-    """All rows and panels, in reading order; those of a closed row are inside it."""
+    """Yield all rows and panels in reading order; panels of a closed row are inside it."""
     top = 0
     for number, row in enumerate(dashboard.rows):
         placed, below = _placed(row, top + 1)
@@ -56,7 +56,7 @@ def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
 
 
 def _placed(row: PanelRow, top: int) -> tuple[list[Json], int]:
-    """Places of the panels of a row, from left to right in as many lines as they need."""
+    """Return the places of a row's panels, from left to right, in as many lines as needed."""
     places: list[Json] = []
     left, tallest = 0, 0
     for panel in row.panels:
@@ -131,7 +131,7 @@ def _defaults(panel: Panel) -> Json:
         "color": {"mode": "palette-classic" if panel.kind is PanelKind.LINES else "thresholds"},
         "mappings": list(panel.mappings),
         "custom": _CUSTOM[panel.kind](panel),
-        # Nothing is what it says; Grafana's own words are "No data".
+        # Show an empty text instead of Grafana's "No data".
         "noValue": "-",
     }
     if panel.lowest is not None:
@@ -154,7 +154,7 @@ def _lines(panel: Panel) -> Json:
         "fillOpacity": 60 if panel.stacked else 0,
         "pointSize": 4,
         "showPoints": "auto" if panel.queries[0].source is Source.PROMETHEUS else "always",
-        # A number that is withheld leaves a hole.
+        # A withheld number leaves a gap in the line.
         "spanNulls": False,
         "stacking": {"mode": "normal" if panel.stacked else "none", "group": "A"},
         "thresholdsStyle": {"mode": "off" if panel.limit is None else "dashed"},
@@ -204,7 +204,7 @@ _OPTIONS: Mapping[PanelKind, Any] = {
 }
 
 
-# Lines and columns that look otherwise
+# Lines and columns with looks of their own
 
 
 def _overrides(panel: Panel) -> Iterator[Json]:
@@ -237,7 +237,7 @@ def _transformations(panel: Panel) -> Iterator[Json]:
     if panel.kind is not PanelKind.TABLE:
         return
     names = [column.source for column in panel.columns]
-    # Without the times of the queries, rows are merged by their labels alone.
+    # Without the times of the queries, rows are merged only by their labels.
     yield {"id": "filterFieldsByName", "options": {"include": {"names": names}}}
     if len(panel.queries) > 1:
         yield {"id": "merge", "options": {}}

@@ -1,4 +1,4 @@
-"""Panels of the labels that the rates rest on, and of what distorts counts."""
+"""Panels of the labels behind the rates, and of causes that distort counts."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _QUANTILES = {"0.5": "half", "0.9": "nine of ten", "0.99": "99 of 100"}
 
 
 def labels(complete: float) -> tuple[Panel, ...]:
-    """Panels on labels: do they come, how late, and are they sampled as stated.
+    """Return panels on labels: whether they come, how late, and whether sampled as stated.
 
     Args:
-        complete: the completeness at which a cohort is mature, by the settings.
+        complete: completeness of a mature cohort, from the settings.
     """
     delay = f'{catalogue.LABEL_DELAY.name}_bucket{{job="$job"}}'
     by_bucket = f"sum by (le) (max by (le, instance) (increase({delay}[1d])))"
@@ -188,7 +188,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
             "Within the last day, by reason, in whole hundreds.",
             queries=(
                 Query(
-                    increase(catalogue.UNMATCHED, ["reason"], "1d", of=["topic", "partition"]),
+                    increase(catalogue.UNMATCHED, ["reason"], "1d", split=["topic", "partition"]),
                     "{{reason}}",
                 ),
             ),
@@ -199,7 +199,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
 
 
 def copies() -> tuple[Panel, ...]:
-    """Copies, decisions that depend on each other, and what is left out."""
+    """Return panels on copies, dependent decisions, and exclusions."""
     return (
         Panel(
             12,
@@ -220,7 +220,7 @@ def copies() -> tuple[Panel, ...]:
             " first was in another partition) or late (longer ago than dedupe.window).",
             queries=(
                 Query(
-                    increase(catalogue.COUNTED_AGAIN, ["topic", "kind"], "1d", of=["partition"]),
+                    increase(catalogue.COUNTED_AGAIN, ["topic", "kind"], "1d", split=["partition"]),
                     "{{topic}} {{kind}}",
                 ),
             ),

@@ -23,10 +23,10 @@ _PAIR = ("probe_set", "variant", "direction", "stage")
 
 
 def probes() -> tuple[Panel, ...]:
-    """Pairs that are routed differently, and pairs of which nothing is known."""
+    """Return panels on pairs that are routed differently, and on pairs without a result."""
     incomplete = increase(catalogue.PROBE_INCOMPLETE, ["probe_set"], "1d")
     complete = increase(catalogue.PROBE_PAIRS, ["probe_set"], "1d")
-    flipped = increase(catalogue.PROBE_FLIPS, ["probe_set"], "1d", of=_PAIR[1:])
+    flipped = increase(catalogue.PROBE_FLIPS, ["probe_set"], "1d", split=_PAIR[1:])
     flips = f"{flipped}\n/ ({complete} > 0)"
     behind = (
         f"max({series(catalogue.WATERMARK)}) - on () group_right ()"
@@ -129,9 +129,12 @@ def probes() -> tuple[Panel, ...]:
             "Within the last day: `unsigned` are counted as production (rounded up to hundreds),"
             " `undeclared` are compared with nothing.",
             queries=(
-                Query(increase(catalogue.PROBES_UNSIGNED, (), "1d", of=["instance"]), "unsigned"),
                 Query(
-                    increase(catalogue.PROBES_UNDECLARED, (), "1d", of=["instance"]), "undeclared"
+                    increase(catalogue.PROBES_UNSIGNED, (), "1d", split=["instance"]), "unsigned"
+                ),
+                Query(
+                    increase(catalogue.PROBES_UNDECLARED, (), "1d", split=["instance"]),
+                    "undeclared",
                 ),
             ),
             width=8,

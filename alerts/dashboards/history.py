@@ -1,8 +1,8 @@
-"""Panels from the published tables: they go back as far as Snapshots are kept, not as Prometheus.
+"""Panels from the published tables, which go back as far as Snapshots are kept.
 
-There is one row a day. Every value is drawn at the end of its own window, which these tables know;
-a window that did not advance from one day to the next is one point. Queries are read as a member of
-``slicewatch_reporter``, which sees nothing else.
+There is one row per day. Every value is drawn at the end of its own window, which the tables
+contain; a window that did not advance from one day to the next is one point. Queries run as a
+member of ``slicewatch_reporter``, which sees nothing else.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SLICE = """r.contract = ${contract:sqlstring} AND r.metric = ${metric:sqlstring
 
 
 def _at_its_end(columns: str) -> str:
-    """One slice by the end of its window; the newest publication where several days share one."""
+    """Return SQL for a slice by the end of its window; the newest publication wins."""
     return (
         f'SELECT DISTINCT ON (w.ends_at) w.ends_at AS "time", {columns}\n'
         f"FROM published_rate r JOIN {_PERIOD}\n{_LIMIT}\nWHERE {_SLICE}\n"
@@ -43,12 +43,12 @@ def _reference() -> str:
 
 
 def _limit(name: str) -> str:
-    """The limit of a slice: its own, or else the contract's."""
+    """Return SQL for the limit of a slice: its own, or else the contract's."""
     return f"COALESCE(r.own_{name}, l.{name})"
 
 
 def rate_by_day(number: int) -> Panel:
-    """The rate of one slice."""
+    """Return the panel of the rate of one slice."""
     columns = (
         f'r.value AS "rate", r.lower AS "lower", r.upper AS "upper", {_reference()} AS "reference",'
         ' r.at_least AS "at least", r.at_most AS "at most",'
@@ -71,7 +71,7 @@ def rate_by_day(number: int) -> Panel:
 
 
 def gap_by_day(number: int) -> Panel:
-    """The gap of one slice, and the limit of each day."""
+    """Return the panel of the gap of one slice, with the limit of each day."""
     columns = (
         'r.gap AS "gap", r.gap_lower AS "lower", r.gap_upper AS "upper",'
         f' {_limit("max_gap")} AS "limit", -{_limit("max_gap")} AS "limit, the other way"'
@@ -89,7 +89,7 @@ def gap_by_day(number: int) -> Panel:
 
 
 def gaps_by_day(number: int) -> Panel:
-    """The gaps of all slices of a contract."""
+    """Return the panel of the gaps of all slices of a contract."""
     return Panel(
         number,
         "gaps_by_day",
@@ -120,7 +120,7 @@ def gaps_by_day(number: int) -> Panel:
 
 
 def days_in_states(number: int) -> Panel:
-    """Number of slices in each state, by day."""
+    """Return the panel of the number of slices in each state, by day."""
     return Panel(
         number,
         "states_by_day",
@@ -143,7 +143,7 @@ def days_in_states(number: int) -> Panel:
 
 
 def completeness_by_day(number: int, complete: float) -> Panel:
-    """Labels received over labels requested, of all decisions."""
+    """Return the panel of labels received over labels requested, for all decisions."""
     return Panel(
         number,
         "completeness_by_day",

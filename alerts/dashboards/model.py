@@ -13,19 +13,19 @@ from typing import Any
 
 
 class Source(enum.StrEnum):
-    """Type of the data source that a query goes to, as Grafana names its plugins."""
+    """Type of the data source of a query, as Grafana names its plugins."""
 
     PROMETHEUS = "prometheus"
     POSTGRESQL = "grafana-postgresql-datasource"
 
     @property
     def variable(self) -> str:
-        """The variable in which a reader chooses the data source."""
+        """Variable in which a reader chooses the data source."""
         return {Source.PROMETHEUS: "datasource", Source.POSTGRESQL: "history"}[self]
 
 
 class Unit(enum.StrEnum):
-    """Units of numbers, as Grafana names them."""
+    """Unit of numbers, as Grafana names it."""
 
     SHARE = "percentunit"
     SECONDS = "s"
@@ -37,7 +37,7 @@ class Unit(enum.StrEnum):
 
 
 class PanelKind(enum.StrEnum):
-    """Kinds of panels, as Grafana names them."""
+    """Kind of a panel, as Grafana names it."""
 
     LINES = "timeseries"
     NUMBERS = "stat"
@@ -48,14 +48,13 @@ class PanelKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of a panel.
+    """Query of a panel.
 
     Attributes:
         text: PromQL or SQL with Grafana's variables.
         legend: name of its lines, with labels in double braces; SQL names them by its columns.
-        source: where it is asked.
-        now: ask for the newest values alone.
-        table: one row for each series, with its labels as columns.
+        now: True to ask only for the newest values.
+        table: True for one row per series, with its labels as columns.
     """
 
     text: str
@@ -67,11 +66,11 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Difference in looks of some lines or columns from the others.
+    """Looks of some lines or columns that differ from the others.
 
     Attributes:
-        name: their name, or a pattern between slashes.
-        properties: what Grafana is told, by the names of its properties.
+        name: name of the lines or columns, or a pattern between slashes.
+        properties: values by the names of Grafana's properties.
     """
 
     name: str
@@ -80,16 +79,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table.
+    """Column of a table.
 
     Attributes:
         source: a label, or ``Value #A`` for the number of the first query.
         title: heading.
-        unit: of its numbers.
         decimals: digits after the point; None leaves them to Grafana.
         link: title and address of a link on every cell.
         mappings: words for its numbers.
-        width: in pixels; None shares what is left.
+        width: pixels; None shares the remaining width.
     """
 
     source: str
@@ -103,27 +101,24 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel.
+    """Panel of a dashboard.
 
     Attributes:
         id: number, unique in its dashboard; it never changes, links name it.
         key: name, unique in its dashboard; alerts name it.
         title: heading.
-        about: what it shows, until when, and what an empty panel means.
-        kind: how it shows it.
-        queries: what it shows.
-        unit: of its numbers.
+        about: description of the shown values, of their end in time, and of an empty panel.
         width: of 24 columns.
         height: in Grafana's units.
-        looks: lines that look otherwise.
-        columns: of a table, in their order; other fields are left out.
+        looks: looks of lines that differ from the others.
+        columns: columns of a table in their order; other fields are left out.
         sort: title of the column by which a table is sorted, the largest first.
         mappings: words for numbers.
-        stacked: whether lines are stacked on each other.
-        lowest: where the axis begins; None leaves it to Grafana.
-        highest: where it ends; likewise.
-        limit: a limit from the settings, drawn as a line; None draws none.
-        text: Markdown of a panel that is text.
+        stacked: True if lines are stacked on each other.
+        lowest: start of the axis; None leaves it to Grafana.
+        highest: end of the axis; None leaves it to Grafana.
+        limit: limit from the settings, drawn as a line; None draws none.
+        text: Markdown of a text panel.
     """
 
     id: int
@@ -153,7 +148,7 @@ class PanelRow:
     Attributes:
         title: heading.
         panels: in reading order.
-        folded: whether it is closed, and so asks nothing until somebody opens it.
+        folded: True for a closed row, which queries nothing until somebody opens it.
     """
 
     title: str
@@ -166,10 +161,10 @@ class Variable:
     """Choice of a reader at the top of a dashboard.
 
     Attributes:
-        name: as queries name it.
-        label: as readers see it.
-        query: whose answers are the choices: ``label_values(...)``, or the type of a data source.
-        descending: whether the choices are sorted backwards; the first one is chosen at the start.
+        name: name in queries.
+        label: name for readers.
+        query: query for the choices: ``label_values(...)``, or the type of a data source.
+        descending: True sorts the choices backwards; the first choice is the default.
     """
 
     name: str
@@ -183,13 +178,12 @@ class GraphAnnotation:
     """Marks on all graphs.
 
     Attributes:
-        name: as readers see it.
-        query: PromQL; a mark wherever it has a value above 0.
-        title: of a mark, with labels in double braces.
-        text: of a mark; likewise.
-        color: of the marks.
-        at_value: whether the value says when it was, in milliseconds.
-        shown: whether it is on at the start.
+        name: name for readers.
+        query: PromQL; every value above 0 is a mark.
+        title: title of a mark, with labels in double braces.
+        text: text of a mark, with labels in double braces.
+        at_value: True if the value is the time of the mark, in milliseconds.
+        shown: True if the marks are shown by default.
     """
 
     name: str
@@ -203,15 +197,13 @@ class GraphAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """One dashboard.
+    """Dashboard of Grafana.
 
     Attributes:
-        name: short; its file and the alerts' links are named by it.
-        title: as readers see it.
+        name: short name, used for its file and in links of alerts.
+        title: name for readers.
         about: the question that it answers.
-        variables: in their order; those that choose the data sources come first by themselves.
-        rows: its panels.
-        annotations: its marks.
+        variables: variables in their order; variables of data sources are added before them.
         since: start of the shown time, such as ``now-24h``.
     """
 
@@ -230,11 +222,11 @@ class Dashboard:
 
     @property
     def panels(self) -> Iterator[Panel]:
-        """All panels, in reading order."""
+        """Iterate over all panels, in reading order."""
         return (panel for row in self.rows for panel in row.panels)
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The data sources that its panels need, Prometheus first."""
+        """Data sources that its panels need, Prometheus first."""
         used = {query.source for panel in self.panels for query in panel.queries}
         return tuple(source for source in Source if source in used)

@@ -1,4 +1,4 @@
-"""The dashboard of the service itself: from the topics to the page that Prometheus reads."""
+"""Dashboard of the service itself, from the topics to the exposition."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family
 
 _OUTSIDE = 'up{job="$job"}'
-"""Prometheus's own series of a target."""
+"""Series of Prometheus itself about a target."""
 
 
 def _by_process(family: Family) -> Query:
@@ -223,4 +223,4 @@ OPERATIONS = Dashboard(
     ),
     since="now-24h",
 )
-"""The service itself."""
+"""Dashboard of the service itself."""

@@ -1,4 +1,4 @@
-"""Panels of what is read from the topics, and of what could not be."""
+"""Panels of events that are read from the topics, and of unreadable ones."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ READING = (
         "Events by where they ended",
         "Per second, by topic; in whole hundreds, so a quiet stream makes steps.",
         Query(
-            per_second(catalogue.EVENTS, ["topic", "outcome"], of=["partition"]),
+            per_second(catalogue.EVENTS, ["topic", "outcome"], split=["partition"]),
             "{{topic}} {{outcome}}",
         ),
         unit=Unit.PER_SECOND,
@@ -53,7 +53,7 @@ READING = (
         "messages",
         "Messages read",
         "Per second, by topic; in whole hundreds.",
-        Query(per_second(catalogue.MESSAGES, ["topic"], of=["partition"]), "{{topic}}"),
+        Query(per_second(catalogue.MESSAGES, ["topic"], split=["partition"]), "{{topic}}"),
         unit=Unit.PER_SECOND,
     ),
     lines(
@@ -67,8 +67,10 @@ READING = (
 )
 
 _LETTERS = ["topic", "reason"]
-_ENDED = increase(catalogue.EVENTS, ["topic"], "1h", of=["partition"])
-_DEAD = increase(catalogue.EVENTS, ["topic"], "1h", of=["partition"], where='outcome="dead_letter"')
+_ENDED = increase(catalogue.EVENTS, ["topic"], "1h", split=["partition"])
+_DEAD = increase(
+    catalogue.EVENTS, ["topic"], "1h", split=["partition"], where='outcome="dead_letter"'
+)
 LOST = (
     lines(
         12,
@@ -84,10 +86,12 @@ LOST = (
         "Dead letters by reason",
         "Within the last hour.",
         Query(
-            increase(catalogue.DEAD_LETTERS, _LETTERS, "1h", of=["partition"]),
+            increase(catalogue.DEAD_LETTERS, _LETTERS, "1h", split=["partition"]),
             "{{topic}} {{reason}}",
         ),
-        Query(increase(catalogue.UNKEPT, ["topic"], "1h", of=["partition"]), "{{topic}} not kept"),
+        Query(
+            increase(catalogue.UNKEPT, ["topic"], "1h", split=["partition"]), "{{topic}} not kept"
+        ),
     ),
     Panel(
         14,
@@ -98,7 +102,9 @@ LOST = (
         PanelKind.TABLE,
         (
             table(
-                increase(*(catalogue.UNREADABLE, ["reason", "field"], "$__range"), of=["instance"])
+                increase(
+                    *(catalogue.UNREADABLE, ["reason", "field"], "$__range"), split=["instance"]
+                )
                 + " > 0"
             ),
         ),
@@ -153,14 +159,16 @@ READ = (
         "Per second, in whole hundreds: attribute values that are counted as __other__, and fields"
         " that are dropped.",
         Query(
-            per_second(catalogue.UNKNOWN_VALUES, ["attribute"], of=["instance"]),
+            per_second(catalogue.UNKNOWN_VALUES, ["attribute"], split=["instance"]),
             "value of {{attribute}}",
         ),
         Query(
-            per_second(catalogue.UNKNOWN_FIELDS, ["event", "field"], of=["instance"]),
+            per_second(catalogue.UNKNOWN_FIELDS, ["event", "field"], split=["instance"]),
             "field {{field}} of a {{event}}",
         ),
-        Query(per_second(catalogue.BELOW_THRESHOLD, (), of=["instance"]), "served below threshold"),
+        Query(
+            per_second(catalogue.BELOW_THRESHOLD, (), split=["instance"]), "served below threshold"
+        ),
         unit=Unit.PER_SECOND,
     ),
     lines(

@@ -10,7 +10,7 @@ from alerts.dashboards.shown_states import LIMIT_COLOR
 from alerts.exposition import catalogue
 
 JOB = Variable("job", "Job", "label_values(slicewatch_build_info, job)")
-"""An installation: the scrape job of all its processes, whatever its name."""
+"""Variable of the installation: the scrape job of its processes, whatever its name."""
 CONTRACT = Variable(
     "contract", "Contract", f"label_values({series(catalogue.CONTRACT_INFO)}, contract)"
 )
@@ -19,40 +19,40 @@ AS_PUBLISHED = (
     "The time axis is when a value was published. What it is about ended earlier, at the end of its"
     " window."
 )
-"""Prometheus can move no line by what another series says."""
+"""Note on the time axis, because Prometheus cannot shift a line by another series."""
 WITHHELD = "Where nothing is drawn, the number is withheld or unknown: it is not zero."
 NONE_IS_GOOD = "Empty where there is none."
 
 SLICE_PAGE = "/d/slicewatch-slice/"
 KEPT = ("datasource", "history", "job", "contract")
-"""Variables that a link takes along as they are chosen."""
+"""Variables whose present choice a link keeps."""
 
 
 def slice_link(**fields: str) -> tuple[str, str]:
-    """A link of a table's cells to the dashboard of one slice.
+    """Return a link from a table's cells to the dashboard of one slice.
 
     Args:
-        fields: variables of that dashboard, by the column that holds their value, or by ``$name``
-            the variable.
+        fields: for each variable of that dashboard, the column with its value, or ``$name`` for
+            the variable of that name.
     """
     kept = "&".join(f"${{{name}:queryparam}}" for name in KEPT)
-    chosen = "&".join(f"var-{name}={_value(found)}" for name, found in fields.items())
+    chosen = "&".join(f"var-{name}={_value(column)}" for name, column in fields.items())
     return ("This slice in detail", f"{SLICE_PAGE}?{kept}&{chosen}&${{__url_time_range}}")
 
 
-def _value(found: str) -> str:
-    if found.startswith("$"):
-        return f"${{{found[1:]}:percentencode}}"
-    return f'${{__data.fields["{found}"]:percentencode}}'
+def _value(column: str) -> str:
+    if column.startswith("$"):
+        return f"${{{column[1:]}:percentencode}}"
+    return f'${{__data.fields["{column}"]:percentencode}}'
 
 
 def color(name: str, shade: str) -> Look:
-    """Lines of one colour."""
+    """Return the look of lines in one colour."""
     return Look(name, {"color": _fixed(shade)})
 
 
 def limit_look(name: str) -> Look:
-    """A limit: a dashed line, not filled."""
+    """Return the look of a limit: a dashed line without filling."""
     dashes: dict[str, Any] = {"fill": "dash", "dash": [8, 8]}
     return Look(
         name,
@@ -66,13 +66,13 @@ def limit_look(name: str) -> Look:
 
 
 def dotted(name: str, shade: str) -> Look:
-    """A thin line of dots."""
+    """Return the look of a thin dotted line."""
     dots: dict[str, Any] = {"fill": "dot", "dash": [2, 4]}
     return Look(name, {"color": _fixed(shade), "custom.lineStyle": dots})
 
 
 def band(lower: str, upper: str, shade: str) -> tuple[Look, Look]:
-    """Two bounds: no lines, what is between them is filled."""
+    """Return the looks of two bounds: no lines, with the area between them filled."""
     return (
         Look(lower, {"color": _fixed(shade), "custom.lineWidth": 0, "custom.hideFrom": _LEGEND}),
         Look(
@@ -96,17 +96,17 @@ def _fixed(shade: str) -> dict[str, str]:
 
 
 def table(text: str) -> Query:
-    """The newest values as rows."""
+    """Return a query for the newest values as rows."""
     return Query(text, now=True, table=True)
 
 
 def sql(text: str) -> Query:
-    """A query of the published tables."""
+    """Return a query of the published tables."""
     return Query(text, source=Source.POSTGRESQL)
 
 
 def gap_limits(*chosen: str) -> tuple[Query, Query]:
-    """The limit on a gap; it holds in either direction."""
+    """Return queries for the limit on a gap, which applies in both directions."""
     limit = newest(catalogue.MAX_GAP, (), *chosen)
     return Query(limit, "limit"), Query(f"-{limit}", "limit, the other way")
 
@@ -115,7 +115,7 @@ GAP_LIMIT_LOOKS = (limit_look("limit"), limit_look("limit, the other way"))
 
 
 def level_limits(*chosen: str) -> tuple[Query, Query]:
-    """The limits on a rate, which hold for every slice by itself."""
+    """Return queries for the limits on a rate, which apply to every slice by itself."""
     return (
         Query(newest(catalogue.MIN_LEVEL, (), *chosen), "smallest allowed"),
         Query(newest(catalogue.MAX_LEVEL, (), *chosen), "largest allowed"),
@@ -126,7 +126,7 @@ LEVEL_LIMIT_LOOKS = (limit_look("smallest allowed"), limit_look("largest allowed
 
 
 def share(source: str, title: str, width: int | None = None) -> Column:
-    """A column of ratios, in per cent."""
+    """Return a column of ratios, in per cent."""
     return Column(source, title, Unit.SHARE, decimals=0, width=width)
 
 
@@ -139,11 +139,11 @@ FLAG: tuple[dict[str, Any], ...] = (
         },
     },
 )
-"""Words for what is 1 while something is wrong, else 0."""
+"""Words for a flag: 1 while something is wrong, else 0."""
 
 
 def flag(number: int, key: str, title: str, about: str, query: Query, *, height: int = 6) -> Panel:
-    """Something that is 1 while it is wrong."""
+    """Return a panel of a flag that is 1 while something is wrong."""
     return Panel(
         number,
         key,
@@ -165,5 +165,5 @@ def lines(
     *queries: Query,
     unit: Unit = Unit.COUNT,
 ) -> Panel:
-    """Numbers that are never below 0."""
+    """Return a panel of lines that are never below 0."""
     return Panel(number, key, title, about, queries=queries, unit=unit, width=8, height=7, lowest=0)

@@ -1,7 +1,7 @@
-"""PromQL of the panels, made from families of the catalogue: a label that none has is an error.
+"""PromQL of the panels, built from families of the catalogue; an unknown label is an error.
 
-Every ``serve`` process exports the same Snapshot, so everything is the maximum over processes
-before it is added up: a second process doubles nothing.
+Every ``serve`` process exports the same Snapshot. So a query takes the maximum over processes
+before it sums, and a second process doubles nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ RATE_INTERVAL = "$__rate_interval"
 
 
 def series(family: Family, *chosen: str, where: str = "") -> str:
-    """The series of a family in the chosen job.
+    """Return the series of a family in the chosen job.
 
     Args:
-        family: what.
+        family: the metric.
         chosen: labels that must have the value of the dashboard's variable of the same name.
-        where: further matchers, as PromQL has them.
+        where: further matchers, in PromQL.
     """
     _check(family, chosen)
     matchers = [f'{label}="${label}"' for label in ("job", *chosen)]
@@ -30,7 +30,7 @@ def series(family: Family, *chosen: str, where: str = "") -> str:
 
 
 def newest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> str:
-    """A gauge, without what differs between processes that export the same.
+    """Return the maximum of a gauge over processes, which export the same values.
 
     Example:
         >>> newest(catalogue.MAX_GAP, ["metric"], "contract")
@@ -40,20 +40,21 @@ def newest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> 
 
 
 def oldest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> str:
-    """Likewise, the minimum: of instants at which something ends."""
+    """Return the minimum of a gauge over processes, for instants at which something ends."""
     return _aggregated("min", family, by, series(family, *chosen, where=where))
 
 
-def per_second(family: Family, by: Iterable[str], *chosen: str, of: Iterable[str] = ()) -> str:
-    """Pace of a counter: of each one the highest over processes, then the sum.
+def per_second(family: Family, by: Iterable[str], *chosen: str, split: Iterable[str] = ()) -> str:
+    """Return the rate of a counter: the maximum over processes, then the sum of counters.
 
     Args:
         family: a counter.
         by: labels of the result.
         chosen: as for :func:`series`.
-        of: labels that tell its counters apart beyond ``by``: topic and partition, or instance.
+        split: labels that distinguish its counters besides ``by``: topic and partition, or
+            instance.
     """
-    return _counted(f"rate({series(family, *chosen)}[{RATE_INTERVAL}])", family, by, of)
+    return _counted(f"rate({series(family, *chosen)}[{RATE_INTERVAL}])", family, by, split)
 
 
 def increase(
@@ -61,15 +62,17 @@ def increase(
     by: Iterable[str],
     interval: str,
     *chosen: str,
-    of: Iterable[str] = (),
+    split: Iterable[str] = (),
     where: str = "",
 ) -> str:
-    """Growth of a counter within an interval; otherwise as :func:`per_second`."""
-    return _counted(f"increase({series(family, *chosen, where=where)}[{interval}])", family, by, of)
+    """Return the growth of a counter within an interval; else like :func:`per_second`."""
+    return _counted(
+        f"increase({series(family, *chosen, where=where)}[{interval}])", family, by, split
+    )
 
 
 def decided(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> str:
-    """A gauge in the window that its contract is decided in: the one that states are of."""
+    """Return a gauge in the deciding window of its contract, to which states apply."""
     labels = tuple(by)
     _check(family, labels)
     of_window = series(catalogue.STATE, "contract")
@@ -77,12 +80,12 @@ def decided(family: Family, by: Iterable[str], *chosen: str, where: str = "") ->
     return f"max{_by(labels)}({inner})"
 
 
-def _counted(each: str, family: Family, by: Iterable[str], of: Iterable[str]) -> str:
+def _counted(inner: str, family: Family, by: Iterable[str], split: Iterable[str]) -> str:
     if family.kind is not MetricKind.COUNTER:
         raise ValueError(f"{family.name} is no counter")
-    by, of = tuple(by), tuple(of)
-    one = _aggregated("max", family, (*by, *of), each)
-    return f"sum{_by(by)}({one})" if of else one
+    by, split = tuple(by), tuple(split)
+    largest = _aggregated("max", family, (*by, *split), inner)
+    return f"sum{_by(by)}({largest})" if split else largest
 
 
 def _aggregated(operator: str, family: Family, by: Iterable[str], inner: str) -> str:

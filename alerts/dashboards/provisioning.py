@@ -1,4 +1,4 @@
-"""Files by which a Grafana takes the dashboards and knows their data sources when it starts."""
+"""Provisioning files, from which Grafana loads dashboards and data sources at its start."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 from alerts.dashboards.model import Source
 
 FOLDER = "/var/lib/grafana/dashboards/slicewatch"
-"""Where the dashboards are expected on Grafana's machine."""
+"""Folder of the dashboards on Grafana's machine."""
 Document = dict[str, Any]
 
 
 def providers() -> Document:
-    """Folder that Grafana reads dashboards from."""
+    """Return the provider of the folder that Grafana reads dashboards from."""
     return {
         "apiVersion": 1,
         "providers": [
@@ -30,9 +30,9 @@ def providers() -> Document:
 
 
 def data_sources() -> Document:
-    """A Prometheus, and the published tables as the reporter reads them.
+    """Return the data sources: a Prometheus, and the published tables as read by the reporter.
 
-    Addresses and the password come from Grafana's environment: nothing secret is written.
+    Addresses and password come from Grafana's environment; no secret is written.
     """
     return {
         "apiVersion": 1,

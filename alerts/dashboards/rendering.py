@@ -1,4 +1,4 @@
-"""Every file for Grafana, as ``slicewatch render`` writes them."""
+"""Files for Grafana, as ``slicewatch render`` writes them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Runbooks = Mapping[str, Sequence[tuple[str, str]]]
 def rendered(
     settings: Settings, runbooks: Runbooks, to_yaml: Callable[[Any], str]
 ) -> dict[str, str]:
-    """Path below the output folder -> text.
+    """Return the texts of all files by their path below the output folder.
 
     Args:
-        settings: of the installation.
-        runbooks: what panels link to.
-        to_yaml: how all YAML files are written.
+        settings: settings of the installation.
+        runbooks: runbooks that panels link to.
+        to_yaml: writer of YAML files.
     """
     files = {
         "grafana/provisioning/dashboards/slicewatch.yaml": to_yaml(providers()),
@@ -37,7 +37,7 @@ def rendered(
             ]
             for panel in dashboard.panels
         }
-        made = document(dashboard, links, settings.alerting.external_url)
-        text = json.dumps(made, indent=2, ensure_ascii=False)
+        board = document(dashboard, links, settings.alerting.external_url)
+        text = json.dumps(board, indent=2, ensure_ascii=False)
         files[f"grafana/dashboards/{dashboard.uid}.json"] = text + "\n"
     return files

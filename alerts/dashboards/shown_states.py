@@ -1,6 +1,6 @@
-"""States of slices in panels: a number, a word and a colour for each, from the worst to the best.
+"""States of slices in panels: a number, a word and a colour each, from the worst to the best.
 
-Only ``within_contract`` is green, and what is not known has no colour of a verdict.
+Only ``within_contract`` is green, and undecided states have no colour of a verdict.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ COLORS = {
     State.WITHIN_CONTRACT: "green",
 }
 CODES = {state: code for code, state in enumerate(reversed(COLORS))}
-"""Numbers stand for states where a panel can only draw numbers; the worst is the highest."""
+"""Numbers of states for panels that can only draw numbers; the worst state is the highest."""
 LIMIT_COLOR = "red"
 
 
 def words(state: State) -> str:
-    """A state for people."""
+    """Return the name of a state for people."""
     return state.value.replace("_", " ")
 
 
@@ -47,11 +47,11 @@ LOOKS = tuple(
     Look(state.value, {"color": {"mode": "fixed", "fixedColor": color}})
     for state, color in COLORS.items()
 )
-"""For lines that are named by a state."""
+"""Looks of lines that are named by a state."""
 
 
 def state_code(*chosen: str, by: tuple[str, ...], where: str = "") -> str:
-    """PromQL of the number of the state that applies, by these labels.
+    """Return PromQL for the number of the present state, by these labels.
 
     A state that does not apply is 0 and is left out; nothing stands for a slice that is not there.
     """

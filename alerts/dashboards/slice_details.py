@@ -1,4 +1,4 @@
-"""Panels of one slice beyond its rate and gap: why it differs, and what could be found."""
+"""Panels of one slice beyond its rate and gap: reasons for the gap, and detectable gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard of one slice: its rate and gap with their intervals, and what they rest on."""
+"""Dashboard of one slice: rate and gap with their intervals, and the data behind them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from monitor.core.rates.gaps import HARMED_BY_LESS
 _CELL = ("contract", "group_by", "slice", "window")
 _SLICE = ("contract", "metric", "group_by", "slice", "window")
 _ALWAYS = ("contract", "metric", "group_by", "slice")
-"""What is exported of the contract's window alone is shown whichever window is chosen."""
+"""Labels of numbers that exist only for the contract's window, whatever window is chosen."""
 
 
 def _values(family: Family, name: str, *chosen: str) -> str:
@@ -65,15 +65,15 @@ _KINDS = (
 
 
 def _of_metrics(*, by_less: bool) -> str:
-    """A further matcher: metrics whose lower rate is the worse one, or the others."""
+    """Return a matcher of the metrics whose lower rate is the worse one, or of the others."""
     names = "|".join(metric for metric in Metric if (metric in HARMED_BY_LESS) is by_less)
     return f'metric=~"{names}"'
 
 
 def _reference_rate() -> str:
-    """Rate of the reference: the slice's rate and its gap as they are shown, put together.
+    """Return PromQL for the rate of the reference, from the slice's shown rate and gap.
 
-    A gap is positive where the slice is worse off, so its sign depends on the metric.
+    A gap is positive if the slice is worse off, so its sign depends on the metric.
     """
 
     def term(sign: str, *, by_less: bool) -> str:
@@ -307,4 +307,4 @@ SLICE = Dashboard(
     ),
     (_RELEASES, _CONTRACT_CHANGES, _INCIDENTS, _CHANGES),
 )
-"""One slice."""
+"""Dashboard of one slice."""

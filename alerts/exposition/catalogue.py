@@ -1,6 +1,6 @@
-"""The metric catalogue: the one closed list of everything on ``/metrics``.
+"""The metric catalogue: the closed list of everything on ``/metrics``.
 
-Exposition, documentation, rules and dashboards are rendered from it; a name that is not here is
+Exposition, documentation, rules and dashboards are rendered from it; a name that is not listed is
 not exported. Ratios are 0 to 1 (gaps -1 to 1), times are seconds, instants are Unix seconds.
 An absent series is a withheld or unknown number; no series is ever NaN or infinite. The help texts
 are in ``help.yaml``.
@@ -18,7 +18,7 @@ from monitor.core.privacy.rules import PrivacyRule as Rule
 
 
 class MetricKind(enum.StrEnum):
-    """Type of a metric. INFO is a gauge that is always 1 and carries labels only."""
+    """Type of a metric; INFO is a gauge that is always 1 and carries only labels."""
 
     GAUGE = "gauge"
     COUNTER = "counter"
@@ -29,17 +29,16 @@ class MetricKind(enum.StrEnum):
 # eq=False: families are dictionary keys on the render path, and identity is a cheap hash.
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """One metric of the catalogue.
+    """Metric of the catalogue.
 
     Attributes:
-        name: as queried, with its suffix.
-        rule: what keeps it from telling of a single decision or a small slice.
-        kind: type.
+        name: queried name, with its suffix.
+        rule: privacy rule that keeps it from revealing a single decision or a small slice.
         labels: label names, in the order they are written.
         help: one sentence without backslashes, quotes or line breaks.
-        tier: order of sacrifice when the series budget is exceeded: 1 goes first, 0 never.
-            What belongs together (a rate, its bounds, its support) shares a tier, so that no
-            number is ever left without its interval.
+        tier: order of removal when the series budget is exceeded: 1 goes first, 0 never.
+            A rate, its bounds and its support share a tier, so that no number is ever left
+            without its interval.
     """
 
     name: str
@@ -57,7 +56,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Three families: a number and its bounds. Separate names, so that queries can join them."""
+    """Families of a number and its bounds; queries can join them by their separate names."""
 
     value: Family
     lower: Family
@@ -65,14 +64,14 @@ class Interval:
 
     @property
     def families(self) -> tuple[Family, Family, Family]:
-        """Value, lower, upper."""
+        """Return value, lower and upper."""
         return (self.value, self.lower, self.upper)
 
 
 HELP: dict[str, str] = yaml.safe_load(
     (resources.files(__package__) / "help.yaml").read_text(encoding="utf-8")
 )
-"""Help texts by name without its prefix; bounds have that of what they bound."""
+"""Help texts by name without prefix; bounds have the text of their value."""
 
 
 def _family(
@@ -83,7 +82,7 @@ def _family(
     tier: int = 0,
     kind: MetricKind | None = None,
 ) -> Family:
-    """A family by its name, whose suffix says its kind, but for that of a histogram."""
+    """Return a family; its kind follows from the suffix of its name, except for a histogram."""
     by_suffix = {"total": MetricKind.COUNTER, "info": MetricKind.INFO}.get(
         name.rpartition("_")[2], MetricKind.GAUGE
     )
@@ -307,8 +306,8 @@ OPERATIONS: tuple[Family, ...] = (
 )
 """Families on the service itself: totals of partitions, ages, durations, states of the process.
 
-The operations port serves these and no others: none has a label that names an attribute, a value
-or a route, or a value that depends on how decisions spread over them.
+The operations port serves only these. None of them names an attribute, a value or a route, or
+depends on how decisions spread over them.
 """
 
 OF_DECISIONS: tuple[Family, ...] = (
@@ -321,11 +320,11 @@ OF_DECISIONS: tuple[Family, ...] = (
     DUPLICATES,  # names routes, and changes with the decisions each of them had
     *(CLUSTER_SIZE, REPEATED),  # facts on senders: of one, as a power of two, or of many
     *(SERIES, DROPPED),  # change when a slice appears or is hidden
-    # Results of bias evaluations, as their owners sent them.
+    # results of bias evaluations, as their owners sent them
     *(BIAS_SCORE, BIAS_LIMIT, BIAS_BEYOND, BIAS_WORSE_BY, BIAS_DRIFTED, BIAS_MEASURED),
 )
-"""Families on the decisions that the service counts, which are not of the slice page: served with
-that page, under the same credentials."""
+"""Families on the counted decisions that are not on the slice page, but need the same credentials
+and are served with it."""
 
 SERVICE: tuple[Family, ...] = OPERATIONS + OF_DECISIONS
 """The service's own families, in the order of the page."""

@@ -1,6 +1,6 @@
 """Content of a scrape: the pre-rendered slice page, the service's own metrics, or both.
 
-Which format and compression a scraper gets is negotiated by its Accept headers.
+The Accept headers of a scraper decide format and compression.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ STALE_SECONDS = 600.0
 _log = logging.getLogger(__name__)
 
 
-class _Some(Collector):
-    """Some metrics of a registry; what nobody has listed is in no selection."""
+class _SelectedMetrics(Collector):
+    """Collector of selected metrics of a registry; unlisted metrics are in no selection."""
 
     def __init__(self, registry: Collector, families: Iterable[Family], prefix: str = "") -> None:
-        """Choose by family, and by a prefix of the name where one is given."""
+        """Select by family, and also by a prefix of the name if one is given."""
         self._registry = registry
         self._stems = frozenset(family.stem for family in families)
         self._prefix = prefix
 
     def collect(self) -> Iterator[Metric]:
-        """The chosen ones, in the registry's order."""
+        """Yield the selected metrics, in the registry's order."""
         return (metric for metric in self._registry.collect() if self._wanted(metric.name))
 
     def _wanted(self, name: str) -> bool:
@@ -48,7 +48,7 @@ class _Some(Collector):
 
 
 class Exporter:
-    """Holds the newest page; publishing happens on one thread, scraping on any."""
+    """Holder of the newest page; one thread publishes, any thread scrapes."""
 
     def __init__(
         self,
@@ -64,16 +64,18 @@ class Exporter:
             metrics: the service's own metrics.
             max_series: budget of the slice page.
             clock: its monotonic time judges staleness.
-            started: whether start-up has finished; until then the page is withheld, so that a
-                restart does not show a moment of insufficient support.
+            started: returns True when start-up has finished; until then the page is withheld, so
+                that a restart does not show insufficient support for a moment.
         """
         self.metrics = metrics
         self._clock = clock
         self._started = started
         self._renderer = Renderer(max_series)
         self._snapshot: Snapshot | None = None
-        self._of_decisions = _Some(metrics.registry, catalogue.OF_DECISIONS)
-        self._operations = _Some(metrics.registry, catalogue.OPERATIONS, prefix="process_")
+        self._of_decisions = _SelectedMetrics(metrics.registry, catalogue.OF_DECISIONS)
+        self._operations = _SelectedMetrics(
+            metrics.registry, catalogue.OPERATIONS, prefix="process_"
+        )
         # Page and monotonic time of the evaluation behind it, replaced as one value.
         self._current: tuple[Page, float] | None = None
 
@@ -81,38 +83,38 @@ class Exporter:
         """Render a Snapshot, or confirm the one that is shown.
 
         Args:
-            snapshot: what the newest evaluation came to; call this after every evaluation, also
-                when nothing changed, since it is the sign of life that keeps the page shown.
-            age: seconds since that evaluation, where another process made it.
+            snapshot: result of the newest evaluation. Call this after every evaluation, changed or
+                not: it is the sign of life that keeps the page shown.
+            age: seconds since that evaluation, if another process made it.
         """
-        begun = self._clock.monotonic()
+        start = self._clock.monotonic()
         page = self._current[0] if self._current else EMPTY
         if snapshot != self._snapshot:
-            fresh = self._renderer.render(snapshot)
+            new_page = self._renderer.render(snapshot)
             self.metrics.rendered(
-                self._clock.monotonic() - begun, fresh.series, fresh.dropped_series
+                self._clock.monotonic() - start, new_page.series, new_page.dropped_series
             )
-            _warn_of_dropped(page, fresh)
-            page, self._snapshot = fresh, snapshot
-        self._current = (page, begun - age)
+            _warn_of_dropped(page, new_page)
+            page, self._snapshot = new_page, snapshot
+        self._current = (page, start - age)
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """All of it: the body, compressed if asked for, and its content type."""
+        """Return page and service metrics, compressed if asked for, and their content type."""
         return self._body(self._shown(), self.metrics.registry, accept, gzip)
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Metrics about decisions: the slice page, and service metrics that depend on them."""
+        """Return metrics about decisions: slice page, and service metrics that depend on them."""
         return self._body(self._shown(), self._of_decisions, accept, gzip)
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Metrics about the process, and about no slice."""
+        """Return metrics about the process only."""
         self._shown()
         return self._body(EMPTY, self._operations, accept, gzip)
 
     def _body(self, page: Page, registry: Collector, accept: str, gzip: bool) -> tuple[bytes, str]:
         if wants_openmetrics(accept):
-            own = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
-            tail = page.openmetrics_counters + own
+            process_metrics = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]
+            tail = page.openmetrics_counters + process_metrics
             content_type = OPENMETRICS
         else:
             tail = page.counters + exposition.generate_latest(registry)
@@ -120,7 +122,7 @@ class Exporter:
         return gzipped(page, tail) if gzip else page.plain + tail, content_type
 
     def _shown(self) -> Page:
-        """The page as it is to be shown now; says in the metrics whether it is withheld."""
+        """Return the page to show now, and record in the metrics whether it is withheld."""
         page = self._fresh()
         self.metrics.set_withheld(page is EMPTY)
         return page
@@ -146,7 +148,7 @@ _OPENMETRICS_VERSIONS = ("", "0.0.1", "1.0.0")
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Return True when an Accept-Encoding allows gzip; anything unreadable does not.
+    """Return True when an Accept-Encoding allows gzip; False if it is unreadable.
 
     Example:
         >>> accepts_gzip("deflate, gzip;q=0.5"), accepts_gzip("gzip;q=0"), accepts_gzip("")
@@ -157,7 +159,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Return True when an Accept prefers OpenMetrics 1.0 over text; anything unreadable does not.
+    """Return True when an Accept prefers OpenMetrics 1.0 over text; False if unreadable.
 
     Example:
         >>> wants_openmetrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
@@ -184,5 +186,5 @@ def _choices(header: str) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 def _weight(text: str) -> float:
-    # Digits only: float() would take nan, inf and 1_0.
+    # Digits only: float() would accept nan, inf and 1_0.
     return float(text) if re.fullmatch(r"[01](\.[0-9]{0,3})?", text) else 0.0

@@ -1,6 +1,6 @@
-"""Facts that a notification of an incident states, read off the tables of its own Snapshot.
+"""Facts for the notification of an incident, taken from the tables of its Snapshot.
 
-Nothing here is known that the tables do not show: an incident whose slice is withheld has none.
+They reveal nothing that the tables do not show: an incident of a withheld slice has no facts.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from monitor.core.rates.gaps import HARMED_BY_LESS
 
 
 class WindowSays(enum.StrEnum):
-    """Finding of the published window on its incident."""
+    """Finding of the published window about its incident."""
 
-    NOTHING_YET = "nothing_yet"  # it ends before the breach was found
-    WITHIN_LIMIT = "within_limit"  # it also holds days from before the breach, which outweigh it
-    UNSURE = "unsure"  # its interval reaches within the limit; the test rests on more than it
+    NOTHING_YET = "nothing_yet"  # the window ends before the breach was found
+    WITHIN_LIMIT = "within_limit"  # days from before the breach outweigh it
+    UNSURE = "unsure"  # its interval reaches within the limit; the test has more evidence
     OUTSIDE_LIMIT = "outside_limit"
-    UNKNOWN = ""  # nothing of it is shown
+    UNKNOWN = ""  # the window is withheld
 
 
 @dataclass(frozen=True, slots=True)
 class SideRate:
-    """The shown rate of one side of a comparison.
+    """Shown rate of one side of a comparison.
 
     Attributes:
         side: ``slice`` or ``reference``.
         slice: slice text, or ``complement``; ``""`` is the total.
-        rate: as the tables show it.
-        bound: ``at_least`` or ``at_most`` where the tables show no more than that; else empty.
+        rate: rate in the tables.
+        bound: ``at_least`` or ``at_most`` if the tables show only a bound; else empty.
     """
 
     side: str
@@ -58,15 +58,14 @@ class IncidentFacts:
     """Figures of an incident's slice in the contract's window.
 
     Attributes:
-        sides: the rate of the slice, then that of its reference; empty where it is not shown.
-        relative: the lower of both rates over the higher one, where a ratio is broken; None
-            where it is not shown, or the incident is no comparison.
-        support: lower edge of the band of the slice's support; None where that is not shown.
-        window_end: end of what the latest number is of (microseconds); None without a number.
+        sides: rates of the slice and of its reference; empty if withheld.
+        relative: the lower of both rates over the higher one, for a broken ratio; None if
+            withheld, or without a comparison.
+        support: lower edge of the band of the slice's support; None if withheld.
+        window_end: end of the latest number's window (microseconds); None without a number.
         window_says: whether that number shows the breach.
-        versions: the parts of the router that changed before it, in words; ``not sent`` or
-            ``not shown`` where a change could not be seen; empty where none is recorded, or where
-            which is not known.
+        versions: parts of the router that changed before it, in words; ``not sent`` or
+            ``not shown`` if a change could not be seen; empty if no known change is recorded.
     """
 
     sides: tuple[SideRate, ...] = ()
@@ -77,8 +76,8 @@ class IncidentFacts:
     versions: str = ""
 
     @classmethod
-    def of(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
-        """The facts of one incident of a contract."""
+    def from_incident(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
+        """Return the facts of an incident of a contract."""
         latest, versions = incident.latest, _versions(incident)
         if latest is None:
             return cls(versions=versions)
@@ -97,16 +96,16 @@ class IncidentFacts:
 
 
 _LONGEST_VERSION = 40
-"""Of a label's value: five parts with two versions each stay below 500 characters."""
+"""Longest text per version: five parts with two versions each stay below 500 characters."""
 
 
 def _versions(incident: ShownIncident) -> str:
-    """Changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; empty without."""
+    """Return changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; else empty."""
     if incident.versions_changed_at is None and not incident.versions_changed:
         return ""
     return ", ".join(
-        f"{one.component} {_version(one.before)} -> {_version(one.after)}"
-        for one in incident.versions_changed
+        f"{change.component} {_version(change.before)} -> {_version(change.after)}"
+        for change in incident.versions_changed
     )
 
 
@@ -116,7 +115,7 @@ def _version(text: str) -> str:
 
 
 def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
-    """Rows of a group-by, or the total, in the window that decides."""
+    """Yield the rows of a group-by, or the total, in the deciding window."""
     for window in table.windows:
         if window.window == table.window:
             if not group_by:
@@ -127,7 +126,7 @@ def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
 
 
 def _gap(table: ContractTable, incident: ShownIncident) -> ShownGap | None:
-    """Return the gap of an incident's slice in the window that decides."""
+    """Return the gap of an incident's slice in the deciding window."""
     for window in table.windows:
         for group in window.groups:
             if (window.window, group.group_by) == (table.window, incident.group_by):
@@ -152,9 +151,9 @@ def _sides(
     yield _side("slice", incident.slice, rate)
     if incident.behind is Behind.LEVEL or gap is None:
         return
-    other = _reference(rows, incident, rate, gap)
-    if other is not None:
-        yield _side("reference", gap.reference, other)
+    reference_rate = _reference(rows, incident, rate, gap)
+    if reference_rate is not None:
+        yield _side("reference", gap.reference, reference_rate)
 
 
 def _side(side: str, name: str, rate: ShownRate) -> SideRate:
@@ -168,26 +167,31 @@ def _side(side: str, name: str, rate: ShownRate) -> SideRate:
 def _reference(
     rows: Mapping[str, SliceRow], incident: ShownIncident, rate: ShownRate, gap: ShownGap
 ) -> ShownRate | None:
-    """The rate that a slice is compared with; of all others it follows from what is shown."""
+    """Return the rate that a slice is compared with.
+
+    For a complement it follows from the shown rows.
+    """
     metric = incident.metric
     if gap.reference != COMPLEMENT:
         return _rate(rows, gap.reference, metric)
     if rate.value is not None and gap.value is not None:
         harm = gap.value if metric in HARMED_BY_LESS else -gap.value
         return replace(rate, value=rate.value + harm)
-    return _of_all([row.rates.get(metric) for name, row in rows.items() if name != incident.slice])
+    return _rate_of_rows(
+        [row.rates.get(metric) for name, row in rows.items() if name != incident.slice]
+    )
 
 
-def _of_all(rates: Sequence[ShownRate | None]) -> ShownRate | None:
-    """Rate of several rows together, of which no more is known than that it is beyond no row's."""
-    known = [rate for rate in rates if rate is not None]
-    if not known or len(known) < len(rates):
+def _rate_of_rows(rates: Sequence[ShownRate | None]) -> ShownRate | None:
+    """Return the bounds of several rows' common rate, which lies within the range of theirs."""
+    shown_rates = [rate for rate in rates if rate is not None]
+    if not shown_rates or len(shown_rates) < len(rates):
         return None
-    if len(known) == 1:
-        return known[0]
+    if len(shown_rates) == 1:
+        return shown_rates[0]
     nothing = ShownRate(None, None, None, 0)
-    highest = [rate.at_most if rate.value is None else rate.value for rate in known]
-    lowest = [rate.at_least if rate.value is None else rate.value for rate in known]
+    highest = [rate.at_most if rate.value is None else rate.value for rate in shown_rates]
+    lowest = [rate.at_least if rate.value is None else rate.value for rate in shown_rates]
     if None not in highest:
         return replace(nothing, at_most=max(high for high in highest if high is not None))
     if None not in lowest:
@@ -199,7 +203,7 @@ _WHOLLY_BEYOND = (Verdict.FAIL, Verdict.BETTER_OFF)
 
 
 def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
-    """The lower rate over the higher one, to the two decimals of what is shown."""
+    """Return the lower rate over the higher one, to the two shown decimals, for a broken ratio."""
     broken = incident.limit is not None and incident.limit.kind is LimitKind.MIN_RATIO
     return relative_rate(gap) if broken and gap is not None else None
 
@@ -225,7 +229,7 @@ def _window_says(
 def _limited(
     kind: LimitKind, latest: PublishedValue, gap: ShownGap | None
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the value that a limit is about as published, and its bounds."""
+    """Return the published value that a limit applies to, and its bounds."""
     if kind is not LimitKind.MIN_RATIO:
         return latest.value, latest.lower, latest.upper
     return (None, None, None) if gap is None else (gap.ratio, gap.ratio_lower, gap.ratio_upper)

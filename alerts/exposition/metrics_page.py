@@ -1,4 +1,4 @@
-"""The reference page of all metrics, made from the catalogue: meaning, unit, labels, a query."""
+"""Reference page of all metrics, rendered from the catalogue."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _AHEAD = (
     *(catalogue.REVIEW_DUE, catalogue.RESOLVABLE, catalogue.ACCEPTED_UNTIL),
     catalogue.CERTIFICATE_EXPIRES,
 )
-"""Instants that usually lie in the future."""
+"""Instants that are usually in the future."""
 _SHARD = ("topic", "partition")
 _BOUNDS = ("lower", "upper")
 _EXAMPLE = {"contract": "CONTRACT", "metric": "tpr"}
-"""Labels that an example selects by."""
+"""Label values of example queries."""
 
 _INTRODUCTION = """# Metrics
 
@@ -46,18 +46,18 @@ name of a contract. What may be shown of small slices, and how it is rounded, is
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     return "\n".join((_INTRODUCTION, *_sections(), *_labels(), ""))
 
 
 def unit(family: Family) -> str:
-    """Unit of a family, by the suffix of its name; a number without any is a count or a flag."""
-    found = (unit for suffix, unit in _UNITS.items() if family.name.endswith(f"_{suffix}"))
-    return next(found, "number")
+    """Return the unit of a family by the suffix of its name; else "number", for a count or flag."""
+    units = (unit for suffix, unit in _UNITS.items() if family.name.endswith(f"_{suffix}"))
+    return next(units, "number")
 
 
 def example(family: Family) -> str:
-    """A query of one family, as one would begin with."""
+    """Return a typical query of a family."""
     if family.kind is MetricKind.HISTOGRAM:
         return f"histogram_quantile(0.9, sum by (le) (rate({family.name}_bucket[1d])))"
     if family.kind is MetricKind.COUNTER:
@@ -113,10 +113,10 @@ def _is_bound(family: Family) -> bool:
 
 
 def _names(family: Family) -> Iterator[str]:
-    """The family, then the bounds of its interval where it has one."""
+    """Yield the name of the family, then the names of its bounds if it is an interval."""
     yield family.name
-    stem, known = family.name.removesuffix("_ratio"), {one.name for one in CATALOGUE}
-    yield from (name for b in _BOUNDS if (name := f"{stem}_{b}_ratio") in known)
+    stem, family_names = family.name.removesuffix("_ratio"), {listed.name for listed in CATALOGUE}
+    yield from (name for b in _BOUNDS if (name := f"{stem}_{b}_ratio") in family_names)
 
 
 def _labels() -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Pieces of a page: the lines of one family in one part of it, written and compressed once.
+"""Pieces of a page: lines of one family in one part of the page, written and compressed once.
 
-Parts are the group-bys of every window, and all that is around them. From one publication to the
-next most parts stay as they are, and so do their pieces.
+Parts are the group-bys of every window, and everything around them. Most parts and their pieces
+stay the same from one publication to the next.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from alerts.exposition.catalogue import Family
 from alerts.exposition.samples import Block, Blocks
 
 GZIP_LEVEL = 1
-"""A fifth of the time of level 6 for a page a tenth larger."""
+"""Takes a fifth of the time of level 6, for a page that is a tenth larger."""
 
 
 class Piece(NamedTuple):
-    """Lines that follow each other on a page.
+    """Consecutive lines of a page.
 
     Attributes:
-        series: their number; heads are none.
+        series: number of series; heads have none.
         text: the lines.
-        deflated: the same as whole deflate blocks that refer to nothing before them: pieces can be
-            put together in any order.
+        deflated: the lines as complete deflate blocks without references to earlier ones, so that
+            pieces can be joined in any order.
     """
 
     series: int
@@ -35,11 +35,11 @@ class Piece(NamedTuple):
 
 _Pieces = Mapping[Family, Piece]
 PagePart = tuple[Hashable, Sequence[Blocks]]
-"""A part of a page by its name, and the lines of what is in it."""
+"""Name of a part of a page, and the lines in it."""
 
 
 class Press:
-    """Makes pieces; those of a part that the last page had already are taken from it."""
+    """Writer of pieces; pieces of unchanged parts are taken from the last page."""
 
     def __init__(self) -> None:
         self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -47,29 +47,29 @@ class Press:
         self._heads: dict[Family, Piece] = {}
 
     def pieces(self, parts: Iterable[PagePart]) -> dict[Family, list[Piece]]:
-        """The pieces of every family, part after part."""
-        self._known = {name: (blocks, self._of(name, blocks)) for name, blocks in parts}
-        found: dict[Family, list[Piece]] = {}
+        """Return the pieces of every family, part after part."""
+        self._known = {name: (blocks, self._part(name, blocks)) for name, blocks in parts}
+        pieces_by_family: dict[Family, list[Piece]] = {}
         for _, pieces in self._known.values():
             for family, piece in pieces.items():
-                found.setdefault(family, []).append(piece)
-        return found
+                pieces_by_family.setdefault(family, []).append(piece)
+        return pieces_by_family
 
     def head(self, family: Family) -> Piece:
-        """What comes before the lines of a gauge; also of an info, so that one body fits both."""
+        """Return the lines before those of a gauge or info, so that one body fits both formats."""
         if family not in self._heads:
             self._heads[family] = self._pressed(0, head_text(family.name, family.help, "gauge"))
         return self._heads[family]
 
-    def _of(self, name: Hashable, blocks: Sequence[Blocks]) -> _Pieces:
-        before, pieces = self._known.get(name, ((), {}))
-        if len(before) == len(blocks) and all(map(is_, before, blocks)):
+    def _part(self, name: Hashable, blocks: Sequence[Blocks]) -> _Pieces:
+        last_blocks, pieces = self._known.get(name, ((), {}))
+        if len(last_blocks) == len(blocks) and all(map(is_, last_blocks, blocks)):
             return pieces
         lines: dict[Family, list[Block]] = {}
-        for one in blocks:
-            for family, block in one.items():
+        for part_blocks in blocks:
+            for family, block in part_blocks.items():
                 lines.setdefault(family, []).append(block)
-        return {family: self._piece(some) for family, some in lines.items()}
+        return {family: self._piece(family_blocks) for family, family_blocks in lines.items()}
 
     def _piece(self, blocks: Sequence[Block]) -> Piece:
         numbers, texts = zip(*blocks, strict=True)
@@ -77,11 +77,11 @@ class Press:
 
     def _pressed(self, series: int, text: str) -> Piece:
         plain = text.encode()
-        # A full flush ends on a byte and forgets history: anything may follow, or come before.
+        # A full flush ends on a byte and drops the history, so any piece may precede or follow.
         packed = self._packer.compress(plain) + self._packer.flush(zlib.Z_FULL_FLUSH)
         return Piece(series, plain, packed)
 
 
 def head_text(name: str, text: str, kind: str) -> str:
-    """The lines that declare a family."""
+    """Return the lines that declare a family."""
     return f"# HELP {name} {text}\n# TYPE {name} {kind}\n"

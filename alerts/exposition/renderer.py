@@ -1,8 +1,8 @@
-"""Snapshot to page: rendered once per publication, never on the scrape path.
+"""Rendering of a Snapshot as a page, once per publication and never on the scrape path.
 
 All gauges (an info metric is written as a gauge that is 1) are the same bytes in text 0.0.4 and,
 before the closing ``# EOF``, in OpenMetrics 1.0, without timestamps. The few counters come after
-them, once for each format: their families are named differently.
+them, once for each format, because the formats name their families differently.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _FLIP_STAGES: tuple[str, ...] = (FlipStage.EVIDENCE_GATE, *FlipCause)
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A rendered slice page, kept in the forms that scrapes ask for.
+    """Rendered slice page, kept in the forms that scrapes ask for.
 
     Attributes:
-        texts: the gauges piece by piece, without an end marker; none when nothing is shown.
-        deflated: the same as open deflate blocks, to be continued by :func:`gzipped`.
+        texts: the gauges piece by piece, without an end marker; empty when nothing is shown.
+        deflated: the gauges as open deflate blocks, which :func:`gzipped` continues.
         crc: CRC-32 of the texts.
-        size: their bytes.
-        series: number of series on it.
+        size: bytes of the texts.
+        series: number of series.
         dropped: names of families that the budget left out.
-        dropped_series: number of series they had.
-        counters: what follows the gauges, in text 0.0.4.
-        openmetrics_counters: the same in OpenMetrics.
+        dropped_series: number of series of these families.
+        counters: the counters in text 0.0.4.
+        openmetrics_counters: the counters in OpenMetrics.
     """
 
     texts: Sequence[bytes] = ()
@@ -68,8 +68,8 @@ class Page:
     openmetrics_counters: bytes = b""
 
     @classmethod
-    def of(cls, pieces: Sequence[Piece], **more: Any) -> Page:
-        """A page whose gauges are these pieces; ``more`` are its further attributes."""
+    def from_pieces(cls, pieces: Sequence[Piece], **more: Any) -> Page:
+        """Return a page with these pieces as gauges, and ``more`` as its further attributes."""
         crc = size = 0
         for piece in pieces:
             crc, size = zlib.crc32(piece.text, crc), size + len(piece.text)
@@ -78,23 +78,23 @@ class Page:
 
     @property
     def plain(self) -> bytes:
-        """The gauges; put together where they are asked for, as most scrapes take them packed."""
+        """Return the gauges, joined on demand because most scrapes take them compressed."""
         return b"".join(self.texts)
 
     @property
     def text(self) -> bytes:
-        """The whole page in text 0.0.4."""
+        """Return the page in text 0.0.4."""
         return self.plain + self.counters
 
 
 EMPTY = Page()
-"""The page while the slice metrics are withheld."""
+"""Page while the slice metrics are withheld."""
 
 
 def gzipped(page: Page, tail: bytes) -> bytes:
-    """Page and tail as one gzip member, without compressing the page again.
+    """Return page and tail as one gzip member, without compressing the page again.
 
-    One member, not two: some clients read only the first.
+    Some clients read only the first member.
     """
     packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     last = packer.compress(tail) + packer.flush()
@@ -107,7 +107,7 @@ _Families = Mapping[Family, Sequence[Piece]]
 
 
 class Renderer:
-    """Renders Snapshots; a row that the last page had already is not written again."""
+    """Renderer of Snapshots; it does not write unchanged rows again."""
 
     def __init__(self, max_series: int) -> None:
         self._max_series = max_series
@@ -115,10 +115,10 @@ class Renderer:
         self._press = Press()
 
     def render(self, snapshot: Snapshot) -> Page:
-        """The page of a Snapshot, within the series budget.
+        """Return the page of a Snapshot within the series budget.
 
-        Whole tiers of families are left out, the least needed first; states, contracts and probe
-        sets never are, also when they alone exceed the budget.
+        Whole tiers of families are left out, the least needed first. States, contracts and probe
+        sets always stay, even if they exceed the budget alone.
         """
         families = self._families(snapshot)
         kept = _within(families, self._max_series)
@@ -130,7 +130,7 @@ class Renderer:
             for piece in (self._press.head(family), *pieces)
         ]
         counters = {f: kept[f] for f in kept if f.kind is MetricKind.COUNTER}
-        return Page.of(
+        return Page.from_pieces(
             gauges,
             series=series,
             dropped=tuple(family.name for family in families if family not in kept),
@@ -140,14 +140,14 @@ class Renderer:
         )
 
     def _families(self, snapshot: Snapshot) -> _Families:
-        """What is to be written, in the order of the catalogue; no family is without lines."""
+        """Return the families with lines, in the order of the catalogue."""
         self._rows = each_row(snapshot, row_blocks, self._rows)
         pieces = self._press.pieces(_parts(snapshot, self._rows))
         return {family: pieces[family] for family in catalogue.PAGE if family in pieces}
 
 
 def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
-    """What is around the rows, and the rows of every group-by of every window."""
+    """Yield the lines around the rows, then the rows of every group-by of every window."""
     yield "", [_around_rows(snapshot)]
     parts: dict[Hashable, list[Blocks]] = {}
     for place, (_, blocks) in rows.items():
@@ -156,18 +156,18 @@ def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
 
 
 def _around_rows(snapshot: Snapshot) -> Blocks:
-    """The lines of everything but rows: no family has lines of both."""
-    about = _About()
-    about.add(catalogue.WATERMARK, "", _seconds(snapshot.watermark))
-    about.add(catalogue.FRONTIER, "", _seconds(snapshot.frontier))
+    """Return the lines of everything but rows; no family has lines of both."""
+    samples = _SnapshotSamples()
+    samples.add(catalogue.WATERMARK, "", _seconds(snapshot.watermark))
+    samples.add(catalogue.FRONTIER, "", _seconds(snapshot.frontier))
     for table in snapshot.contracts:
-        about.add_contract(table)
+        samples.add_contract(table)
     for probe_set in snapshot.probes:
-        about.add_probe_set(probe_set)
-    return about.blocks()
+        samples.add_probe_set(probe_set)
+    return samples.blocks()
 
 
-class _About(Samples):
+class _SnapshotSamples(Samples):
     """Samples of contracts, windows, incidents and probe sets."""
 
     def add_contract(self, table: ContractTable) -> None:
@@ -182,19 +182,35 @@ class _About(Samples):
             (catalogue.MIN_SUPPORT, table.min_supports),
         ):
             self.put_by_metric(family, limits, name)
-        for own in table.own_limits:
-            which = (name, own.metric.value, own.group_by, own.slice, own.kind.value)
-            self.put(catalogue.OWN_LIMIT, own.value, *which)
+        for own_limit in table.own_limits:
+            labels = (
+                name,
+                own_limit.metric.value,
+                own_limit.group_by,
+                own_limit.slice,
+                own_limit.kind.value,
+            )
+            self.put(catalogue.OWN_LIMIT, own_limit.value, *labels)
         self.put(catalogue.REVIEW_DUE, _seconds(table.review_due), name)
         self.put(catalogue.MAX_AGE, _seconds(table.max_age), name)
-        for one in table.requests_at_fault:
-            stratum = (name, one.route.name.lower(), f"{one.audit_rate:g}", one.fault.value)
-            self.put(catalogue.REQUEST_FAULTS, one.count, *stratum)
-            self.put(catalogue.REQUEST_FAULT_AT, _seconds(one.latest), *stratum)
+        for request in table.requests_at_fault:
+            stratum = (
+                name,
+                request.route.name.lower(),
+                f"{request.audit_rate:g}",
+                request.fault.value,
+            )
+            self.put(catalogue.REQUEST_FAULTS, request.count, *stratum)
+            self.put(catalogue.REQUEST_FAULT_AT, _seconds(request.latest), *stratum)
         for fault in table.labels_at_fault:
-            where = (fault.group_by, fault.slice, fault.route.name.lower(), fault.fault.value)
-            self.put(catalogue.LABELS_SINCE, _seconds(fault.since), name, *where)
-            self.put(catalogue.LABELS_SHARE, fault.share, name, *where)
+            fault_labels = (
+                fault.group_by,
+                fault.slice,
+                fault.route.name.lower(),
+                fault.fault.value,
+            )
+            self.put(catalogue.LABELS_SINCE, _seconds(fault.since), name, *fault_labels)
+            self.put(catalogue.LABELS_SHARE, fault.share, name, *fault_labels)
         for incident in table.incidents:
             self._add_incident(table, incident)
         for window in table.windows:
@@ -217,74 +233,82 @@ class _About(Samples):
                 self.put(catalogue.WINDOW_START, _seconds(period.start), *where, kind)
                 self.put(catalogue.WINDOW_END, _seconds(period.end), *where, kind)
 
-    def _add_incident(self, table: ContractTable, one: ShownIncident) -> None:
-        which = (table.contract, one.metric.value, str(one.id))
-        accepted = one.accepted_until is not None
-        facts = IncidentFacts.of(table, one)
-        if one.kind is IncidentKind.BREACH:
-            self.put(catalogue.PAGING, not accepted, *which, role_of(one.metric, table.primary))
+    def _add_incident(self, table: ContractTable, incident: ShownIncident) -> None:
+        labels = (table.contract, incident.metric.value, str(incident.id))
+        accepted = incident.accepted_until is not None
+        facts = IncidentFacts.from_incident(table, incident)
+        if incident.kind is IncidentKind.BREACH:
+            self.put(
+                catalogue.PAGING, not accepted, *labels, role_of(incident.metric, table.primary)
+            )
         else:
-            self.put(catalogue.TICKET, not accepted, *which)
-        about = (
-            one.kind.value,
-            one.severity.value,
-            "accepted" if accepted else "acknowledged" if one.acknowledged else "open",
-            one.group_by,
-            one.slice,
-            one.share.value if one.share else "",
-            one.stage.stage.value if one.stage else "",
-            one.sampling,
-            str(one.snapshot),
-            one.behind.value if one.behind else "",
+            self.put(catalogue.TICKET, not accepted, *labels)
+        info = (
+            incident.kind.value,
+            incident.severity.value,
+            "accepted" if accepted else "acknowledged" if incident.acknowledged else "open",
+            incident.group_by,
+            incident.slice,
+            incident.share.value if incident.share else "",
+            incident.stage.stage.value if incident.stage else "",
+            incident.sampling,
+            str(incident.snapshot),
+            incident.behind.value if incident.behind else "",
             facts.window_says.value,
             facts.versions,
         )
-        self.put(catalogue.INCIDENT_INFO, 1, *which, *about)
-        for inherited in one.inherited:
-            self.put(catalogue.INHERITED, 1, *which, inherited)
+        self.put(catalogue.INCIDENT_INFO, 1, *labels, *info)
+        for inherited in incident.inherited:
+            self.put(catalogue.INHERITED, 1, *labels, inherited)
         for interval, shown in (
-            (catalogue.INCIDENT_FIRST, one.first),
-            (catalogue.INCIDENT_LATEST, one.latest),
+            (catalogue.INCIDENT_FIRST, incident.first),
+            (catalogue.INCIDENT_LATEST, incident.latest),
         ):
             if shown is not None:
-                self.add_interval(interval, label_text(catalogue.INCIDENT, which), shown)
-        for known in facts.sides:
-            side = (known.side, known.slice, known.bound)
-            self.put(catalogue.INCIDENT_RATE, known.rate, *which, *side)
-        self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *which)
-        if one.limit is not None:
-            self.put(catalogue.INCIDENT_LIMIT, one.limit.value, *which, one.limit.kind.value)
-        self.put(catalogue.INCIDENT_SUPPORT, facts.support, *which)
-        self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *which)
-        self.put(catalogue.INCIDENT_SINCE, _seconds(one.since), *which)
-        self.put(catalogue.RESOLVABLE, _seconds(one.resolvable_at), *which)
-        self.put(catalogue.ACCEPTED_UNTIL, _seconds(one.accepted_until), *which)
-        self.put(catalogue.INCIDENT_CHANGE, _seconds(one.versions_changed_at), *which, "versions")
-        self.put(catalogue.INCIDENT_CHANGE, _seconds(one.settings_changed_at), *which, "settings")
+                self.add_interval(interval, label_text(catalogue.INCIDENT, labels), shown)
+        for side_rate in facts.sides:
+            side = (side_rate.side, side_rate.slice, side_rate.bound)
+            self.put(catalogue.INCIDENT_RATE, side_rate.rate, *labels, *side)
+        self.put(catalogue.INCIDENT_RELATIVE, facts.relative, *labels)
+        if incident.limit is not None:
+            self.put(
+                catalogue.INCIDENT_LIMIT, incident.limit.value, *labels, incident.limit.kind.value
+            )
+        self.put(catalogue.INCIDENT_SUPPORT, facts.support, *labels)
+        self.put(catalogue.INCIDENT_WINDOW_END, _seconds(facts.window_end), *labels)
+        self.put(catalogue.INCIDENT_SINCE, _seconds(incident.since), *labels)
+        self.put(catalogue.RESOLVABLE, _seconds(incident.resolvable_at), *labels)
+        self.put(catalogue.ACCEPTED_UNTIL, _seconds(incident.accepted_until), *labels)
+        self.put(
+            catalogue.INCIDENT_CHANGE, _seconds(incident.versions_changed_at), *labels, "versions"
+        )
+        self.put(
+            catalogue.INCIDENT_CHANGE, _seconds(incident.settings_changed_at), *labels, "settings"
+        )
 
-    def add_probe_set(self, one: ShownProbeSet) -> None:
-        """The series of a set, all of synthetic requests: 10 + 60 for each variant at most."""
-        name = one.name
-        self.put(catalogue.PROBE_SET_INFO, 1, name, one.digest, "true")
-        self.put(catalogue.PROBE_COVERED, one.covered / SECOND, name)
-        self.put(catalogue.PROBE_CADENCE, one.every / SECOND, name)
-        self.put(catalogue.PROBE_MAX_FLIP, one.max_flip_ratio, name)
+    def add_probe_set(self, probe_set: ShownProbeSet) -> None:
+        """Add the series of a set of synthetic requests: at most 10, and 60 per variant."""
+        name = probe_set.name
+        self.put(catalogue.PROBE_SET_INFO, 1, name, probe_set.digest, "true")
+        self.put(catalogue.PROBE_COVERED, probe_set.covered / SECOND, name)
+        self.put(catalogue.PROBE_CADENCE, probe_set.every / SECOND, name)
+        self.put(catalogue.PROBE_MAX_FLIP, probe_set.max_flip_ratio, name)
         for direction in FlipDirection:
-            self.put(catalogue.PROBE_PAGING, direction in one.pages, name, direction)
-        for direction, crossed in sorted(one.pages.items()):
+            self.put(catalogue.PROBE_PAGING, direction in probe_set.pages, name, direction)
+        for direction, crossed in sorted(probe_set.pages.items()):
             self.put(catalogue.PROBE_PAGING_SINCE, crossed / SECOND, name, direction)
-        self.put(catalogue.PROBE_PAIRS, one.compared, name)
-        self.put(catalogue.PROBE_INCOMPLETE, one.incomplete, name)
-        # All possible series exist from the beginning: ``increase`` needs a first sample, and what
-        # is absent is unknown.
-        since, now = _counts(one.flips), _counts(one.standing)
-        for what in product(one.variants, FlipDirection, _FLIP_STAGES, Expected):
-            self.put(catalogue.PROBE_FLIPS, since.get(what, 0), name, *what)
-            self.put(catalogue.PROBE_FLIPPING, now.get(what, 0), name, *what)
+        self.put(catalogue.PROBE_PAIRS, probe_set.compared, name)
+        self.put(catalogue.PROBE_INCOMPLETE, probe_set.incomplete, name)
+        # All possible series exist from the beginning: ``increase`` needs a first sample, and an
+        # absent series means unknown.
+        since, now = _counts(probe_set.flips), _counts(probe_set.standing)
+        for flip_labels in product(probe_set.variants, FlipDirection, _FLIP_STAGES, Expected):
+            self.put(catalogue.PROBE_FLIPS, since.get(flip_labels, 0), name, *flip_labels)
+            self.put(catalogue.PROBE_FLIPPING, now.get(flip_labels, 0), name, *flip_labels)
 
 
 def _counts(flips: Iterable[ShownFlips]) -> dict[tuple[str, str, str, str], int]:
-    return {(one.variant, one.direction, one.stage, one.expected): one.count for one in flips}
+    return {(flip.variant, flip.direction, flip.stage, flip.expected): flip.count for flip in flips}
 
 
 def _seconds(micros: int | None) -> float | None:
@@ -300,12 +324,12 @@ def _within(families: _Families, max_series: int) -> _Families:
     for tier in sorted({family.tier for family in families if family.tier}):
         if _size(kept) <= max_series:
             break
-        kept = {family: some for family, some in kept.items() if family.tier != tier}
+        kept = {family: pieces for family, pieces in kept.items() if family.tier != tier}
     return kept
 
 
 def _counted(families: _Families, *, stems: bool = False) -> bytes:
-    """The counters; OpenMetrics declares one by its stem."""
+    """Return the counters; OpenMetrics declares a counter by its stem."""
     written = []
     for family, pieces in families.items():
         declared = family.stem if stems else family.name

@@ -1,4 +1,4 @@
-"""What the page says of one row: a slice of a group-by, or the total, in one window."""
+"""Samples of one row of the page: a slice of a group-by, or the total, in one window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from monitor.core.time import SECOND, WEEK
 
 
 def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
-    """The lines of a row."""
+    """Return the lines of a row."""
     samples = Samples()
     samples.put(catalogue.COMPLETENESS, row.completeness, *place.cell)
     if place.decides:
@@ -53,11 +53,11 @@ def _put_findings(samples: Samples, place: RowPlace, row: SliceRow) -> None:
     samples.put_by_metric(catalogue.DETECTABLE, row.detectable_gaps, contract, *where)
     needs = {metric: weeks * WEEK / SECOND for metric, weeks in row.label_needs.items()}
     samples.put_by_metric(catalogue.LABEL_NEED, needs, contract, *where)
-    for one in row.noted:
-        metric = one.metric.value if one.metric else ""
-        labels = (contract, metric, *where, one.annotation.value)
-        samples.put(catalogue.FINDINGS, one.count, *labels)
-        samples.put(catalogue.FOUND_AT, one.latest / SECOND, *labels)
+    for finding in row.noted:
+        metric = finding.metric.value if finding.metric else ""
+        labels = (contract, metric, *where, finding.annotation.value)
+        samples.put(catalogue.FINDINGS, finding.count, *labels)
+        samples.put(catalogue.FOUND_AT, finding.latest / SECOND, *labels)
 
 
 def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
@@ -82,7 +82,7 @@ def _put_one_of(
 
 @cache
 def _words(kind: type[State | Verdict]) -> tuple[tuple[State | Verdict, str], ...]:
-    """All values of a kind, and their words, which need no escapes."""
+    """Return all values of a kind with their words, which need no escapes."""
     return tuple((possible, possible.value) for possible in kind)
 
 

@@ -1,4 +1,4 @@
-"""Samples by family and label text, and the lines that a page says them with."""
+"""Samples by family and label text, and their lines on a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class Block(NamedTuple):
-    """Lines of one family that are written one after the other, and the number of their series."""
+    """Consecutive lines of one family, with their number of series."""
 
     series: int
     text: str
@@ -26,27 +26,27 @@ Blocks = Mapping[Family, Block]
 
 
 class Samples:
-    """Samples of a part of a page: unique by construction."""
+    """Samples of a part of a page, unique by construction."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty collection."""
         self._values: defaultdict[Family, dict[str, float]] = defaultdict(dict)
 
     def add(self, family: Family, labels: str, value: float | None) -> None:
-        """Keep a number; what is withheld, and anything that is no number, stays absent."""
+        """Keep a number; withheld (None) and non-finite numbers stay absent."""
         if value is not None and math.isfinite(value):
             self._values[family][labels] = float(value)
 
     def put(self, family: Family, value: float | None, *labels: str) -> None:
-        """Keep a number under the values of all labels of its family."""
+        """Keep a number, given the values of all labels of its family."""
         if value is not None:
             self.add(family, label_text(family.labels, labels), value)
 
     def put_by_metric(
         self, family: Family, values: Mapping[Metric, float], contract: str, *where: str
     ) -> None:
-        """Keep a number for each metric."""
-        # Sorted, as everywhere: encoding a Snapshot forgets the order of its mappings.
+        """Keep a number per metric."""
+        # Sorted, because encoding a Snapshot loses the order of its mappings.
         for metric, value in sorted(values.items()):
             self.put(family, value, contract, metric.value, *where)
 
@@ -59,7 +59,7 @@ class Samples:
         self.add(interval.upper, labels, shown.upper)
 
     def blocks(self) -> Blocks:
-        """All of them as lines."""
+        """Return all samples as lines."""
         return {family: _block(family.name, values) for family, values in self._values.items()}
 
 
@@ -69,7 +69,7 @@ def _block(name: str, values: Mapping[str, float]) -> Block:
 
 
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    r"""Labels as written, escaped.
+    r"""Return labels as written on the page, escaped.
 
     Example:
         >>> label_text(("slice", "window"), ('a="b"', "7d"))

@@ -1,8 +1,8 @@
-"""The service's own metrics: committed facts in, a prometheus-client registry out.
+"""The service's own metrics, as a prometheus-client registry filled with committed facts.
 
 Counters are the committed totals of each shard, so they continue after a restart and never go
-back; a shard that is not ours any more vanishes instead of freezing. What would reveal a single
-decision or label moves in steps (:class:`alerts.exposition.shard_metrics.Steps`).
+back. A shard that another process owns vanishes instead of freezing. Numbers that could reveal a
+single decision or label move in steps (:class:`alerts.exposition.shard_metrics.Steps`).
 """
 
 from __future__ import annotations
@@ -61,15 +61,14 @@ _BIAS = (
 )
 
 HOLD_SECONDS = 3600.0
-"""A limit counts as reached for so long after it was: an alert neither flaps nor misses it."""
+"""Time for which a limit still counts as reached, so that an alert neither flaps nor misses it."""
 MANY_VALUES = 1_000
-"""Distinct unlisted values of one attribute in one day beyond which it is no closed list: twenty
-times as many as an allow-list may have. A long tail of rare values stays below it, free text and
-floods do not."""
+"""Distinct unlisted values of an attribute in one day that show an open list: twenty times as many
+as an allow-list may have. A long tail of rare values stays below; free text and floods do not."""
 
 
 class Limit(enum.StrEnum):
-    """Subject of a limit; a closed list, so that the number of series is fixed."""
+    """Kind of a limit; a closed list, so that the number of series is fixed."""
 
     SERIES = "series"  # the slice page is over max_series: whole families are left out
     VERSIONS = "versions"  # version tuples found no room within max_versions
@@ -77,7 +76,7 @@ class Limit(enum.StrEnum):
 
 
 class ReachedLimits:
-    """Limits that are reached now, or were within the last hour.
+    """Limits that are reached now, or were reached within the last hour.
 
     Example:
         >>> now = 0.0
@@ -92,7 +91,7 @@ class ReachedLimits:
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Begin with no limit reached.
+        """Create the limits, none of them reached.
 
         Args:
             clock: monotonic seconds.
@@ -101,23 +100,23 @@ class ReachedLimits:
         self._until = dict.fromkeys(Limit, -math.inf)
 
     def set_reached(self, limit: Limit, reached: bool) -> None:
-        """Record whether a limit is reached now; it stays so until the next call."""
+        """Record whether a limit is reached from now on."""
         if reached:
             self._until[limit] = math.inf
         elif self._until[limit] == math.inf:
             self._until[limit] = self._clock() + HOLD_SECONDS
 
     def reached(self) -> dict[Limit, bool]:
-        """Every limit, and whether it is or lately was reached."""
+        """Return for every limit whether it is or lately was reached."""
         now = self._clock()
         return {limit: now < until for limit, until in self._until.items()}
 
 
 class ServiceMetrics:
-    """All metrics of one process but the slice page. Every method may be called from any thread.
+    """Metrics of one process except the slice page; any thread may call any method.
 
     Attributes:
-        registry: a registry of its own, with this collector and the process metrics in it.
+        registry: separate registry with this collector and the process metrics.
     """
 
     def __init__(
@@ -131,12 +130,12 @@ class ServiceMetrics:
         """Start with counters at zero.
 
         Args:
-            reasons: dead-letter reasons known beforehand; their series start at 0, so that a
-                rate sees also the first one.
-            k: smallest number that is shown of what is distinct, repeated or delayed; 1, where
-                all is of test conditions, shows totals as they are.
-            decisions_topic: whose events are decisions.
-            monotonic: for how long a limit has been reached.
+            reasons: all reasons of dead letters; their series start at 0, so that a rate includes
+                the first dead letter.
+            k: smallest number of distinct, repeated or delayed events that is shown; 1, for test
+                conditions, shows exact totals.
+            decisions_topic: topic of the decisions.
+            monotonic: clock for how long a limit has been reached.
         """
         self.registry = CollectorRegistry(auto_describe=False)
         self._lock = threading.Lock()
@@ -169,7 +168,7 @@ class ServiceMetrics:
         self.registry.register(self)
         ProcessCollector(registry=self.registry)
 
-    # What ingest reports.
+    # Reports of ingest.
 
     def set_shard(
         self,
@@ -180,78 +179,84 @@ class ServiceMetrics:
         *,
         offsets: int | None = None,
     ) -> None:
-        """Committed totals and lag of a shard that is ours.
+        """Set the committed totals and the lag of a shard that is ours.
 
         Args:
-            shard: which.
-            tallies: as committed; copied.
+            shard: the shard.
+            tallies: committed totals; copied.
             lag_messages: messages behind the end (take the position first, then the end);
                 negative counts as 0, None is unknown and absent.
             lag_seconds: age of the oldest unread message, 0 when caught up.
             offsets: next offset minus start offset, for the first conservation equation.
         """
-        fresh = copy.deepcopy(tallies)
+        committed = copy.deepcopy(tallies)
         with self._lock:
-            before = self._shards.get(shard)
-            shown = self._steps.shown(fresh, before)
-            self._shards[shard] = ReportedShard(fresh, shown, lag_messages, lag_seconds, offsets)
-            if before is not None and shown is fresh and shard.topic == self._decisions_topic:
+            last_report = self._shards.get(shard)
+            shown = self._steps.shown(committed, last_report)
+            self._shards[shard] = ReportedShard(
+                committed, shown, lag_messages, lag_seconds, offsets
+            )
+            if (
+                last_report is not None
+                and shown is committed
+                and shard.topic == self._decisions_topic
+            ):
                 self._show_unlisted()
 
     def drop_shard(self, shard: Shard) -> None:
-        """Forget a shard that is not ours any more; its series vanish."""
+        """Drop a shard that is no longer ours; its series vanish."""
         with self._lock:
             self._shards.pop(shard, None)
             self._ahead.pop(shard, None)
             self._parked.discard(shard)
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
-        """Record whether a shard of ours waits for a person, because its data is gone."""
+        """Record whether a shard of ours waits for a person because its data is gone."""
         with self._lock:
             (self._parked.add if parked else self._parked.discard)(shard)
 
     def set_ahead(self, shard: Shard, micros: int) -> None:
-        """Record how far events of a shard are ahead of our clock; shown in minutes, rounded up."""
+        """Record the lead of a shard's events over our clock, shown in minutes, rounded up."""
         with self._lock:
             self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
 
     def set_consumer_state(self, state: str) -> None:
-        """Show one ConsumerState; raises ValueError for anything else."""
+        """Show the ConsumerState; raise ValueError for any other text."""
         current = ConsumerState(state)
         with self._lock:
             for possible in ConsumerState:
                 self._set(catalogue.CONSUMER_STATE, float(possible is current), possible.value)
 
     def flushed(self, seconds: float) -> None:
-        """One flush was committed."""
+        """Record a committed flush."""
         with self._lock:
             self._flushes += 1
             self._set(catalogue.FLUSHES, self._steps.down(self._flushes))
-            # On a quiet stream a flush is an event: the exact duration would reveal each.
+            # A flush of a quiet stream is one event, which the exact duration would reveal.
             self._set(catalogue.FLUSH_SECONDS, round(seconds, 1))
 
     def store_failed(self) -> None:
-        """One transaction failed."""
+        """Record a failed transaction."""
         with self._lock:
             self._add(catalogue.STORE_FAILURES, 1)
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
-        """Labels met their decisions; shown once there are a hundred more of them.
+        """Record the delays of labels that met their decisions; show them per hundred.
 
-        A bucket that has fewer than k new ones waits for more: how many came within a minute, or
-        after a week, is a small number among any hundred.
+        A bucket with fewer than k new delays waits for more: the number of labels within a minute,
+        or after a week, is small among any hundred.
 
         Args:
-            seconds: delay of each, labelled_at minus decided_at; negative counts as 0.
+            seconds: delay of each label, labelled_at minus decided_at; negative counts as 0.
             joined_at: wall clock, microseconds.
         """
-        fresh = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0).tolist()
+        delays = np.maximum(np.asarray(seconds, np.float64).ravel(), 0.0).tolist()
         with self._lock:
-            if joined_at is not None and fresh:
+            if joined_at is not None and delays:
                 joined_at -= joined_at % _JOINED_STEP
                 self._set(catalogue.LABEL_JOINED, joined_at / SECOND)
-            self._unshown.extend(fresh)
-            self._delays_since += len(fresh)
+            self._unshown.extend(delays)
+            self._delays_since += len(delays)
             if self._delays_since >= SHOWN_STEP:
                 self._delays_since = 0
                 self._show_delays()
@@ -266,23 +271,23 @@ class ServiceMetrics:
         self._unshown = delays[~shown[buckets]].tolist()
 
     def set_pending(self, decisions: int | None) -> None:
-        """Decisions kept to be joined with labels; None is unknown.
+        """Set the decisions that wait for labels; None if unknown.
 
-        Most of them go to review: set it only when a table was published.
+        Most of them go to review, so set the number only when a table was published.
         """
         with self._lock:
             self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))
 
     def set_watermark_lag(self, seconds: float | None) -> None:
-        """Set the lag of the watermark behind the stream's clock; None before there is one."""
+        """Set the lag of the watermark behind the stream's clock; None without a watermark."""
         with self._lock:
             self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
-        """Values outside the allow-list of one attribute; the values themselves never leave.
+        """Count values outside the allow-list of an attribute; the values themselves never leave.
 
-        Shown in whole hundreds: the exact number is the size of the slice ``__other__``, which
-        may be far below what that slice is hidden for.
+        They are shown in whole hundreds: the exact number is the size of the slice ``__other__``,
+        which may be hidden because it is small.
         """
         with self._lock:
             self._unknown[attribute] += count
@@ -291,12 +296,12 @@ class ServiceMetrics:
             self._show_unlisted_if_free()
 
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
-        """Counted decisions that called themselves probes.
+        """Count decisions that claim to be probes.
 
         Args:
-            unsigned: counted as production: of nobody in most cases, but who knows; so in whole
-                hundreds, rounded up, since the first one is to be seen.
-            undeclared: signed, of no declared set, pair or variant.
+            unsigned: decisions counted as production. They may be about people, so they are shown
+                in whole hundreds, rounded up so that the first one shows.
+            undeclared: signed decisions of no declared set, pair or variant.
         """
         with self._lock:
             self._unsigned += unsigned
@@ -304,15 +309,15 @@ class ServiceMetrics:
             self._add(catalogue.PROBES_UNDECLARED, undeclared)
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Count dead letters by reason and field: exact, since nobody is counted by them."""
+        """Count dead letters by reason and field; exactly, since no counted person is in them."""
         with self._lock:
-            for where, number in counts.items():
-                self._add(catalogue.UNREADABLE, number, *where)
+            for labels, number in counts.items():
+                self._add(catalogue.UNREADABLE, number, *labels)
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
         """Count dropped fields of decisions or labels by name; shown in whole hundreds.
 
-        The exact number may be that of a small slice, whose producer alone sends the field.
+        The exact number could reveal a small slice whose producer alone sends the field.
         """
         with self._lock:
             for name, number in counts.items():
@@ -333,9 +338,8 @@ class ServiceMetrics:
         """Record how many distinct values and versions did not fit; shown in bands.
 
         Args:
-            unlisted: about how many distinct values outside the allow-list there were today, by
-                attribute.
-            versions_turned_away: how often a version tuple found no room, never decreasing.
+            unlisted: estimated distinct values outside the allow-list today, by attribute.
+            versions_turned_away: how often a version tuple found no room; never decreases.
         """
         with self._lock:
             self._distinct = dict(unlisted)
@@ -344,7 +348,7 @@ class ServiceMetrics:
             self._turned_away = versions_turned_away
 
     def _show_unlisted_if_free(self) -> None:
-        """At once where no decisions are read that the next numbers could be about."""
+        """Show the numbers at once if this process reads no decisions that they would reveal."""
         reads = any(shard.topic == self._decisions_topic for shard in self._shards)
         if self._steps.exact or not reads:
             self._show_unlisted()
@@ -358,16 +362,16 @@ class ServiceMetrics:
             self._set(catalogue.UNKNOWN_DISTINCT, distinct, attribute)
         self._limits.set_reached(Limit.VALUES, max(bands, default=0) > MANY_VALUES)
 
-    # What the evaluator reports.
+    # Reports of the evaluator.
 
     def evaluated(self, at: int, seconds: float) -> None:
-        """One evaluation ended at ``at`` (wall clock, microseconds)."""
+        """Record an evaluation that ended at ``at`` (wall clock, microseconds)."""
         with self._lock:
             self._set(catalogue.EVALUATED, at / SECOND)
             self._set(catalogue.EVALUATION_SECONDS, seconds)
 
     def set_blind(self, reasons: Collection[Reason]) -> None:
-        """Set the reasons why the whole service is blind; empty when it is not."""
+        """Set the reasons why the service is blind; empty if it is not."""
         expected = {reason.why: reason.expected for reason in reasons}
         with self._lock:
             self._values.pop(catalogue.BLIND, None)
@@ -375,7 +379,7 @@ class ServiceMetrics:
                 self._set(catalogue.BLIND, float(why in expected), why.value, expected.get(why, ""))
 
     def set_report(self, newest: tuple[str, int] | None) -> None:
-        """Set the newest week that was released and when it first was (microseconds), if any."""
+        """Set the newest released week and its first release (microseconds), if any."""
         with self._lock:
             self._values.pop(catalogue.REPORT_STORED, None)
             if newest is not None:
@@ -383,14 +387,14 @@ class ServiceMetrics:
                 self._set(catalogue.REPORT_STORED, at / SECOND, week)
 
     def set_retention_refused(self, refused: bool) -> None:
-        """Record whether a run of retention would have deleted most of what is kept."""
+        """Record whether a retention run would have deleted most of the store."""
         with self._lock:
             self._set(catalogue.RETENTION_REFUSED, float(refused))
 
     def set_label_health(self, coverage: float | None, completeness: float | None) -> None:
-        """Labelled / all decisions and received / requested labels of the whole stream.
+        """Set labelled / all decisions and received / requested labels of the whole stream.
 
-        Rounded to two decimals here: a service metric is a surface like any other.
+        Both are rounded to two decimals here, like every published ratio.
         """
         with self._lock:
             for family, ratio in (
@@ -400,30 +404,30 @@ class ServiceMetrics:
                 self._set(family, None if ratio is None else round(ratio, 2))
 
     def set_unpublished_labels(self, labels: int | None) -> None:
-        """Set the labels of hours that have no label tables yet, in hundreds; None is unknown."""
+        """Set the labels of hours without label tables, in hundreds; None if unknown."""
         with self._lock:
             shown = None if labels is None else self._steps.down(labels)
             self._set(catalogue.UNPUBLISHED, shown)
 
     def set_clusters(self, setting: int, measured: int | None, *, repeats: bool | None) -> None:
-        """Number of decisions that depend on each other.
+        """Set the number of decisions that depend on each other.
 
         Args:
-            setting: as the settings say.
-            measured: size that bets are divided by, rounded up to a power of two; None: not known
-                to this process.
-            repeats: whether decisions without a unit are repeated; None: likewise.
+            setting: value of the settings.
+            measured: divisor of the bets, rounded up to a power of two; None if unknown to this
+                process.
+            repeats: whether decisions without a unit are repeated; None if unknown to this process.
         """
-        known = measured is not None
+        is_known = measured is not None
         with self._lock:
-            self._set(catalogue.CLUSTER_SIZE, setting if known else None, "setting")
+            self._set(catalogue.CLUSTER_SIZE, setting if is_known else None, "setting")
             self._set(catalogue.CLUSTER_SIZE, measured, "used")
             self._set(catalogue.REPEATED, None if repeats is None else float(repeats))
 
-    # What the exposition reports.
+    # Reports of the exposition.
 
     def rendered(self, seconds: float, series: int, dropped: int) -> None:
-        """A slice page was rendered."""
+        """Record that a slice page was rendered."""
         with self._lock:
             self._set(catalogue.RENDER_SECONDS, seconds)
             self._set(catalogue.SERIES, series)
@@ -436,41 +440,41 @@ class ServiceMetrics:
             self._set(catalogue.WITHHELD, float(withheld))
 
     def set_insecure(self, insecure: bool) -> None:
-        """Record whether the server can be reached from elsewhere without TLS and credentials."""
+        """Record whether others can reach the server without TLS and credentials."""
         with self._lock:
             self._set(catalogue.INSECURE, float(insecure))
 
     def set_certificates(self, expiries: Iterable[tuple[str, int]]) -> None:
-        """Set the expiry of each certificate that the settings name, in microseconds."""
+        """Set the expiry of each certificate in the settings, in microseconds."""
         with self._lock:
             for name, at in expiries:
                 self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)
 
     def set_bias_scores(self, scores: Iterable[CurrentScore]) -> None:
-        """Set the newest results of bias evaluations; those of other sets and models vanish."""
+        """Set the newest results of bias evaluations; series of other sets and models vanish."""
         with self._lock:
             for family in _BIAS:
                 self._values.pop(family, None)
-            for one in scores:
-                name, now = one.dimension.name, one.score
-                names = name, now.probe_set, now.probe_version, now.model
-                self._set(catalogue.BIAS_SCORE, now.score, *names)
-                self._set(catalogue.BIAS_LIMIT, one.dimension.limit, name)
-                self._set(catalogue.BIAS_BEYOND, one.beyond, name)
-                self._set(catalogue.BIAS_WORSE_BY, one.worse_by, name)
-                self._set(catalogue.BIAS_DRIFTED, one.drifted, name)
-                self._set(catalogue.BIAS_MEASURED, now.day * DAY / SECOND, name)
+            for result in scores:
+                name, score = result.dimension.name, result.score
+                names = name, score.probe_set, score.probe_version, score.model
+                self._set(catalogue.BIAS_SCORE, score.score, *names)
+                self._set(catalogue.BIAS_LIMIT, result.dimension.limit, name)
+                self._set(catalogue.BIAS_BEYOND, result.beyond, name)
+                self._set(catalogue.BIAS_WORSE_BY, result.worse_by, name)
+                self._set(catalogue.BIAS_DRIFTED, result.drifted, name)
+                self._set(catalogue.BIAS_MEASURED, score.day * DAY / SECOND, name)
 
     # The collector, as prometheus-client calls it.
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registration must not run the collector."""
+        """Return nothing, so that registration does not run the collector."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Every family that has a sample, in the order of the catalogue."""
+        """Yield every family with a sample, in the order of the catalogue."""
         with self._lock:
-            values: Values = {family: dict(held) for family, held in self._values.items()}
+            values: Values = {family: dict(samples) for family, samples in self._values.items()}
             shards, parked = dict(self._shards), set(self._parked)
             values[catalogue.EVENTS_AHEAD] = {
                 (shard.topic, str(shard.partition)): ahead for shard, ahead in self._ahead.items()
@@ -493,15 +497,15 @@ class ServiceMetrics:
                 yield _metric(family, values[family])
 
     def _set(self, family: Family, value: float | None, *labels: str) -> None:
-        held = self._values.setdefault(family, {})
+        samples = self._values.setdefault(family, {})
         if value is None:
-            held.pop(labels, None)
+            samples.pop(labels, None)
         else:
-            held[labels] = float(value)
+            samples[labels] = float(value)
 
     def _add(self, family: Family, amount: float, *labels: str) -> None:
-        held = self._values.setdefault(family, {})
-        held[labels] = held.get(labels, 0.0) + amount
+        samples = self._values.setdefault(family, {})
+        samples[labels] = samples.get(labels, 0.0) + amount
 
 
 def _metric(family: Family, samples: Mapping[Labels, float]) -> Metric:

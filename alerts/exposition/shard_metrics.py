@@ -1,4 +1,4 @@
-"""Committed totals of shards as samples: a shard that is not ours any more has none."""
+"""Samples of the committed totals of the shards that are ours."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ Labels = tuple[str, ...]
 Values = dict[Family, dict[Labels, float]]
 
 MIN_REQUESTED = 1_000
-"""Requested decisions a share of duplicates needs: 0.1 % is what an alert looks for."""
+"""Requested decisions that a share of duplicates needs: an alert looks for 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Steps in which totals of events are shown.
 
-    An exact total next to a rounded rate gives the counts of small windows away, and a total that
-    moves with each event reveals that event: whether a label was asked for, hence its route.
-    So what is shown is renewed only after a step of further events, and in whole steps.
+    An exact total next to a rounded rate reveals the counts of small windows. A total that moves
+    with each event reveals whether a label of that event was requested, hence its route. So totals
+    are renewed only after a step of further events, and shown in whole steps.
 
     Attributes:
-        size: events; 1 shows every event as it comes.
+        size: events per step; 1 shows every event at once.
     """
 
     size: int
 
     @property
     def exact(self) -> bool:
-        """True when everything is shown as it is."""
+        """True when totals are shown exactly."""
         return self.size == 1
 
     def down(self, number: int) -> int:
-        """In whole steps."""
+        """Round down to whole steps."""
         return number // self.size * self.size
 
     def up(self, number: int) -> int:
-        """In whole steps, so that more than nothing is never shown as nothing."""
+        """Round up to whole steps, so that 0 means none."""
         return -self.down(-number)
 
     def shown(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
-        """Totals that are shown now."""
+        """Return the totals to show now."""
         if before is None or self.exact:
             return tallies
         since = tallies.events - before.shown.events
@@ -57,13 +57,13 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class ReportedShard:
-    """State of a shard as ingest last reported it.
+    """State of a shard in the last report of ingest.
 
     Attributes:
         tallies: committed totals.
-        shown: totals on /metrics: of a moment since which less than a step of events came.
-        lag_messages: messages behind the end; None is unknown.
-        lag_seconds: age of the oldest unread one.
+        shown: totals on /metrics, older by less than a step of events.
+        lag_messages: messages behind the end; None if unknown.
+        lag_seconds: age of the oldest unread message.
         offsets: next offset minus start offset.
     """
 
@@ -77,7 +77,7 @@ class ReportedShard:
 def add_shard(
     values: Values, shard: Shard, state: ReportedShard, reasons: Iterable[str], steps: Steps
 ) -> None:
-    """Add the samples of one shard; ``reasons`` are those whose series start at 0."""
+    """Add the samples of one shard; series of ``reasons`` start at 0."""
     labels = (shard.topic, str(shard.partition))
     tallies, shown = state.tallies, state.shown
 
@@ -88,7 +88,7 @@ def add_shard(
     put(catalogue.MESSAGES, steps.down(shown.messages))
     for outcome, count in _outcomes(shown).items():
         put(catalogue.EVENTS, steps.down(count), outcome)
-    # Of nobody who was counted: the first one is to be seen at once.
+    # Exact, because no counted decision is in them and the first one must show at once.
     put(catalogue.TOMBSTONES, tallies.tombstones)
     put(catalogue.EVENTS, sum(tallies.dead_letters.values()), "dead_letter")
     for reason, count in {**dict.fromkeys(reasons, 0), **tallies.dead_letters}.items():
@@ -96,7 +96,7 @@ def add_shard(
     put(catalogue.UNKEPT, tallies.unkept)
     for reason, count in shown.unmatched.items():
         put(catalogue.UNMATCHED, steps.down(count), reason)
-    # Rounded up: the first is to be seen, since each distorts the rates.
+    # Rounded up so that the first one shows, since each distorts the rates.
     for kind, count in (("late", shown.late), ("cross_partition", shown.cross_partition)):
         put(catalogue.COUNTED_AGAIN, steps.up(count), kind)
     put(catalogue.IMBALANCE, tallies.balance, "events")
@@ -111,7 +111,7 @@ def add_shard(
 def add_sums(
     values: Values, tallies: Sequence[Tallies], steps: Steps, precision: Precision
 ) -> None:
-    """Add what is a sum over all shards of this process, from the totals that are shown."""
+    """Add sums over all shards of this process, computed from the shown totals."""
     values[catalogue.WAITING] = {(): float(steps.down(sum(t.waiting for t in tallies)))}
     requested: Counter[str] = Counter()
     repeated: Counter[str] = Counter()
@@ -119,10 +119,10 @@ def add_sums(
         requested.update(tally.requested)
         repeated.update(tally.repeated)
     routes = [route for route, count in requested.items() if count >= MIN_REQUESTED]
-    # From bands: the exact quotient moves with every decision of a route.
-    again = precision.support([repeated[route] for route in routes])
-    asked = precision.support([requested[route] for route in routes])
-    shares = np.minimum(np.round(again / asked, 4), 1).tolist()
+    # Computed from bands, because the exact quotient moves with every decision of a route.
+    repeats = precision.support([repeated[route] for route in routes])
+    requests = precision.support([requested[route] for route in routes])
+    shares = np.minimum(np.round(repeats / requests, 4), 1).tolist()
     values[catalogue.DUPLICATES] = {(r,): share for r, share in zip(routes, shares, strict=True)}
 
 

@@ -1,11 +1,11 @@
-"""The ports of a process: metrics for scrapers, health for probes, on a framework and a server.
+"""The ports of a process: metrics for scrapers, health for probes.
 
-Starlette has the routes, requests and responses, and uvicorn with h11 speaks HTTP: one event loop
-a port, on which an idle or slow client costs a descriptor and no thread. Litestar would bring a
-dozen more packages for what these ports do not need, and WSGI on cheroot makes its TLS handshakes
-in the loop that accepts, so that one silent client holds up every scrape (for ten seconds, as
-tried with 11.1). What is left for us is what neither has: deadlines for whatever a client may
-take, a bounded number of connections, and who may read.
+Starlette has the routes, requests and responses, and uvicorn with h11 speaks HTTP. Each port has
+one event loop, on which an idle or slow client costs a descriptor but no thread. Litestar would
+bring a dozen more packages that these ports do not need. WSGI on cheroot makes TLS handshakes in
+the accepting loop, so that one silent client delays every scrape (ten seconds, tried with 11.1).
+This package adds what both lack: deadlines for clients, a bound on connections, and access
+control.
 """
 
 from alerts.http.config import HttpConfig, Timeouts

@@ -1,4 +1,4 @@
-"""The acceptor of a port: a bounded number of connections; the slowest makes room for the next."""
+"""Acceptor of a port: bounded connections, of which the slowest makes room for the next."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from collections.abc import Callable, Collection
 from alerts.http.config import HttpConfig
 from alerts.http.connection import Connection, Phase
 
-_ACCEPT_WAIT = 0.2  # until descriptors may be free again
-_MOMENT = 0.05  # how soon it is seen that somebody keeps others waiting
+_ACCEPT_WAIT = 0.2  # seconds until descriptors may be free again
+_MOMENT = 0.05  # seconds until a client that keeps others waiting is noticed
 
 _log = logging.getLogger(__name__)
 
 
 class Acceptor:
-    """Accepts connections, and evicts whoever takes too long.
+    """Acceptor of connections that evicts slow clients.
 
-    When all places are taken, the client that has kept us waiting longest is evicted. Whoever does
-    not keep us waiting never is: further ones wait in the system's backlog meanwhile. uvicorn's own
-    way would be to accept without end, to give a handshake a minute, and to refuse the scrapes
-    rather than the idle.
+    When all slots are taken, the client that has kept us waiting longest is evicted. A client that
+    does not keep us waiting is never evicted; new clients wait in the system's backlog meanwhile.
+    uvicorn itself would accept without end, give a handshake a minute, and refuse scrapes rather
+    than idle clients.
     """
 
     def __init__(
@@ -34,24 +34,24 @@ class Acceptor:
         tls: ssl.SSLContext | None,
         connect: Callable[[Callable[[Connection], None]], Connection],
     ) -> None:
-        """Nobody has come yet.
+        """Create an acceptor without open connections.
 
         Args:
-            config: how many clients, and how long they may take.
-            tls: what the handshakes are made with; None is plain HTTP.
-            connect: makes the protocol of a connection, from what it calls at its end.
+            config: bounds on the number and the times of clients.
+            tls: context of the handshakes; None is plain HTTP.
+            connect: creates the protocol of a connection, given a callback for its end.
         """
         self._slots = config.slots
         self._times = config.timeouts
         self._tls = tls
         self._new_connection = connect
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
-        self._accepted: dict[Connection, socket.socket] = {}  # whose task has not begun
+        self._accepted: dict[Connection, socket.socket] = {}  # tasks have not begun
         self._left = asyncio.Event()
 
     @property
     def connections(self) -> Collection[Connection]:
-        """Connections that are open."""
+        """Return the open connections."""
         return list(self._tasks)
 
     async def open(self, listener: socket.socket) -> None:
@@ -61,7 +61,7 @@ class Acceptor:
             await self._wait_for_room()
             try:
                 client, _ = await loop.sock_accept(listener)
-            except OSError as error:  # out of descriptors, say: wait for better times
+            except OSError as error:  # for example, no free descriptor
                 _log.warning("accept failed: %s", error)
                 await asyncio.sleep(_ACCEPT_WAIT)
                 continue
@@ -78,7 +78,7 @@ class Acceptor:
                         await self._left.wait()
 
     async def _connect(self, connection: Connection) -> None:
-        """Shake hands, where there is TLS, and leave the connection to its protocol."""
+        """Shake hands if there is TLS, and hand the connection to its protocol."""
         loop = asyncio.get_running_loop()
         client = self._accepted.pop(connection)
         limits = {
@@ -86,20 +86,20 @@ class Acceptor:
             "ssl_shutdown_timeout": self._times.drain,
         }
         try:
-            # As asyncio does for listeners of its own: the end of an answer must not wait until
-            # its beginning is acknowledged.
+            # The end of an answer must not wait for the acknowledgement of its beginning; asyncio
+            # sets this for its own listeners.
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await loop.connect_accepted_socket(
                 lambda: connection, client, ssl=self._tls, **(limits if self._tls else {})
             )
-        except OSError:  # a reset or a failed handshake is the client's
+        except OSError:  # the client reset the connection or failed the handshake
             client.close()
         finally:
             if not connection.connected:
                 self._forget(connection)
 
     def evict(self, *phases: Phase) -> bool:
-        """End who has kept others waiting longest in these phases; whether there was anybody."""
+        """End the client that has stalled longest in these phases; return True if there was one."""
         now = time.monotonic()
         stalled = [connection for connection in self._tasks if connection.stalled(phases, now)]
         if stalled:
@@ -107,14 +107,14 @@ class Acceptor:
         return bool(stalled)
 
     def end_overdue(self) -> None:
-        """End everyone whose time is over."""
+        """End every connection past its deadline."""
         now = time.monotonic()
         for connection in self.connections:
             if connection.deadline < now:
                 self._end(connection)
 
     async def close(self) -> None:
-        """Let answers be finished that are being made, for a moment; then end everyone."""
+        """Give unfinished answers a moment, then end all connections."""
         for connection in self.connections:
             if not connection.connected:
                 self._end(connection)
@@ -134,7 +134,7 @@ class Acceptor:
             self._tasks[connection].cancel()
             if client := self._accepted.pop(connection, None):  # a task that never begins
                 client.close()
-        self._forget(connection)  # at once: a flood must not hold the place
+        self._forget(connection)  # at once: a flood must not hold the slot
 
     def _forget(self, connection: Connection) -> None:
         self._tasks.pop(connection, None)

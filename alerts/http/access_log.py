@@ -1,4 +1,4 @@
-"""The access log: who read what about slices, and how often; never what it said."""
+"""Access log: who read which path about slices, and how often, without contents."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from monitor.ports import Clock
 _log = logging.getLogger("slicewatch.access")
 
 OTHERS = "others"
-"""Readers beyond those that are counted separately."""
-MAX_TALLIES = 256  # readers x paths x statuses; names of certificates are not ours to limit
+"""Name for all readers that are not counted separately."""
+MAX_TALLIES = 256  # readers x paths x statuses; we do not limit the names of certificates
 
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """Number of lines in a period after which the rest becomes one line with a count."""
+    """Number of lines per period; further accesses become one line with a count."""
 
     period: float  # seconds
     lines: int
 
 
-_SERVED = _Pace(3600.0, 1)  # a scrape every 15 s is a line an hour, not 5,760 a day
-_REFUSED = _Pace(60.0, 10)  # someone's mistakes one by one, no flood as more than 11 lines a minute
+_SERVED = _Pace(3600.0, 1)  # a scrape every 15 s is one line per hour, not 5,760 per day
+_REFUSED = _Pace(60.0, 10)  # every single mistake, but at most 11 lines per minute of a flood
 
 
 class _Key(NamedTuple):
@@ -61,20 +61,20 @@ class _Line:
 
 
 class AccessLog:
-    """Counts accesses by reader, path and status; the counts of all lines sum to all accesses.
+    """Log of accesses by reader, path and status; the counts of its lines sum to all accesses.
 
-    The first access of a reader is logged at once, the following ones of the hour in one line at
-    its end. Refusals are logged at once, too, up to ten a minute. Any thread may use it.
+    The first access of a reader is logged at once, the others of the hour in one line at its end.
+    Refusals are logged at once, too, up to ten per minute. Any thread may use it.
     """
 
     def __init__(self, clock: Clock) -> None:
-        """Nothing has been read yet; ``clock`` says when a period ends."""
+        """Create an empty log; ``clock`` tells when a period ends."""
         self._clock = clock
         self._lock = threading.Lock()
         self._tallies: dict[_Key, _Tally] = {}
 
     def record(self, reader: str, path: str, status: HTTPStatus) -> None:
-        """One access was answered. ``path`` is one of ours, never as sent."""
+        """Record an answered access; ``path`` is one of ours, never the text that was sent."""
         key = _Key(reader, path, status)
         with self._lock:
             lines = self._ended()
@@ -93,7 +93,7 @@ class AccessLog:
         _write(lines)
 
     def close(self) -> None:
-        """Log all that is left to be logged."""
+        """Log all remaining counts."""
         with self._lock:
             lines = [_line(key, tally) for key, tally in self._tallies.items() if tally.unlogged]
             self._tallies.clear()
@@ -117,7 +117,7 @@ class AccessLog:
             del self._tallies[key]
             if tally.unlogged:
                 lines.append(_line(key, tally))
-                # Whoever goes on reading is not new: the next line is the next count.
+                # The reader is not new any more, so the next line is a count.
                 self._tallies[key] = self._begin(key, logged=key.pace.lines)
         return lines
 
@@ -127,7 +127,7 @@ def _line(key: _Key, tally: _Tally) -> _Line:
 
 
 def _write(lines: list[_Line]) -> None:
-    """Outside the lock: writing a log may wait for whoever reads it."""
+    """Write lines outside the lock, because writing a log may wait for its reader."""
     for line in lines:
         level, event = (
             (logging.WARNING, "access refused") if line.key.refused else (logging.INFO, "access")

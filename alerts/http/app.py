@@ -1,4 +1,4 @@
-"""The application of one port: its routes, their endpoints, and who may read."""
+"""Application of one port: its routes, their endpoints, and access control."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _RETRY = {"Retry-After": "5"}
 BATCH_KINDS = ("application/json", "application/x-ndjson")
 MAX_BATCH = 1024 * 1024  # bytes
 MAX_BATCHES = 8
-"""Batches in memory at a time; further ones are to come again in a moment."""
+"""Most batches in memory; clients send further ones again a moment later."""
 _AGAIN = {"Retry-After": "1"}
 
 
 class Open:
-    """A view for anyone, which only reads memory: it is answered at once, whoever else waits."""
+    """View for anyone that only reads memory; it is answered at once."""
 
     def __init__(self, path: str, view: View) -> None:
         self._path = path
@@ -47,23 +47,23 @@ class Open:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
 
-        async def made() -> Response:
+        async def respond() -> Response:
             return self._view(Request(scope, receive))
 
-        response = await safely(self._path, made)
+        response = await safely(self._path, respond)
         await response(scope, receive, send)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Admission of requests, and the account of them.
+    """Admission of requests, and their log.
 
     Attributes:
-        guard: who is let in.
-        log: logs every request for a view; None where no view is about slices.
-        origins: where browsers reach the port, beside its own address.
-        local: only this machine reaches the port.
-        seconds: that a client has to send a form.
+        guard: admits requests.
+        log: log of every request for a view; None if no view is about slices.
+        origins: addresses at which browsers reach the port, besides its own.
+        local: True if only this machine reaches the port.
+        seconds: time of a client to send a form.
     """
 
     guard: Guard
@@ -73,21 +73,22 @@ class Access:
     seconds: float = 5.0
 
     def check_reader(self, request: Request, admission: Admission) -> None:
-        """Refuse a reader without credentials who calls us by a name that is not ours.
+        """Refuse a reader without credentials who addresses this machine by a foreign name.
 
-        Of a port that others reach, names are theirs to choose: its settings say that they may.
+        A port that others reach may have any name, if its settings allow readers without
+        credentials.
         """
         if self.local and admission.reader == ANYBODY:
             check_host(request, self.origins)
 
     def check_actor(self, request: Request, admission: Admission) -> None:
-        """The same of whoever sends something, which takes this machine's own address always."""
+        """Refuse a sender without credentials who does not use this machine's own address."""
         if admission.reader == ANYBODY:
             check_host(request)
 
 
 class Guarded:
-    """A view for admitted readers, on a thread, in its turn; every access is logged."""
+    """View for admitted readers, answered on a thread, in turn; every access is logged."""
 
     def __init__(
         self, path: str, view: View, access: Access, turns: AnswerTurns, *, form: bool = False
@@ -99,7 +100,7 @@ class Guarded:
         self._form = form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or say why not."""
+        """Answer one request, or state the reason for a refusal."""
         with contextlib.suppress(asyncio.CancelledError):  # the server stops; the client has gone
             await self._answer(Request(scope, receive), send)
 
@@ -122,13 +123,13 @@ class Guarded:
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
             try:
-                made = partial(self._turns.made, self._view, request)
-                await answer(await safely(self._path, made))
+                respond = partial(self._turns.made, self._view, request)
+                await answer(await safely(self._path, respond))
             finally:
                 self._turns.give_back()
 
     async def _refusal(self, request: Request, admission: Admission) -> Response | None:
-        """Tell the view who asks, and what a form says; an answer where that is not to be."""
+        """Put reader and form into the state of the request; return an answer if it is refused."""
         if not admission.reads:
             return status_only(HTTPStatus.FORBIDDEN)
         request.state.reader, request.state.responds = admission.reader, admission.responds
@@ -150,10 +151,10 @@ class Guarded:
 
 
 class Received(Guarded):
-    """Batches of events, from producers alone; the view finds ``body`` and ``kind`` in the state.
+    """Batches of events from producers only; the view finds ``body`` and ``kind`` in the state.
 
-    No page of a browser can send one: a browser says of which origin a page is, and asks first
-    before it sends what is no form.
+    No page in a browser can send a batch: a browser names the page's origin, and asks before it
+    sends anything but a form.
     """
 
     def __init__(self, path: str, view: View, access: Access, turns: AnswerTurns) -> None:
@@ -184,13 +185,13 @@ class Received(Guarded):
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Answers of a port by path, to admitted readers; made on threads.
+    """Views of a port by path, for admitted readers; threads make their answers.
 
     Attributes:
-        scraped: read by scrapers, in turns of their own: no page delays a scrape.
-        pages: read by people and programs.
-        forms: sent by readers who may act.
-        events: batches of events, sent by producers.
+        scraped: views for scrapers, with turns of their own: no page delays a scrape.
+        pages: views for people and programs.
+        forms: forms of readers who may act.
+        events: batches of events of producers.
     """
 
     scraped: Mapping[str, View]
@@ -200,7 +201,7 @@ class Views:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The paths that are read."""
+        """Return the paths that are read."""
         return (*self.scraped, *self.pages)
 
 
@@ -209,9 +210,9 @@ class PortTurns:
     """Turns of a port: no scrape waits for a page, and no page for a broker.
 
     Attributes:
-        scraped: of what is scraped.
-        pages: of pages and forms.
-        events: of batches of events.
+        scraped: turns of scrapes.
+        pages: turns of pages and forms.
+        events: turns of batches of events.
     """
 
     scraped: AnswerTurns
@@ -230,13 +231,13 @@ def make_app(
     access: Access,
     turns: PortTurns,
 ) -> ASGIApp:
-    """Application of one port.
+    """Return the application of one port.
 
     Args:
-        views: for admitted readers alone.
+        views: views for admitted readers only.
         probes: the health paths, open to anyone.
-        access: who may read and act.
-        turns: of whatever is made.
+        access: access control.
+        turns: turns of the answers.
     """
     health = probes.views()
     listed = [_shown(path) for path in (*views.paths, *health) if path not in _UNLISTED]
@@ -245,8 +246,8 @@ def make_app(
     if "/" not in views.pages:
         open_views["/"] = lambda _: PlainTextResponse(index)
 
-    def guarded(path: str, view: View, of: AnswerTurns, *, form: bool = False) -> Route:
-        endpoint = Guarded(_shown(path), view, access, of, form=form)
+    def guarded(path: str, view: View, answer_turns: AnswerTurns, *, form: bool = False) -> Route:
+        endpoint = Guarded(_shown(path), view, access, answer_turns, form=form)
         return Route(path, endpoint, methods=("POST",) if form else _METHODS)
 
     app = Starlette(
@@ -268,12 +269,12 @@ def make_app(
 
 
 def _shown(path: str) -> str:
-    """A path up to its parameter, whose value is nobody's business."""
+    """Return a path up to its parameter, whose value must not be shown."""
     return path.partition("{")[0]
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """Answer to a request that no route takes."""
+    """Return the answer to a request that no route takes."""
     if not isinstance(error, HTTPException):
         raise error
     headers = error.headers
@@ -283,12 +284,12 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _failed(_: Request, __: Exception) -> Response:
-    """A bug outside the views; uvicorn logs it."""
+    """Return the answer to a bug outside the views; uvicorn logs it."""
     return status_only(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Strict:
-    """Answers what the server would take, and we have no use for."""
+    """Middleware that refuses requests that the server would accept but no view needs."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -296,7 +297,7 @@ class _Strict:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         refusal = _refusal(scope)
-        # Forms and events are read; what is not read must not be taken for the next request.
+        # Close after a body: the unread rest must not be taken for the next request.
         body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
         answer = self._app if refusal is None else status_only(refusal)
         await answer(scope, receive, _closing(send) if body or refusal else send)
@@ -310,7 +311,7 @@ def _refusal(scope: Scope) -> HTTPStatus | None:
 
 
 def _closing(send: Send) -> Send:
-    """Send the answer as the last one of the connection."""
+    """Return a sender whose answer is the last one of the connection."""
 
     async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Bodies of requests: of a kind that is asked for, of a bounded size, within a bounded time."""
+"""Bodies of requests: of an expected kind, bounded in size and time."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from starlette.requests import Request
 
 
 def kind_of(request: Request) -> str:
-    """The media type of a body, without parameters; empty where none is named."""
+    """Return the media type of a body without parameters; empty if none is named."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_body(
     request: Request, kinds: Collection[str], *, most: int, seconds: float
 ) -> bytes:
-    """The whole body.
+    """Read and return the body.
 
     Args:
-        request: whose body has not been read yet.
-        kinds: media types that are taken.
-        most: bytes that it may have.
-        seconds: that the client has to send it.
+        request: request with an unread body.
+        kinds: accepted media types.
+        most: largest number of bytes.
+        seconds: time of the client to send it.
 
     Raises:
-        HTTPException: it is of another kind, too large, or too slow.
+        HTTPException: the body is of another kind, too large, or too slow.
     """
     encoded = request.headers.get("content-encoding", "identity").lower() != "identity"
     if encoded or kind_of(request) not in kinds:

@@ -1,4 +1,4 @@
-"""Configuration of a server: its address, its readers, how long clients may take, and its TLS."""
+"""Configuration of a server: its address, readers, time-outs and TLS."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MAX_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds each phase may take as a whole; a byte now and then does not extend it.
+    """Seconds that each phase may take in total; single bytes do not extend it.
 
     Attributes:
         head: a TLS handshake, and a request head once begun.
-        idle: a connection without a request; above any usual scrape interval.
-        turn: a request until its answer is begun, when many are asked for at once.
+        idle: a connection without a request; longer than any usual scrape interval.
+        turn: waiting of a request for its turn.
         write: one response.
-        drain: what is still being sent when we close.
-        stop: answers that are in the making when the server stops.
+        drain: data still being sent when we close.
+        stop: unfinished answers when the server stops.
     """
 
     head: float = 5.0
@@ -40,24 +40,24 @@ class HttpConfig:
     """Address of a server and access to it.
 
     Attributes:
-        host: address; another than a loopback one needs TLS and credentials, or ``insecure``.
-        port: 0 takes a free one.
-        tokens: tokens by name, one of which the views ask for; empty asks for none.
+        host: address; any but a loopback address needs TLS and credentials, or ``insecure``.
+        port: 0 takes a free port.
+        tokens: tokens by name, of which the views require one; empty requires none.
         responders: readers who may act on incidents, by name of token or certificate.
-        producers: those who may send events, by name of token or certificate; they read nothing.
-        origins: where browsers reach the port, beside its own address: a proxy's, say.
+        producers: senders of events, by name of token or certificate; they read nothing.
+        origins: addresses at which browsers reach the port besides its own, such as a proxy's.
         cert_file: certificate chain (PEM); None is plain HTTP.
-        key_file: its key; None if it is in ``cert_file``.
-        client_ca_file: the views ask for a client certificate signed by these.
-        insecure: serve without TLS and credentials on an address others can reach.
-        slices: whether a view shows slices. Without one any address may do without TLS and
-            credentials: probes and scrapers of operators come without, and learn nothing.
-        section: of the settings, for messages.
-        slots: connections open at a time; most of them wait for their client or their turn.
-        answers: scrapes made and sent at a time; each may hold a page in memory.
-        pages: other answers at a time; they take computing time from everything else.
-        batches: batches of events that are written at a time.
-        timeouts: how long clients may take.
+        key_file: key of the certificate; None if it is in ``cert_file``.
+        client_ca_file: authorities that must have signed the client's certificate.
+        insecure: True serves without TLS and credentials on an address that others can reach.
+        slices: True if a view shows slices. Otherwise no address needs TLS and credentials: probes
+            and scrapers of operators have none, and learn nothing.
+        section: section of the settings, for messages.
+        slots: most open connections; most of them wait for their client or their turn.
+        answers: most simultaneous scrapes; each may hold a page in memory.
+        pages: most other simultaneous answers; they take computing time from everything else.
+        batches: most batches of events written at a time.
+        timeouts: time-outs of clients.
     """
 
     host: str = "127.0.0.1"
@@ -85,7 +85,7 @@ class HttpConfig:
         return self.slices and not is_loopback(self.host) and not guarded
 
     def check(self) -> None:
-        """Raise SlicewatchError where a value is impossible or the policy forbids it."""
+        """Raise SlicewatchError if a value is impossible or the policy forbids it."""
         if not 0 <= self.port <= _MAX_PORT:
             raise self._wrong("port", f"{self.port} is not between 0 and {_MAX_PORT}")
         if not all(token.strip() for token in self.tokens.values()):
@@ -100,15 +100,15 @@ class HttpConfig:
         return SlicewatchError(f"{self.section}.{key}: {text}")
 
 
-_LONGEST_NAME = 64  # the longest common name that X.509 allows
+_LONGEST_NAME = 64  # longest common name of X.509
 _NAMELESS = "nameless certificate"
 
 
 def tls_context(config: HttpConfig) -> ssl.SSLContext | None:
-    """The server's TLS settings; None without a certificate.
+    """Return the server's TLS settings; None without a certificate.
 
-    Client certificates are optional in the handshake, since probes come without one; the views
-    ask for their name.
+    Client certificates are optional in the handshake, since probes have none; the views require
+    them.
 
     Raises:
         SlicewatchError: a file cannot be read or does not fit.
@@ -140,10 +140,10 @@ def _unusable(config: HttpConfig, key: str, error: OSError, *files: Path | None)
 
 
 def common_name(certificate: Mapping[str, Any]) -> str:
-    """The subject's common name, fit for a line of a log; the last one where there are several.
+    """Return the subject's last common name, as printable text for a line of a log.
 
     Args:
-        certificate: as ``SSLSocket.getpeercert`` gives it.
+        certificate: result of ``SSLSocket.getpeercert``.
 
     Example:
         >>> common_name({"subject": ((("organizationName", "x"),), (("commonName", "grafana"),))})
@@ -152,5 +152,5 @@ def common_name(certificate: Mapping[str, Any]) -> str:
     parts = (part for level in certificate.get("subject", ()) for part in level)
     names = [value for kind, value in parts if kind == "commonName"]
     name = names[-1] if names else ""
-    # Whoever signs certificates is trusted with names, but not with our lines.
+    # We trust the signer of certificates with names, but not with our log lines.
     return "".join(c if c.isprintable() else "?" for c in name)[:_LONGEST_NAME] or _NAMELESS

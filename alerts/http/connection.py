@@ -1,4 +1,4 @@
-"""One client's connection: uvicorn's HTTP protocol, with deadlines and the client's certificate."""
+"""Connection of a client: uvicorn's HTTP protocol with deadlines and client certificates."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from uvicorn.server import ServerState
 from alerts.http.config import Timeouts, common_name
 
 CERTIFICATE = "certificate"
-"""Key in a request's state of the name in the client's checked certificate; None without one."""
+"""Key in a request's state for the name in the client's checked certificate, or None."""
 MAX_HEAD = 16 * 1024  # bytes; the head of a scrape is under 1 KiB
-_BUFFER = 64 * 1024  # bytes of a response that wait for the client, beside a piece
-_PATIENCE = 0.25  # what a request may take when others wait for the place
-_STALLED = 1.0  # no reader needs longer for a piece
+_BUFFER = 64 * 1024  # bytes of a response that wait for the client, in addition to a piece
+_PATIENCE = 0.25  # seconds of a request while others wait for its slot
+_STALLED = 1.0  # seconds; no reader needs longer for a piece
 
 
 class Phase(enum.Enum):
-    """Phase of a connection, by what it waits for."""
+    """Phase of a connection, named by what it waits for."""
 
     READING = enum.auto()  # for the client's handshake or request
     WORKING = enum.auto()  # for us
@@ -36,10 +36,10 @@ _KEPT_WAITING = {Phase.READING: _PATIENCE, Phase.WRITING: _STALLED, Phase.WORKIN
 
 
 class Connection(H11Protocol):
-    """A connection, since when it has been in its present phase, and when that must end.
+    """Connection with its present phase, the start of that phase, and its deadline.
 
-    uvicorn gives a client all the time it likes for its first request and for taking a response,
-    and cuts off one that has said all it will say before it is answered.
+    uvicorn sets no deadline for the first request or for taking a response, and it cuts off a
+    client that has closed its sending side before the answer.
 
     Attributes:
         since: monotonic time at which the phase began.
@@ -53,12 +53,12 @@ class Connection(H11Protocol):
         timeouts: Timeouts,
         gone: Callable[[Connection], None],
     ) -> None:
-        """Wait for a connection.
+        """Create the protocol of a connection.
 
         Args:
-            config: of uvicorn.
-            state: what uvicorn keeps of all connections.
-            timeouts: how long the client may take.
+            config: settings of uvicorn.
+            state: uvicorn's state of all connections.
+            timeouts: time-outs of the client.
             gone: called at the end of the connection.
         """
         super().__init__(config, state, {CERTIFICATE: None})
@@ -68,7 +68,7 @@ class Connection(H11Protocol):
         self._head_begun = self._half_closed = self._refused = False
         self._write_by = math.inf
         self.since = time.monotonic()
-        self.deadline = math.inf  # that of a handshake is asyncio's to keep
+        self.deadline = math.inf  # asyncio keeps the deadline of the handshake
 
     @property
     def connected(self) -> bool:
@@ -81,7 +81,7 @@ class Connection(H11Protocol):
         return not getattr(self.cycle, "response_complete", True)  # None before the first request
 
     def stalled(self, phases: tuple[Phase, ...], now: float) -> bool:
-        """Return True when the client stalls in one of these phases, while others wait for it."""
+        """Return True when the client stalls in one of these phases while others wait."""
         return self._phase in phases and now - self.since > _KEPT_WAITING[self._phase]
 
     def _begin(self, phase: Phase, seconds: float) -> None:
@@ -90,7 +90,7 @@ class Connection(H11Protocol):
         self.deadline = self.since + seconds
 
     def _work(self) -> None:
-        """Answer, or wait until the client has taken enough of this answer or of the one before."""
+        """Answer, or wait until the client has taken enough of the present or previous answer."""
         if not self.flow.write_paused:
             self._begin(Phase.WORKING, math.inf)
             return
@@ -100,7 +100,7 @@ class Connection(H11Protocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin with whoever has connected, after the handshake."""
+        """Begin after the handshake."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(_BUFFER)
         shown = transport.get_extra_info("peercert")
@@ -108,10 +108,10 @@ class Connection(H11Protocol):
         self._begin(Phase.READING, self._timeouts.idle)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; not more at once than a head may have, before it is looked at."""
+        """Read in parts no larger than a head, so that each part is checked before the next."""
         for start in range(0, len(data), MAX_HEAD):
             if self._refused:
-                return  # taken and dropped, for the moment that it has
+                return  # dropped, until the deadline of the refusal
             if self._phase is Phase.READING and not self._head_begun:
                 self._head_begun = True
                 self.deadline = time.monotonic() + self._timeouts.head
@@ -120,30 +120,30 @@ class Connection(H11Protocol):
                 self._work()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Answer what has been asked for, to a client that asks for nothing more."""
+        """Answer the open request of a client that has closed its sending side."""
         self._half_closed = True
-        return self.answering and self.scheme == "http"  # with TLS there is no half of it
+        return self.answering and self.scheme == "http"  # TLS cannot be closed on one side
 
     def pause_writing(self) -> None:
-        """Wait until the client has taken what was sent; the whole response has one deadline."""
+        """Wait until the client has taken the sent data; the whole response has one deadline."""
         super().pause_writing()
         self._work()
 
     def resume_writing(self) -> None:
-        """Go on: the client has taken most of it."""
+        """Continue after the client has taken most of the sent data."""
         super().resume_writing()
         if self.answering:
             self._work()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place free."""
+        """Free the slot."""
         super().connection_lost(exc)
         self._gone(self)
 
     # Called by uvicorn's half of the protocol
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless one waits already or none is to come."""
+        """Wait for the next request, unless one waits already or none will come."""
         self._head_begun = False
         self._write_by = math.inf
         super().on_response_complete()
@@ -162,8 +162,8 @@ class Connection(H11Protocol):
         self._begin(Phase.READING, times.head if self._head_begun else times.idle)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request; take what is still coming, or closing would cut the answer."""
-        if self.answering:  # the body of a request is broken: that one is answered, no other
+        """Refuse an invalid request; drop further data, since closing would cut the answer."""
+        if self.answering:  # the body of a request is broken: it is the last one answered
             self.cycle.keep_alive = False
             return
         self._refused = True
@@ -192,7 +192,7 @@ class Connection(H11Protocol):
     # Called by the server
 
     def shutdown(self) -> None:
-        """Finish what is being answered, and close."""
+        """Finish the present answer, and close."""
         if self.answering:
             self.cycle.keep_alive = False
         elif self.connected:

@@ -1,8 +1,8 @@
-"""Forms that readers send: only their own pages', of a bounded size, and within a bounded time.
+"""Forms of readers: only from our own pages, bounded in size and time.
 
-A browser adds its credentials to whatever a page of somebody else makes it send, but it says of
-which origin that page is (RFC 6454), which no page can change. Programs send no origin; they are
-let through with a bearer token, which no browser adds by itself.
+A browser adds its credentials to every request, even if a foreign page makes it send one. But it
+names the origin of that page (RFC 6454), and no page can change that. Programs send no origin; they
+need a bearer token, which no browser adds by itself.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MAX_FIELDS = 16
 
 
 def check_origin(request: Request, origins: Collection[str]) -> None:
-    """Refuse a form that a page of somebody else may have sent.
+    """Refuse a form that a foreign page may have sent.
 
     Args:
         request: the form.
-        origins: where browsers reach us, beside the address that the request names.
+        origins: addresses at which browsers reach us, besides the one in the request.
 
     Raises:
         HTTPException: 403.
@@ -41,14 +41,14 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
 
 
 async def read_fields(request: Request, seconds: float) -> dict[str, str]:
-    """The fields of a form; of a repeated one the last.
+    """Return the fields of a form; the last value of a repeated field counts.
 
     Args:
         request: the form.
-        seconds: that the client has to send it.
+        seconds: time of the client to send it.
 
     Raises:
-        HTTPException: it is no form, too large, or too slow.
+        HTTPException: the body is no form, too large, or too slow.
     """
     body = await read_body(request, [_KIND], most=MAX_FORM, seconds=seconds)
     try:

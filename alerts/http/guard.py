@@ -1,6 +1,6 @@
 """Access control of readers: named tokens, client certificates, or both.
 
-Programs send a token as a bearer; browsers ask for it as a password, of whatever user name.
+Programs send a token as a bearer; browsers send it as a password, with any user name.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from http import HTTPStatus
 from monitor.settings.sections import ANYBODY
 
 UNKNOWN = "unknown"
-"""A reader who has shown nothing that we know."""
+"""Name of a reader without valid credentials."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Decision on a request: whether it is admitted, and the name that it is known by.
+    """Decision on a request: whether it is admitted, and under which name.
 
     Attributes:
         status: OK, FORBIDDEN without a certificate, UNAUTHORIZED without a token.
-        reader: name of the token, of the certificate, or of both where both are asked for.
-        responds: whether the reader may acknowledge and close incidents.
-        sends: whether it is a producer: it may send events.
+        reader: name of the token, of the certificate, or of both if both are required.
+        responds: True if the reader may acknowledge and close incidents.
+        sends: True for a producer, who may send events.
     """
 
     status: HTTPStatus
@@ -42,12 +42,12 @@ class Admission:
 
     @property
     def reads(self) -> bool:
-        """True unless it is a producer, who reads nothing; anybody may do what anybody may."""
+        """True unless the client is a named producer; producers read nothing."""
         return not self.sends or self.reader == ANYBODY
 
 
 class Guard:
-    """Knows readers by what they show; keeps digests, not the tokens."""
+    """Access control by digests of tokens and by certificates."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class Guard:
         responders: Collection[str] = (),
         producers: Collection[str] = (),
     ) -> None:
-        """Set up who is let in.
+        """Create the access control.
 
         Args:
-            tokens: the tokens by name, one of which is asked for; none asks for none.
-            certificates: whether a checked client certificate is asked for.
+            tokens: tokens by name, of which one is required; empty requires none.
+            certificates: True requires a checked client certificate.
             responders: names of tokens or certificates whose readers may act on incidents.
-            producers: names of those that may send events, and read nothing.
+            producers: names of tokens or certificates that may send events, and read nothing.
         """
         self._responders = frozenset(responders)
         self._producers = frozenset(producers)
@@ -71,10 +71,10 @@ class Guard:
         self._certificates = certificates
 
     def admit(self, authorization: str, certificate: str | None) -> Admission:
-        """Judge one request.
+        """Return the decision on one request.
 
         Args:
-            authorization: the header, empty where there is none.
+            authorization: the header; empty without one.
             certificate: name of the client's checked certificate, None without one.
         """
         token = self._token(authorization)
@@ -85,29 +85,29 @@ class Guard:
         names = [name for name in (token, certificate) if name is not None]
         names = names or [ANYBODY]
         responds, sends = (
-            not some.isdisjoint(names) for some in (self._responders, self._producers)
+            not role.isdisjoint(names) for role in (self._responders, self._producers)
         )
         return Admission(HTTPStatus.OK, " + ".join(names), responds, sends)
 
     def _token(self, authorization: str) -> str | None:
-        """The name of the token that was sent.
+        """Return the name of the token that was sent.
 
-        Takes as long for any of them as for none, and reveals neither how much of one matched nor
-        how long it is.
+        The time is the same for every token and for none, so that it reveals neither length nor
+        matching prefix.
         """
         scheme, _, given = authorization.partition(" ")
         # Header bytes arrive as latin-1.
         sent = given.strip().encode("latin-1")
         digest = _digest(_password(sent) if scheme.lower() == "basic" else sent)
-        found = None
-        for name, known in self._digests.items():
-            if hmac.compare_digest(digest, known):
-                found = name
-        return found if scheme.lower() in ("bearer", "basic") else None
+        matched = None
+        for name, token_digest in self._digests.items():
+            if hmac.compare_digest(digest, token_digest):
+                matched = name
+        return matched if scheme.lower() in ("bearer", "basic") else None
 
 
 def _password(sent: bytes) -> bytes:
-    """The password of Basic credentials (RFC 7617); empty, and no token, where they are none."""
+    """Return the password of Basic credentials (RFC 7617); empty if they are invalid."""
     try:
         return base64.b64decode(sent, validate=True).partition(b":")[2].strip()
     except binascii.Error:

@@ -1,7 +1,7 @@
-"""The name that a request calls us by, where nobody shows credentials.
+"""Check of the host name in requests without credentials.
 
-A page of somebody else can make a browser ask this machine under the page's own name (DNS
-rebinding), and then reads the answer. The name is all that tells such a request from ours.
+A foreign page can make a browser ask this machine under the page's own name (DNS rebinding), and
+then reads the answer. Only the name tells such a request from one of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from monitor.settings.checks import is_loopback
 
-_WHY = (
+_REASON = (
     "Forbidden: without a token this port answers to localhost and 127.0.0.1 alone. Behind a proxy,"
     " set alerting.external_url to the address that browsers use."
 )
@@ -25,19 +25,19 @@ def check_host(request: Request, origins: Collection[str] = ()) -> None:
     """Refuse a request that names neither this machine nor a proxy of ours.
 
     Args:
-        request: of somebody without credentials.
-        origins: where browsers reach us through a proxy.
+        request: request without credentials.
+        origins: addresses at which browsers reach us through a proxy.
 
     Raises:
         HTTPException: 403, with the reason.
     """
     name = _host_name(f"//{request.headers.get('host', '')}")
     if not is_loopback(name) and name not in map(_host_name, origins):
-        raise HTTPException(HTTPStatus.FORBIDDEN, _WHY)
+        raise HTTPException(HTTPStatus.FORBIDDEN, _REASON)
 
 
 def _host_name(address: str) -> str:
-    """The host of an address; empty where it has none, or is no address."""
+    """Return the host of an address; empty without one or for an invalid address."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:

@@ -1,4 +1,4 @@
-"""Answers to requests, made and sent safely, a few at a time, in pieces that a client takes."""
+"""Answers to requests: a few at a time, sent in pieces, with failures as status 500."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Send
 
 View = Callable[[Request], Response]
-"""Makes the answer to a request for one path; what it raises becomes a 500 that says nothing."""
+"""Function that answers requests for one path; its exception becomes a 500 without details."""
 
-PIECE = 256 * 1024  # bytes; most pages are one
+PIECE = 256 * 1024  # bytes; most pages have one piece
 
 _log = logging.getLogger(__name__)
 
 
 def status_only(status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """An answer that says its status and nothing else."""
+    """Return an answer with only its status."""
     return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}\n", status, headers)
 
 
 def refusal_of(error: HTTPException) -> Response:
-    """An answer that says the status, and why where that helps whoever asked."""
+    """Return an answer with the status and the reason of a refusal."""
     return PlainTextResponse(f"{error.status_code} {error.detail}\n", error.status_code)
 
 
 async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response:
-    """The answer of a view, whatever happens in it.
+    """Return the answer of a view; a failure becomes an answer too.
 
     Args:
-        path: as the routes have it; the log must not repeat what was asked for.
+        path: path of the route; the log must not repeat the requested path.
         view: makes the answer.
     """
     try:
@@ -52,18 +52,17 @@ async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response
 
 
 class AnswerTurns:
-    """Answers are made and sent a few at a time, since each may hold a page in memory.
+    """Turns of answers: a few at a time are made and sent, since each may hold a page in memory.
 
-    Their views run on threads that nobody waits for at the end. Those of asyncio and anyio are
-    waited for when the interpreter ends: a database that does not answer would keep a stopped
-    service alive.
+    Views run on threads of their own, which nobody joins at the end. The interpreter would wait for
+    threads of asyncio and anyio: a silent database would keep a stopped service alive.
     """
 
     def __init__(self, number: int, patience: float) -> None:
-        """All are free; threads are started when they are needed, and kept.
+        """Create free turns; threads start on demand and are kept.
 
         Args:
-            number: of answers at a time.
+            number: most answers at a time.
             patience: seconds that a request waits for its turn.
         """
         self._free = asyncio.Semaphore(number)
@@ -77,7 +76,7 @@ class AnswerTurns:
         return self._waiting > 0
 
     async def take(self) -> bool:
-        """Wait for a turn, which must be given back; False if there was none in time."""
+        """Wait for a turn, which must be given back; return False if there was none in time."""
         self._waiting += 1
         try:
             async with asyncio.timeout(self._patience):
@@ -92,7 +91,7 @@ class AnswerTurns:
         self._free.release()
 
     async def made(self, view: View, request: Request) -> Response:
-        """The answer of a view, which may take its time."""
+        """Return the answer of a view, which runs on a thread."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
 
@@ -119,7 +118,7 @@ class AnswerTurns:
             make()
 
     def close(self) -> None:
-        """Let the threads end, each when it has made its answer."""
+        """Let each thread end after its present answer."""
         for _ in range(self._threads):
             self._work.put(None)
 
@@ -132,10 +131,10 @@ def _settle(
 
 
 def in_pieces(send: Send) -> Send:
-    """Send bodies piece by piece: each waits until the client has taken most of those before.
+    """Return a sender of bodies in pieces; each waits until the client has taken the previous ones.
 
-    As a whole, a page would lie in the connection's buffer for as long as its client likes, and
-    its turn would be over.
+    Sent at once, a page would lie in the connection's buffer for as long as its client likes, after
+    its turn has ended.
     """
 
     async def send_pieces(message: Message) -> None:

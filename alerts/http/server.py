@@ -1,4 +1,4 @@
-"""A server on a thread of its own: uvicorn, with our acceptor instead of its listeners."""
+"""HTTP server on a thread of its own: uvicorn with our acceptor instead of its listeners."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class HttpServer:
-    """Serves an application on one port."""
+    """Server of an application on one port."""
 
     def __init__(
         self,
@@ -36,13 +36,13 @@ class HttpServer:
         *,
         tick: Callable[[], None] | None = None,
     ) -> None:
-        """Check the policy and load the certificates; nothing is bound yet.
+        """Check the policy and load the certificates, without binding the port.
 
         Args:
-            config: where it listens and how long clients may take.
+            config: address, time-outs and TLS.
             app: makes the answers.
-            turns: all that the application takes for them.
-            tick: called several times a second while the server runs; must not raise.
+            turns: all turns of the application.
+            tick: called several times per second while the server runs; must not raise.
 
         Raises:
             SlicewatchError: the policy forbids the settings, or a file cannot be read.
@@ -55,7 +55,7 @@ class HttpServer:
 
     @property
     def port(self) -> int:
-        """The bound port; 0 before :meth:`start`."""
+        """Return the bound port; 0 before :meth:`start`."""
         return self._port
 
     def start(self) -> None:
@@ -74,7 +74,7 @@ class HttpServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the port, finish the answers that are being made; safe to call twice."""
+        """Close the port and finish the present answers; safe to call twice."""
         self._server.should_exit = True
         if self._thread:
             self._thread.join()
@@ -85,7 +85,7 @@ class HttpServer:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server behind our acceptor; it touches signals on the main thread alone."""
+    """uvicorn's server with our acceptor; it sets signal handlers only on the main thread."""
 
     def __init__(
         self,
@@ -112,20 +112,19 @@ class _Uvicorn(uvicorn.Server):
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Called ten times a second; whether it is time to stop."""
+        """Run ten times per second; return True when the server must stop."""
         if self._opened and self._opened.done():
-            self._opened.result()  # a port that lets nobody in must not look alive
+            self._opened.result()  # raises: a port that accepts nobody must not look alive
         self._acceptor.end_overdue()
-        if any(
-            turns.wanted for turns in self._turns
-        ):  # whoever does not take his answer loses his turn
+        # A client that does not take its answer loses its turn to a waiting one.
+        if any(turns.wanted for turns in self._turns):
             self._acceptor.evict(Phase.WRITING)
         if self._tick:
             self._tick()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more connections, then end those that are open."""
+        """Accept no more connections, then end the open ones."""
         if self._opened:
             self._opened.cancel()
             await asyncio.wait([self._opened])
@@ -137,7 +136,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
-    """Uvicorn without a word of its own: no banner, no log lines but errors, no guesses."""
+    """Return settings that keep uvicorn silent: no banner, no log lines but errors, no guesses."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -156,14 +155,18 @@ def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
 
 
 def _listen(config: HttpConfig) -> socket.socket:
-    """A listening socket; raises SlicewatchError where the address cannot be bound."""
+    """Return a listening socket.
+
+    Raises:
+        SlicewatchError: the address cannot be bound.
+    """
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     address = (config.host, config.port)
     try:
         listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        where = f"{config.host} port {config.port}"
-        message = f"{config.section}.port: cannot listen on {where}: {error.strerror or error}"
+        place = f"{config.host} port {config.port}"
+        message = f"{config.section}.port: cannot listen on {place}: {error.strerror or error}"
         raise SlicewatchError(message) from error
     listener.setblocking(False)
     return listener

@@ -1,4 +1,4 @@
-"""The ports of one process: one for everything, or one for slices and one for operations."""
+"""Ports of one process: one for everything, or one for slices and one for operations."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from monitor.settings.checks import is_loopback
 
 @dataclass(frozen=True, slots=True)
 class PortViews:
-    """Pages of others on the fairness port.
+    """Additional views of the fairness port, from other packages.
 
     Attributes:
-        read: by path, for admitted readers.
-        forms: by path, for those who may act. The request's state has ``reader``, ``responds`` and
+        read: views for admitted readers, by path.
+        forms: views for responders, by path. The request's state has ``reader``, ``responds`` and
             ``fields``.
-        events: by path, for producers. The request's state has ``body`` and ``kind``.
+        events: views for producers, by path. The request's state has ``body`` and ``kind``.
     """
 
     read: Mapping[str, View] = field(default_factory=dict)
@@ -43,9 +43,9 @@ class PortViews:
 
 
 class Servers:
-    """Serves one exporter and the health of one process.
+    """Servers of the exporter and the health of one process.
 
-    The fairness port serves whatever is about slices. The service's own metrics are there, too,
+    The fairness port serves everything about slices. It also serves the service's own metrics,
     unless there is an operations port. Both answer the health paths.
     """
 
@@ -60,16 +60,16 @@ class Servers:
         snapshots: Find | None = None,
         pages: PortViews = PortViews(),
     ) -> None:
-        """Check the policy and load the certificates; nothing is bound yet.
+        """Check the policy and load the certificates, without binding a port.
 
         Args:
-            fairness: where slices are served.
-            operations: where the service's own metrics are served; None: there, too.
-            exporter: what is served.
-            health: of the process.
-            clock: of the access log.
-            snapshots: finds what was published before; None serves none of that.
-            pages: of the status page and the API, on the fairness port.
+            fairness: port of the slices.
+            operations: port of the service's own metrics; None serves them with the slices.
+            exporter: renders the metrics.
+            health: health of the process.
+            clock: clock of the access log.
+            snapshots: finds stored Snapshots; None serves none.
+            pages: views of the status page and the API, on the fairness port.
 
         Raises:
             SlicewatchError: the policy forbids the settings, or a file cannot be read.
@@ -91,16 +91,16 @@ class Servers:
 
     @property
     def port(self) -> int:
-        """The fairness port, or the only one; 0 before :meth:`start`."""
+        """Return the fairness port, or the only one; 0 before :meth:`start`."""
         return self._fairness.port
 
     @property
     def operations_port(self) -> int | None:
-        """The operations port, 0 before :meth:`start`; None where there is none."""
+        """Return the operations port, 0 before :meth:`start`; None without one."""
         return self._operations.port if self._operations else None
 
     def start(self) -> None:
-        """Bind and serve on threads of their own; all ports or none.
+        """Bind all ports or none, and serve on threads of their own.
 
         Raises:
             SlicewatchError: an address cannot be bound.

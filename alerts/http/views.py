@@ -1,6 +1,6 @@
-"""The views of the ports: the metrics, Snapshots by their number, and the health of the process.
+"""Views of the ports: metrics, Snapshots by number, and the health of the process.
 
-The health paths say yes or no to whoever asks, without credentials.
+The health paths answer anyone, without credentials.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from alerts.http.responses import View, status_only
 from monitor.errors import StoreError
 
 Find = Callable[[int], bytes | None]
-"""The stored Snapshot of a number; None where there is none. Raises StoreError."""
+"""Function from a number to its stored Snapshot, or None. Raises StoreError."""
 
 METRICS = "/metrics"
 SNAPSHOT = "/snapshot/{number}"
@@ -31,10 +31,10 @@ _TURN_SECONDS = 1.0
 
 
 def metrics_view(body: Callable[[str, bool], tuple[bytes, str]]) -> View:
-    """The view of an exposition.
+    """Return the view of an exposition.
 
     Args:
-        body: makes the body, compressed if asked for, and its content type from an Accept header.
+        body: returns body and content type for an Accept header, compressed if asked for.
     """
 
     def view(request: Request) -> Response:
@@ -47,9 +47,9 @@ def metrics_view(body: Callable[[str, bool], tuple[bytes, str]]) -> View:
 
 
 def snapshot_view(find: Find) -> View:
-    """The view of stored Snapshots by their number, as they were published.
+    """Return the view of stored Snapshots by number, as they were published.
 
-    One is read at a time: readers must not take the connections that the service works with.
+    It reads one at a time, so that readers do not take the connections of the service.
     """
     turn = threading.Lock()
 
@@ -73,7 +73,7 @@ def snapshot_view(find: Find) -> View:
 
 
 def header(request: Request, name: str) -> str:
-    """A header's value, empty where there is none; repeated ones are joined, as HTTP has it."""
+    """Return the value of a header, with repeated values joined as in HTTP; empty without one."""
     return ",".join(request.headers.getlist(name))
 
 
@@ -82,12 +82,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HealthChecks:
-    """Checks that the health paths answer with; each must only read memory.
+    """Checks behind the health paths; each may only read memory.
 
     Attributes:
-        live: whether the loop turns; never broker, database or lag.
-        ready: whether work can be done, and why not: logged, and sent to whoever asks.
-        started: whether start-up has finished.
+        live: True while the loop turns, whatever the state of broker, database or lag.
+        ready: whether work can be done, and the reason if not, which is logged and sent.
+        started: True when start-up has finished.
     """
 
     live: Callable[[], bool]
@@ -96,14 +96,14 @@ class HealthChecks:
 
 
 class HealthEndpoints:
-    """Answers the health paths, on every port of a process."""
+    """Health paths on every port of a process."""
 
     def __init__(self, health: HealthChecks) -> None:
         self._health = health
         self._why_not_ready = ""
 
     def views(self) -> dict[str, View]:
-        """The views by path."""
+        """Return the views by path."""
         return {
             "/livez": self._live,
             "/readyz": self._ready,
@@ -118,14 +118,14 @@ class HealthEndpoints:
         return _yes_or_no(self._health.started())
 
     def _ready(self, _: Request) -> Response:
-        ready, why = self._health.ready()
-        why = "" if ready else why
-        if why != self._why_not_ready:
-            _log.info("readiness changed: %s", why or "ready")
-            self._why_not_ready = why
+        ready, reason = self._health.ready()
+        reason = "" if ready else reason
+        if reason != self._why_not_ready:
+            _log.info("readiness changed: %s", reason or "ready")
+            self._why_not_ready = reason
         if ready:
             return _yes_or_no(True)
-        return PlainTextResponse(f"{why}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return PlainTextResponse(f"{reason}\n", HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def _yes_or_no(good: bool) -> Response:

@@ -1,7 +1,8 @@
 """Rules, routes and runbooks, rendered for Prometheus, Alertmanager and people.
 
-``alerts.yaml`` declares every alert, ``runbooks/`` has a page for each and ``notifications/`` the
-messages; all of it is data, and the modules only put in the settings of an installation.
+``alerts.yaml`` declares every alert, ``runbooks/`` has a page for each alert, and
+``notifications/`` has the messages. All of them are data; the modules insert the settings of an
+installation.
 """
 
 from alerts.rules.alertmanager import GROUP_BY

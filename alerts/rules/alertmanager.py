@@ -1,4 +1,4 @@
-"""Alertmanager's configuration: who is notified of what, and which alerts mute which."""
+"""Configuration of Alertmanager: routes to receivers, and muting of alerts by others."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Document = dict[str, Any]
 GROUP_BY = ("alertname", "job", "contract", "metric")
 OFFICE_HOURS = "office-hours"
 TEMPLATES = "templates/*.tmpl"
-"""Path below the folder of the configuration, where Alertmanager looks for it."""
+"""Path of the templates below Alertmanager's configuration folder."""
 
 
 def notifications() -> str:
-    """Go templates of the messages that Alertmanager itself writes: chat, or mail."""
+    """Return the Go templates of messages that Alertmanager itself writes: chat, or mail."""
     file = resources.files(__package__) / "notifications" / "slicewatch.tmpl"
     return file.read_text(encoding="utf-8")
 
 
 def configuration(settings: Settings) -> Document:
-    """The whole file."""
+    """Return the configuration file."""
     return {
         "templates": [TEMPLATES],
         "route": _route(settings),
-        "inhibit_rules": [_inhibit_rule(one) for one in declarations().inhibitions],
+        "inhibit_rules": [_inhibit_rule(inhibition) for inhibition in declarations().inhibitions],
         "time_intervals": [_office(settings.alerting)],
         "receivers": [
             _receiver(name, receiver) for name, receiver in settings.alerting.receivers.items()
@@ -44,9 +44,9 @@ def _inhibit_rule(inhibition: Inhibition) -> Document:
 
 
 def _route(settings: Settings) -> Document:
-    awaits_day = [one.name for one in settings.use_case if not one.page_at_night]
+    awaits_day = [use_case.name for use_case in settings.use_case if not use_case.page_at_night]
     return {
-        # What has no severity of ours: nobody is woken by it, and it is not lost.
+        # Alerts without a severity of ours wake nobody, but are not lost.
         "receiver": "ticket",
         "group_by": list(GROUP_BY),
         "group_wait": "30s",
@@ -74,7 +74,7 @@ def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Docume
 
 
 def _by_day(contract: str) -> Document:
-    """Breaches of a contract whose owner does not want to be woken."""
+    """Return the route for breaches of a contract whose owner does not want to be woken."""
     route = _in_office_hours(_to("page", Severity.PAGE, ("30s", "5m", "4h")))
     route["matchers"].append(f'contract="{contract}"')
     return route
@@ -96,12 +96,12 @@ def _office(alerting: Alerting) -> Document:
 
 def _receiver(name: str, receiver: Receiver) -> Document:
     resolved = name in ("page", "ticket")
-    found: Document = {"name": name}
+    entry: Document = {"name": name}
     if receiver.webhook_url is not None:
-        found["webhook_configs"] = [_webhook(receiver, resolved)]
+        entry["webhook_configs"] = [_webhook(receiver, resolved)]
     if receiver.chat_url_file is not None:
-        found["slack_configs"] = [_chat(receiver.chat_url_file, resolved)]
-    return found
+        entry["slack_configs"] = [_chat(receiver.chat_url_file, resolved)]
+    return entry
 
 
 def _webhook(receiver: Receiver, resolved: bool) -> Document:

@@ -1,6 +1,6 @@
-"""The types of ``alerts.yaml`` (``alerts.schema.json`` is generated from them), and its alerts.
+"""Types of ``alerts.yaml`` (``alerts.schema.json`` is generated from them), and its alerts.
 
-The values of an installation's settings are put in where an alert is read for one.
+Values of an installation's settings are inserted when an alert is read for it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def rule_expr(self) -> str:
-        """Expression of its rule: its own, or the record that holds its last verdict."""
+        """Expression of the alert's rule: its own, or the record that holds its last verdict."""
         return held_name(self.name) if self.hold_while_absent else self.expr
 
 
@@ -124,7 +124,7 @@ class Muted(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def matcher(self) -> str:
-        """In the syntax of Alertmanager."""
+        """Matcher in the syntax of Alertmanager."""
         if self.about:
             return f'about=~"{"|".join(self.about)}"'
         return f'alertname=~"{"|".join(self.alerts)}"'
@@ -161,7 +161,7 @@ class Declarations(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def schema() -> dict[str, Any]:
-    """JSON Schema of the file, for editors and for other tools."""
+    """Return the JSON Schema of the file, for editors and other tools."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | msgspec.json.schema(Declarations)
 
@@ -170,24 +170,28 @@ FILE = "alerts.yaml"
 _PLACEHOLDER = re.compile(r"<< (\w+) >>")
 _STALE_SECONDS = 300
 _STALE_CYCLES = 3
-"""One slow cycle is not yet an outage, three missed ones are."""
+"""Missed evaluator cycles that count as an outage; one slow cycle does not."""
 
 
 @functools.cache
 def declarations() -> Declarations:
-    """The file, checked against its types; a mistake is reported with its place."""
+    """Return the file, checked against its types; a mistake is reported with its place."""
     text = (resources.files(__package__) / FILE).read_text(encoding="utf-8")
     return msgspec.convert(yaml.safe_load(text), Declarations)
 
 
 def breach_alerts() -> dict[Metric, str]:
-    """Names of the alerts of a breach, by the metric of the contract."""
-    found = (alert for group in declarations().groups.values() for alert in group)
-    return {Metric(one.with_["breached"]): one.name for one in found if "breached" in one.with_}
+    """Return the names of the alerts of a breach, by the metric of the contract."""
+    declared = (alert for group in declarations().groups.values() for alert in group)
+    return {
+        Metric(alert.with_["breached"]): alert.name
+        for alert in declared
+        if "breached" in alert.with_
+    }
 
 
 def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
-    """All alerts, by the group of rules that evaluates them."""
+    """Return all alerts by the group of rules that evaluates them."""
     return {
         name: tuple(_with_expression(alert, settings) for alert in group)
         for name, group in declarations().groups.items()
@@ -195,7 +199,7 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:
-    """All alerts, in the order of the file."""
+    """Return all alerts, in the order of the file."""
     return tuple(alert for group in groups(settings).values() for alert in group)
 
 
@@ -204,7 +208,7 @@ def _with_expression(alert: Alert, settings: Settings) -> Alert:
 
 
 def values(alert: Alert, settings: Settings) -> dict[str, str]:
-    """Values of the placeholders of one alert."""
+    """Return the values of the placeholders of one alert."""
     return declarations().texts | alert.with_ | _parameters(settings)
 
 
@@ -220,11 +224,11 @@ def _parameters(settings: Settings) -> dict[str, str]:
     }
 
 
-def filled(text: str, known: Mapping[str, str]) -> str:
-    """A text with its placeholders replaced, also those inside what replaces them.
+def filled(text: str, replacements: Mapping[str, str]) -> str:
+    """Return a text with its placeholders replaced, also those inside the replacements.
 
     Example:
         >>> filled("up to << day >>", {"day": "<< year >>-01-01", "year": "2026"})
         'up to 2026-01-01'
     """
-    return _PLACEHOLDER.sub(lambda found: filled(known[found[1]], known), text)
+    return _PLACEHOLDER.sub(lambda match: filled(replacements[match[1]], replacements), text)

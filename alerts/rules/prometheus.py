@@ -1,4 +1,4 @@
-"""Prometheus's files: the rules, and an example of a configuration."""
+"""Files for Prometheus: the rules, and an example of a configuration."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from monitor.settings import Server, Settings, is_loopback
 
 Document = dict[str, Any]
 _INTERVAL = "30s"
-"""Evaluation interval, far below Prometheus's lookback of five minutes: a record that reads itself
-needs that."""
+"""Evaluation interval; records that read themselves need one far below Prometheus's lookback of
+five minutes."""
 _OWN_SERIES = 10_000
-"""Room for the service's own series in the sample limit: enough with thousands of partitions."""
+"""Room for the service's own series in the sample limit, enough for thousands of partitions."""
 READER = "prometheus"
-"""Name of the token that Prometheus uses where ``server.tokens`` has one of that name."""
+"""Name of Prometheus's token, if ``server.tokens`` has a token of that name."""
 TOKEN_FILE = "/etc/prometheus/slicewatch.token"  # noqa: S105 - a path
 OPERATIONS_TOKEN_FILE = "/etc/prometheus/slicewatch-operations.token"  # noqa: S105 - a path
 CLIENT_CERTIFICATE = "/etc/prometheus/slicewatch-client.pem"
@@ -36,8 +36,8 @@ _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 def rules(settings: Settings) -> Document:
-    """The rules file: records of the last verdicts, then the alerts."""
-    # Records come before what reads them: the rules of a group are evaluated in order, groups not.
+    """Return the rules file: records of the last verdicts, then the alerts."""
+    # Records precede their readers: Prometheus evaluates rules of a group in order, but not groups.
     records = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
     named = {"slicewatch-held": records} | {
@@ -58,7 +58,7 @@ def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
 
 
 def _rules(alert: Alert, settings: Settings) -> Iterator[Document]:
-    """One rule or, where a guardrail is less urgent, one for each severity."""
+    """Yield one rule, or one per severity if a guardrail is less urgent."""
     if alert.guardrail is None:
         yield _rule(alert, alert.rule_expr, alert.severity, settings)
         return
@@ -88,19 +88,19 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
         texts["dashboard_url"] = _panel_url(alert, settings.links.grafana, settings)
     elif alert.dashboard:
         texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
-    known = values(alert, settings)
+    placeholders = values(alert, settings)
     for name, text in texts.items():
-        yield name, _with_selectors(filled(text, known))
+        yield name, _with_selectors(filled(text, placeholders))
     yield "runbook_url", runbook_url(alert, settings)
 
 
 def runbook_url(alert: Alert, settings: Settings) -> str:
-    """Address of its runbook."""
+    """Return the address of the alert's runbook."""
     return f"{settings.alerting.runbooks.rstrip('/')}/{alert.name}.md"
 
 
 def _with_selectors(text: str) -> str:
-    """A text after the definitions of the selectors that its queries use.
+    """Return a text after the definitions of the selectors that its queries use.
 
     A selector quotes every label with ``%q``: a quote in a value cannot break a query.
     """
@@ -116,18 +116,19 @@ def _selector(name: str, labels: tuple[str, ...]) -> str:
 
 
 def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
-    """The panel that shows it, with its dashboard's variables as far as the alert has them."""
+    """Return the address of the alert's panel, with the variables that the alert knows."""
     place = places(settings)[alert.panel]
     given = "".join(
-        f"{{{{ with $labels.{one.name} }}}}&var-{one.name}={{{{ . | urlquery }}}}{{{{ end }}}}"
-        for one in place.dashboard.variables
+        f"{{{{ with $labels.{variable.name} }}}}&var-{variable.name}="
+        "{{ . | urlquery }}{{ end }}"
+        for variable in place.dashboard.variables
     )
     chosen = "".join(f"<< {name} >>" for name in alert.choices)
     return f"{grafana.rstrip('/')}{place.path}{given}{chosen}"
 
 
 def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
-    """The installation's dashboard or, where it has none, Prometheus's own graph."""
+    """Return the address of the installation's dashboard, or else of Prometheus's own graph."""
     if address is None:
         query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
         return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
@@ -137,11 +138,11 @@ def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
 
 
 def example(settings: Settings) -> Document:
-    """An example of a Prometheus that scrapes one process and notifies one Alertmanager.
+    """Return an example of a Prometheus that scrapes one process and notifies one Alertmanager.
 
-    It reads the service as the settings have it: over TLS, with a token or a client certificate,
-    and the second port where there is one. Secrets are never written: Prometheus reads them from
-    the files that are named (:func:`needed_files`).
+    It scrapes by the settings: over TLS, with a token or a client certificate, and a second port
+    if there is one. Secrets are never written: Prometheus reads them from the named files
+    (:func:`needed_files`).
     """
     return {
         "global": {"scrape_interval": "15s", "evaluation_interval": "30s"},
@@ -152,7 +153,7 @@ def example(settings: Settings) -> Document:
 
 
 def needed_files(settings: Settings) -> tuple[str, ...]:
-    """Files that Prometheus needs and that the settings do not name: somebody must make them."""
+    """Return files that Prometheus needs but the settings do not name; people must create them."""
     named = {
         path
         for job in _scrapes(settings)
@@ -168,7 +169,7 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     job, outside = settings.alerting.job, settings.alerting.external_url
     yield {
         "job_name": job,
-        # The exposition keeps to max_series itself; this is for what it cannot know.
+        # The exposition keeps to max_series itself; this bound guards against errors.
         "sample_limit": server.max_series + _OWN_SERIES,
         "label_limit": 30,
         "label_value_length_limit": 1024,
@@ -178,13 +179,13 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     }
     if operations.port is None:
         return
-    known = operations.token is not None or operations.token_file is not None
-    own = operations.token_file or OPERATIONS_TOKEN_FILE
+    has_token = operations.token is not None or operations.token_file is not None
+    token_file = operations.token_file or OPERATIONS_TOKEN_FILE
     yield {
         "job_name": f"{job}-operations",
         "sample_limit": _OWN_SERIES,
         **_tls(operations.tls_cert_file, by_certificate=False),
-        **_bearer(own if known else None),
+        **_bearer(token_file if has_token else None),
         "static_configs": [{"targets": [_target(operations.host, operations.port, outside)]}],
         # Alerts know one job, whichever port its metrics come from.
         "relabel_configs": [{"target_label": "job", "replacement": job}],
@@ -192,7 +193,7 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
 
 
 def _tls(certificate: str | None, *, by_certificate: bool) -> Document:
-    """HTTPS, where the port has a certificate: that one is trusted, or whatever its file holds."""
+    """Return the TLS part of a job whose port has a certificate, which the job trusts."""
     if certificate is None:
         return {}
     tls = {"ca_file": certificate}
@@ -206,9 +207,9 @@ def _bearer(file: str | None) -> Document:
 
 
 def _token_file(server: Server) -> str | None:
-    """File of the token that Prometheus sends; None where readers need none."""
-    readers = [one for one in server.tokens if one.name not in server.producers]
-    named = {one.name: one for one in readers}
+    """Return the file of the token that Prometheus sends; None if readers need none."""
+    readers = [reader for reader in server.tokens if reader.name not in server.producers]
+    named = {reader.name: reader for reader in readers}
     if READER in named:
         return named[READER].token_file or TOKEN_FILE
     if server.token is not None or server.token_file is not None:
@@ -218,7 +219,7 @@ def _token_file(server: Server) -> str | None:
 
 
 def _target(host: str, port: int, outside: str) -> str:
-    """Address of a port: from this host where it listens on it alone, else as others reach it."""
+    """Return the address of a port: localhost if only this host reaches it, else the public one."""
     if is_loopback(host):
         name = "localhost"
     elif host in _ANY_ADDRESS:

@@ -1,4 +1,4 @@
-"""PromQL that is generated: an alert keeps its last verdict while its series are absent."""
+"""Generated PromQL by which an alert keeps its last verdict while its series are absent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 from alerts.exposition import catalogue
 
 PREFIX = "Slicewatch"
-"""The names of all alerts begin with it."""
+"""Beginning of the names of all alerts."""
 HOLD = "6h"
-"""Time for which a verdict is held: a night. Beyond it, an alert about the monitor has been
-unanswered for longer than the last verdict is worth anything."""
+"""Time for which a verdict is held: a night. After it, an alert about the monitor has been
+unanswered for so long that the last verdict is worthless."""
 
 
 class AlertSubject(enum.StrEnum):
@@ -22,7 +22,7 @@ class AlertSubject(enum.StrEnum):
 
     @property
     def family(self) -> str:
-        """The metric that is exported whenever anything of it is."""
+        """Metric that is exported whenever any metric of the subject is."""
         families = {
             AlertSubject.CONTRACT: catalogue.STATE,
             AlertSubject.PROBE_SET: catalogue.PROBE_SET_INFO,
@@ -31,22 +31,22 @@ class AlertSubject(enum.StrEnum):
 
     @property
     def words(self) -> str:
-        """The name for people."""
+        """Name for people."""
         return {AlertSubject.CONTRACT: "slice", AlertSubject.PROBE_SET: "probe set"}[self]
 
     @property
     def record(self) -> str:
-        """The rule that counts its series, by job and label; absent while there are none."""
+        """Rule that counts the subject's series, by job and label; absent while there are none."""
         return f"{self}:{self.family}:count"
 
     @property
     def record_expr(self) -> str:
-        """The expression of that rule."""
+        """Expression of that rule."""
         return f"count by (job, {self}) ({self.family})"
 
 
 def held_name(alert: str) -> str:
-    """Name of the record that holds the last verdict of an alert.
+    """Return the name of the record that holds the last verdict of an alert.
 
     Example:
         >>> held_name("SlicewatchTprBreach")
@@ -57,19 +57,19 @@ def held_name(alert: str) -> str:
 
 
 def held(alert: str, expr: str, shown: AlertSubject) -> str:
-    """The verdict of an expression or, while none of its series are exported, the last one.
+    """Return PromQL for an alert's verdict, or for the last one while its series are absent.
 
-    A state that is exported always wins, so a repair resolves at once; a restart, a lost evaluator
-    or a lost exporter exports none, and resolves nothing. The record reads its own last sample,
-    which is gone as soon as one evaluation has had none: what was resolved does not come back.
+    An exported state always wins, so a repair resolves at once. A restart, a lost evaluator or a
+    lost exporter exports none, and resolves nothing. The record reads its own last sample, which is
+    gone after one evaluation without a sample: a resolved verdict does not come back.
 
-    The states are queried in the same expression, not through their record: a scrape that times
-    out ends all series as of when it began, which may be between two rules of one evaluation.
+    The states are queried in the same expression, not through their record: a scrape that times out
+    ends all series at its start, which may be between two rules of one evaluation.
     """
-    name, one = held_name(alert), f"on (job, {shown})"
+    name, matching = held_name(alert), f"on (job, {shown})"
     return (
         f"({expr})\n"
         "or\n"
-        f"(\n  ({name} unless {one} {shown.family})\n"
-        f"  and {one} last_over_time({shown.record}[{HOLD}])\n)"
+        f"(\n  ({name} unless {matching} {shown.family})\n"
+        f"  and {matching} last_over_time({shown.record}[{HOLD}])\n)"
     )

@@ -1,6 +1,6 @@
-"""Every file about alerts and the dashboards of their panels, as ``slicewatch render`` writes them.
+"""Files about alerts and the dashboards of their panels, as ``slicewatch render`` writes them.
 
-Runbooks are one Markdown page for each alert, from the templates in ``runbooks``.
+Runbooks are one Markdown page per alert, from the templates in ``runbooks``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REACTIONS = {
 
 
 def runbook(alert: Alert) -> str:
-    """The page of one alert."""
+    """Return the page of one alert."""
     template = _environment().get_template(f"{alert.runbook or alert.name}.md.j2")
     return template.render(
         alert=alert,
@@ -54,7 +54,7 @@ def _environment() -> jinja2.Environment:
 
 
 def unwrapped(text: str) -> str:
-    r"""Markdown with each paragraph and each item of a list on a line of its own.
+    r"""Return Markdown with each paragraph and each item of a list on a line of its own.
 
     Example:
         >>> unwrapped("Two\nlines.\n\n- one\n  item\n- another")
@@ -67,10 +67,10 @@ _HEADER = "# Made by: slicewatch render. Do not edit: change the settings, and r
 
 
 def rendered(settings: Settings) -> dict[str, str]:
-    """Path below the output folder -> text.
+    """Return the texts of all files by their path below the output folder.
 
-    Runbooks lie next to the rules, not among the manuals: an installation renders both with its
-    own settings, and alerts link to where it puts them.
+    Runbooks are next to the rules, not among the manuals: an installation renders both with its own
+    settings, and alerts link to its runbooks.
     """
     return {
         "prometheus/prometheus.yml": to_yaml(example(settings)),
@@ -84,7 +84,7 @@ def rendered(settings: Settings) -> dict[str, str]:
 
 
 def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
-    """Rules as the Prometheus Operator takes them."""
+    """Return rules as a resource of the Prometheus Operator."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
@@ -94,18 +94,18 @@ def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _runbooks(settings: Settings) -> dict[str, list[tuple[str, str]]]:
-    """Alerts and the addresses of their runbooks, by the panel that shows what they are about."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    """Return alerts with the addresses of their runbooks, by the alert's panel."""
+    links: dict[str, list[tuple[str, str]]] = {}
     for alert in alerts(settings):
-        found.setdefault(alert.panel, []).append((alert.name, runbook_url(alert, settings)))
-    return found
+        links.setdefault(alert.panel, []).append((alert.name, runbook_url(alert, settings)))
+    return links
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks, and no anchors for what comes twice."""
+    """YAML writer with texts of several lines as blocks, and without anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Never refer back: people search for what they read."""
+        """Return True, so that repeated data is written out and can be searched."""
         del data
         return True
 
@@ -119,6 +119,6 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(document: Any) -> str:
-    """A document in the order of its keys, under a line that says where it comes from."""
+    """Return a document in the order of its keys, below a line that names its origin."""
     body = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
     return _HEADER + str(body)

@@ -1,3 +1,3 @@
-"""One module for each command of the command line."""
+"""Commands of the command line, one module each."""
 
 __all__ = ["starting", "streams"]

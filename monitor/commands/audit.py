@@ -34,7 +34,7 @@ PIPED_WIDTH = 110
 _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 _KEPT = (".jsonl", ".csv", ".gz", ".toml")
-"""Suffixes of sets, results, settings and sign-offs: no report is written over one."""
+"""Suffixes of sets, results, settings and sign-offs, which no report may overwrite."""
 _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
     "json": as_json.render,
     "html": html.render,
@@ -44,14 +44,14 @@ _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
 
 
 def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
-    """An option for each format."""
-    for name, what in (
+    """Add an option for each format."""
+    for name, document in (
         ("junit", "JUnit XML, for a build server"),
         ("markdown", "Markdown, for a pull request"),
         ("html", "one HTML file"),
         ("json", "JSON, for programs"),
     ):
-        text = f"Write the report as {what}."
+        text = f"Write the report as {document}."
         command = click.option(f"--{name}", name, metavar="FILE", type=_PATH, help=text)(command)
     return command
 
@@ -203,22 +203,22 @@ def command(
     sys.exit(report.exit_code)
 
 
-def _check_alone(others: Mapping[str, object], main: str) -> None:
-    """Refuse options that have no meaning beside what is audited."""
-    given = [name for name, value in others.items() if value is not None]
+def _check_alone(options: Mapping[str, object], main: str) -> None:
+    """Refuse options that do not apply to this kind of audit."""
+    given = [name for name, value in options.items() if value is not None]
     if given:
         raise AuditError(f"{given[0]} is not for an audit by {main}; leave it out")
 
 
 def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
-    """The training set, guarded as the use case's production is: the pairs may be invented."""
+    """Report on the training set, guarded like production: only the pairs may be invented."""
     contract = use_case_of(settings, name).to_core()
     return representation(read_counts(counts), k=contract.k, synthetic=contract.synthetic)
 
 
 def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Refuse to print two reports into one stream, and to write one over what is kept."""
-    taken: set[Path] = {one.resolve() for one in inputs if one is not None}
+    """Refuse to write two reports to one stream, or a report over a file that is kept."""
+    taken: set[Path] = {source.resolve() for source in inputs if source is not None}
     for output in outputs:
         kept = output.suffix.lower() in _KEPT and output.exists()
         if output.resolve() in taken or kept:
@@ -237,7 +237,7 @@ def _check_promotion(promoted: Path | None, version: str | None, from_set: Path 
 
 
 def _check_writable(*targets: Path) -> None:
-    """Refuse what cannot be written before anything is."""
+    """Refuse targets that cannot be written, before any file is written."""
     for target in targets:
         if target == _STDOUT:
             continue
@@ -255,10 +255,10 @@ def _show(
 ) -> None:
     """Write the files, JSON last, then print the table or the report that takes its place.
 
-    What fails on the way ends the command with 2, and so leaves no JSON that says otherwise.
+    A failure on the way ends the command with 2 and leaves no JSON that says otherwise.
     """
     for name, target in sorted(
-        outputs.items(), key=lambda one: (one[1] == _STDOUT, one[0] == "json")
+        outputs.items(), key=lambda output: (output[1] == _STDOUT, output[0] == "json")
     ):
         _write(target, documents[name])
     if _STDOUT not in outputs.values():
@@ -278,7 +278,7 @@ def _write(target: Path, document: str) -> None:
 
 
 def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
-    """The set that was sent; only its own file has the requests."""
+    """Return the set that was sent; only its own file has the requests."""
     if from_set is None:
         return sent
     source = read_set(from_set)
@@ -288,17 +288,19 @@ def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
 
 
 def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) -> None:
-    """Make a set of the pairs that flip in either run, and say what came of it."""
+    """Write a set of the pairs that flip in either run, and report it."""
     runs = filter(None, (report.baseline, report.candidate))
     flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
-    made = promote(source, flips, name=source.name, version=version)
-    if made is None:
+    promoted = promote(source, flips, name=source.name, version=version)
+    if promoted is None:
         click.echo("nothing to promote: no pair flipped, held-out pairs aside", err=True)
         return
-    write_set(target, made)
-    pairs = counted(len({item.pair for item in made.items}), "pair")
-    click.echo(f"wrote {target}: {pairs}, {made.name} {made.version}, {digest(made)}", err=True)
-    if any(item.request is None for item in made.items):
+    write_set(target, promoted)
+    pairs = counted(len({item.pair for item in promoted.items}), "pair")
+    click.echo(
+        f"wrote {target}: {pairs}, {promoted.name} {promoted.version}, {digest(promoted)}", err=True
+    )
+    if any(item.request is None for item in promoted.items):
         click.echo(
             "it has no requests, so it cannot be sent: give the set that was sent, --from-set SET",
             err=True,

@@ -23,7 +23,7 @@ CARD_FORMATS: Mapping[str, Callable[[Scorecard], str]] = {
 
 
 def scored(path: Path, *, previous: Path | None, baseline: Path | None) -> Scorecard:
-    """The scorecard of a file, beside earlier ones.
+    """Return the scorecard of a file, compared with earlier scorecards.
 
     Raises:
         AuditError: a file cannot be used.

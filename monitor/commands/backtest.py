@@ -1,4 +1,4 @@
-"""``slicewatch backtest``: a contract tried on stored data, or proposed from a baseline."""
+"""``slicewatch backtest``: try a contract on stored data, or propose one from a baseline."""
 
 from __future__ import annotations
 
@@ -83,20 +83,20 @@ def command(
     with opened(path, contract=contract) as (settings, engine):
         if proposes:
             releases = _releases(engine, baseline)
-            made = [propose(one.name, releases) for one in settings.use_case]
-            click.echo(_json(made) if as_json else proposed(settings, made), nl=False)
+            proposals = [propose(use_case.name, releases) for use_case in settings.use_case]
+            click.echo(_json(proposals) if as_json else proposed(settings, proposals), nl=False)
             return
         with _progress() as advance:
-            found = backtest(engine, backtest_policy(settings, engine, first, last), advance)
+            report = backtest(engine, backtest_policy(settings, engine, first, last), advance)
     if as_json:
-        click.echo(_json(found), nl=False)
+        click.echo(_json(report), nl=False)
     else:
-        _print(found)
+        _print(report)
 
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show on a terminal how many hours are done; elsewhere every ten seconds that it goes on."""
+    """Show the hours done on a terminal; elsewhere write every ten seconds that work goes on."""
     if not sys.stderr.isatty():
         with working("trying the contract"):
             yield lambda done, total: None
@@ -110,29 +110,31 @@ def _json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
-def _print(found: Backtest) -> None:
-    if found.start is None or found.end is None:
+def _print(report: Backtest) -> None:
+    if report.start is None or report.end is None:
         raise SlicewatchError(
             "no cohort is kept of that time: the detectors have consumed none, or they are deleted"
         )
-    hours = f"{found.hours} hours of cohorts, {_date(found.start)} to {_date(found.end)} (UTC)"
-    apart = [f"{found.left_out} of them left out"] if found.left_out else []
-    apart += [f"{found.bulk} loaded as history, of which nothing was sent"] if found.bulk else []
-    click.echo("; ".join([hours, *apart]))
-    for one in found.incidents:
-        click.echo(_line(one))
-    sent = [one.severity for one in found.incidents]
+    hours = f"{report.hours} hours of cohorts, {_date(report.start)} to {_date(report.end)} (UTC)"
+    remarks = [f"{report.left_out} of them left out"] if report.left_out else []
+    remarks += (
+        [f"{report.bulk} loaded as history, of which nothing was sent"] if report.bulk else []
+    )
+    click.echo("; ".join([hours, *remarks]))
+    for incident in report.incidents:
+        click.echo(_line(incident))
+    sent = [incident.severity for incident in report.incidents]
     pages, tickets = sent.count(Severity.PAGE), sent.count(Severity.TICKET)
     click.echo(f"{pages} page{'s' * (pages != 1)}, {tickets} ticket{'s' * (tickets != 1)}")
-    if any(one.slice == WITHHELD for one in found.incidents):
+    if any(incident.slice == WITHHELD for incident in report.incidents):
         click.echo("withheld: no published table shows that slice and rate of that contract")
 
 
-def _line(one: BacktestIncident) -> str:
-    name = "slice withheld" if one.slice == WITHHELD else slice_name(one.slice)
-    ended = "not resolved" if one.resolved is None else f"resolved {_date(one.resolved)}"
-    what = f"{one.contract}  {one.metric.value}  {name}"
-    return f"{one.severity.value:<6} {_date(one.since)}  {what}  ({ended})"
+def _line(incident: BacktestIncident) -> str:
+    name = "slice withheld" if incident.slice == WITHHELD else slice_name(incident.slice)
+    ended = "not resolved" if incident.resolved is None else f"resolved {_date(incident.resolved)}"
+    subject = f"{incident.contract}  {incident.metric.value}  {name}"
+    return f"{incident.severity.value:<6} {_date(incident.since)}  {subject}  ({ended})"
 
 
 def _date(at: int) -> str:
@@ -140,16 +142,16 @@ def _date(at: int) -> str:
 
 
 def _releases(engine: sa.Engine, baseline: str | None) -> list[Release]:
-    """The newest Releases of the weeks that were named, or of all."""
+    """Return the newest Releases of the named weeks, or of all weeks."""
     with reading(engine) as connection:
         weeks = stored_weeks(connection) if baseline is None else _weeks(baseline)
-        found = [(week, find_revision(connection, week)) for week in weeks]
-    missing = [week for week, one in found if one is None]
+        revisions = [(week, find_revision(connection, week)) for week in weeks]
+    missing = [week for week, revision in revisions if revision is None]
     if missing:
         raise SlicewatchError(f"--baseline: there is no Release of week {missing[0]}")
-    if not found:
+    if not revisions:
         raise SlicewatchError("no week has a Release yet; a baseline needs one that is over")
-    return [one.release for _, one in found if one is not None]
+    return [revision.release for _, revision in revisions if revision is not None]
 
 
 def _weeks(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A proposed contract as a file of use cases, with what its numbers could tell as comments."""
+"""File of use cases with a proposed contract, and its evidence as comments."""
 
 from __future__ import annotations
 
@@ -19,55 +19,59 @@ from monitor.settings.sections import UseCase
 _SUPPORTS = {Metric.TPR: "min_positives", Metric.FPR: "min_negatives"}
 
 
-def proposed(settings: Settings, made: Sequence[Proposal]) -> str:
-    """A file of use cases for ``--contract``; what the numbers could tell is in its comments."""
+def proposed(settings: Settings, proposals: Sequence[Proposal]) -> str:
+    """Return a file of use cases for ``--contract``, with the evidence as comments."""
     parts = []
-    for use_case, one in zip(settings.use_case, made, strict=True):
-        parts += [*(f"# {line}" for line in _said(one)), use_case_text(_changed(use_case, one))]
+    for use_case, proposal in zip(settings.use_case, proposals, strict=True):
+        parts += [
+            *(f"# {line}" for line in _said(proposal)),
+            use_case_text(_changed(use_case, proposal)),
+        ]
     return "\n".join(parts)
 
 
-def _said(one: Proposal) -> Iterator[str]:
-    yield f"Proposed from {', '.join(one.weeks)}. Each slice that can be decided was within the"
+def _said(proposal: Proposal) -> Iterator[str]:
+    weeks = ", ".join(proposal.weeks)
+    yield f"Proposed from {weeks}. Each slice that can be decided was within the"
     yield "limits in these weeks, with the whole 95 % interval of its gap. Whether the weeks were"
     yield "as they should be is for people to say, and so is what may be allowed."
-    for metric in one.metrics:
+    for metric in proposal.metrics:
         yield from _said_of(metric)
 
 
-def _said_of(one: MetricProposal) -> Iterator[str]:
-    name = one.metric.value
-    if one.max_gap is None:
+def _said_of(proposal: MetricProposal) -> Iterator[str]:
+    name = proposal.metric.value
+    if proposal.max_gap is None:
         yield f"{name}: no slice had the support to propose a limit; the present one is kept."
         return
     yield (
-        f"{name}: limit {_points(one.max_gap)} points, support {one.min_support} or more;"
-        f" the largest gap was {_points(one.largest)} points."
+        f"{name}: limit {_points(proposal.max_gap)} points, support {proposal.min_support} or more;"
+        f" the largest gap was {_points(proposal.largest)} points."
     )
-    decided = sum(slice_.decided for slice_ in one.slices)
-    reach = _points(one.detectable)
+    decided = sum(slice_.decided for slice_ in proposal.slices)
+    reach = _points(proposal.detectable)
     yield (
-        f"  {decided} of {len(one.slices)} slices can be decided in a week; a gap of {reach} points"
-        " or more would be outside the limit for each of them."
+        f"  {decided} of {len(proposal.slices)} slices can be decided in a week; a gap of {reach}"
+        " points or more would be outside the limit for each of them."
     )
-    for slice_ in one.slices:
+    for slice_ in proposal.slices:
         if not slice_.decided:
             support = "hidden" if slice_.support is None else f"support {slice_.support}"
             yield f"  not decided: {slice_name(slice_.slice)} ({support})"
 
 
-def _changed(use_case: UseCase, one: Proposal) -> UseCase:
+def _changed(use_case: UseCase, proposal: Proposal) -> UseCase:
     changes: dict[str, object] = {}
-    for metric in one.metrics:
+    for metric in proposal.metrics:
         if metric.max_gap is not None and metric.min_support is not None:
             changes[GAP_LIMITS[metric.metric]] = Fraction(f"{metric.max_gap:.2f}")
             if metric.metric in _SUPPORTS:
                 changes[_SUPPORTS[metric.metric]] = metric.min_support
     windows = use_case.windows
-    if one.window in windows:
-        changes["window"] = one.window
+    if proposal.window in windows:
+        changes["window"] = proposal.window
     changes["version"] = f"{use_case.contract.version}-proposed"[:LONGEST_NAME]
-    changes["reason"] = f"proposed from {', '.join(one.weeks)}"
+    changes["reason"] = f"proposed from {', '.join(proposal.weeks)}"
     contract = msgspec.structs.replace(use_case.contract, **changes)
     return msgspec.structs.replace(use_case, contract=contract)
 

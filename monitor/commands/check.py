@@ -141,7 +141,7 @@ def command(
 
 
 def _echo_labels(settings: Settings, assumed: Assumed) -> None:
-    """Lines on what the labels can decide, and which of them the grid discards."""
+    """Print what the labels can decide, and which labels the grid discards."""
     if settings.contracts:
         for line in traffic_lines(settings, assumed):
             click.echo(line)
@@ -174,18 +174,18 @@ def _displayable(settings: Settings) -> Iterator[str]:
                 f"{_support(n)} at rates of {rate:.0%}"
                 for n, rate in zip(need.at_rates, RATES, strict=True)
             )
-            whose = f", {need.own}" if need.own else ""
-            what = "ratio is below" if need.ratio else "gap is beyond"
-            coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
+            owner = f", {need.own}" if need.own else ""
+            failure = "ratio is below" if need.ratio else "gap is beyond"
+            at_coded = f", {_support(need.coded)} where fewer than {contract.k} were missed"
             yield (
-                f"ok: contract {contract.name}{whose}: that no {need.metric.upper()} {what}"
+                f"ok: contract {contract.name}{owner}: that no {need.metric.upper()} {failure}"
                 f" {float(need.limit):g} can be shown from a support of {at_rates}"
-                f"{coded if contract.k > 1 else ''}"
+                f"{at_coded if contract.k > 1 else ''}"
             )
 
 
 def _recognised(settings: Settings) -> str:
-    """Period in which copies are recognised, and what that costs."""
+    """Describe for how long copies are recognised, and the memory that this takes."""
     window = settings.dedupe.window
     if not window:
         return "ok: copies of decisions are not recognised; they take no memory"
@@ -198,7 +198,7 @@ def _recognised(settings: Settings) -> str:
 
 
 def _clusters(settings: Settings) -> str:
-    """Clusters up to which the bound on false pages holds, and what happens beyond."""
+    """Describe up to which cluster size the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
         "ok: the bound on false pages holds while no more decisions depend on each other than the"
@@ -214,7 +214,7 @@ def _support(n: int | None) -> str:
 
 
 def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
-    """Print what a check finds; its failure is returned, so that the others still run."""
+    """Print the lines of a check; return its failure, so that the other checks still run."""
     try:
         for line in check(settings):
             click.echo(line)
@@ -225,21 +225,22 @@ def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list
 
 def _certificates(settings: Settings) -> Iterator[str]:
     now, expired = SystemClock().now(), []
-    for one in certificates.named(settings):
+    for certificate in certificates.named(settings):
         try:
-            end = one.not_after()
+            end = certificate.not_after()
         except SlicewatchError as error:
             yield f"warning: {error}"
             continue
         day = f"{to_datetime(end):%Y-%m-%d}"
         if end > now + certificates.SOON:
-            yield f"ok: {one.key} is valid until {day}"
+            yield f"ok: {certificate.key} is valid until {day}"
         elif end > now:
-            yield f"warning: {one.key} expires on {day}, in less than {-(-(end - now) // DAY)} days"
-        elif one.served:
-            expired.append(f"{one.key} expired on {day}: install a new certificate")
+            days = -(-(end - now) // DAY)
+            yield f"warning: {certificate.key} expires on {day}, in less than {days} days"
+        elif certificate.served:
+            expired.append(f"{certificate.key} expired on {day}: install a new certificate")
         else:
-            yield f"warning: {one.key} expired on {day}: install a new certificate"
+            yield f"warning: {certificate.key} expired on {day}: install a new certificate"
     if expired:
         raise SlicewatchError("; ".join(expired))
 
@@ -269,7 +270,7 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 
 def _registry(settings: Settings) -> Iterator[str]:
-    """Test of the schema registry: that it lets us in, and that its newest schemas make events."""
+    """Test the schema registry: it admits the service, and its newest schemas make events."""
     registry = composition.schema_registry(settings)
     if registry is None:
         return
@@ -319,12 +320,12 @@ def _store(settings: Settings) -> Iterator[str]:
                 f"warning: database {url} can be opened by others on this machine: chmod 600 it,"
                 " and its files -wal and -shm"
             )
-        found, head = database.schema_revision(engine), database.head_revision()
-        if found is None:
+        schema, head = database.schema_revision(engine), database.head_revision()
+        if schema is None:
             yield f"ok: database {url} is empty; the schema {head} has not been created yet"
             return
         database.require_head(engine)
-        yield f"ok: database {url}, schema {found}"
+        yield f"ok: database {url}, schema {schema}"
         yield f"ok: it can be written, with its dead letters: {require_write_rights(engine)}"
         yield from _units(settings, engine)
         yield from _waiting(engine)
@@ -334,33 +335,33 @@ def _store(settings: Settings) -> Iterator[str]:
 
 
 def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
-    """Line on whether the stored decisions name their unit; nothing is said of an empty store."""
+    """Yield a line on whether stored decisions name their unit; none for an empty store."""
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
-        known = ClusterDays(read_cluster_days(connection))
+        days = ClusterDays(read_cluster_days(connection))
         counted = connection.execute(sa.select(counts.c.cell).limit(1)).first() is not None
-    if known.newest_named is not None:
-        largest = rounded_up(known.days[known.newest_named].largest)
+    if days.newest_named is not None:
+        largest = rounded_up(days.days[days.newest_named].largest)
         yield f"ok: decisions name their unit; the largest of the newest day made up to {largest}"
     elif counted:
         yield (
             "warning: no stored decision names its unit, so the bound on false pages rests on"
             f" detection.cluster_size ({size}) alone"
         )
-    if known.repeats(size):
+    if days.repeats(size):
         yield (
             "warning: decisions without a unit repeat each other far more often than by chance, in"
-            f" groups of about {rounded_up(round(known.recent.implied_size))}: the bound on false"
+            f" groups of about {rounded_up(round(days.recent.implied_size))}: the bound on false"
             " pages does not hold; send unit, or raise detection.cluster_size"
         )
 
 
 def _waiting(engine: sa.Engine) -> Iterator[str]:
-    """Group-bys that are not published as far as their data go, and why."""
-    for one in published_ages(engine):
-        group = f"group-by {one.group_by}" if one.group_by else "all decisions together"
-        for reason in one.waits_for:
-            yield f"note: contract {one.contract}, {group}: publishing waits for {reason}"
+    """Yield the group-bys whose publication waits although they have newer data, and why."""
+    for age in published_ages(engine):
+        group = f"group-by {age.group_by}" if age.group_by else "all decisions together"
+        for reason in age.waits_for:
+            yield f"note: contract {age.contract}, {group}: publishing waits for {reason}"
 
 
 def _changes(settings: Settings, engine: sa.Engine) -> Iterator[str]:

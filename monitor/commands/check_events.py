@@ -1,8 +1,7 @@
-"""``slicewatch check --events``: what would become of the events of a file, line by line.
+"""``slicewatch check --events``: report how each event of a file would be counted.
 
-The lines go through the very decoding, coding and clocks of ``slicewatch replay``, and nothing is
-stored. Nothing of what an event says is printed: the file may be of real people, and a terminal's
-output may end in a log.
+Decoding, coding and clocks are those of ``slicewatch replay``, but nothing is stored. No content
+of an event is printed: it may be about real people, and output may end in a log.
 """
 
 from __future__ import annotations
@@ -27,36 +26,36 @@ from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
 from monitor.settings import Settings
 
 LINES_AT_ONCE = 500
-"""Lines of one batch: fewer than the dead letters that one batch keeps."""
+"""Lines per batch: fewer than the dead letters that a batch keeps."""
 SHOWN_EACH = 5
-"""Lines that are printed of each kind of finding; the others are counted."""
+"""Lines printed per kind of finding; further lines are only counted."""
 
 
 class _Findings:
-    """Findings by kind, of which the first few are shown with their lines."""
+    """Findings by kind; the first of each kind are shown with their lines."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._seen: Counter[str] = Counter()
 
     def add(self, line: int, text: str) -> Iterator[str]:
-        """Lines to print for one more finding, at line ``line`` counted from 1."""
+        """Yield the lines to print for another finding, at line ``line`` counted from 1."""
         self._seen[text] += 1
         if self._seen[text] <= SHOWN_EACH:
             yield f"{self._name}:{line}: {text}"
 
     def rest(self) -> Iterator[str]:
-        """Number of further ones of each kind."""
+        """Yield the number of further findings of each kind."""
         for text, number in self._seen.items():
             if number > SHOWN_EACH:
                 yield f"{self._name}: {number - SHOWN_EACH:,} more lines: {text}"
 
 
 class EventCheck:
-    """Checks files one after the other.
+    """Check of event files, one after the other.
 
     Attributes:
-        bad: events that would not be counted.
+        bad: number of events that would not be counted.
     """
 
     def __init__(self, settings: Settings, now: int) -> None:
@@ -67,10 +66,10 @@ class EventCheck:
         self.bad = 0
 
     def lines(self, name: str) -> Iterator[str]:
-        """Lines to print about one file.
+        """Yield the lines to print about one file.
 
         Raises:
-            SourceError: it cannot be read, or what it has cannot be known.
+            SourceError: the file cannot be read, or its kind of event is unknown.
         """
         topic, path = topic_and_path(name, self._settings)
         of_decisions = topic == self._settings.stream.decisions_topic
@@ -80,11 +79,11 @@ class EventCheck:
         self.bad += check.bad
 
     def joined(self) -> Iterator[str]:
-        """Number of labels that have their decision in the files; nothing without both kinds."""
+        """Yield how many labels have their decision in the files; nothing without both kinds."""
         if self._decided and self._labelled:
-            found = sum(one in self._decided for one in self._labelled)
+            matched = sum(decision_id in self._decided for decision_id in self._labelled)
             yield (
-                f"{found:,} of {len(self._labelled):,} labels have their decision in these files;"
+                f"{matched:,} of {len(self._labelled):,} labels have their decision in these files;"
                 " the others would wait for it"
             )
 
@@ -109,7 +108,7 @@ class _FileCheck:
 
     @property
     def bad(self) -> int:
-        """Events that were not counted so far."""
+        """Number of events not counted so far."""
         return sum(self._state.tallies.dead_letters.values())
 
     def lines(self) -> Iterator[str]:
@@ -124,16 +123,16 @@ class _FileCheck:
     def _batches(self) -> Iterator[RecordBatch]:
         while not self._file.ended:
             first, lines = self._file.line, iter(self._file.read())
-            while some := list(islice(lines, LINES_AT_ONCE)):
-                numbered = [(first + i, line) for i, line in enumerate(some) if line.strip()]
-                first += len(some)
+            while chunk := list(islice(lines, LINES_AT_ONCE)):
+                numbered = [(first + i, line) for i, line in enumerate(chunk) if line.strip()]
+                first += len(chunk)
                 self._kept |= dict(numbered)
                 offsets, values = [n for n, _ in numbered], [value_of(line) for _, line in numbered]
                 yield RecordBatch(self._state.shard, offsets, values, [-1] * len(values))
         self._file.close()
 
     def _flushed(self) -> Iterator[str]:
-        """Findings of the lines that are judged now."""
+        """Yield the findings of the lines that were judged now."""
         flush = self._state.flush()
         refused = {(letter.offset, letter.index): letter for letter in flush.dead_letters}
         self._unknown.update(self._state.flushed(flush.tallies).unknown)
@@ -166,7 +165,7 @@ class _FileCheck:
                     yield from self._findings.add(line + 1, text)
 
     def _notes(self, event: Mapping[str, Any]) -> Iterator[str]:
-        """Notes on what is counted otherwise than its producer may have meant."""
+        """Yield notes on values that are counted otherwise than their producer may have meant."""
         self.ids.append(str(event["decision_id"]))
         if not self._of_decisions:
             return
@@ -207,7 +206,7 @@ class _FileCheck:
             yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._meant(field)}"
 
     def _meant(self, field: str) -> str:
-        """Field that a producer may have meant by one that is dropped; empty where nobody knows."""
+        """Suggest the field that a producer may have meant by a dropped one; else an empty text."""
         for attribute in self._attributes:
             if attribute.version_of and field == f"attributes.{attribute.name}":
                 return f"; the value is taken from versions.{attribute.version_of}"

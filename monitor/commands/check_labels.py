@@ -30,7 +30,7 @@ AUDITS = (0.05, 0.10, 0.20, 1.0)
 """Audit rates that traffic is given for."""
 
 _TPR, _FPR = 0.8, 0.1
-"""Rates of everybody that are assumed."""
+"""Rates assumed for all slices."""
 
 _FEW, _CLOSE = 500, 0.05
 """Measured: at 240 decisions a day and audits of 5 %, 3 of 10 TPR gaps .05 beyond the limit are
@@ -44,8 +44,8 @@ class Assumed:
     """Conditions that a person assumes for the proposals.
 
     Attributes:
-        daily: decisions a day and slice.
-        audit: part of the auto-served that is labelled.
+        daily: decisions per day and slice.
+        audit: labelled share of the auto-served decisions.
         ready: P(ready).
     """
 
@@ -54,20 +54,19 @@ class Assumed:
     ready: float
 
     def labels(self, route: str) -> float:
-        """Labels a day and slice of a route; of human_review everything is labelled."""
+        """Return the labels per day and slice of a route; all of human_review is labelled."""
         served = self.ready * _TPR + (1 - self.ready) * _FPR
         return self.daily * (served * self.audit if route == "auto_serve" else 1 - served)
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """One limit of one group-by of a contract, under the assumed conditions.
+    """Limit of one group-by of a contract, under the assumed conditions.
 
     Attributes:
-        group_by: name.
-        metric: of the limit.
-        design: what is assumed.
-        ratio: whether the ratio of the metric's rates is limited, and not their gap.
+        group_by: the name of the group-by or slice.
+        design: the assumed conditions.
+        ratio: True if the limit is on the ratio of the metric's rates, not on their gap.
     """
 
     group_by: str
@@ -85,8 +84,8 @@ class _Comparison:
     @property
     def limit(self) -> float:
         limits = self.design.contract.limits
-        found = limits.min_ratio(self.metric) if self.ratio else limits.max_gap(self.metric)
-        return float(found or 0)
+        limit = limits.min_ratio(self.metric) if self.ratio else limits.max_gap(self.metric)
+        return float(limit or 0)
 
     @property
     def name(self) -> str:
@@ -94,63 +93,65 @@ class _Comparison:
 
     @property
     def text(self) -> str:
-        what = f"{self.name}s below" if self.ratio else f"{self.name} gaps beyond"
-        return f"contract {self.design.contract.name}: {what} {self.limit:g}"
+        failure = f"{self.name}s below" if self.ratio else f"{self.name} gaps beyond"
+        return f"contract {self.design.contract.name}: {failure} {self.limit:g}"
 
     def allowing(self, daily: int) -> str | None:
-        """The first wider limit that is decided at this traffic, in words; None without one."""
+        """Return in words the first wider limit that `daily` decisions decide; None without one."""
         wider = by_ratio(self.design) if self.ratio else by_limit(self.design, self.metric)
         limit = first_decided(wider, self.decided, daily)
         return None if limit is None else f"allow a {'ratio' if self.ratio else 'gap'} of {limit:g}"
 
     def row(self) -> tuple[str, ...]:
-        """Least traffic for a pass and for a fail, by audit rate."""
+        """Return the least traffic for a pass and for a fail, by audit rate."""
         contract = self.design.contract
-        found = (self.decided(replace(self.design, audit=a)) for a in AUDITS)
-        cells = (f"{_count(one.passes)} / {_count(one.fails)}" for one in found)
-        what = (self.name, self.group_by, contract.name)
-        return (*what, f"{self.limit:g}", contract.window, *cells)
+        decisions = (self.decided(replace(self.design, audit=a)) for a in AUDITS)
+        cells = (f"{_count(traffic.passes)} / {_count(traffic.fails)}" for traffic in decisions)
+        names = (self.name, self.group_by, contract.name)
+        return (*names, f"{self.limit:g}", contract.window, *cells)
 
 
 def grid_lines(grid: Sequence[float]) -> Iterator[str]:
-    """What becomes of audit probabilities within the grid; those that lose are in a table."""
-    whole = ", ".join(f"{one.sent:g}" for one in _common(grid) if not one.lost)
-    yield f"ok: stream.audit_rates: no label requested at {whole} is discarded"
+    """Describe what the grid makes of audit probabilities; a table lists those that lose labels."""
+    kept_rates = ", ".join(f"{rate.sent:g}" for rate in _common(grid) if not rate.lost)
+    yield f"ok: stream.audit_rates: no label requested at {kept_rates} is discarded"
     if (most := largest_loss(grid)) > 0:
-        others = f"at any other audit_p from {grid[-1]:g} on, at most {most:.0%} are"
-        yield f"ok: stream.audit_rates: {others}"
+        losses = f"at any other audit_p from {grid[-1]:g} on, at most {most:.0%} are"
+        yield f"ok: stream.audit_rates: {losses}"
 
 
 def grid_table(grid: Sequence[float]) -> Table | None:
-    """Common audit probabilities within the grid that lose labels; None where none does."""
+    """Return the common audit probabilities that lose labels in the grid; None if none does."""
     rows = [
-        (f"{one.sent:g}", f"{one.counted:g}", f"{one.lost:.0%}")
-        for one in _common(grid)
-        if one.lost
+        (f"{rate.sent:g}", f"{rate.counted:g}", f"{rate.lost:.0%}")
+        for rate in _common(grid)
+        if rate.lost
     ]
     return plain_table(("audit_p sent", "counted as", "labels discarded"), rows) if rows else None
 
 
 def _common(grid: Sequence[float]) -> list[Thinned]:
-    """Common probabilities; what is below the grid is wrong, and warned of elsewhere."""
-    found = (thinned(grid, sent) for sent in COMMON_RATES)
-    return [one for one in found if one.counted <= one.sent]
+    """Return the common probabilities; one below the grid is an error, reported elsewhere."""
+    thinned_rates = (thinned(grid, sent) for sent in COMMON_RATES)
+    return [rate for rate in thinned_rates if rate.counted <= rate.sent]
 
 
 def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
-    """What the contracts can decide at the assumed traffic; first what they cannot, with a way."""
-    given = f"{assumed.daily:,} decisions a day and slice and audits of {assumed.audit:.0%}"
+    """Describe what the contracts can decide at the assumed traffic, undecided limits first."""
+    traffic = f"{assumed.daily:,} decisions a day and slice and audits of {assumed.audit:.0%}"
     undecided: dict[tuple[str, str], list[str]] = {}
     decided: dict[str, list[str]] = {}
-    for one in _comparisons(settings, assumed):
-        if one.now.at(assumed.daily):
-            decided.setdefault(one.text, []).append(one.group_by)
+    for comparison in _comparisons(settings, assumed):
+        if comparison.now.at(assumed.daily):
+            decided.setdefault(comparison.text, []).append(comparison.group_by)
         else:
-            undecided.setdefault((one.text, _ways(one, assumed)), []).append(one.group_by)
+            undecided.setdefault((comparison.text, _ways(comparison, assumed)), []).append(
+                comparison.group_by
+            )
     for (text, ways), names in undecided.items():
-        yield f"warning: {text} are not reliably decided at {given} ({', '.join(names)}): {ways}"
+        yield f"warning: {text} are not reliably decided at {traffic} ({', '.join(names)}): {ways}"
     for text, names in decided.items():
-        yield f"ok: {text} are reliably decided at {given} ({', '.join(names)})"
+        yield f"ok: {text} are reliably decided at {traffic} ({', '.join(names)})"
     if undecided or decided:
         yield (
             f"Decisions a day and slice from which four of five windows are decided: pass where"
@@ -164,15 +165,17 @@ def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
 
 
 def traffic_table(settings: Settings, assumed: Assumed) -> Table:
-    """Decisions a day and slice that each contract, group-by and metric needs; hardest first."""
-    hardest = sorted(_comparisons(settings, assumed), key=lambda one: -_needed(one.now))
+    """Return the decisions per day that each contract, group-by and metric needs, hardest first."""
+    hardest = sorted(
+        _comparisons(settings, assumed), key=lambda comparison: -_needed(comparison.now)
+    )
     names = ("gap", "group-by", "contract", "limit", "window")
     columns = (*names, *(f"audits {rate:.0%}" for rate in AUDITS))
-    return plain_table(columns, [one.row() for one in hardest])
+    return plain_table(columns, [comparison.row() for comparison in hardest])
 
 
 def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
-    """Every limit of every group-by, in the order of the file, the TPR first."""
+    """Return all limits of all group-bys, in the order of the file, the TPR first."""
     values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
     return [
         _Comparison(
@@ -200,39 +203,39 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
 
 
 def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
-    """The limits of a group-by, and those of its slices that have their own, by name."""
+    """Yield the limits of a group-by, then those of its slices with their own, by name."""
     yield group.name, contract.limits_of(group.name)
-    for own in contract.own_limits:
-        if own.group_by == group.name and own.slice:
-            yield own.slice, own.alone(contract.limits)
+    for own_limits in contract.own_limits:
+        if own_limits.group_by == group.name and own_limits.slice:
+            yield own_limits.slice, own_limits.alone(contract.limits)
 
 
-def _ways(one: _Comparison, assumed: Assumed) -> str:
-    """Ways to decide it at the assumed traffic, each by itself; if none does, two together."""
-    design, daily = one.design, assumed.daily
+def _ways(comparison: _Comparison, assumed: Assumed) -> str:
+    """Return single changes that decide the comparison at the assumed traffic, or two together."""
+    design, daily = comparison.design, assumed.daily
     rates = [rate for rate in _PROPOSED if rate > assumed.audit]
     longer = [w.length / DAY for w in WINDOWS.values() if w.length / DAY > design.days]
     ways = []
-    if (rate := first_decided(by_audit(design, rates), one.decided, daily)) is not None:
+    if (rate := first_decided(by_audit(design, rates), comparison.decided, daily)) is not None:
         ways.append(f"audit {rate:.0%}")
-    if (days := first_decided(by_window(design, longer), one.decided, daily)) is not None:
+    if (days := first_decided(by_window(design, longer), comparison.decided, daily)) is not None:
         ways.append(f"set the contract's window to {days:g}d")
-    if (wider := one.allowing(daily)) is not None:
+    if (wider := comparison.allowing(daily)) is not None:
         ways.append(wider)
-    return ", or ".join(ways) or _both_ways(one, daily, longer, rates)
+    return ", or ".join(ways) or _both_ways(comparison, daily, longer, rates)
 
 
 def _both_ways(
-    one: _Comparison, daily: int, longer: Sequence[float], rates: Sequence[float]
+    comparison: _Comparison, daily: int, longer: Sequence[float], rates: Sequence[float]
 ) -> str:
-    for days, widened in by_window(one.design, longer):
-        if (rate := first_decided(by_audit(widened, rates), one.decided, daily)) is not None:
+    for days, widened in by_window(comparison.design, longer):
+        if (rate := first_decided(by_audit(widened, rates), comparison.decided, daily)) is not None:
             return f"audit {rate:.0%} and set the contract's window to {days:g}d"
     return "no audit rate, window or limit is enough; compare larger slices"
 
 
-def _needed(found: Decidable) -> float:
-    return max(float("inf") if n is None else n for n in (found.passes, found.fails))
+def _needed(traffic: Decidable) -> float:
+    return max(float("inf") if n is None else n for n in (traffic.passes, traffic.fails))
 
 
 def _count(least: int | None) -> str:

@@ -1,4 +1,4 @@
-"""From which span on slices of an assumed size are shown, for ``slicewatch check``."""
+"""Shortest spans that show slices of an assumed size, for ``slicewatch check``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES = {
 
 
 def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
-    """The first span that shows a slice, for decisions and for labels of each contract."""
+    """Yield the first span that shows a slice, for decisions and labels of each contract."""
     for contract in settings.contracts:
         k, head = (
             contract.k,
@@ -42,5 +42,5 @@ def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
 
 
 def _first(daily: float, needed: int) -> SpanKind | None:
-    """The first kind of span in which so many come; None where not even the longest does."""
+    """Return the shortest span with `needed` decisions; None if not even the longest has them."""
     return next((kind for kind in SpanKind if daily * kind / DAY >= needed), None)

@@ -31,14 +31,14 @@ STATE_STYLES = {
 
 
 def console() -> Console:
-    """Console that tables are printed on: as wide as the terminal, or wide enough for a pipe."""
+    """Return a console as wide as the terminal, or wide enough for a pipe."""
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
 
 
 def plain_table(
     names: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None
 ) -> Table:
-    """A table of plain texts."""
+    """Return a table of plain texts."""
     table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
     for name in names:
         table.add_column(name, overflow="fold")
@@ -48,12 +48,12 @@ def plain_table(
 
 
 def moment(at: datetime | int) -> str:
-    """Date and time to the minute, ISO 8601 in UTC; an integer is in microseconds."""
+    """Return date and time to the minute, ISO 8601 in UTC; an integer is in microseconds."""
     return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%dT%H:%M}Z"
 
 
 def duration(micros: int) -> str:
-    """A span of time in the unit that suits it.
+    """Return a span of time in a suitable unit.
 
     Example:
         >>> duration(5 * MINUTE), duration(30 * HOUR), duration(7 * DAY), duration(9 * DAY // 4)

@@ -17,7 +17,7 @@ from monitor.settings.sections import Server
 
 EXIT_UNHEALTHY = 1
 SECONDS = 4.0
-"""Time an answer may take: less than the usual time-outs of container health checks (5 s)."""
+"""Time-out of an answer, shorter than usual time-outs of container health checks (5 s)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class Door:
 
     Attributes:
         host: an address of this machine.
-        port: number.
-        tls: whether it speaks HTTPS.
+        tls: True for HTTPS.
     """
 
     host: str
@@ -35,15 +34,15 @@ class Door:
     tls: bool
 
     @classmethod
-    def of(cls, server: Server) -> Door:
-        """The operations port where there is one, else the only one."""
+    def from_settings(cls, server: Server) -> Door:
+        """Return the operations port if there is one, else the only port."""
         operations = server.operations
         if operations.port is not None:
             return cls(_reached(operations.host), operations.port, bool(operations.tls_cert_file))
         return cls(_reached(server.host), server.port, server.tls)
 
     def ask(self, path: str) -> tuple[bool, str]:
-        """Answer of a health endpoint: True when it is yes, and its text."""
+        """Ask a health endpoint; return True for a yes, and its text."""
         client = self._client()
         try:
             client.request("GET", path)
@@ -58,7 +57,7 @@ class Door:
     def _client(self) -> http.client.HTTPConnection:
         if not self.tls:
             return http.client.HTTPConnection(self.host, self.port, timeout=SECONDS)
-        # Its certificate names the host that others know, and nothing secret is sent.
+        # The certificate names the public host, and nothing secret is sent.
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return http.client.HTTPSConnection(self.host, self.port, timeout=SECONDS, context=context)
@@ -76,7 +75,7 @@ def command(probe: str | None, path: Path) -> None:
 
     Example: slicewatch health --ready
     """
-    door = Door.of(load_settings(path, with_secrets=False).server)
+    door = Door.from_settings(load_settings(path, with_secrets=False).server)
     good, said = door.ask(probe or "/livez")
     click.echo(said)
     if not good:
@@ -84,7 +83,7 @@ def command(probe: str | None, path: Path) -> None:
 
 
 def _reached(host: str) -> str:
-    """The address by which a process of this machine reaches a server that listens on ``host``."""
+    """Return the address by which a local process reaches a server that listens on ``host``."""
     try:
         address = ip_address(host)
     except ValueError:

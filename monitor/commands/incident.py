@@ -1,4 +1,4 @@
-"""``slicewatch incident``: unresolved incidents, and what people answer to them."""
+"""``slicewatch incident``: list incidents, and record what people do about them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 def act_options(function: Command) -> Command:
-    """The options ``--by`` and ``--note``."""
+    """Add the options ``--by`` and ``--note`` to a command."""
     note = click.option("--note", metavar="TEXT", help="Why; stored with it. No personal data.")
     by = click.option("--by", metavar="NAME", help="Your name: a person on duty or a team.")
     return by(note(function))
@@ -46,10 +46,10 @@ def _option(field: str) -> str:
 
 
 def _said(command: str, by: str | None, note: str | None) -> ActInput:
-    """Check ``--by`` and ``--note`` as they were typed.
+    """Check ``--by`` and ``--note`` as typed and return them.
 
     Raises:
-        SlicewatchError: nobody is named, or a text is no single line, or too long.
+        SlicewatchError: no name is given, or a text is too long or not a single line.
     """
     if by is None or not by.strip():
         raise SlicewatchError(
@@ -125,11 +125,11 @@ def listing(path: Path, *, resolved: bool, as_json: bool) -> None:
     Example: slicewatch incident list --all
     """
     with opened(path) as (_, engine):
-        found = all_reports(engine, SystemClock().now(), resolved=resolved)
+        reports = all_reports(engine, SystemClock().now(), resolved=resolved)
     if as_json:
-        click.echo(msgspec.json.encode(found))
-    elif found:
-        console().print(table_of(found))
+        click.echo(msgspec.json.encode(reports))
+    elif reports:
+        console().print(table_of(reports))
     else:
         click.echo("there never was an incident" if resolved else "no incident is open")
 
@@ -144,10 +144,10 @@ def show(number: int, path: Path, *, as_json: bool) -> None:
     Example: slicewatch incident show 3
     """
     with opened(path) as (_, engine):
-        found = one_report(engine, number, SystemClock().now())
+        report = one_report(engine, number, SystemClock().now())
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(report))
         return
-    console().print(details(found))
-    if found.acts:
-        console().print(acts_table(found.acts))
+    console().print(details(report))
+    if report.acts:
+        console().print(acts_table(report.acts))

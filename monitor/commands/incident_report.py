@@ -16,8 +16,8 @@ from monitor.core.publish.words import stage_text
 from monitor.core.rates.gap_words import said_of_slice
 
 
-def table_of(found: Iterable[IncidentReport]) -> Table:
-    """A line for each."""
+def table_of(incidents: Iterable[IncidentReport]) -> Table:
+    """Return a table of incidents, one per line."""
     names = (
         "id",
         "severity",
@@ -33,49 +33,50 @@ def table_of(found: Iterable[IncidentReport]) -> Table:
     return plain_table(
         names,
         (
-            (str(one.id), _severity(one), _state(one), one.contract, one.metric.value,
-             one.slice, _limit(one) or NONE, one.share or NONE, moment(one.since), one.by or NONE)
-            for one in found
+            (str(incident.id), _severity(incident), _state(incident), incident.contract,
+             incident.metric.value, incident.slice, _limit(incident) or NONE,
+             incident.share or NONE, moment(incident.since), incident.by or NONE)
+            for incident in incidents
         ),
     )  # fmt: skip
 
 
-def details(one: IncidentReport) -> Table:
-    """All that is known of one, but what people said."""
+def details(incident: IncidentReport) -> Table:
+    """Return a table of everything known about an incident except what people said."""
     grid = Table.grid(padding=(0, 2))
-    for name, text in _lines(one):
+    for name, text in _lines(incident):
         if text:
             grid.add_row(Text(name), Text(text))
     return grid
 
 
-def _lines(one: IncidentReport) -> Iterator[tuple[str, str]]:
-    yield "incident", f"{one.id} ({_severity(one)})"
-    yield "state", _state(one)
-    yield "by", one.by or ""
-    yield "contract", f"{one.contract}, {one.metric.value}"
-    yield "slice", one.slice
-    yield "worse off", _behind(one)
-    yield "limit", _limit(one)
-    yield "share of the excess", one.share or ""
-    yield "inherited by", ", ".join(one.inherited)
-    yield "since", moment(one.since)
-    yield "noticed", moment(one.noticed_at)
-    yield "resolved", _optional(one.resolved_at)
-    yield "shown first", _value_text(one.first, one.behind)
-    yield "shown last", _value_text(one.latest, one.behind)
-    yield "stage", stage_text(one.stage) if one.stage else ""
-    yield "versions changed", _optional(one.versions_changed_at)
-    for change in one.versions_changed:
+def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
+    yield "incident", f"{incident.id} ({_severity(incident)})"
+    yield "state", _state(incident)
+    yield "by", incident.by or ""
+    yield "contract", f"{incident.contract}, {incident.metric.value}"
+    yield "slice", incident.slice
+    yield "worse off", _behind(incident)
+    yield "limit", _limit(incident)
+    yield "share of the excess", incident.share or ""
+    yield "inherited by", ", ".join(incident.inherited)
+    yield "since", moment(incident.since)
+    yield "noticed", moment(incident.noticed_at)
+    yield "resolved", _optional(incident.resolved_at)
+    yield "shown first", _value_text(incident.first, incident.behind)
+    yield "shown last", _value_text(incident.latest, incident.behind)
+    yield "stage", stage_text(incident.stage) if incident.stage else ""
+    yield "versions changed", _optional(incident.versions_changed_at)
+    for change in incident.versions_changed:
         yield f"  {change.component}", f"{change.before or NONE} -> {change.after or NONE}"
-    yield "settings changed", _optional(one.settings_changed_at)
-    yield "labels", one.sampling
-    yield "can be resolved from", _optional(one.resolvable_at)
-    yield "Snapshot", "" if one.snapshot is None else f"/snapshot/{one.snapshot}"
+    yield "settings changed", _optional(incident.settings_changed_at)
+    yield "labels", incident.sampling
+    yield "can be resolved from", _optional(incident.resolvable_at)
+    yield "Snapshot", "" if incident.snapshot is None else f"/snapshot/{incident.snapshot}"
 
 
 def acts_table(acts: Iterable[ActReport]) -> Table:
-    """Table of what people did and said, a line each."""
+    """Return a table of what people did and said, one act per line."""
     names = ("number", "when", "action", "outcome", "until", "by", "note")
     return plain_table(
         names,
@@ -87,32 +88,36 @@ def acts_table(acts: Iterable[ActReport]) -> Table:
     )  # fmt: skip
 
 
-def _severity(one: IncidentReport) -> str:
-    return one.severity.value if one.severity else "not known yet"
+def _severity(incident: IncidentReport) -> str:
+    return incident.severity.value if incident.severity else "not known yet"
 
 
-def _state(one: IncidentReport) -> str:
-    if one.accepted_until is not None:
-        return f"{one.state.value} until {moment(one.accepted_until)}"
-    return f"{one.state.value}: {one.outcome.value}" if one.outcome else one.state.value
+def _state(incident: IncidentReport) -> str:
+    if incident.accepted_until is not None:
+        return f"{incident.state.value} until {moment(incident.accepted_until)}"
+    return (
+        f"{incident.state.value}: {incident.outcome.value}"
+        if incident.outcome
+        else incident.state.value
+    )
 
 
-def _limit(one: IncidentReport) -> str:
-    """The limit that is broken, in words."""
-    return "" if one.limit is None else limit_text(one.limit)
+def _limit(incident: IncidentReport) -> str:
+    """Return the broken limit in words."""
+    return "" if incident.limit is None else limit_text(incident.limit)
 
 
-def _behind(one: IncidentReport) -> str:
-    """The side that is, and in what, in words."""
-    if one.behind is Behind.SLICE:
-        return f"the slice: {said_of_slice(one.metric, 1)} than its reference's"
-    if one.behind is Behind.REFERENCE:
-        return f"its reference: of the slice, {said_of_slice(one.metric, -1)}"
-    return "the slice, which does not keep its level" if one.behind else ""
+def _behind(incident: IncidentReport) -> str:
+    """Return in words which side is worse off, and in what."""
+    if incident.behind is Behind.SLICE:
+        return f"the slice: {said_of_slice(incident.metric, 1)} than its reference's"
+    if incident.behind is Behind.REFERENCE:
+        return f"its reference: of the slice, {said_of_slice(incident.metric, -1)}"
+    return "the slice, which does not keep its level" if incident.behind else ""
 
 
 def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
-    """A gap with its sign, above 0 where the slice is worse off; a rate without."""
+    """Return a gap with its sign, above 0 where the slice is worse off, or a rate without one."""
     if shown is None:
         return ""
     sign = "" if behind is Behind.LEVEL else "+"

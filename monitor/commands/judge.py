@@ -28,7 +28,7 @@ from monitor.settings.sections import JudgeSettings
 
 log = logging.getLogger("slicewatch.judge")
 BUDGET_FILE = "judge-budget.json"
-"""Beside the settings file, unless that names another one."""
+"""Name of the budget file next to the settings file, unless the settings name another."""
 _LOOK_SECONDS = 0.2
 _REPORT_SECONDS = 60.0
 
@@ -79,20 +79,20 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
 
 
 def prompt_of(judge: JudgeSettings) -> Prompt:
-    """Prompt that the judge is given.
+    """Return the prompt for the judge.
 
     Raises:
-        SettingsError: a category that there is not.
+        SettingsError: a category does not exist.
     """
-    for i, one in enumerate(judge.categories):
-        if one.name not in CATEGORIES:
-            known = f"known are {', '.join(CATEGORIES)}"
-            raise SettingsError(f"judge.categories[{i}].name is no category; {known}")
+    for i, category in enumerate(judge.categories):
+        if category.name not in CATEGORIES:
+            names = f"known are {', '.join(CATEGORIES)}"
+            raise SettingsError(f"judge.categories[{i}].name is no category; {names}")
     return Prompt({c.name: c.description for c in judge.categories if c.description is not None})
 
 
 def rules_of(judge: JudgeSettings) -> Rules:
-    """From findings to flags."""
+    """Return the rules that turn findings into flags."""
     return Rules(
         threshold=judge.threshold,
         block=judge.block,
@@ -124,8 +124,8 @@ def _judge(
 
 def _budget(judge: JudgeSettings, settings_file: Path, stop: threading.Event) -> RequestBudget:
     limits = RequestLimits(judge.requests_per_minute, judge.requests_per_day, judge.tokens_per_day)
-    beside = settings_file.absolute().parent / BUDGET_FILE
-    budget = RequestBudget(Path(judge.budget_file or beside), limits, sleep=stop.wait)
+    default_file = settings_file.absolute().parent / BUDGET_FILE
+    budget = RequestBudget(Path(judge.budget_file or default_file), limits, sleep=stop.wait)
     requests, tokens = budget.spent  # a file that cannot be read is told before anything is asked
     log.info("spent today", extra={"requests": requests, "tokens": tokens})
     return budget
@@ -146,7 +146,7 @@ def _stream(settings: Settings) -> KafkaStream:
 
 
 def _watch(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
-    """Pass a stop on, and report once a minute; on a thread of its own."""
+    """Pass a stop on, and report once a minute; runs on a thread of its own."""
     next_report = time.monotonic() + _REPORT_SECONDS
     while not signals.asked:
         time.sleep(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""Opening the database of the settings for one command."""
+"""Database access of a command."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from monitor.store import database
 def opened(
     path: Path, *, at_head: bool = True, contract: Path | None = None
 ) -> Iterator[tuple[Settings, sa.Engine]]:
-    """The settings, and the database they name; closed afterwards.
+    """Yield the settings and their database; close it afterwards.
 
     Args:
         path: settings file.
-        contract: a file whose use cases take the place of those of the settings; None: none.
-        at_head: insist on the schema that this version needs.
+        contract: file whose use cases replace those of the settings.
+        at_head: require the schema of this version.
 
     Raises:
         StoreError: there is no such database, or it has another schema.

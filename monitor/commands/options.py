@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by commands."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ settings_option = click.option(
 )
 
 _Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-LONGEST_TOPIC = 249  # Kafka has no longer ones
+LONGEST_TOPIC = 249  # Kafka allows no longer names
 LONGEST_TIME = 64
 ROW_ID = click.IntRange(1, 1 << 31)  # the end is far from that of any database's integers
 incident_argument = click.argument("number", metavar="ID", type=ROW_ID)
 
 
 def instant(option: str, text: str) -> int:
-    """Microseconds of a time that was typed with its zone.
+    """Return the microseconds of a time that was typed with its zone.
 
     Raises:
-        SlicewatchError: it is no such time.
+        SlicewatchError: the text is not a time with a zone.
     """
     try:
         return to_micros(
@@ -57,7 +57,7 @@ def instant(option: str, text: str) -> int:
 def load_settings(
     path: Path, *, with_secrets: bool = True, contract: Path | None = None
 ) -> Settings:
-    """The settings of a file with the overrides of the environment, and perhaps other use cases."""
+    """Load a settings file with overrides of the environment and optional other use cases."""
     return load(path, os.environ, with_secrets=with_secrets, contract=contract)
 
 

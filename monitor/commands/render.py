@@ -20,10 +20,10 @@ from monitor.settings import Settings
 
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
-    """Every generated file: path below the output folder -> text."""
+    """Return every generated file by its path below the output folder."""
     given = settings or Settings()
-    every = schemas() | judging_schemas() | {"audit": as_json.schema()}
-    documents = {f"{name}.schema.json": schema for name, schema in every.items()}
+    json_schemas = schemas() | judging_schemas() | {"audit": as_json.schema()}
+    documents = {f"{name}.schema.json": schema for name, schema in json_schemas.items()}
     stream = given.stream
     documents["asyncapi.json"] = asyncapi.document(stream.decisions_topic, stream.labels_topic)
     files = {

@@ -72,7 +72,7 @@ def command(
         engine = composition.open_store(settings, clock)
     notes, interrupt = RunNotes(), Interrupt()
     source = FileSource([topic_and_path(name, settings) for name in files], by_content=True)
-    began = clock.monotonic()
+    start = clock.monotonic()
     with ReplayProgress(source) as progress:
         ingest = composition.build_ingest(
             *(settings, engine, source, notes, clock),
@@ -82,7 +82,7 @@ def command(
         on_stop(lambda number, frame: interrupt.stop(ingest, number, frame))
         collect_rarely()
         ingest.run()
-    seconds = clock.monotonic() - began
+    seconds = clock.monotonic() - start
     with working("evaluating"):
         _evaluate(settings, engine, clock)
     tallies = [status.tallies for status in read_statuses(engine)]
@@ -111,13 +111,13 @@ def command(
 
 
 class Interrupt:
-    """Stop signals: the first ends the reading, another one the command."""
+    """Stop signals: the first ends the reading, the second ends the command."""
 
     def __init__(self) -> None:
         self.came = False
 
     def stop(self, ingest: Ingest, number: int, frame: object) -> None:
-        """Called by the signal; whatever is being written then is rolled back."""
+        """Handle the signal; a write in progress is rolled back."""
         if self.came:
             end_now(number, frame)
         self.came = True
@@ -125,7 +125,7 @@ class Interrupt:
 
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
-    """Fold and publish what was counted, and delete what is past its time."""
+    """Fold and publish what was counted, and delete data past its retention."""
     evaluator = composition.build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
         click.echo("counted; another process is evaluating this store", err=True)
@@ -166,10 +166,10 @@ def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:
 
 
 def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
-    """Topic that a file is of, and its path, as it was typed: with or without decisions=.
+    """Return the topic and path of a file, typed with or without ``decisions=``.
 
     Raises:
-        SourceError: it cannot be read, or what it has cannot be known.
+        SourceError: the file cannot be read, or its kind of event is unknown.
     """
     topics = (settings.stream.decisions_topic, settings.stream.labels_topic)
     for prefix, topic in zip(_PREFIXES, topics, strict=True):
@@ -202,9 +202,9 @@ def _holds_labels(name: str) -> bool:
 
 
 class ReplayProgress:
-    """A progress bar over the bytes of all files; counts events as it goes.
+    """Progress bar over the bytes of all files, and a count of events.
 
-    Without a terminal it is a line every ten seconds.
+    Without a terminal it prints a line every ten seconds.
     """
 
     def __init__(self, source: FileSource) -> None:
@@ -229,7 +229,7 @@ class ReplayProgress:
         self._bar.stop()
 
     def update(self, events: int) -> None:
-        """Called by the loop with the events of each turn."""
+        """Count the events of a turn; the ingest loop calls it."""
         self.events += events
         read, size = self._source.progress
         self._bar.update(self._task, completed=read)

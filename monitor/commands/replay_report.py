@@ -1,4 +1,4 @@
-"""Report of ``slicewatch replay`` beside its numbers: what was wrong with the files."""
+"""Faults of the files, as ``slicewatch replay`` reports them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from consumers.event_words import why
 
 
 class RunNotes(ServiceMetrics):
-    """Observer of one run that also keeps exact numbers: the files are the caller's own.
+    """Observer of one run with exact counts: the files are the caller's own.
 
     Attributes:
-        unreadable: events of this run that could not be read, by reason and field.
-        dropped: fields that no event type has, by name.
-        below: decisions served with a score below their own threshold.
+        unreadable: number of unreadable events, by reason and field.
+        dropped: number of fields that no event type has, by name.
+        below: number of decisions served with a score below their own threshold.
     """
 
     def __init__(self) -> None:
@@ -25,22 +25,22 @@ class RunNotes(ServiceMetrics):
         self.below = 0
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Keep dead letters by reason and field."""
+        """Add dead letters by reason and field."""
         super().add_unreadable(counts)
         self.unreadable.update(counts)
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
-        """Keep dropped fields by name."""
+        """Add dropped fields by name."""
         super().add_unknown_fields(event, counts)
         self.dropped.update(counts)
 
     def add_below_threshold(self, count: int) -> None:
-        """Keep how many were served below their own threshold."""
+        """Add decisions served below their own threshold."""
         super().add_below_threshold(count)
         self.below += count
 
     def lines(self, events: int) -> Iterator[str]:
-        """One line for each thing to look at; none when all is well.
+        """Yield a line for each thing to look at; none if all is well.
 
         Args:
             events: events read in this run.

@@ -50,8 +50,8 @@ def _json(report: WeeklyReport) -> Files:
 
 
 def _csv(report: WeeklyReport) -> Files:
-    found = as_csv.render(report.release)
-    return {f"-{name}.csv": text.encode() for name, text in found.items()}
+    tables = as_csv.render(report.release)
+    return {f"-{name}.csv": text.encode() for name, text in tables.items()}
 
 
 def _md(report: WeeklyReport) -> Files:
@@ -69,7 +69,7 @@ FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {
     "md": _md,
     "pdf": _pdf,
 }
-"""Makes the files of each format, by the ending of their names."""
+"""Renderers of the formats, each returning its files by the ending of their names."""
 DEFAULT = ("html", "json", "csv", "md")
 """Formats that need nothing but slicewatch itself."""
 
@@ -148,10 +148,10 @@ def command(
         return
     wanted, named = _formats(formats), _week(week, last_week=last_week)
     with opened(path) as (settings, engine):
-        chosen = named(settings.report.timezone)
-        stored = _awaited(engine, chosen, revision, wait)
+        iso_week = named(settings.report.timezone)
+        stored = _awaited(engine, iso_week, revision, wait)
         if against is not None:
-            stored = _against(engine, chosen, stored, against)
+            stored = _against(engine, iso_week, stored, against)
         report = WeeklyReport.from_stored(stored, report_facts(settings))
         files = _files(report, wanted)
         if bundled:
@@ -177,12 +177,12 @@ def sign(
     """
     if by is None or not by.strip():
         raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
-    said = act_input(by, note or "", lambda field: f"--{field}")
+    act = act_input(by, note or "", lambda field: f"--{field}")
     named = _week(week, last_week=False)
     with opened(path) as (settings, engine):
-        chosen = named(settings.report.timezone)
-        found = _stored(engine, chosen, revision).revision
-        signed = weekly_releases.sign(engine, found, said, SystemClock().now())
+        iso_week = named(settings.report.timezone)
+        release_revision = _stored(engine, iso_week, revision).revision
+        signed = weekly_releases.sign(engine, release_revision, act, SystemClock().now())
     click.echo(
         f"{signed.by} has signed {signed.week}, revision {signed.revision}, SHA-256 {signed.digest}"
     )
@@ -196,7 +196,7 @@ def _formats(text: str) -> list[str]:
 
 
 def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
-    """The week that is wanted, in a time zone that the settings say.
+    """Return a function from a time zone to the week that was asked for.
 
     Raises:
         SlicewatchError: there is no such week.
@@ -204,22 +204,22 @@ def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
     if last_week and text is not None:
         raise SlicewatchError("--week and --last-week exclude each other; give one of them")
     if last_week:
-        return lambda zone: IsoWeek.of(SystemClock().now(), zone).before
+        return lambda zone: IsoWeek.containing(SystemClock().now(), zone).before
     if text is None:
         raise SlicewatchError(f"--week is missing; give an ISO week, {_WEEK}, or --last-week")
     try:
-        found = IsoWeek.named(text[:LONGEST_NAME])
+        iso_week = IsoWeek.named(text[:LONGEST_NAME])
     except ValueError:
         raise SlicewatchError(f"--week must be an ISO week, {_WEEK}") from None
-    return lambda zone: replace(found, zone=zone)
+    return lambda zone: replace(iso_week, zone=zone)
 
 
 class _NotYetError(SlicewatchError):
-    """The Release is not stored, and may be in a moment."""
+    """Error for a Release that is not stored yet, and may be soon."""
 
 
 def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float) -> StoredReport:
-    """Stored report of a week, as soon as it is there; after so long the reason why it is not."""
+    """Wait up to `seconds` for the stored report of a week; raise the reason if it never comes."""
     end = time.monotonic() + seconds
     with working(f"waiting for the Release of week {week.name}"):
         while True:
@@ -232,15 +232,15 @@ def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: floa
 
 
 def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
-    """Stored report of a week.
+    """Return the stored report of a week.
 
     Raises:
-        SlicewatchError: there is no such revision; why is said.
+        SlicewatchError: there is no such revision; the message says why.
     """
     with reading(engine) as connection:
-        found = stored_report(connection, week, number)
-        if found is not None:
-            return found
+        report = stored_report(connection, week, number)
+        if report is not None:
+            return report
         newest = find_revision(connection, week.name)
         weeks, shown = stored_weeks(connection), newest_snapshot(connection)
     if newest is not None:
@@ -265,10 +265,10 @@ def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredRepor
 
 
 def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int) -> StoredReport:
-    """The same with changes against a revision.
+    """Return the stored report with its changes against a revision.
 
     Raises:
-        SlicewatchError: there is none, or it is the same one.
+        SlicewatchError: the revision does not exist, or is the reported one.
     """
     if number == stored.revision.number:
         raise SlicewatchError("--diff is the revision that is reported; give another one")
@@ -282,45 +282,48 @@ def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int
 
 
 def _files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
-    """The report in its formats, by the names of the files."""
+    """Return the report in its formats, by file name."""
     name = f"fairness-{report.revision.week}"
-    return {f"{name}{end}": body for one in formats for end, body in FORMATS[one](report).items()}
+    return {f"{name}{end}": body for kind in formats for end, body in FORMATS[kind](report).items()}
 
 
 def _bundle(
     engine: sa.Engine, report: WeeklyReport, files: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """One archive of the report and of what it rests on."""
+    """Return an archive of the report and its sources."""
     week = report.revision.week
     with reading(engine) as connection:
-        kept = tuple(all_revisions(connection, week))
+        revisions = tuple(all_revisions(connection, week))
         left_out = tuple(map(_left_out, read_exclusions(connection)))
-    contracts = {(one.name, one.version): one.record for one in RecordStore(engine).contracts()}
-    sources = bundle.BundleSources(kept, contracts, left_out)
+    contracts = {
+        (contract.name, contract.version): contract.record
+        for contract in RecordStore(engine).contracts()
+    }
+    sources = bundle.BundleSources(revisions, contracts, left_out)
     name = f"fairness-{week}"
     return {f"{name}.zip": bundle.archive(name, {**files, **bundle.files(report, sources)})}
 
 
-def _left_out(one: Exclusion) -> bundle.LeftOut:
-    declared = one.declared
+def _left_out(exclusion: Exclusion) -> bundle.LeftOut:
+    declared = exclusion.declared
     return bundle.LeftOut(
         declared.span.start,
         declared.span.end,
         declared.version,
         declared.reason,
         declared.owner,
-        one.excluded_at,
-        one.lifted_at,
+        exclusion.excluded_at,
+        exclusion.lifted_at,
     )
 
 
 def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
-    """Write the files; returns their names.
+    """Write the files and return their paths.
 
     Raises:
         SlicewatchError: a file cannot be written.
     """
-    made = []
+    paths = []
     for name, body in files.items():
         file = out / name
         try:
@@ -330,5 +333,5 @@ def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
         except OSError as error:
             reason = error.strerror or "it cannot be written"
             raise SlicewatchError(f"--out: {file}: {reason}") from None
-        made.append(file)
-    return made
+        paths.append(file)
+    return paths

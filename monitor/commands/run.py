@@ -60,8 +60,8 @@ def run_until_stopped(path: Path, parts: Parts, stop: StopSignal | None = None) 
 
     Args:
         path: settings file.
-        parts: which.
-        stop: listens to the signals already.
+        parts: the parts to run.
+        stop: a signal that already listens.
     """
     logs.configure()
     stop = stop or StopSignal()

@@ -1,4 +1,4 @@
-"""Stop signals: heard from the first line of the program on, and obeyed within a bound."""
+"""Stop signals, noted from the first line of the program and obeyed in bounded time."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Made = TypeVar("Made")
 
 _LOOK = 0.1  # seconds until a signal is seen
 LONGEST_STOP = 14.0
-"""Seconds until a process that has been told to stop is ended, less than any grace period."""
+"""Seconds after which a stopping process is ended, less than any usual grace period."""
 
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""A manager's, Ctrl-C, and that of a terminal that was closed."""
+"""Signals of a service manager, of Ctrl-C and of a closed terminal."""
 
 
 def on_stop(handler: Callable[..., object]) -> None:
-    """Call a handler on stop signals instead of dying of them; whoever ignores hang-ups still does.
+    """Call a handler on stop signals; an ignored hang-up stays ignored.
 
-    ``nohup`` ignores them, so that a command outlives its terminal.
+    ``nohup`` ignores hang-ups, so that a command outlives its terminal.
     """
     for number in STOP_SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
@@ -40,9 +40,9 @@ def end_when_stopped() -> None:
 
 
 def end_now(number: int, _: object) -> NoReturn:
-    """End the program with one line; what is open is closed on the way, and removed.
+    """End the program with one line; open resources are closed and removed on the way.
 
-    Further signals meanwhile change nothing.
+    Further signals change nothing meanwhile.
     """
     on_stop(lambda *_: None)
     os.write(2, b"slicewatch: stopped before it was done\n")  # print() may be what was interrupted
@@ -51,16 +51,16 @@ def end_now(number: int, _: object) -> NoReturn:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let stop signals wait until the block ends: files are written whole, or not at all."""
-    came: list[int] = []
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    on_stop(lambda number, _: came.append(number))
+    """Defer stop signals until the block ends, so that files are written whole or not at all."""
+    signals: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    on_stop(lambda number, _: signals.append(number))
     try:
         yield
     finally:
-        for waiting, handler in before.items():
+        for waiting, handler in handlers.items():
             signal.signal(waiting, handler)
-        for number in came[:1]:
+        for number in signals[:1]:
             signal.raise_signal(number)
 
 
@@ -68,15 +68,15 @@ class StopSignal:
     """Flags of stop signals; their handler takes no lock, so it may run at any point.
 
     Attributes:
-        asked: a signal has come.
-        hurried: another one has come after it.
+        asked: True after a signal.
+        hurried: True after a second signal.
     """
 
     def __init__(self) -> None:
         self.asked = self.hurried = False
 
     def listen(self) -> None:
-        """Note the signals from now on instead of dying of them; safe to call twice."""
+        """Note the signals from now on instead of dying; safe to call twice."""
         on_stop(self.ask)
 
     def ask(self, number: int, frame: object) -> None:
@@ -85,28 +85,28 @@ class StopSignal:
         self.asked = True
 
     def wait(self, seconds: float) -> bool:
-        """Let time pass, less of it when a stop is asked for; whether that was asked."""
+        """Sleep until the time is over or a stop is asked for; return True for a stop."""
         deadline = time.monotonic() + seconds
         while not self.asked and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK))
         return self.asked
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
-        """Make a value, or return None as soon as a stop is asked for; a failure is raised.
+        """Return the value of `make`, or None as soon as a stop is asked for.
 
-        It is made on a thread of its own: a database or a broker that lets us wait does so in
-        calls that no signal interrupts.
+        `make` runs on a thread of its own, because no signal interrupts calls to a database or
+        broker. Its failure is raised here.
         """
         return _unless(lambda: self.asked, make)
 
     def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
-        """Make a value as :meth:`unless_asked` does, until a stop is asked for a second time."""
+        """Return the value of `make` like :meth:`unless_asked`, or None at a second signal."""
         return _unless(lambda: self.hurried, make)
 
     def call(self, stop: Callable[[], None]) -> None:
-        """Call ``stop`` when it is asked for, and end the process if that takes too long.
+        """Call ``stop`` when a stop is asked for; end the process if that takes too long.
 
-        Whatever hangs, each thread's traceback is then on standard error, and the exit code is 1.
+        In that case each thread's traceback is on standard error, and the exit code is 1.
         """
         threading.Thread(target=self._call, args=(stop,), name="stop", daemon=True).start()
 
@@ -118,14 +118,14 @@ class StopSignal:
 
 
 def _unless(stopped: Callable[[], bool], make: Callable[[], Made]) -> Made | None:
-    made: list[Made] = []
-    failed: list[BaseException] = []
+    values: list[Made] = []
+    failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            made.append(make())
+            values.append(make())
         except BaseException as error:
-            failed.append(error)
+            failures.append(error)
 
     if stopped():
         return None
@@ -135,20 +135,20 @@ def _unless(stopped: Callable[[], bool], make: Callable[[], Made]) -> Made | Non
         thread.join(_LOOK)
     if stopped():
         return None
-    if failed:
-        raise failed[0]
-    return made[0]
+    if failures:
+        raise failures[0]
+    return values[0]
 
 
 _YOUNG = 50_000
-"""New objects after which Python looks for cycles among them: more than a few batches make."""
+"""New objects after which Python looks for cycles: more than a few batches create."""
 
 
 def collect_rarely() -> None:
-    """Look for reference cycles rarely, and among what there is so far never.
+    """Look for reference cycles rarely, and never among the present objects.
 
-    Messages and events are freed without that; looking for cycles among them whenever there are 700
-    more, and among all that was imported, takes a sixth of an ingest worker's time.
+    Messages and events are freed without it. By default Python looks at every 700 new objects and
+    among all imported ones, which takes a sixth of an ingest worker's time.
     """
     if not gc.get_freeze_count():
         gc.collect()
@@ -157,7 +157,7 @@ def collect_rarely() -> None:
 
 
 def leave() -> NoReturn:
-    """End the process at once, well: whatever its start was in the middle of is rolled back."""
+    """End the process at once with exit code 0; an unfinished start is rolled back."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-    os._exit(0)  # the interpreter's own end would have to wait for the thread, or trip over it
+    os._exit(0)  # a normal exit would wait for the thread of the start, or fail because of it

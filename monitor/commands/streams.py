@@ -1,4 +1,4 @@
-"""Standard output and standard error, which take any text whatever the terminal speaks."""
+"""Standard output and standard error that accept any text."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 
 
 def take_any_text() -> None:
-    r"""Let both streams write what their encoding does not have, instead of failing.
+    r"""Let both streams escape characters that their encoding lacks, instead of failing.
 
-    All output goes through them: click's, rich's and the log's. ASCII is what Python assumes where
-    nobody says what the terminal speaks: then it is UTF-8. Any other encoding is kept. What it
-    does not have, and bytes of file names that are no text, come as escapes such as ``\xe3``.
+    All output goes through them: click's, rich's and the log's. Python assumes ASCII if nobody
+    names an encoding; UTF-8 is used instead. Any other encoding is kept. Characters that it lacks,
+    and undecodable bytes of file names, become escapes such as ``\xe3``.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a closed one is None

@@ -1,6 +1,6 @@
-"""The guarded tables of ``slicewatch replay --summary``: every contract judged, metric by metric.
+"""Guarded tables of ``slicewatch replay --summary``: verdicts of every contract, by metric.
 
-Readable in 80 columns; in a pipe a line is as long as it has to be, and nothing is cut.
+Tables fit 80 columns; in a pipe, lines are as long as needed and nothing is cut.
 """
 
 from __future__ import annotations
@@ -55,27 +55,27 @@ _TOTAL = "all"
 
 
 def summary(snapshot: Snapshot | None, width: int | None) -> Iterator[RenderableType]:
-    """Text and tables, top to bottom; ``width`` in columns, None where a line may be of any length.
+    """Yield texts and tables, top to bottom; ``width`` in columns, None for lines of any length.
 
-    Each metric that has a limit has tables of its own, then come the rates without limits, then one
-    line that says whether the contract is kept.
+    First come tables for each metric with a limit, then the rates without limits, then a line that
+    says whether the contract is kept.
     """
-    decides = [
+    deciding = [
         (contract, window)
         for contract in (snapshot.contracts if snapshot else ())
         for window in contract.windows
         if window.window == contract.window
     ]
     now = (snapshot.watermark if snapshot else None) or 0
-    for contract, window in decides:
+    for contract, window in deciding:
         yield from _contract(contract, window, now, width)
-    if not decides:
+    if not deciding:
         yield Text(NOTHING)
 
 
 @dataclass(frozen=True, slots=True)
 class _GroupRows:
-    """Rows of one group-by, the total's too, and the periods they are about."""
+    """Rows of one group-by or of the total, with their periods."""
 
     name: str
     rows: Sequence[tuple[str, SliceRow]]
@@ -117,7 +117,7 @@ def _contract(
 
 
 def _named(group: GroupTable) -> list[tuple[str, SliceRow]]:
-    """Listed rows by their values: the names are in the heading."""
+    """Return the listed rows by their values; the heading has the names."""
     return [(_short_name(row.slice), row) for row in listed(group)]
 
 
@@ -139,22 +139,22 @@ def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]
     yield from (line for group in window.groups for line in _missing(group.rows))
 
 
-def _at_fault(one: LabelsAtFault) -> str:
-    slice_ = f"a slice of {one.group_by}" if one.slice == WITHHELD else one.slice
-    route = f"{slice_}, {one.route.name.lower()}"
-    share = "" if one.share is None else f" (about {100 * one.share:.0f} %)"
-    if one.fault is Fault.MISSING:
-        return f"labels missing since {moment(one.since)}: {route}{share}"
-    often = "too seldom" if one.fault is Fault.TOO_FEW else "too often"
-    return f"labels requested {often} since {moment(one.since)}: {route}{share}"
+def _at_fault(fault: LabelsAtFault) -> str:
+    slice_ = f"a slice of {fault.group_by}" if fault.slice == WITHHELD else fault.slice
+    route = f"{slice_}, {fault.route.name.lower()}"
+    share = "" if fault.share is None else f" (about {100 * fault.share:.0f} %)"
+    if fault.fault is Fault.MISSING:
+        return f"labels missing since {moment(fault.since)}: {route}{share}"
+    often = "too seldom" if fault.fault is Fault.TOO_FEW else "too often"
+    return f"labels requested {often} since {moment(fault.since)}: {route}{share}"
 
 
 def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
-    """Lines on what the labels that some slices lack could change at most."""
+    """Yield how much the missing labels of slices could change their rates at most."""
     for row in lacking(rows):
         ranges = [
-            f"{one.metric.upper()} {100 * one.lower:.0f} to {100 * one.upper:.0f}"
-            for one in worst_cases(row)
+            f"{bound.metric.upper()} {100 * bound.lower:.0f} to {100 * bound.upper:.0f}"
+            for bound in worst_cases(row)
         ]
         if ranges:
             yield (
@@ -164,7 +164,7 @@ def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
 
 
 def span(period: Period | None, now: int) -> str:
-    """From - to, how long that is, and how long before ``now`` it ended."""
+    """Return the period in words: start, end, length and age at ``now``."""
     if period is None:
         return "nothing published yet"
     length, age = duration(period.end - period.start), duration(max(0, now - period.end))
@@ -182,37 +182,37 @@ def _judged(
 ) -> Table:
     ratio = LimitKind.MIN_RATIO in table.limit_kinds(metric)
     heads = {"gap, ratio" if ratio and head == "gap" else head: n for head, n in _COLUMNS.items()}
-    made = _table(names, heads, header=header)
+    grid = _table(names, heads, header=header)
     for name, row in group.rows:
         rate = row.rates.get(metric)
         gap = row.gaps.get(metric) if group.table is None else gap_of(group.table, row, metric)
-        made.add_row(
+        grid.add_row(
             Text(f"  {name}"),
             _rate(rate),
             _support(table, rate),
             _compared(gap, ratio=ratio),
             _verdict_and_state(table, group, row, metric),
         )
-    return made
+    return grid
 
 
 def _unjudged(
     table: ContractTable, group: _GroupRows, metrics: Sequence[Metric], names: int, *, header: bool
 ) -> Table:
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
-    made = _table(names, widths, header=header)
+    grid = _table(names, widths, header=header)
     for name, row in group.rows:
         rates = [row.rates.get(metric) for metric in metrics]
-        made.add_row(Text(f"  {name}"), *map(_rate, rates), _support(table, rates[0]))
-    return made
+        grid.add_row(Text(f"  {name}"), *map(_rate, rates), _support(table, rates[0]))
+    return grid
 
 
 def _table(names: int, widths: dict[str, int], *, header: bool) -> Table:
-    made = Table(box=None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
-    made.add_column("", width=names, overflow="fold")
+    grid = Table(box=None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
+    grid.add_column("", width=names, overflow="fold")
     for name, width in widths.items():
-        made.add_column(name, min_width=width, no_wrap=name != _STATE, overflow="fold")
-    return made
+        grid.add_column(name, min_width=width, no_wrap=name != _STATE, overflow="fold")
+    return grid
 
 
 def _verdict_and_state(
@@ -229,14 +229,14 @@ def _verdict_and_state(
 
 
 def _judged_slice(table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric) -> str:
-    """The slice whose check a row only mirrors; empty where its own state is told."""
+    """Return the slice whose check this row mirrors; empty if the row's own state is told."""
     if group.table is None or row.states[metric] is State.BETTER_OFF:
         return ""
     return mirrored(table, group.table, row, metric)
 
 
 def _conclusion(table: ContractTable, window: WindowTable) -> Text:
-    """Contract in one line: what fails by name, and how many pass or are not decided."""
+    """Return the contract in one line: failed checks by name, counts of passed and undecided."""
     judged = list(checks(table, window))
     tally = Counter(check.verdict for check in judged)
     failed = [_failed(check) for check in judged if check.verdict is Verdict.FAIL]
@@ -254,7 +254,7 @@ def _failed(check: LimitCheck) -> str:
 
 
 def _rate(rate: ShownRate | None) -> Text:
-    """A rate in per cent with its interval, or a dash when it is withheld."""
+    """Return a rate in per cent with its interval, or a dash if it is withheld."""
     return Text(NONE if rate is None else _rate_text(rate))
 
 
@@ -275,14 +275,14 @@ def _support(table: ContractTable, rate: ShownRate | None) -> Text:
 
 
 def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:
-    """A gap with its interval, and the ratio on a line of its own where a limit is on it."""
+    """Return a gap with its interval; a limited ratio follows on a line of its own."""
     if gap is None:
         return Text(NONE)
     return Text("\n".join([_gap(gap), *([ratio_text(gap).replace(" to ", ", ")] if ratio else [])]))
 
 
 def _gap(gap: ShownGap) -> str:
-    """A gap in points with its interval; positive means that the slice is worse off."""
+    """Return a gap in points with its interval; positive means that the slice is worse off."""
     if gap.lower is None or gap.upper is None:
         return NONE
     bounds = f"[{100 * gap.lower:+.0f}, {100 * gap.upper:+.0f}]"

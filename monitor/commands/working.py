@@ -1,4 +1,4 @@
-"""Signs of life on standard error while a command does something that may take long."""
+"""Signs of life on standard error during long work of a command."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import click
 from rich.console import Console
 
 REMIND_SECONDS = 10.0
-"""Interval of the lines that are written where no terminal shows a moving sign."""
+"""Interval of the lines that replace a moving sign without a terminal."""
 
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show that something is being done, until the block ends.
+    """Show until the block ends that work goes on.
 
-    On a terminal at once and in place; elsewhere one line every ten seconds, so that a log shows
-    it and what is quick says nothing.
+    A terminal shows it at once and in place. A log gets a line every ten seconds; quick work
+    writes none.
 
     Args:
-        text: what is being done, such as "evaluating".
+        text: the work in words, such as "evaluating".
     """
     if sys.stderr.isatty():
         with Console(file=sys.stderr).status(f"{text} ..."):

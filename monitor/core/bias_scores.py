@@ -1,4 +1,4 @@
-"""Scores of bias evaluations, as they were sent, beside their limits and the last ones."""
+"""Scores of bias evaluations, compared with their limits and with earlier scores."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _EXACT = 1e-9
-"""Decimals in floating point: .09 - .06 is .03."""
+"""Slack for decimals in floating point: .09 - .06 is .03."""
 
 
 @dataclass(frozen=True, slots=True)
 class BiasDimension:
-    """A declared dimension.
+    """Declared dimension of bias evaluations.
 
     Attributes:
-        name: by which its results are known.
-        limit: the most that is allowed, or the least; None: it has none.
-        at_least: whether a lower score is worse.
-        drift: so much worse than the last time is a ticket.
-        owner: who answers for it.
+        name: name of the dimension in its results.
+        limit: largest allowed score, or smallest with ``at_least``; None without a limit.
+        at_least: True if a lower score is worse.
+        drift: worsening since the last time from which it is a ticket.
+        owner: person or team that answers for it.
     """
 
     name: str
@@ -27,24 +27,23 @@ class BiasDimension:
     drift: float
     owner: str
 
-    def worse_by(self, score: float, than: float) -> float:
-        """Amount by which a score is worse than another one; below 0: better."""
-        return than - score if self.at_least else score - than
+    def worse_by(self, score: float, reference: float) -> float:
+        """Return by how much a score is worse than another; below 0 if it is better."""
+        return reference - score if self.at_least else score - reference
 
 
 @dataclass(frozen=True, slots=True)
 class BiasScore:
-    """One result.
+    """Result of one bias evaluation.
 
     Attributes:
-        dimension: name.
-        day: that it was measured on, in days since 1970.
-        score: of the set as it is.
-        items: of the set.
+        dimension: name of the dimension.
+        day: day of the measurement, in days since 1970.
+        items: number of items in the set.
         probe_set: name of the set.
-        probe_version: its version.
-        model: version of what answered.
-        rubric: version of what judged the answers; empty where nothing did.
+        probe_version: version of the set.
+        model: version of the model that answered.
+        rubric: version of the rubric that judged the answers; empty without one.
     """
 
     dimension: str
@@ -59,12 +58,10 @@ class BiasScore:
 
 @dataclass(frozen=True, slots=True)
 class CurrentScore:
-    """The newest result of a dimension.
+    """Newest result of a dimension.
 
     Attributes:
-        dimension: as declared.
-        score: the newest.
-        worse_by: than the last one of the same set before it; None: there is none.
+        worse_by: worsening since the previous result of the same set; None without one.
     """
 
     dimension: BiasDimension
@@ -73,35 +70,37 @@ class CurrentScore:
 
     @property
     def beyond(self) -> bool | None:
-        """True when it is beyond its limit; None without one."""
+        """True when the score is beyond its limit; None without a limit."""
         limit = self.dimension.limit
         return None if limit is None else self.dimension.worse_by(self.score.score, limit) > _EXACT
 
     @property
     def drifted(self) -> bool | None:
-        """True when it has drifted since the last time; None where there is nothing to compare."""
+        """True when the score has drifted since the last time; None without an earlier score."""
         return None if self.worse_by is None else self.worse_by >= self.dimension.drift - _EXACT
 
 
 def current_scores(
     dimensions: Iterable[BiasDimension], results: Sequence[BiasScore]
 ) -> list[CurrentScore]:
-    """The newest result of each dimension that has any.
+    """Return the newest result of each dimension that has one.
 
     Args:
-        dimensions: declared ones.
-        results: in any order; of a day and dimension there is one.
+        dimensions: declared dimensions.
+        results: results in any order, at most one per day and dimension.
     """
-    found = []
+    current = []
     for dimension in dimensions:
-        mine = sorted((r for r in results if r.dimension == dimension.name), key=lambda r: r.day)
-        if not mine:
+        dimension_results = sorted(
+            (r for r in results if r.dimension == dimension.name), key=lambda r: r.day
+        )
+        if not dimension_results:
             continue
-        *earlier, now = mine
-        alike = [r for r in earlier if _set_of(r) == _set_of(now)]
-        worse_by = dimension.worse_by(now.score, alike[-1].score) if alike else None
-        found.append(CurrentScore(dimension, now, worse_by))
-    return found
+        *earlier, newest = dimension_results
+        same_set = [r for r in earlier if _set_of(r) == _set_of(newest)]
+        worse_by = dimension.worse_by(newest.score, same_set[-1].score) if same_set else None
+        current.append(CurrentScore(dimension, newest, worse_by))
+    return current
 
 
 def _set_of(score: BiasScore) -> tuple[str, str]:

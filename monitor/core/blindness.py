@@ -1,13 +1,13 @@
-"""Is the monitor blind? One judgement of the whole service, from facts and nothing else.
+"""Blindness of the monitor: one judgement of the whole service, from facts only.
 
-A monitor that counts nothing looks as calm as one that finds nothing. What is judged here is
-reported by the readiness probe, by ``slicewatch db status`` and by an alert that is never muted.
+A monitor that counts nothing looks as calm as one that finds nothing. The readiness probe,
+``slicewatch db status`` and an alert that is never muted report this judgement.
 
-Whether decisions are missing is for :mod:`monitor.core.expected_arrivals` to say.
+:mod:`monitor.core.expected_arrivals` judges whether decisions are missing.
 
-Have labels fallen silent? Labels come when reviewers work. Nights and weekends bring none, and a
-day's labels may come in a single hour: so a silence is measured by what the same hours brought a
-week before, and no service has a usual pace before it has a week behind it.
+Labels come when reviewers work. Nights and weekends bring none, and a day's labels may come in a
+single hour. So a silence of labels is measured by the same hours of earlier weeks, and a service
+has no usual pace in its first week.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from monitor.core.expected_arrivals import HARDLY_ANY, MissingDecisions, begun
 from monitor.core.time import MINUTE, SECOND, to_datetime
 
 WORKER_SILENT = 60 * SECOND
-"""A worker reports every ten seconds that it is there; a new one has claimed its shards by then."""
+"""Silence of a worker, which reports every ten seconds; a new one claims its shards meanwhile."""
 UNSTORED = 60 * SECOND
-"""A database that restarts is back by then."""
+"""Time that a restarting database may take."""
 BEHIND = 15 * MINUTE
-"""How far a partition may be behind the others, beyond the lateness."""
+"""Largest lag of a partition behind the others, beyond the lateness."""
 UNREAD = 3 * MINUTE
-"""A broker that restarts, or a partition that moves to another worker, is back by then."""
+"""Time that a restarting broker, or a partition that moves to another worker, may take."""
 NAMED = 3
 
 DAY_HOURS, WEEK_HOURS, WEEK_DAYS = 24, 168, 7
 WEEKS = 4
-"""Weeks before that a usual pace is taken from."""
+"""Earlier weeks that define the usual pace."""
 KEPT_WEEKS = WEEKS + 1
-"""What has to be known before the last label: a week that is known in part says nothing."""
+"""Weeks of arrivals to keep before the last label; a partly known week cannot be compared."""
 LABELS_MISSED = 100
-"""Labels that should have come. With fewer expected, one reviewer's day off may be all there is."""
+"""Missed labels that count as silence; fewer may be one reviewer's day off."""
 
 
 class Blind(enum.StrEnum):
@@ -48,18 +48,16 @@ class Blind(enum.StrEnum):
     NOT_READ = "not_read"  # decisions wait in the broker, and a worker reads none of them
     BEHIND = "behind"  # a partition holds all windows back
     DECISIONS_SILENT = "decisions_silent"  # decisions should have come long ago
-    DECISIONS_LATE = "decisions_late"  # decisions should have come by now: a ticket, no blindness
+    DECISIONS_LATE = "decisions_late"  # decisions should have come by now: only a ticket
     LABELS_SILENT = "labels_silent"  # reviewers' labels do not come, against their usual pace
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One reason, and a sentence for people: no slice, no count.
+    """Reason for blindness, with a sentence for people that names no slice and no count.
 
     Attributes:
-        why: the reason.
-        text: the sentence.
-        expected: what was expected when, of decisions that do not come; the same while none come.
+        expected: expected time of missing decisions, in words; constant while none come.
     """
 
     why: Blind
@@ -68,7 +66,7 @@ class Reason:
 
     @property
     def blinds(self) -> bool:
-        """True unless it is a mere ticket."""
+        """True unless the reason is only a ticket."""
         return self.why is not Blind.DECISIONS_LATE
 
 
@@ -78,13 +76,13 @@ class ReadShard:
 
     Attributes:
         name: topic and partition, for people.
-        decisions: it holds decisions, else labels.
-        seen: microseconds since its worker was last there; None: never.
+        decisions: True for decisions, False for labels.
+        seen: microseconds since its worker last reported; None if never.
         newest: event time it has reached; None before the first event.
-        watermark: event time it is complete to; None before the first.
-        awaited: the watermark of its topic waits for it.
-        unstored: microseconds since its worker could not store what it reads; None: it can.
-        unread: microseconds since its worker read anything of what waits; None: nothing waits.
+        watermark: event time it is complete to; None before the first event.
+        awaited: True if the watermark of its topic waits for it.
+        unstored: microseconds for which its worker could not store events; None if it can.
+        unread: microseconds since its worker read while events wait; None if none wait.
     """
 
     name: str
@@ -98,7 +96,7 @@ class ReadShard:
 
     @property
     def read_to_end(self) -> bool:
-        """True when its worker is there, and nothing waits to be read."""
+        """True when its worker is present and no event waits to be read."""
         present = self.seen is not None and self.seen <= WORKER_SILENT
         return present and self.unstored is None and self.unread is None
 
@@ -109,12 +107,12 @@ class Facts:
 
     Attributes:
         now: wall clock (microseconds).
-        lateness: how far watermarks are behind the newest event (microseconds).
+        lateness: lag of watermarks behind the newest event (microseconds).
         shards: every partition that must be read.
-        missing: decisions that should have come to the broker by now; None: none should have.
-        labels_silent_since: beginning of the hour in which labels last came (microseconds), if
-            labels have been silent for too long since; None: they have not.
-        pace: seconds of event time that pass in a second; more than 1 in a simulation alone.
+        missing: decisions that should have come to the broker by now; None if none are missing.
+        labels_silent_since: start of the hour of the last labels (microseconds), if labels have
+            been silent for too long; else None.
+        pace: seconds of event time per second; more than 1 only in a simulation.
     """
 
     now: int
@@ -131,12 +129,12 @@ class Facts:
         return max(times, default=None)
 
     def read_to_end(self, *, decisions: bool) -> bool:
-        """Whether nothing waits in the broker of decisions, or of labels."""
+        """Return True when no decisions, or no labels, wait in the broker."""
         return all(s.read_to_end for s in self.shards if s.decisions == decisions)
 
 
 def blindness(facts: Facts) -> list[Reason]:
-    """Every reason why the monitor does not see; empty when it does, or has not begun.
+    """Return every reason why the monitor is blind; empty if it sees, or has not begun.
 
     Example:
         >>> alone = ReadShard("decisions/0", True, 90_000_000, 0, 0, True)
@@ -159,11 +157,11 @@ def _no_worker(facts: Facts) -> Iterator[Reason]:
 
 
 def _not_stored(facts: Facts) -> Iterator[Reason]:
-    held = [s.name for s in facts.shards if s.unstored is not None and s.unstored > UNSTORED]
-    if held:
+    unstored = [s.name for s in facts.shards if s.unstored is not None and s.unstored > UNSTORED]
+    if unstored:
         yield Reason(
             Blind.NOT_STORED,
-            f"what is read of {_named(held)} cannot be stored: look at the log of slicewatch"
+            f"what is read of {_named(unstored)} cannot be stored: look at the log of slicewatch"
             " ingest, and at the database's disk and rights",
         )
 
@@ -199,13 +197,13 @@ def _behind(facts: Facts) -> Iterator[Reason]:
 
 
 def _missing_decisions(facts: Facts) -> Iterator[Reason]:
-    """What the topic lacks. While decisions wait to be read, it says nothing of the router."""
+    """Yield missing decisions; while decisions wait to be read, the router is not judged."""
     missing = facts.missing
     if missing is not None and facts.read_to_end(decisions=True):
-        why = Blind.DECISIONS_SILENT if missing.pages else Blind.DECISIONS_LATE
+        kind = Blind.DECISIONS_SILENT if missing.pages else Blind.DECISIONS_LATE
         sender = "look at the router, and at what sends its decisions to Kafka"
         text = f"{missing.text}. All that came was read: {sender}"
-        yield Reason(why, text, missing.text)
+        yield Reason(kind, text, missing.text)
 
 
 def _labels_silent(facts: Facts) -> Iterator[Reason]:
@@ -230,46 +228,48 @@ def _named(names: Sequence[str]) -> str:
 
 
 def silent_since(arrivals: Mapping[int, int], now: int) -> int | None:
-    """The hour of the last label, if labels have been silent for too long since; else None.
+    """Return the hour of the last label if labels have been silent for too long since; else None.
 
-    They are silent once a day has gone by that brought hardly any, and as many are missed as an
-    average day of a usual week brings. Of what the same hours brought in up to four weeks before
-    the silence, the median is usual. It is reported first at an hour at which labels do come: what
-    has stopped on a Friday is reported on Monday, where nobody labels at weekends. From then on it
-    is reported until labels come.
+    Labels are silent after a day that brought hardly any, once they miss as many as an average day
+    of a usual week brings. The usual number is the median of the same hours in up to four weeks
+    before the silence. A silence is first reported at an hour at which labels usually come: without
+    labels at weekends, a stop on Friday is reported on Monday. From then on it is reported until
+    labels come.
 
     Args:
         arrivals: labels by the hour in which they were counted (pane index of wall-clock time), of
             five weeks.
-        now: the present hour; later ones are a clock's mistake.
+        now: the present hour; later hours are errors of a clock.
     """
-    came = {hour: number for hour, number in arrivals.items() if number > 0 and hour <= now}
-    last = _last(came)
-    weeks = [] if last is None else _weeks_before(came, last + 1)
+    label_counts = {hour: number for hour, number in arrivals.items() if number > 0 and hour <= now}
+    last = _last(label_counts)
+    weeks = [] if last is None else _weeks_before(label_counts, last + 1)
     if last is None or not weeks:
         return None
     missed = [median(sums) for sums in zip(*map(accumulate, weeks), strict=True)]
     enough = max(LABELS_MISSED, missed[-1] / WEEK_DAYS)
-    gone = range(DAY_HOURS, min(now - last, WEEK_HOURS))
-    told = any(missed[h - 1] >= enough and any(week[h] for week in weeks) for h in gone)
-    return last if told else None
+    silent_hours = range(DAY_HOURS, min(now - last, WEEK_HOURS))
+    is_reported = any(
+        missed[h - 1] >= enough and any(week[h] for week in weeks) for h in silent_hours
+    )
+    return last if is_reported else None
 
 
-def _last(came: Mapping[int, int]) -> int | None:
-    """The newest hour that began a day of more than hardly any labels; None: there was none."""
-    hardly_any = HARDLY_ANY * sum(came.values()) / (KEPT_WEEKS * WEEK_DAYS)
-    for hour in sorted(came, reverse=True):
-        if sum(came.get(hour + ahead, 0) for ahead in range(DAY_HOURS)) > hardly_any:
+def _last(label_counts: Mapping[int, int]) -> int | None:
+    """Return the newest hour that began a day with more than hardly any labels, or None."""
+    hardly_any = HARDLY_ANY * sum(label_counts.values()) / (KEPT_WEEKS * WEEK_DAYS)
+    for hour in sorted(label_counts, reverse=True):
+        if sum(label_counts.get(hour + ahead, 0) for ahead in range(DAY_HOURS)) > hardly_any:
             return hour
     return None
 
 
-def _weeks_before(came: Mapping[int, int], first: int) -> list[list[int]]:
-    """Labels of the 168 hours from ``first`` on, in each earlier week that is wholly known."""
-    first_known = begun(came)
+def _weeks_before(label_counts: Mapping[int, int], first: int) -> list[list[int]]:
+    """Return the labels of the 168 hours from ``first`` on, in each fully known earlier week."""
+    known_from = begun(label_counts)
     starts = (first - back * WEEK_HOURS for back in range(1, WEEKS + 1))
     return [
-        [came.get(hour, 0) for hour in range(start, start + WEEK_HOURS)]
+        [label_counts.get(hour, 0) for hour in range(start, start + WEEK_HOURS)]
         for start in starts
-        if start >= first_known
+        if start >= known_from
     ]

@@ -1,4 +1,4 @@
-"""The release contract: limits on gaps and levels, minimum support, and the reference."""
+"""Release contract: limits on gaps and levels, minimum support, and references."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Metric(enum.StrEnum):
 
     @property
     def labelled(self) -> bool:
-        """True when the rate rests on labels."""
+        """True when the rate is based on labels."""
         return self in _LABELLED
 
 
@@ -32,7 +32,7 @@ _LABELLED = frozenset({Metric.TPR, Metric.FPR, Metric.READY, Metric.PRECISION})
 
 
 USUAL_METRICS = tuple(metric for metric in Metric if metric is not Metric.PRECISION)
-"""The metrics that every contract shows."""
+"""Metrics that every contract shows."""
 
 
 class Verdict(enum.StrEnum):
@@ -66,10 +66,10 @@ class State(enum.StrEnum):
 
 
 class PrimaryMetric(enum.StrEnum):
-    """Metric that a contract is about first of all; every other limited metric is a guardrail.
+    """Metric that a contract is about first of all; other limited metrics are guardrails.
 
-    TPR (equal opportunity): delayed help is the harm. FPR: a wrong answer is. Both gaps are always
-    limited, so every contract bounds equalized odds.
+    The harm of a TPR gap is delayed help (equal opportunity), that of an FPR gap a wrong answer.
+    Both gaps are always limited, so every contract bounds equalized odds.
     """
 
     TPR = "tpr"
@@ -80,11 +80,11 @@ class Role(enum.StrEnum):
     """Part that a metric plays in a contract."""
 
     PRIMARY = "primary"  # leads every text, and pages at the higher severity
-    GUARDRAIL = "guardrail"  # limited as well, so that the primary is not kept at its cost
+    GUARDRAIL = "guardrail"  # limited, so that the primary is not kept at its cost
 
 
 def role_of(metric: Metric, primary: Metric) -> Role:
-    """The role of a metric in a contract with this primary metric."""
+    """Return the role of a metric in a contract with this primary metric."""
     return Role.PRIMARY if metric is primary else Role.GUARDRAIL
 
 
@@ -95,22 +95,22 @@ GAP_LIMITS = {
     Metric.SELECTION: "max_selection_gap",
     Metric.PRECISION: "max_precision_gap",
 }
-"""Metrics whose gap a contract may limit, and the names of these limits."""
+"""Names of the limits on gaps, by metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The numbers of a contract. All limits are inclusive; None is not limited.
+    """Numbers of a contract; all limits are inclusive, None means unlimited.
 
     Attributes:
         max_tpr_gap: largest allowed TPR gap, in rate units (0.10 is ten points).
-        max_fpr_gap: the same for the FPR.
-        max_blocked_gap: the same for P(blocked_by_evidence).
+        max_fpr_gap: largest allowed FPR gap.
+        max_blocked_gap: largest allowed gap of P(blocked_by_evidence).
         min_tpr: smallest allowed TPR of any slice.
         max_fpr: largest allowed FPR of any slice.
-        min_positives: support a TPR needs, in effective positives (judged at the rate that slice
-            and reference have together).
-        min_negatives: support an FPR needs, in effective negatives.
+        min_positives: support that a TPR needs, in effective positives at the joint rate of slice
+            and reference.
+        min_negatives: support that an FPR needs, in effective negatives.
         max_selection_gap: largest allowed gap of P(auto_serve), over all requests, ready or not.
         min_selection_ratio: smallest allowed ratio of the lower P(auto_serve) of slice and
             reference to the higher one (adverse impact; 0.8 is the four-fifths rule).
@@ -129,29 +129,29 @@ class Limits:
     max_precision_gap: Fraction | None = None
 
     def max_gap(self, metric: Metric) -> Fraction | None:
-        """The limit on the gap of a metric; None where the contract sets none."""
+        """Return the limit on the gap of a metric; None without one."""
         limit: Fraction | None = getattr(self, GAP_LIMITS[metric]) if metric in GAP_LIMITS else None
         return limit
 
     def min_ratio(self, metric: Metric) -> Fraction | None:
-        """The limit on the ratio of two rates of a metric; None where the contract sets none."""
+        """Return the limit on the ratio of two rates of a metric; None without one."""
         return self.min_selection_ratio if metric is Metric.SELECTION else None
 
     def min_level(self, metric: Metric) -> Fraction | None:
-        """The smallest allowed rate of a metric in any slice; None where there is none."""
+        """Return the smallest allowed rate of a metric in any slice; None without one."""
         return self.min_tpr if metric is Metric.TPR else None
 
     def max_level(self, metric: Metric) -> Fraction | None:
-        """The largest allowed rate of a metric in any slice; None where there is none."""
+        """Return the largest allowed rate of a metric in any slice; None without one."""
         return self.max_fpr if metric is Metric.FPR else None
 
     def level(self, metric: Metric) -> Fraction | None:
-        """The level that a metric must keep, a floor or a ceiling; None where there is none."""
+        """Return the floor or ceiling of a metric's level; None without one."""
         low = self.min_level(metric)
         return self.max_level(metric) if low is None else low
 
     def min_support(self, metric: Metric) -> int:
-        """Support a metric needs: positives for TPR, negatives for FPR, else both together."""
+        """Return the support of a metric: positives for TPR, negatives for FPR, else both."""
         return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
             metric, self.min_positives + self.min_negatives
         )
@@ -159,13 +159,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class OwnLimits:
-    """Limits that one group-by, or one slice of it, has in place of the contract's.
+    """Limits of one group-by or slice, in place of the contract's.
 
     Attributes:
         group_by: name, as exported.
         slice: slice text of the group-by; empty for all of its slices.
-        limits: names of :class:`Limits` and their numbers; tighter or looser, or where the
-            contract sets none.
+        limits: numbers by the names in :class:`Limits`; tighter or looser than the contract's, or
+            without a limit in the contract.
     """
 
     group_by: str
@@ -173,26 +173,26 @@ class OwnLimits:
     limits: tuple[tuple[str, Fraction], ...]
 
     def over(self, limits: Limits) -> Limits:
-        """Limits with these in place of those of the same name."""
+        """Return limits in which these replace those of the same name."""
         return replace(limits, **dict(self.limits))  # type: ignore[arg-type]  # names of limits
 
     def alone(self, limits: Limits) -> Limits:
-        """These limits and no others, with the minimum support of a contract."""
+        """Return only these limits, with the minimum support of a contract."""
         support = limits.min_positives, limits.min_negatives
         nothing = Limits(None, None, None, None, None, *support)  # type: ignore[arg-type]
         return self.over(nothing)
 
 
 COMPLEMENT = "complement"
-"""The reference that is everything in the group-by but the slice."""
+"""Reference that is everything in the group-by except the slice."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """A family of slices: the attributes, and what each slice is compared with.
+    """Family of slices: the attributes, and the reference of each slice.
 
     Attributes:
-        attributes: names, sorted; one is a marginal, several are an intersection.
+        attributes: sorted names; several attributes make intersections.
         reference: a slice text of this group-by (``channel=chat``), or ``complement``.
     """
 
@@ -201,30 +201,30 @@ class GroupBy:
 
     @property
     def name(self) -> str:
-        """As exported: attribute names joined by ``+``."""
+        """Exported name: attribute names joined by ``+``."""
         return "+".join(self.attributes)
 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """One contract of one use case, as the engine needs it (texts stay in the settings).
+    """Contract of a use case for the engine; texts stay in the settings.
 
     Attributes:
         name: unique; the ``contract`` label of every metric.
         version: changes whenever a number changes.
-        owner: who answers for it.
+        owner: person or team that answers for it.
         primary: the metric that pages at the higher severity and leads every text.
         limits: the numbers.
-        window: name of the window that verdicts and states are decided on.
-        group_bys: what is compared.
-        synthetic: declared test conditions; shown exactly, said on every surface.
+        window: name of the window for verdicts and states.
+        group_bys: the compared families of slices.
+        synthetic: True for declared test conditions, which are shown exactly and marked as such.
         k: smallest cell that may be shown (1 only when synthetic).
-        where: attribute values that decide which atoms belong to the use case.
-        effective: since when it holds (microseconds); None is not said.
-        review_due: when people are to look at it again (microseconds); None is not said.
-        max_age: how far the end of a window may be behind the watermark (microseconds) and still
-            show that the contract is kept; None is not limited.
-        own_limits: of group-bys and slices, in place of those in ``limits``.
+        where: attribute values of the atoms that belong to the use case.
+        effective: start of the contract (microseconds); None if not stated.
+        review_due: time of the next review (microseconds); None if not stated.
+        max_age: largest lag of a window's end behind the watermark (microseconds) at which it
+            still shows that the contract is kept; None is unlimited.
+        own_limits: limits of group-bys and slices, in place of those in ``limits``.
     """
 
     name: str
@@ -243,35 +243,41 @@ class Contract:
     own_limits: tuple[OwnLimits, ...] = ()
 
     def limits_of(self, group_by: str, slice_: str = "") -> Limits:
-        """The limits of a slice, the most specific ones; of its group-by without one."""
+        """Return the most specific limits of a slice; those of the group-by without a slice."""
         limits = self.limits
-        for wanted in dict.fromkeys(("", slice_)):
-            for own in self.own_limits:
-                if own.group_by == group_by and own.slice == wanted:
-                    limits = own.over(limits)
+        for name in dict.fromkeys(("", slice_)):
+            for own_limits in self.own_limits:
+                if own_limits.group_by == group_by and own_limits.slice == name:
+                    limits = own_limits.over(limits)
         return limits
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """The metrics that are shown: precision only where a limit of the contract is on it."""
-        own = (own.over(self.limits) for own in self.own_limits)
-        limits = [one.max_precision_gap for one in (self.limits, *own)]
-        return USUAL_METRICS if all(one is None for one in limits) else tuple(Metric)
+        """Metrics that are shown; precision only if the contract limits it."""
+        own_limits = (own_limits.over(self.limits) for own_limits in self.own_limits)
+        limits = [
+            precision_limit.max_precision_gap for precision_limit in (self.limits, *own_limits)
+        ]
+        return (
+            USUAL_METRICS
+            if all(precision_limit is None for precision_limit in limits)
+            else tuple(Metric)
+        )
 
     @property
     def primary_metric(self) -> Metric:
-        """The primary one among all metrics."""
+        """Primary metric as a Metric."""
         return Metric(self.primary)
 
     def role(self, metric: Metric) -> Role:
-        """The role of a metric: primary, or guardrail."""
+        """Return the role of a metric: primary, or guardrail."""
         return role_of(metric, self.primary_metric)
 
 
 def exceeds(worse: Fraction, limit: Fraction) -> bool:
     """Return True when a difference of counted rates is above its limit; equality is not above.
 
-    Exact where floats are not: 80/100 against 70/100 is not above 0.10.
+    The comparison is exact, unlike with floats: 80/100 against 70/100 is not above 0.10.
 
     Example:
         >>> exceeds(Fraction(80, 100) - Fraction(70, 100), Fraction("0.10"))

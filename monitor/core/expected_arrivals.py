@@ -1,11 +1,11 @@
-"""Decisions that should have come by now, by the times at which they came in former weeks.
+"""Decisions that should have come by now, judged by their times in former weeks.
 
-What counts is when a message arrived at the broker, in slots of five minutes. A message that is
-read late fills the slot it arrived in, so the service's own down time is no silence of the router.
+The time of a message is that of its arrival at the broker, in slots of five minutes. A message that
+is read late still fills its slot, so down time of the service is no silence of the router.
 
 A router that never pauses for long outside declared quiet times is steady, and its silence is an
-outage. Any other rests at night, between batches or on holidays. Its silence is measured by the
-times at which every former week had decisions, and by its own working days.
+outage. Other routers rest at night, between batches or on holidays. Their silence is measured by
+the times at which every former week had decisions, and by their own working days.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from monitor.core.time import DAY, HOUR, MINUTE, UTC_ZONE, WEEK, Grain, in_zone,
 SLOT = int(Grain.MINUTES5)
 SLOTS_HOUR, SLOTS_DAY, SLOTS_WEEK = HOUR // SLOT, DAY // SLOT, WEEK // SLOT
 WEEKS = 4
-"""Former weeks that are looked at."""
+"""Former weeks to compare with."""
 DAYS = 6
-"""Former days that are looked at in the first week."""
+"""Former days to compare with in the first week."""
 KEPT = (WEEKS + 1) * WEEK
-"""How long before the last decision arrivals must be known."""
+"""Time before the last decision for which arrivals must be known."""
 HARDLY_ANY = 0.01
 """Share that counts as none: a trial before the service began, or a straggler in a silence."""
 STEADY_GAP = 25 * MINUTE // SLOT
-"""A router that pauses no longer than this outside quiet times is steady."""
+"""Longest pause of a steady router outside quiet times."""
 STEADY_SILENCE = 50 * MINUTE // SLOT
-"""Twice that. The alert waits for another five minutes, and still pages within the hour."""
+"""Silence of a steady router that is an outage; the alert still pages within the hour."""
 TAIL = 30 * MINUTE // SLOT
-"""The last decision of a working day may come earlier than in other weeks by as much."""
+"""Time by which the last decision of a working day may come earlier than in other weeks."""
 SOON = 45 * MINUTE // SLOT
-"""What is due sooner than this continues the present session; what is due later begins another."""
+"""Decisions due sooner than this continue the present session; later ones begin another."""
 SHORT_PAUSE = 4 * SLOTS_HOUR
-"""Longer pauses lie between sessions, and say nothing of the pauses within one."""
+"""Longest pause within a session; longer ones are between sessions."""
 AT_REST = 2 * SLOTS_HOUR
-"""A silence before which nothing was due for so long began when the router rested anyway."""
+"""Time without due decisions after which a silence has begun while the router rested anyway."""
 REST = 36 * SLOTS_HOUR
-"""A pause of a weekend, or of Sunday alone."""
+"""Pause of a weekend, or of a Sunday only."""
 HOLIDAY = 4 * SLOTS_DAY
-"""The longest weekend with holidays, such as Easter."""
+"""Longest weekend with holidays, such as Easter."""
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 
 
@@ -54,8 +54,8 @@ class MissingDecisions:
     """Decisions that should have come by now.
 
     Attributes:
-        pages: they were missed for long enough to wake somebody; else they are a ticket.
-        text: what was expected when, for people; it stays the same while nothing comes.
+        pages: True if they are missing for long enough to wake somebody; else a ticket.
+        text: the expected decisions and their time, for people; constant while none come.
     """
 
     pages: bool
@@ -64,11 +64,11 @@ class MissingDecisions:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Times about which a silence says nothing.
+    """Times at which a silence has no meaning.
 
     Attributes:
-        zone: name of the time zone that quiet times and days are in.
-        quiet: declared times at which nothing need come.
+        zone: time zone of quiet times and days.
+        quiet: declared times without decisions.
         lost: spans (microseconds) whose messages were lost before they were read.
     """
 
@@ -77,7 +77,7 @@ class Unseen:
     lost: Sequence[tuple[int, int]] = ()
 
     def slots(self) -> Callable[[int], bool] | None:
-        """A function that says whether a slot is unseen; None where no slot is."""
+        """Return a function that tells whether a slot is unseen; None if no slot is."""
         if not self.quiet and not self.lost:
             return None
         return cache(self._hides)
@@ -92,33 +92,33 @@ class Unseen:
 def missing_decisions(
     arrivals: Mapping[int, int], now: int, unseen: Unseen = Unseen()
 ) -> MissingDecisions | None:
-    """Decisions that should have come since the last one; None while none should have.
+    """Return decisions that should have come since the last one; None if none should have.
 
     Args:
-        arrivals: decisions by the slot in which they arrived, of the five weeks before the last.
+        arrivals: decisions by the slot of their arrival, of the five weeks before the last.
         now: wall clock, microseconds.
-        unseen: times about which a silence says nothing.
+        unseen: times at which a silence has no meaning.
     """
     present = now // SLOT
-    came = {slot: number for slot, number in arrivals.items() if number > 0 and slot <= present}
-    if not came or present - max(came) < STEADY_SILENCE:
+    arrived = {slot: number for slot, number in arrivals.items() if number > 0 and slot <= present}
+    if not arrived or present - max(arrived) < STEADY_SILENCE:
         return None
-    first = begun(came)
-    return _Silence(sorted(slot for slot in came if slot >= first), present, unseen).judge()
+    first = begun(arrived)
+    return _Silence(sorted(slot for slot in arrived if slot >= first), present, unseen).judge()
 
 
-def begun(came: Mapping[int, int]) -> int:
-    """The first time before which hardly any of all that came had come.
+def begun(arrivals: Mapping[int, int]) -> int:
+    """Return the first time before which hardly any of all arrivals had come.
 
     Args:
-        came: numbers above 0 by the time they came at.
+        arrivals: numbers above 0 by their time of arrival.
     """
-    most, before = HARDLY_ANY * sum(came.values()), 0
-    for at in sorted(came):
-        before += came[at]
-        if before > most:
+    few, seen = HARDLY_ANY * sum(arrivals.values()), 0
+    for at in sorted(arrivals):
+        seen += arrivals[at]
+        if seen > few:
             return at
-    return max(came)
+    return max(arrivals)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ class _Pause:
 
     Attributes:
         length: distance of their slots.
-        seen: the same without unseen slots: by as much the router itself paused.
-        end: slot of the second.
+        seen: distance without unseen slots, which is the pause of the router itself.
+        end: slot of the second decision.
     """
 
     length: int
@@ -137,28 +137,28 @@ class _Pause:
 
 
 class _Silence:
-    """A silence, with the weeks before it.
+    """Silence of a router, with the weeks before it.
 
-    Times of day are compared on the local clock: a slot there is that of UTC, moved by the offset
-    of the time zone. Distances ``ahead`` count from the last slot in which decisions came.
+    Times of day are compared on the local clock: a local slot is the UTC slot moved by the offset
+    of the time zone. Distances ``ahead`` count from the last slot with decisions.
     """
 
-    def __init__(self, came: Sequence[int], present: int, unseen: Unseen) -> None:
-        self._came = came
+    def __init__(self, arrival_slots: Sequence[int], present: int, unseen: Unseen) -> None:
+        self._came = arrival_slots
         self._present = present
         self._zone = unseen.zone
         self._hidden = unseen.slots()
         self._when = " outside declared quiet times" if unseen.quiet else ""
-        self._local = sorted({self._on_local_clock(slot) for slot in came})
-        self._last = self._on_local_clock(came[-1])
+        self._local = sorted({self._on_local_clock(slot) for slot in arrival_slots})
+        self._last = self._on_local_clock(arrival_slots[-1])
         self._elapsed = self._on_local_clock(present) - self._last
-        history = came[-1] - came[0] + 1
+        history = arrival_slots[-1] - arrival_slots[0] + 1
         self._weeks = min(WEEKS, history // SLOTS_WEEK)
         self._period = SLOTS_WEEK if self._weeks else SLOTS_DAY
         self._periods = self._weeks or min(DAYS, history // SLOTS_DAY)
 
     def judge(self) -> MissingDecisions | None:
-        """Whether decisions are missing, and since when they were due."""
+        """Return missing decisions with the time at which they were due; None without any."""
         if self._is_hidden(self._present):
             return None
         if self._is_steady():
@@ -170,10 +170,10 @@ class _Silence:
             return MissingDecisions(self._pages(due[1]), self._due_text(*due))
         return self._judge_by_longest_pause()
 
-    # A router that never pauses for long
+    # Steady routers
 
     def _is_steady(self) -> bool:
-        """In all of its weeks; of three or more, an outage may have spoilt one."""
+        """Return True if all weeks were steady; of three or more, an outage may have spoilt one."""
         steady = sum(pause <= STEADY_GAP for pause in self._longest)
         return steady > 0 and steady >= self._weeks - (self._weeks > 2)  # noqa: PLR2004
 
@@ -186,7 +186,7 @@ class _Silence:
 
     @cached_property
     def _longest(self) -> list[int]:
-        """The longest pause of every former week, newest first."""
+        """Longest pause of every former week, newest first."""
         longest = [0] * self._weeks
         for pause in self._pauses:
             week = (self._came[-1] - pause.end) // SLOTS_WEEK
@@ -202,38 +202,38 @@ class _Silence:
         return _Pause(end - start, 1 + self._seen(start + 1, end), end)
 
     def _seen(self, start: int, end: int) -> int:
-        """Number of slots of a span, its end excluded, that are not unseen."""
+        """Return the number of seen slots of a span without its end."""
         span = range(start, end)
         return len(span) if self._hidden is None else len(span) - sum(map(self._hidden, span))
 
-    # A router that rests
+    # Routers that rest
 
     def _told_after(self, due: int) -> int:
-        """Distance at which it is told that decisions are missing."""
+        """Return the distance at which missing decisions are reported."""
         pause = self._usual_pause()
         if due < SOON:
             return max(SLOTS_HOUR, pause + pause // 2)
         return due + max(SLOTS_HOUR, pause)
 
     def _usual_pause(self) -> int:
-        """The third-longest pause within sessions: outages may have made the two longest."""
+        """Return the third-longest pause within sessions; outages may cause the two longest."""
         short = sorted(pause.seen for pause in self._pauses if pause.length < SHORT_PAUSE)
         return short[-3] if len(short) > 2 else 0  # noqa: PLR2004
 
     def _pages(self, due: int) -> bool:
         """Return True once decisions are missing for one of the router's own working days.
 
-        A silence that began while the router rested, beside a weekend, may be a holiday.
+        A silence that began next to a weekend, while the router rested, may be a holiday.
         """
         if not self._weeks:
             return False
-        again = self._due(due + SLOTS_DAY - SLOTS_HOUR)
-        if again is not None and due > AT_REST and self._rests_before(again[1] + SLOTS_DAY):
-            again = self._due(max(due + SLOTS_DAY, HOLIDAY) + SLOTS_HOUR)
-        return again is not None and self._elapsed >= again[1] + SLOTS_HOUR
+        next_due = self._due(due + SLOTS_DAY - SLOTS_HOUR)
+        if next_due is not None and due > AT_REST and self._rests_before(next_due[1] + SLOTS_DAY):
+            next_due = self._due(max(due + SLOTS_DAY, HOLIDAY) + SLOTS_HOUR)
+        return next_due is not None and self._elapsed >= next_due[1] + SLOTS_HOUR
 
     def _rests_before(self, end: int) -> bool:
-        """Whether no former week had decisions in a span of weekend length that begins by then."""
+        """Return True if no former week had decisions in a weekend-long span before `end`."""
         ahead = 0
         while ahead <= end:
             waits = (self._wait(number, ahead + 1) for number in range(self._periods))
@@ -244,7 +244,7 @@ class _Silence:
         return False
 
     def _judge_by_longest_pause(self) -> MissingDecisions | None:
-        """A router without regular times: it has been silent for twice its longest pause."""
+        """Judge a router without regular times by twice its longest pause."""
         longest = max(pause.seen for pause in self._pauses)
         over = self._seen(self._came[-1] + 1, self._present + 1) - 2 * longest
         if over < SLOTS_HOUR:
@@ -255,13 +255,13 @@ class _Silence:
         return MissingDecisions(pages, f"{text}; {self._none_since()}")
 
     def _due(self, ahead: int) -> tuple[int, int] | None:
-        """The next time at which every former week had decisions, if it has come.
+        """Return the next time at which every former week had decisions, if it has come.
 
         Returns:
-            Distance of the earliest and of the latest first decision of these weeks: they lie
-            within an hour. None where there is no such time up to now.
+            Distances of the earliest and the latest first decision of these weeks, which are within
+            an hour. None if there is no such time up to now.
         """
-        end = ahead + self._period + SLOTS_HOUR  # from there on it is the same again
+        end = ahead + self._period + SLOTS_HOUR  # the pattern repeats after this
         while ahead <= min(end, self._elapsed):
             firsts = self._firsts(ahead)
             latest = max(firsts, default=ahead)
@@ -276,14 +276,14 @@ class _Silence:
         return None
 
     def _hidden_before(self, ahead: int, latest: int) -> int | None:
-        """Distance of the first unseen slot of a span of this silence; None without."""
+        """Return the distance of the first unseen slot of a span of this silence, or None."""
         if self._hidden is None:
             return None
         span = range(ahead, min(latest, self._elapsed) + 1)
         return next((x for x in span if self._is_hidden(self._came[-1] + x)), None)
 
     def _firsts(self, ahead: int) -> list[int]:
-        """Distances of the first decision from then on, one of each former week that shows it."""
+        """Return distances of the first decision from `ahead` on, per former week that shows it."""
         return [
             ahead + wait
             for number in range(self._periods)
@@ -292,7 +292,7 @@ class _Silence:
         ]
 
     def _wait(self, number: int, ahead: int) -> int | None:
-        """Slots from then until the first decision in a former week; None where it had none."""
+        """Return the slots from `ahead` to the first decision in a former week, or None."""
         base, place = self._last - self._period * (number + 1), self._place(number, ahead)
         index = bisect_left(self._local, place)
         if index < len(self._local) and self._local[index] <= base + self._period:
@@ -301,7 +301,7 @@ class _Silence:
         return self._period + first - place if first <= base + self._period else None
 
     def _place(self, number: int, ahead: int) -> int:
-        """The same time in a former week."""
+        """Return the corresponding time in a former week."""
         return self._last - self._period * (number + 1) + (ahead - 1) % self._period + 1
 
     def _hides(self, start: int, length: int) -> bool:
@@ -316,7 +316,7 @@ class _Silence:
         return slot + _offset(slot // SLOTS_HOUR, self._zone)
 
     def _at(self, ahead: int) -> datetime:
-        """Local time of a distance, as a clock there shows it."""
+        """Return the local time of a distance, as shown by a clock there."""
         return to_datetime((self._last + ahead) * SLOT)
 
     # Words
@@ -342,6 +342,6 @@ class _Silence:
 
 @lru_cache(maxsize=4096)
 def _offset(hour: int, zone: str) -> int:
-    """Slots by which a local clock is ahead of UTC."""
+    """Return the slots by which a local clock is ahead of UTC."""
     offset = in_zone(hour * HOUR, zone).utcoffset() or timedelta()
     return offset // timedelta(microseconds=SLOT)

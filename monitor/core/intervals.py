@@ -1,4 +1,4 @@
-"""Intervals of one rate, of the difference and of the ratio of two; all closed form, on arrays.
+"""Intervals of a rate, and of the difference and ratio of two rates, in closed form on arrays.
 
 Example:
     >>> lower, upper = wilson(5 / 6, 6)
@@ -20,7 +20,7 @@ Z95 = 1.959963984540054
 
 
 def z_value(confidence: float) -> float:
-    """Standard normal quantile z with P(-z <= Z <= z) = confidence, for 0 < confidence < 1.
+    """Return the normal quantile z with P(-z <= Z <= z) = confidence, for 0 < confidence < 1.
 
     Example:
         >>> round(z_value(0.95), 6)
@@ -30,9 +30,9 @@ def z_value(confidence: float) -> float:
 
 
 def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike, empty: float = np.nan) -> Floats:
-    """Quotients, broadcast; ``empty`` (NaN: undefined) where the denominator is 0."""
+    """Return quotients, broadcast; ``empty`` (NaN: undefined) where the denominator is 0."""
     top, bottom = np.asarray(numerator, np.float64), np.asarray(denominator, np.float64)
-    if np.count_nonzero(bottom) == bottom.size:  # mostly so, and quicker than under a mask
+    if np.count_nonzero(bottom) == bottom.size:  # the usual case, quicker without a mask
         return np.asarray(top / bottom)
     shape = top.shape if top.shape == bottom.shape else np.broadcast(top, bottom).shape
     quotients: Floats = np.empty(shape, np.float64)
@@ -42,12 +42,12 @@ def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike, empty: float = 
 
 
 def wilson(point: npt.ArrayLike, n: npt.ArrayLike, z: float = Z95) -> tuple[Floats, Floats]:
-    """Wilson score interval of a rate: all P with |point - P| <= z sqrt(P(1-P) / n).
+    """Return the Wilson score interval of a rate: all P with |point - P| <= z sqrt(P(1-P) / n).
 
     Args:
-        point: rates in [0, 1]; NaN gives NaN bounds, except over no trials.
-        n: trials, real-valued (an effective number will do), broadcast with ``point``;
-            0 means nothing is known: the bounds are 0 and 1.
+        point: rates in [0, 1]; NaN gives NaN bounds, except without trials.
+        n: trials, real-valued (also an effective number), broadcast with ``point``;
+            0 gives the bounds 0 and 1.
         z: standard normal quantile, above 0.
 
     Returns:
@@ -62,7 +62,7 @@ def wilson(point: npt.ArrayLike, n: npt.ArrayLike, z: float = Z95) -> tuple[Floa
     if np.count_nonzero(trials < 0):
         raise ValueError("trials cannot be negative")
     rate = np.where(trials == 0, 0.5, np.asarray(point, np.float64))
-    # Multiplied by n throughout, so that no trials need no case of their own.
+    # All terms are multiplied by n, so that n = 0 is no special case.
     hits = trials * rate
     middle = hits + z * z / 2
     half = z * np.sqrt(hits * (1 - rate) + z * z / 4)
@@ -81,11 +81,11 @@ def mover(  # noqa: PLR0917 - two points with their bounds
     l2: npt.ArrayLike,
     u2: npt.ArrayLike,
 ) -> tuple[Floats, Floats]:
-    """Interval of t1 - t2 for two independent rates, recovered from their own intervals.
+    """Return the interval of t1 - t2 for two independent rates, from their own intervals.
 
     ``lower = d - sqrt((t1-l1)^2 + (u2-t2)^2)``, ``upper = d + sqrt((u1-t1)^2 + (t2-l2)^2)``.
-    Where a point is NaN but its bounds are known (a rate that is not identified), the
-    difference lies anywhere between l1 - u2 and u1 - l2. Unknown bounds give NaN.
+    If a point is NaN but its bounds are known (a rate that is not identified), the
+    difference is between l1 - u2 and u1 - l2. Unknown bounds give NaN.
 
     Source: Newcombe (1998), Statistics in Medicine 17; Zou and Donner (2008), ibid. 27.
     """
@@ -104,11 +104,11 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
     l2: npt.ArrayLike,
     u2: npt.ArrayLike,
 ) -> tuple[Floats, Floats]:
-    """Interval of t1 / t2 for two independent rates, recovered from their own intervals.
+    """Return the interval of t1 / t2 for two independent rates, from their own intervals.
 
-    Where a point is NaN but its bounds are known, the ratio lies between l1 / u2 and u1 / l2.
-    Unknown bounds give NaN; the upper bound alone is NaN where t2 or l2 is 0 (the ratio has no
-    upper bound then; what is over 0 has a lower one).
+    If a point is NaN but its bounds are known, the ratio is between l1 / u2 and u1 / l2. Unknown
+    bounds give NaN. Only the upper bound is NaN if t2 or l2 is 0, because the ratio then has a
+    lower bound but no upper one.
 
     Source: Donner and Zou (2012), Statistical Methods in Medical Research 21 (MOVER-R).
     """
@@ -116,7 +116,7 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
     ratio, product = divide(t1, t2), t1 * t2
     low1, high2 = l1 * (2 * t1 - l1), u2 * (2 * t2 - u2)
     high1, low2 = u1 * (2 * t1 - u1), l2 * (2 * t2 - l2)
-    # The published lower bound with its numerator made rational: no 0 / 0 where u2 = 2 t2.
+    # The published lower bound with its numerator made rational: no 0 / 0 if u2 = 2 t2.
     lower = divide(low1, product + _root(product * product - low1 * high2), empty=0)
     upper = divide(product + _root(product * product - high1 * low2), low2)
     open_points = np.isnan(t1 - t2)
@@ -125,5 +125,5 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
 
 
 def _root(square: Floats) -> Floats:
-    """Square roots of what is negative by rounding at most."""
+    """Return square roots of numbers that are negative only by rounding."""
     return np.sqrt(np.maximum(square, 0))

@@ -1,4 +1,4 @@
-"""Declared times at which a router sends nothing, such as ``saturday`` or ``2026-12-25``."""
+"""Declared quiet times of a router, such as ``saturday`` or ``2026-12-25``."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ONE_DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class QuietTime:
-    """The same hours of certain days, in local time.
+    """Hours of certain days, in local time.
 
     Attributes:
-        days: ``daily``, or the name of a weekday; ``dates`` where there are dates.
-        first: the first day; None where it recurs for ever.
-        last: the last day, likewise.
+        days: ``daily``, the name of a weekday, or ``dates``.
+        first: first day of dates; else None.
+        last: last day of dates; else None.
         start: time of day at which it begins.
-        end: time of day at which it ends, the next day where it is no later; None: at midnight.
+        end: time of day at which it ends, on the next day if not after the start; None is midnight.
     """
 
     days: str
@@ -36,10 +36,10 @@ class QuietTime:
 
     @classmethod
     def named(cls, text: str) -> QuietTime:
-        """The quiet time of a text.
+        """Return the quiet time of a text.
 
         Raises:
-            ValueError: the text names none.
+            ValueError: the text names no quiet time.
 
         Example:
             >>> holidays = QuietTime.named("2026-12-25..2026-12-26")
@@ -62,11 +62,11 @@ class QuietTime:
         return cls(days, first, last, start, None if end == "24:00" else time.fromisoformat(end))
 
     def covers(self, at: datetime) -> bool:
-        """Return True when a local time lies in it."""
+        """Return True when a local time is in the quiet time."""
         day, moment = at.date(), at.time()
         if self.end is None or self.start < self.end:
-            ended = self.end is not None and moment >= self.end
-            return moment >= self.start and not ended and self._begins_on(day)
+            has_ended = self.end is not None and moment >= self.end
+            return moment >= self.start and not has_ended and self._begins_on(day)
         began_today = moment >= self.start and self._begins_on(day)
         return began_today or (moment < self.end and self._begins_on(day - _ONE_DAY))
 

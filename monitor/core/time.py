@@ -35,7 +35,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UTC_ZONE = "UTC"
 _LAST_MONDAY = date(9999, 12, 27)
 _MONTHS = [(year, month) for year in range(2020, 2038) for month in range(1, 13)]
-"""Of them a time zone is asked for its offset: later rules are in no table."""
+"""Months whose offset of a time zone is checked; tables have no later rules."""
 
 
 class Grain(enum.IntEnum):
@@ -56,7 +56,7 @@ def pane_of(at: int, grain: Grain) -> int: ...
 @overload
 def pane_of(at: Int64s, grain: Grain) -> Int64s: ...
 def pane_of(at: int | Int64s, grain: Grain) -> int | Int64s:
-    """Index of the pane that holds an instant (microseconds)."""
+    """Return the index of the pane that holds an instant (microseconds)."""
     return (at + _shift(grain)) // int(grain)
 
 
@@ -65,27 +65,27 @@ def pane_start(pane: int, grain: Grain) -> int: ...
 @overload
 def pane_start(pane: Int64s, grain: Grain) -> Int64s: ...
 def pane_start(pane: int | Int64s, grain: Grain) -> int | Int64s:
-    """First instant (microseconds) of a pane."""
+    """Return the first instant (microseconds) of a pane."""
     return pane * int(grain) - _shift(grain)
 
 
 def to_micros(at: datetime) -> int:
-    """Microseconds since 1970 UTC of an aware datetime, exact."""
+    """Return the exact microseconds since 1970 UTC of an aware datetime."""
     return (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def to_datetime(micros: int) -> datetime:
-    """The aware UTC datetime of an instant in microseconds."""
+    """Return the aware UTC datetime of an instant in microseconds."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
-# Instants that have a date in every time zone, in the first and in the last week with a name.
+# First and last instant with a date in every time zone, in the first and last named week.
 _FIRST = to_micros(datetime(1, 1, 2, tzinfo=UTC))
 _LAST = to_micros(datetime(9999, 12, 31, tzinfo=UTC))
 
 
 def in_zone(micros: int, zone: str) -> datetime:
-    """The aware datetime of an instant in microseconds, in a time zone."""
+    """Return the aware datetime of an instant in microseconds, in a time zone."""
     return to_datetime(micros).astimezone(_zone(zone))
 
 
@@ -105,7 +105,7 @@ def whole_hours(zone: str) -> bool:
 
 
 def standard_offset(zone: str) -> int:
-    """Hours that a time zone is ahead of UTC in its standard time.
+    """Return the hours that a time zone is ahead of UTC in its standard time.
 
     Example:
         >>> [standard_offset(zone) for zone in ("UTC", "America/New_York", "Europe/Berlin")]
@@ -117,18 +117,18 @@ def standard_offset(zone: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class IsoWeek:
-    """An ISO week, from Monday to Sunday, of which both begin at midnight in its time zone.
+    """ISO week from Monday to Sunday, which begins and ends at midnight in its time zone.
 
     Attributes:
-        year: ISO year, which may differ from the calendar's around New Year.
+        year: ISO year, which may differ from the calendar year around New Year.
         week: 1 to 53.
-        zone: name of the time zone. A week in which clocks change is an hour shorter or longer.
+        zone: time zone. A week in which clocks change is an hour shorter or longer.
 
     Example:
         >>> week = IsoWeek.named("2026-W01")
         >>> week.name, f"{to_datetime(week.start):%a %Y-%m-%d}", week.before.name
         ('2026-W01', 'Mon 2025-12-29', '2025-W52')
-        >>> week.end - week.start == WEEK and IsoWeek.of(week.end - 1) == week
+        >>> week.end - week.start == WEEK and IsoWeek.containing(week.end - 1) == week
         True
         >>> clocks_change = IsoWeek.named("2026-W43", "Europe/Berlin")
         >>> f"{to_datetime(clocks_change.start):%a %H:%M}"
@@ -142,43 +142,43 @@ class IsoWeek:
     zone: str = UTC_ZONE
 
     @classmethod
-    def of(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
-        """The week that holds an instant (microseconds)."""
-        found = in_zone(min(max(at, _FIRST), _LAST), zone).isocalendar()
-        return cls(found.year, found.week, zone)
+    def containing(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
+        """Return the week that holds an instant (microseconds)."""
+        iso_date = in_zone(min(max(at, _FIRST), _LAST), zone).isocalendar()
+        return cls(iso_date.year, iso_date.week, zone)
 
     @classmethod
     def named(cls, name: str, zone: str = UTC_ZONE) -> IsoWeek:
-        """The week of a name such as ``2026-W47``.
+        """Return the week of a name such as ``2026-W47``.
 
         Raises:
             ValueError: there is no such week.
         """
-        found = re.fullmatch(r"(\d{4})-W(\d{2})", name, re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"(\d{4})-W(\d{2})", name, re.ASCII)
+        if match is None:
             raise ValueError(name)
-        made = cls(int(found[1]), int(found[2]), zone)
-        date.fromisocalendar(made.year, made.week, 1)
-        return made
+        week = cls(int(match[1]), int(match[2]), zone)
+        date.fromisocalendar(week.year, week.week, 1)
+        return week
 
     @property
     def name(self) -> str:
-        """ISO 8601, as in ``2026-W47``."""
+        """Name in ISO 8601, such as ``2026-W47``."""
         return f"{self.year:04}-W{self.week:02}"
 
     @property
     def start(self) -> int:
-        """Its first instant (microseconds)."""
+        """First instant (microseconds)."""
         return self._monday(0)
 
     @property
     def end(self) -> int:
-        """The first instant after it."""
+        """First instant after the week."""
         return self._monday(1)
 
     def _monday(self, weeks: int) -> int:
         monday = date.fromisocalendar(self.year, self.week, 1)
-        if monday > _LAST_MONDAY - timedelta(weeks=weeks):  # no calendar has what comes after it
+        if monday > _LAST_MONDAY - timedelta(weeks=weeks):  # the calendar ends there
             return to_micros(datetime.combine(monday, time(), UTC)) + weeks * 7 * DAY
         return to_micros(
             datetime.combine(monday + timedelta(weeks=weeks), time(), _zone(self.zone))
@@ -186,17 +186,17 @@ class IsoWeek:
 
     @property
     def before(self) -> IsoWeek:
-        """The week before it."""
-        return IsoWeek.of(self.start - 1, self.zone)
+        """Previous week."""
+        return IsoWeek.containing(self.start - 1, self.zone)
 
     @property
     def after(self) -> IsoWeek:
-        """The week after it."""
-        return IsoWeek.of(self.end, self.zone)
+        """Next week."""
+        return IsoWeek.containing(self.end, self.zone)
 
 
 class TimeSpan(NamedTuple):
-    """Event time from its start to its end, exclusive (microseconds)."""
+    """Event time from start to end, exclusive (microseconds)."""
 
     start: int
     end: int
@@ -204,13 +204,13 @@ class TimeSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowKind:
-    """A rolling window: its name, its length, the grain of its panes and whether it has labels.
+    """Rolling window: its name, length, grain of panes, and whether it has labels.
 
     Attributes:
-        name: as shown and exported, for example ``7d``.
+        name: shown and exported name, for example ``7d``.
         length: microseconds; a whole number of panes.
-        grain: the panes it is a union of.
-        labelled: False for windows that keep selection and blocked rates only.
+        grain: grain of its panes.
+        labelled: False for windows with selection and blocked rates only.
     """
 
     name: str

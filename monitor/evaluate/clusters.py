@@ -41,9 +41,8 @@ class ClusterDays:
         """Add deltas that are folded now; return the additions to each day."""
         added: dict[int, DayClusters] = {}
         for repetition in (repetition for delta in deltas for repetition in delta.repetition):
-            added[repetition.day] = added.get(repetition.day, DayClusters()) + DayClusters.of(
-                repetition
-            )
+            before = added.get(repetition.day, DayClusters())
+            added[repetition.day] = before + DayClusters.from_repetition(repetition)
         parts = [delta.sizes for delta in deltas if delta.sizes is not None]
         if parts:
             for day, sizes in UnitSizes.merged(parts).by_day().items():

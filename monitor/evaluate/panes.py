@@ -12,12 +12,12 @@ from monitor.ports import PaneCounts
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
     """Split rows of (pane, cell, counters) into a table per pane; equal cells are added up."""
     if len(panes) and (panes == panes[0]).all():  # as in nearly every cycle
-        return [PaneCounts(int(grain), int(panes[0]), Counts.of(cells, values))]
+        return [PaneCounts(int(grain), int(panes[0]), Counts.from_rows(cells, values))]
     order = np.argsort(panes, kind="stable")
     panes, cells, values = panes[order], cells[order], values[order]
     edges = np.flatnonzero(np.diff(panes)) + 1
     return [
-        PaneCounts(int(grain), int(panes[rows[0]]), Counts.of(cells[rows], values[rows]))
+        PaneCounts(int(grain), int(panes[rows[0]]), Counts.from_rows(cells[rows], values[rows]))
         for rows in np.split(np.arange(len(panes)), edges)
         if len(rows)
     ]

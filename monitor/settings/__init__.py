@@ -1,4 +1,4 @@
-"""Typed settings: one TOML file plus ``SLICEWATCH__SECTION__KEY`` environment overrides."""
+"""Typed settings: a TOML file plus ``SLICEWATCH__SECTION__KEY`` environment overrides."""
 
 from monitor.settings.as_text import contract_numbers, contract_record, resolved
 from monitor.settings.checks import is_loopback

@@ -20,7 +20,7 @@ from monitor.settings.sections import Settings, UseCase
 
 
 def resolved(settings: Settings) -> str:
-    """The settings in force as TOML: stable order, defaults filled in, secrets masked.
+    """Return the settings in force as TOML: stable order, defaults filled in, secrets masked.
 
     Options that are not set appear as comments. Without secrets the text loads to equal settings.
     """
@@ -28,15 +28,15 @@ def resolved(settings: Settings) -> str:
 
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
-"""Sections that say where things are and who reads them: no number depends on them."""
+"""Sections of addresses and readers, which no number depends on."""
 _WIRE = frozenset({"format", "schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:
-    """SHA-256 of the settings that numbers and their texts depend on, in hexadecimal.
+    """Return the SHA-256, in hexadecimal, of the settings that numbers and their texts depend on.
 
-    Of the canonical JSON with defaults filled in and secrets masked, without the sections on where
-    things are reached and by whom, and on how messages are written: they mean the same.
+    It is the hash of the canonical JSON with defaults filled in and secrets masked. Sections on
+    addresses, readers and the format of messages are left out, because no number depends on them.
     """
     sections = {name: part for name, part in plain(settings).items() if name not in _PLACES}
     stream = sections["stream"]
@@ -45,30 +45,35 @@ def settings_digest(settings: Settings) -> str:
 
 
 def mapping_texts(settings: Settings) -> dict[str, str]:
-    """``[mapping]`` as canonical JSON by kind of event, with all that it says of each field."""
+    """Return ``[mapping]`` as canonical JSON by kind of event, with all keys of each field."""
     mapping = settings.mapping
     kinds = {"decisions": mapping.decisions, "labels": mapping.labels}
-    return {f"mapping.{kind}": _canonical(plain(one)) for kind, one in kinds.items()}
+    return {f"mapping.{kind}": _canonical(plain(section)) for kind, section in kinds.items()}
 
 
 _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_precision_gap"})
 
 
 def contract_numbers(use_case: UseCase) -> str:
-    """Canonical JSON of all a state depends on: limits, support, window, age, comparisons, k.
+    """Return canonical JSON of all numbers that a state depends on.
 
-    Two contracts of one version must have equal numbers; a limit that came to be later is left
-    out where it is not set, so that older contracts keep their text. Texts, people and dates are
-    left out, and so is the order of group-bys; 0.1 and 0.10 are equal.
+    These are limits, support, window, age, comparisons and k. Contracts of one version must have
+    equal numbers. Limits that were added later are left out while they are not set, so that older
+    contracts keep their text. Texts, people, dates and the order of group-bys are left out; 0.1 and
+    0.10 are equal.
     """
     contract = use_case.to_core()
-    every = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
-    limits = {n: v for n, v in every.items() if v is not None or n not in _LATER_LIMITS}
+    all_limits = {name: getattr(contract.limits, name) for name in contract.limits.__slots__}
+    limits = {n: v for n, v in all_limits.items() if v is not None or n not in _LATER_LIMITS}
     set_age = use_case.contract.max_age
     age = {} if set_age is None else {"max_age": duration_text(set_age)}
     own = sorted(
-        [one.group_by, one.slice, {name: _plain_leaf(Fraction, x) for name, x in one.limits}]
-        for one in contract.own_limits
+        [
+            own_limit.group_by,
+            own_limit.slice,
+            {name: _plain_leaf(Fraction, x) for name, x in own_limit.limits},
+        ]
+        for own_limit in contract.own_limits
     )
     return _canonical(
         {
@@ -86,17 +91,17 @@ def contract_numbers(use_case: UseCase) -> str:
 
 
 def use_case_text(use_case: UseCase) -> str:
-    """A use case as TOML, to be written to a settings file; what is not set is a comment."""
+    """Return a use case as TOML for a settings file; keys that are not set are comments."""
     return "\n".join(["[[use_case]]", *_table(plain(use_case), "use_case", ("use_case",))]) + "\n"
 
 
 def contract_record(use_case: UseCase) -> str:
-    """Canonical JSON of everything the settings say about a use case and its contract."""
+    """Return canonical JSON of all settings of a use case and its contract."""
     return _canonical(plain(use_case))
 
 
 def plain(section: Struct) -> dict[str, Any]:
-    """A section as tables, lists, text and exact decimals; secrets are masked."""
+    """Return a section as tables, lists, text and exact decimals; secrets are masked."""
     fields = msgspec.structs.fields(type(section))
     return {f.name: _plain(f.type, getattr(section, f.name)) for f in fields}
 
@@ -120,13 +125,13 @@ def _plain_leaf(base: Any, value: Any) -> Any:
     if isinstance(value, Url):
         return value.masked
     if isinstance(value, Fraction):
-        # Exact: limits are made from decimals of few digits.
+        # Exact, because limits are decimals of few digits.
         return Decimal(value.numerator) / Decimal(value.denominator)
     return value.value if isinstance(value, enum.Enum) else value
 
 
 def _canonical(value: Any) -> str:
-    # Decimals and dates as text: a JSON number would be read back as a float.
+    # Decimals become text, because a JSON number would be read back as a float.
     return json.dumps(
         value, default=_json_text, sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
@@ -137,7 +142,7 @@ def _json_text(value: object) -> str:
 
 
 def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[str]:
-    """A table's lines: its plain keys first, as TOML wants them, then its sub-tables."""
+    """Yield the lines of a table: plain keys first, as TOML requires, then sub-tables."""
     nested = {key: part for key, part in table.items() if _is_nested(key, part)}
     for key, part in table.items():
         if key not in nested:
@@ -170,7 +175,7 @@ def _toml_leaf(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            # JSON and TOML escape alike, but for DEL, which TOML does not take raw.
+            # JSON and TOML escape alike, except for DEL, which TOML does not accept raw.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case Decimal():
             return f"{value:f}"

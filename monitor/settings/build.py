@@ -1,4 +1,4 @@
-"""From a parsed TOML tree to the typed settings, key by key, so that errors name the key."""
+"""Build typed settings from a parsed TOML tree, key by key, so that errors name the key."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from monitor.settings.kinds import (
     duration_micros,
     listed_value,
 )
-from monitor.settings.problems import Problems, found, join, problem, shown, unknown
+from monitor.settings.problems import Problems, found_text, join, problem, shown, unknown
 
-# An exact limit is a person's decision: more digits are a mistake, and huge exponents would
-# fill the memory.
+# A person decides an exact limit, so more digits are a mistake; huge exponents would fill the
+# memory.
 _MAX_DECIMALS = 12
 
 
 def build(kind: Any, value: object, key: str) -> Any:
-    """Make a value of a declared kind from its TOML form.
+    """Build a value of a declared kind from its TOML form.
 
     Args:
-        kind: a Section, ``tuple[kind, ...]``, ``dict[str, leaf]``, a leaf, or one of them
+        kind: a Section, ``tuple[kind, ...]``, ``dict[str, leaf]`` or a leaf, each also with
             ``| None`` (TOML has no null: an optional key is left out).
-        value: what tomllib gave, with :class:`EnvText` where the environment overrides it.
+        value: value parsed by tomllib, or :class:`EnvText` from the environment.
         key: full key for messages; empty at the top.
 
     Raises:
@@ -54,7 +54,7 @@ def build(kind: Any, value: object, key: str) -> Any:
 
 
 def required(kind: Any) -> Any:
-    """The kind without its ``| None``."""
+    """Return the kind without its ``| None``."""
     if get_origin(kind) in (Union, types.UnionType):
         return next(part for part in get_args(kind) if part is not type(None))
     return kind
@@ -66,7 +66,7 @@ def is_section(kind: Any) -> bool:
 
 
 def bare(kind: Any) -> tuple[Any, Meta]:
-    """A leaf kind without its annotations, and its bounds."""
+    """Return a leaf kind without its annotations, and its bounds."""
     if get_origin(kind) is Annotated:
         base, meta = get_args(kind)
         return base, meta
@@ -88,13 +88,13 @@ def _build(kind: Any, value: object, key: str) -> Any:
     if get_origin(kind) is tuple:
         item = get_args(kind)[0]
         if not isinstance(value, list):
-            raise problem(key, f"{found(value)}, expected a list; put it in [ ]")
+            raise problem(key, f"{found_text(value)}, expected a list; put it in [ ]")
         return tuple(_all(item, {join(key, i): part for i, part in enumerate(value)}))
     if get_origin(kind) is dict:
         table = _table(value, key)
         leaf = get_args(kind)[1]
-        made = _all(leaf, {join(key, name): part for name, part in table.items()})
-        return {normalize("NFC", n): _nfc(part) for n, part in zip(table, made, strict=True)}
+        parts = _all(leaf, {join(key, name): part for name, part in table.items()})
+        return {normalize("NFC", n): _nfc(part) for n, part in zip(table, parts, strict=True)}
     return _leaf(kind, value, key)
 
 
@@ -103,7 +103,7 @@ def _nfc(value: object) -> object:
 
 
 def _all(kind: Any, parts: Mapping[str, object]) -> list[Any]:
-    """Values of one kind by full key, or one error with whatever is wrong with any of them."""
+    """Build values of one kind by full key, or raise one error with all their problems."""
     problems, built = Problems(), []
     for key, part in parts.items():
         with problems.collected():
@@ -114,7 +114,7 @@ def _all(kind: Any, parts: Mapping[str, object]) -> list[Any]:
 
 def _table(value: object, key: str) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise problem(key, f"{found(value)}, expected a table with keys of its own")
+        raise problem(key, f"{found_text(value)}, expected a table with keys of its own")
     return value
 
 
@@ -150,11 +150,11 @@ def _leaf(kind: Any, value: object, key: str) -> Any:
 def _found(base: Any, value: object) -> str:
     if isinstance(value, str) and base not in (Secret, Url):
         return f"found {'' if _choices(base) else 'text '}{shown(value)}"
-    return found(value, numbers=base not in (Secret, Url))
+    return found_text(value, numbers=base not in (Secret, Url))
 
 
 def expected(kind: Any) -> str:
-    """Words for what a key should hold, for an error message."""
+    """Return in words what a key should hold, for an error message."""
     kind = required(kind)
     base, meta = bare(kind)
     if meta.description:
@@ -185,7 +185,7 @@ def _check_bounds(value: Any, meta: Meta) -> None:
         raise ValueError(value)
 
 
-# The parsers raise ValueError or OverflowError for what does not fit.
+# The parsers raise ValueError or OverflowError for unsuitable values.
 
 
 def _as_text(value: object) -> str:
@@ -195,7 +195,7 @@ def _as_text(value: object) -> str:
 
 
 def _as_number(value: object) -> Decimal:
-    """A finite number with few digits, from a TOML integer or float."""
+    """Return a finite number with few digits, from a TOML integer or float."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError
     if isinstance(value, int):

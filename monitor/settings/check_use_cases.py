@@ -14,9 +14,9 @@ from monitor.settings.problems import Problems, join, problem, shown, unknown
 from monitor.settings.sections import AttributeSettings, GroupBySettings, Settings, UseCase
 
 MAX_VALUES = 50
-"""Hard cap on the allow-list of one attribute: above it, slices are too thin to say anything."""
+"""Largest allow-list of an attribute; with more values, slices are too small to decide."""
 MIN_K = 11
-"""Smallest cell that may be shown of real people; the usual rule of statistical offices."""
+"""Smallest cell of real people that may be shown; the usual rule of statistical offices."""
 
 AllowLists = dict[str, tuple[str, ...]]
 
@@ -40,7 +40,7 @@ def check_use_cases(settings: Settings) -> None:
     with problems.collected():
         _check_unique([u.name for u in settings.use_case], "use_case", ".name")
     problems.raise_any()
-    _check_disjoint(settings.use_case)  # wrong names in where would be reported once more
+    _check_disjoint(settings.use_case)  # last, to report wrong names in where only once
 
 
 def _check_attributes(settings: Settings) -> None:
@@ -78,8 +78,8 @@ def _check_attribute(attribute: AttributeSettings, key: str) -> None:
 
 
 def _check_ranges(attribute: AttributeSettings, key: str) -> None:
-    beside = {"values": attribute.values, "aliases": attribute.aliases}
-    for name, given in beside.items():
+    conflicts = {"values": attribute.values, "aliases": attribute.aliases}
+    for name, given in conflicts.items():
         if given:
             raise problem(f"{key}.{name}", "is set beside ranges; keep one of the two")
     for i, (low, high) in enumerate(pairwise(attribute.ranges), start=1):
@@ -92,12 +92,12 @@ def _check_ranges(attribute: AttributeSettings, key: str) -> None:
 
 def _check_aliases(attribute: AttributeSettings, key: str) -> None:
     for alias, value in attribute.aliases.items():
-        where = join(f"{key}.aliases", alias)
+        alias_key = join(f"{key}.aliases", alias)
         if alias in attribute.values:
-            raise problem(where, f"{shown(alias)} is a listed value itself; remove the alias")
+            raise problem(alias_key, f"{shown(alias)} is a listed value itself; remove the alias")
         if value not in attribute.values:
             listed = ", ".join(attribute.values)
-            raise problem(where, f"{shown(value)} is not one of values; use one of {listed}")
+            raise problem(alias_key, f"{shown(value)} is not one of values; use one of {listed}")
 
 
 def _check_target(attribute: AttributeSettings, key: str) -> None:
@@ -117,7 +117,7 @@ def _check_unique(names: Sequence[str], key: str, part: str = "") -> None:
 
 
 def _check_k(settings: Settings) -> None:
-    """Allow k below MIN_K only where every decision concerned is a declared test condition."""
+    """Allow k below MIN_K only if every decision concerned is a declared test condition."""
     floor = settings.privacy.k
     if floor < MIN_K and not all(u.synthetic for u in settings.use_case):
         fix = f"use {MIN_K} or more; a use case with synthetic = true may set its own k"
@@ -191,32 +191,38 @@ def _check_reference(group_by: GroupBySettings, key: str, allowed: AllowLists) -
         return
     fix = f'use "{COMPLEMENT}" or a slice such as {_example(group_by.attributes, allowed)}'
     if "best" in text.lower() and "=" not in text:
-        why = "the best slice of the day changes by chance and makes every other look worse"
-        raise problem(key, f"a best slice is not offered: {why}; {fix}")
+        reason = "the best slice of the day changes by chance and makes every other look worse"
+        raise problem(key, f"a best slice is not offered: {reason}; {fix}")
     _check_slice(text, group_by.attributes, key, allowed, fix)
 
 
 def _check_own_limits(use_case: UseCase, key: str, allowed: AllowLists) -> None:
     group_bys = {tuple(sorted(g.attributes)): g.to_core() for g in use_case.group_bys}
-    for i, own in enumerate(use_case.limit):
-        where = join(key, i)
-        group = group_bys.get(tuple(sorted(own.group_by)))
+    for i, own_limits in enumerate(use_case.limit):
+        limit_key = join(key, i)
+        group = group_bys.get(tuple(sorted(own_limits.group_by)))
         if group is None:
             names = "; ".join(" + ".join(names) for names in group_bys)
-            text = f"{shown(' + '.join(own.group_by))} is no group-by of this use case"
-            raise problem(f"{where}.group_by", f"{text}; use one of: {names}")
-        if own.slice:
-            text = normalize("NFC", own.slice)
+            text = f"{shown(' + '.join(own_limits.group_by))} is no group-by of this use case"
+            raise problem(f"{limit_key}.group_by", f"{text}; use one of: {names}")
+        if own_limits.slice:
+            text = normalize("NFC", own_limits.slice)
             fix = f"use a slice such as {_example(group.attributes, allowed)}, or leave it out"
-            _check_slice(text, group.attributes, f"{where}.slice", allowed, fix)
-        if not own.numbers:
-            raise problem(where, "sets no limit; add one such as max_tpr_gap = 0.05, or remove it")
+            _check_slice(text, group.attributes, f"{limit_key}.slice", allowed, fix)
+        if not own_limits.numbers:
+            raise problem(
+                limit_key, "sets no limit; add one such as max_tpr_gap = 0.05, or remove it"
+            )
         levels = {"min_tpr", "max_fpr"}
-        if own.to_core().slice == group.reference and not levels & {n for n, _ in own.numbers}:
-            text = f"{shown(own.slice)} is the reference of its group-by, which has no gap"
-            raise problem(f"{where}.slice", f"{text}; limit the slices that are compared with it")
-    ones = [own.to_core() for own in use_case.limit]
-    _check_unique([f"{one.group_by} {one.slice}".strip() for one in ones], key)
+        if own_limits.to_core().slice == group.reference and not levels & {
+            n for n, _ in own_limits.numbers
+        }:
+            text = f"{shown(own_limits.slice)} is the reference of its group-by, which has no gap"
+            raise problem(
+                f"{limit_key}.slice", f"{text}; limit the slices that are compared with it"
+            )
+    core_limits = [own_limits.to_core() for own_limits in use_case.limit]
+    _check_unique([f"{core.group_by} {core.slice}".strip() for core in core_limits], key)
 
 
 def _example(attributes: Sequence[str], allowed: AllowLists) -> str:
@@ -243,7 +249,7 @@ def _check_disjoint(use_cases: Sequence[UseCase]) -> None:
     for (i, first), (j, second) in combinations(enumerate(use_cases), 2):
         shared = first.where.keys() & second.where.keys()
         if not any(first.where[name] != second.where[name] for name in shared):
-            why = "small cells of overlapping use cases could be found by subtraction"
+            reason = "small cells of overlapping use cases could be found by subtraction"
             fix = "give both one attribute with different values"
-            text = f"may overlap with use_case[{i}]; {why}; {fix}"
+            text = f"may overlap with use_case[{i}]; {reason}; {fix}"
             raise problem(f"use_case[{j}].where", text)

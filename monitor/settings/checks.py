@@ -1,8 +1,7 @@
-"""Contradictions inside the sections of the settings file, and between them.
+"""Contradictions within and between the sections of the settings file.
 
-Also checks office hours for alerts, declared probe sets, attributes of special categories with
-their retention and readers, the keys that decision ids are hashed with, and what is served: the
-ports, their certificates, and who may read.
+The module also checks office hours, declared probe sets, id keys, ports, certificates and readers,
+and the retention and readers of attributes of special categories.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ from monitor.settings.sections import (
     StreamSettings,
 )
 
-# A band index per edge, one more above the last edge and one for decisions without a score.
+# One band per edge, one above the last edge, and one for decisions without a score.
 MAX_EDGES = MAX_BANDS - 2
 MIN_SECRET = 16
 MAX_DEDUPE = Duration(DAY)
-"""Every key of the window is in the worker's memory: a day of a large site is a gigabyte."""
-# Host, port and what follows, as the database's library takes them: all after the first @.
+"""Longest window; its keys are in the worker's memory, a gigabyte per day of a large site."""
+# Host, port and the rest, as the database's library reads them: everything after the first @.
 _DATABASE_ADDRESS = re.compile(r"(\[[^]@/?]+\]|[^]\[:@/?]*)(:[0-9]*)?([/?][^@]*)?\Z", re.DOTALL)
 _SCHEME = re.compile(r"[a-z0-9+_]{1,32}")
 _SERVERS = ("postgres", "postgresql", "postgresql+psycopg")
 MAX_SETS = 64
 MAX_VARIANTS = 32
-"""Declared probe sets, and variants of each, at most: every variant has sixty series."""
+"""Most declared probe sets and most variants per set: every variant has sixty series."""
 MAX_DIMENSIONS = 50
 _LIST = "probes.sets"
 HOURS_KEPT_AFTER_HORIZON = 8 * DAY
-"""Time for which the store keeps hourly counts beyond the horizon, whatever the settings say."""
+"""Time beyond the horizon for which the store always keeps hourly counts."""
 _NEEDED = {
     "purpose": "what it may be used for",
     "owner": "who answers for its use",
@@ -63,11 +62,11 @@ _NEEDED = {
     "retention": "how long its counts may be kept",
 }
 MAX_ID_KEY = 64
-"""The longest key that BLAKE2b takes, in bytes."""
+"""Longest key of BLAKE2b, in bytes."""
 _NEW_KEY = "make one with: slicewatch db new-key FILE"
 _KEYS = "privacy.id_keys"
 _TAKEN = (DEFAULT_READER, ANYBODY, "unknown", "others")
-"""Names that the access log gives to readers itself."""
+"""Names that the access log itself uses for readers."""
 
 
 def check_sections(settings: Settings) -> None:
@@ -97,8 +96,8 @@ def check_sections(settings: Settings) -> None:
 
 
 def _check_dimensions(settings: Settings) -> None:
-    """Raise SettingsError where two dimensions have one name, or there are too many."""
-    names = [one.name for one in settings.bias_dimension]
+    """Raise SettingsError for too many dimensions, or two with one name."""
+    names = [dimension.name for dimension in settings.bias_dimension]
     if len(names) > MAX_DIMENSIONS:
         fix = f"declare at most {MAX_DIMENSIONS}"
         raise problem("bias_dimension", f"has {len(names)} dimensions; {fix}")
@@ -118,7 +117,7 @@ def _check_alerting(alerting: Alerting) -> None:
 
 
 def _check_links(settings: Settings) -> None:
-    """Raise SettingsError where alerts would have two dashboards to lead to."""
+    """Raise SettingsError if alerts would have two dashboards to link to."""
     if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
         raise problem(
             "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
@@ -126,7 +125,7 @@ def _check_links(settings: Settings) -> None:
 
 
 def _check_mapping(settings: Settings) -> None:
-    """Raise SettingsError where slicewatch would write events that it then took for the log's."""
+    """Raise SettingsError if slicewatch would take its own events for messages of the log."""
     unmapped = EventMappingSettings()
     decisions, labels = settings.mapping.decisions, settings.mapping.labels
     if (decisions, labels) != (unmapped, unmapped) and settings.server.producers:
@@ -138,9 +137,9 @@ def _check_mapping(settings: Settings) -> None:
 
 
 def _check_office(alerting: Alerting) -> None:
-    known = zoneinfo.available_timezones()
-    # A machine without the tables of time zones cannot say: Alertmanager will.
-    if known and alerting.timezone not in known:
+    timezones = zoneinfo.available_timezones()
+    # Without tables of time zones this machine cannot tell; Alertmanager checks the name.
+    if timezones and alerting.timezone not in timezones:
         fix = 'use a name such as "Europe/Berlin"'
         raise problem("alerting.timezone", f"{shown(alerting.timezone)} is not known here; {fix}")
     if not alerting.office_days:
@@ -151,16 +150,16 @@ def _check_office(alerting: Alerting) -> None:
 
 
 def _check_weeks(report: ReportSettings) -> None:
-    """Raise SettingsError where weeks could not begin at midnight: counts are by the UTC hour."""
+    """Raise SettingsError unless weeks begin at a full UTC hour, because counts are hourly."""
     fix = 'use "UTC" or a name such as "Europe/Berlin"'
     try:
         exact = whole_hours(report.timezone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        what = f"{shown(report.timezone)} is not known here; {fix}"
-        raise problem("report.timezone", what) from None
+        fault = f"{shown(report.timezone)} is not known here; {fix}"
+        raise problem("report.timezone", fault) from None
     if not exact:
-        why = "is not a whole number of hours away from UTC, and counts are by the UTC hour"
-        raise problem("report.timezone", f"{shown(report.timezone)} {why}; {fix}")
+        reason = "is not a whole number of hours away from UTC, and counts are by the UTC hour"
+        raise problem("report.timezone", f"{shown(report.timezone)} {reason}; {fix}")
 
 
 def _check_topics(stream: StreamSettings) -> None:
@@ -171,26 +170,26 @@ def _check_topics(stream: StreamSettings) -> None:
 
 
 def _check_database(url: Url) -> None:
-    """Refuse URLs that name another place than they seem to, or that nothing here can open."""
+    """Refuse URLs that name another place than they seem to, or that cannot be opened."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         _check_database_file(url.removeprefix(SQLITE) if url.startswith(SQLITE) else "")
     elif scheme in _SERVERS:
         _check_database_address(rest)
     else:
-        found = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another text"  # no password
+        beginning = f"{scheme}://" if _SCHEME.fullmatch(scheme) else "another text"  # no password
         fix = "use sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-        raise problem("store.url", f"begins with {found}, which cannot be the store; {fix}")
+        raise problem("store.url", f"begins with {beginning}, which cannot be the store; {fix}")
 
 
 def _check_database_file(file: str) -> None:
-    """Refuse what SQLite or its library takes for something else than a file of that name."""
+    """Refuse names that SQLite or its library does not read as the path of a file."""
     if not file or file.startswith(NO_FILE):
         fix = "the store is a file on disk: use sqlite:///FILE, or sqlite:////FOLDER/FILE"
         raise problem("store.url", f"names no file; {fix}")
     if "?" in file or "%" in file:
-        why = "is the path of a file with ? or % in its name, which mean something else in a URL"
-        raise problem("store.url", f"{why}; use another name")
+        reason = "is the path of a file with ? or % in its name, which mean something else in a URL"
+        raise problem("store.url", f"{reason}; use another name")
     if file.endswith("/") or os.path.isdir(file):
         raise problem("store.url", f"names the folder {file}; name a file in it")
 
@@ -256,14 +255,14 @@ def _check_durations(settings: Settings) -> None:
 
 
 def _ordered(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
-    """Pairs of durations of which the first may not be the longer one."""
+    """Yield pairs of durations of which the first may not be the longer one."""
     stream, keep = settings.stream, settings.retention
     longest = Duration(max(window.length for window in WINDOWS.values()))
     yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
     yield "stream.max_early", stream.max_early, "stream.horizon", stream.horizon
     yield "dedupe.window", settings.dedupe.window, "stream.horizon", stream.horizon
     yield "the longest window", longest, "retention.aggregates", keep.aggregates
-    # A label of a row that is gone already could not be folded into it.
+    # A label could not be folded into a row that is deleted.
     yield "stream.horizon", stream.horizon, "retention.aggregates", keep.aggregates
     flush = settings.ingest.flush_interval
     yield "ingest.flush_interval", flush, "stream.session_timeout", stream.session_timeout
@@ -298,9 +297,9 @@ def _check_registry(stream: StreamSettings) -> None:
     if stream.format == "json" and registry != SchemaRegistrySettings():
         fix = 'set stream.format = "avro", or remove it'
         raise problem(key, f"has no effect on JSON; {fix}")
-    for name, other in (("username", "password"), ("password", "username")):
-        if getattr(registry, name) is None and getattr(registry, other) is not None:
-            raise problem(f"{key}.{name}", f"is missing; it goes with {other}")
+    for name, partner in (("username", "password"), ("password", "username")):
+        if getattr(registry, name) is None and getattr(registry, partner) is not None:
+            raise problem(f"{key}.{name}", f"is missing; it goes with {partner}")
     if registry.token is not None and registry.username is not None:
         raise problem(f"{key}.token", "is set beside username; keep one of the two")
     if not str(registry.url).startswith("https:"):
@@ -311,7 +310,7 @@ def _check_registry(stream: StreamSettings) -> None:
 
 
 def _check_scram_name(key: str, name: str) -> None:
-    """Brokers take ASCII only, and the client does not escape what separates SCRAM's fields."""
+    """Refuse names with separators of SCRAM, which the client does not escape, or without ASCII."""
     if not name.isascii() or set(name) & set(",="):
         raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
 
@@ -326,35 +325,37 @@ def check_probes(settings: Settings) -> None:
         raise problem("probes.key", f"is missing; decisions of {_LIST} must be signed; {fix}")
     if len(probes.sets) > MAX_SETS:
         raise problem(_LIST, f"has {len(probes.sets)} sets; declare at most {MAX_SETS}")
-    for i, one in enumerate(probes.sets):
-        _check_set(one, f"{_LIST}[{i}]")
+    for i, probe_set in enumerate(probes.sets):
+        _check_set(probe_set, f"{_LIST}[{i}]")
     _check_repeats(probes.sets)
 
 
-def _check_set(one: ProbeSetSettings, key: str) -> None:
-    if len(set(one.variants)) < len(one.variants):
+def _check_set(probe_set: ProbeSetSettings, key: str) -> None:
+    if len(set(probe_set.variants)) < len(probe_set.variants):
         raise problem(f"{key}.variants", "repeats a variant; name each once")
-    if len(one.variants) < 2:  # noqa: PLR2004 - a pair
+    if len(probe_set.variants) < 2:  # noqa: PLR2004 - a pair
         raise problem(f"{key}.variants", "needs two variants at least; a single one matches none")
-    if len(one.variants) > MAX_VARIANTS:
+    if len(probe_set.variants) > MAX_VARIANTS:
         fix = f"name at most {MAX_VARIANTS}, and make several sets of more"
-        raise problem(f"{key}.variants", f"has {len(one.variants)} variants; {fix}")
-    if one.reference not in one.variants:
-        raise problem(f"{key}.reference", f"{shown(one.reference)} is not one of its variants")
+        raise problem(f"{key}.variants", f"has {len(probe_set.variants)} variants; {fix}")
+    if probe_set.reference not in probe_set.variants:
+        raise problem(
+            f"{key}.reference", f"{shown(probe_set.reference)} is not one of its variants"
+        )
 
 
 def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
     for field in ("name", "digest"):
         seen = set()
-        for i, one in enumerate(sets):
-            value = getattr(one, field)
-            if value in seen:
-                raise problem(f"{_LIST}[{i}].{field}", f"repeats {shown(value)}; sets must differ")
-            seen.add(value)
+        for i, probe_set in enumerate(sets):
+            text = getattr(probe_set, field)
+            if text in seen:
+                raise problem(f"{_LIST}[{i}].{field}", f"repeats {shown(text)}; sets must differ")
+            seen.add(text)
 
 
 def check_special(settings: Settings) -> None:
-    """Raise SettingsError with every attribute that lacks something; synthetic ones as well."""
+    """Raise SettingsError with every attribute that lacks something, synthetic ones included."""
     problems = Problems()
     for i, attribute in enumerate(settings.attribute):
         key = join("attribute", i)
@@ -372,8 +373,8 @@ def check_special(settings: Settings) -> None:
 def _check_documented(attribute: AttributeSettings, key: str) -> None:
     for name, meaning in _NEEDED.items():
         if not str(getattr(attribute, name) or "").strip():
-            why = f"{shown(attribute.name)} is of a special category"
-            raise problem(f"{key}.{name}", f"is missing, but {why}; say {meaning}")
+            reason = f"{shown(attribute.name)} is of a special category"
+            raise problem(f"{key}.{name}", f"is missing, but {reason}; say {meaning}")
 
 
 def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
@@ -385,7 +386,7 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
 
 
 def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
-    """Settings that keep counts of an attribute: name, how long, and the key that changes it."""
+    """Yield settings that keep counts of an attribute: name, duration, and the key to change it."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"
     hours = Duration(settings.stream.horizon + HOURS_KEPT_AFTER_HORIZON)
@@ -393,17 +394,19 @@ def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
 
 
 def _check_readers(settings: Settings) -> None:
-    """Require known readers for special categories; counts of test conditions are of nobody."""
-    special = [one.name for one in settings.attribute if one.special_category]
+    """Require identified readers for special categories, except for test conditions."""
+    special = [attribute.name for attribute in settings.attribute if attribute.special_category]
     synthetic = all(use_case.synthetic for use_case in settings.use_case)
     if special and not synthetic and not settings.server.knows_readers:
-        why = f"{shown(special[0])} is of a special category, so readers must be known everywhere"
+        reason = (
+            f"{shown(special[0])} is of a special category, so readers must be known everywhere"
+        )
         fix = "set token_file, tokens or client_ca_file"
-        raise problem("server.token_file", f"is missing; {why}; {fix}")
+        raise problem("server.token_file", f"is missing; {reason}; {fix}")
 
 
 def check_id_keys(settings: Settings) -> None:
-    """Raise SettingsError for the first contradiction; the use cases must be checked."""
+    """Raise SettingsError for the first contradiction; the use cases must be checked before."""
     privacy = settings.privacy
     if not privacy.keys and not all(case.synthetic for case in settings.use_case):
         raise problem(
@@ -413,8 +416,8 @@ def check_id_keys(settings: Settings) -> None:
         )
     if privacy.id_key is not None:
         _check_single(privacy, privacy.id_key)
-    for i, one in enumerate(privacy.id_keys):
-        _check_one(one, f"{_KEYS}[{i}]")
+    for i, id_key in enumerate(privacy.id_keys):
+        _check_listed_key(id_key, f"{_KEYS}[{i}]")
     _check_days(privacy.id_keys)
     _check_key_repeats(privacy.id_keys)
 
@@ -426,13 +429,13 @@ def _check_single(privacy: Privacy, id_key: Secret) -> None:
     _check_size("privacy.id_key", id_key)
 
 
-def _check_one(one: IdKeySettings, key: str) -> None:
-    if one.id == STORE_KEY:
+def _check_listed_key(id_key: IdKeySettings, key: str) -> None:
+    if id_key.id == STORE_KEY:
         fix = "choose another name"
         raise problem(f"{key}.id", f'is "{STORE_KEY}", as a key is called that a store made; {fix}')
-    if one.key is None:
+    if id_key.key is None:
         raise problem(f"{key}.key_file", f"is missing, and so is key; {_NEW_KEY}")
-    _check_size(f"{key}.key", one.key)
+    _check_size(f"{key}.key", id_key.key)
 
 
 def _check_size(key: str, secret: Secret) -> None:
@@ -442,28 +445,28 @@ def _check_size(key: str, secret: Secret) -> None:
 
 
 def _check_days(keys: Sequence[IdKeySettings]) -> None:
-    for i, (before, one) in enumerate(pairwise(keys), start=1):
+    for i, (before, id_key) in enumerate(pairwise(keys), start=1):
         key = f"{_KEYS}[{i}].from_day"
-        if one.from_day is None:
+        if id_key.from_day is None:
             raise problem(key, "is missing; say from which UTC day on the key is used")
-        if one.from_day <= (before.from_day or date.min):
+        if id_key.from_day <= (before.from_day or date.min):
             raise problem(key, "must be later than that of the key before it; sort the keys")
 
 
 def _check_key_repeats(keys: Sequence[IdKeySettings]) -> None:
     names: dict[str, int] = {}
     secrets: dict[Secret, int] = {}
-    for i, one in enumerate(keys):
+    for i, id_key in enumerate(keys):
         key = f"{_KEYS}[{i}]"
-        if one.id in names:
+        if id_key.id in names:
             fix = "give each key a name of its own"
-            raise problem(f"{key}.id", f"repeats {shown(one.id)}; {fix}")
-        if one.key in secrets:
+            raise problem(f"{key}.id", f"repeats {shown(id_key.id)}; {fix}")
+        if id_key.key in secrets:
             fix = f"a rotation needs a new key, {_NEW_KEY}"
-            raise problem(f"{key}.key", f"is the key of {_KEYS}[{secrets[one.key]}] too; {fix}")
-        names[one.id] = i
-        if one.key is not None:
-            secrets[one.key] = i
+            raise problem(f"{key}.key", f"is the key of {_KEYS}[{secrets[id_key.key]}] too; {fix}")
+        names[id_key.id] = i
+        if id_key.key is not None:
+            secrets[id_key.key] = i
 
 
 def _check_server(server: Server) -> None:
@@ -508,15 +511,15 @@ def _check_address(server: Server) -> None:
 
 def _check_tokens(server: Server) -> None:
     names: dict[str, str] = {}
-    for i, one in enumerate(server.tokens):
+    for i, reader in enumerate(server.tokens):
         key = join("server.tokens", i)
-        if one.token is None:
-            raise problem(f"{key}.token_file", f"is missing; give {shown(one.name)} a token")
-        if one.name in _TAKEN:
-            raise problem(f"{key}.name", f"{shown(one.name)} has a meaning in logs; rename it")
-        if one.name in names:
-            raise problem(f"{key}.name", f"is taken by {names[one.name]}.name; rename one")
-        names[one.name] = key
+        if reader.token is None:
+            raise problem(f"{key}.token_file", f"is missing; give {shown(reader.name)} a token")
+        if reader.name in _TAKEN:
+            raise problem(f"{key}.name", f"{shown(reader.name)} has a meaning in logs; rename it")
+        if reader.name in names:
+            raise problem(f"{key}.name", f"is taken by {names[reader.name]}.name; rename one")
+        names[reader.name] = key
     secrets: dict[Secret, str] = {}
     for key, token in tokens_by_key(server):
         text = token.reveal()
@@ -528,33 +531,37 @@ def _check_tokens(server: Server) -> None:
 
 
 def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
-    """Require names for those who have rights of their own, but on this machine's own address."""
+    """Require known names for responders and producers, except on a loopback address."""
     for i, name in enumerate(names):
-        where = join(key, i)
+        name_key = join(key, i)
         if name == ANYBODY:
             if server.knows_readers or not is_loopback(server.host):
                 fix = "name tokens or certificates instead"
-                raise problem(where, f"{shown(name)} is only for loopback without tokens; {fix}")
+                raise problem(name_key, f"{shown(name)} is only for loopback without tokens; {fix}")
         elif server.client_ca_file is None and name not in server.all_tokens:
-            known = ", ".join(server.all_tokens) or "there are none yet"
-            raise problem(where, f"{shown(name)} is no name of a token; known: {known}")
+            token_names = ", ".join(server.all_tokens) or "there are none yet"
+            raise problem(name_key, f"{shown(name)} is no name of a token; known: {token_names}")
 
 
 def _check_producers(server: Server) -> None:
-    """A router's token sends events and nothing else: it lies on many machines."""
-    named = set(server.producers)
+    """Let the token of a router only send events, because it lies on many machines."""
+    producers = set(server.producers)
     for i, name in enumerate(server.producers):
         if name in server.responders and name != ANYBODY:
             fix = "give the router a token of its own"
             raise problem(join("server.producers", i), f"{shown(name)} is a responder too; {fix}")
-    if server.all_tokens and server.client_ca_file is None and named >= server.all_tokens.keys():
+    if (
+        server.all_tokens
+        and server.client_ca_file is None
+        and producers >= server.all_tokens.keys()
+    ):
         fix = "set token_file, or add one of [[server.tokens]] for readers"
         raise problem("server.producers", f"has every token, and producers read nothing; {fix}")
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
-    """Every token that is set, of both ports, with the key it is set by."""
-    named = ((f"server.tokens[{i}].token", one.token) for i, one in enumerate(server.tokens))
+    """Yield every token that is set, of both ports, with its key."""
+    named = ((f"server.tokens[{i}].token", reader.token) for i, reader in enumerate(server.tokens))
     operations = ("server.operations.token", server.operations.token)
     for key, token in (("server.token", server.token), *named, operations):
         if token is not None:

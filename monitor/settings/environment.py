@@ -1,4 +1,4 @@
-"""Environment overrides: ``SLICEWATCH__SECTION__KEY=value``, list items by their index."""
+"""Environment overrides: ``SLICEWATCH__SECTION__KEY=value``; list items have an index as key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INDEX = re.compile(r"[0-9]{1,4}\Z")
 
 
 def exact(text: str) -> Decimal:
-    """A TOML float kept as the decimal text it is; absurd exponents become NaN."""
+    """Return a TOML float as the decimal of its text; absurd exponents become NaN."""
     try:
         return Decimal(text)
     except DecimalException:
@@ -27,15 +27,19 @@ def exact(text: str) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class EnvText:
-    """A value from the environment, read as TOML where it is TOML and as text where it is not."""
+    """Value from the environment: parsed as TOML if possible, else a text."""
 
     variable: str
     raw: str
     parsed: object
 
     @classmethod
-    def of(cls, variable: str, raw: str) -> EnvText:
-        """Read the value of a variable. Raises SettingsError when it is not valid text."""
+    def parse(cls, variable: str, raw: str) -> EnvText:
+        """Parse the value of a variable.
+
+        Raises:
+            SettingsError: the value is not valid text.
+        """
         variable = _shown_name(variable)
         try:
             raw.encode()
@@ -44,18 +48,18 @@ class EnvText:
         return cls(variable, raw, _parse(raw))
 
     def as_text(self) -> str:
-        """The text of a TOML string, else the value as it is (``123`` for a password)."""
+        """Return the text of a TOML string, else the raw value (``123`` for a password)."""
         return self.parsed if isinstance(self.parsed, str) else self.raw
 
     def as_list(self) -> object:
-        """A TOML list, or plain text split at commas."""
+        """Return a TOML list, or plain text split at commas."""
         if isinstance(self.parsed, list):
             return self.parsed
         return [part.strip() for part in self.as_text().split(",") if part.strip()]
 
 
 def origin(value: object) -> str:
-    """`` (from VARIABLE)`` when a value, or something inside it, came from the environment."""
+    """Return `` (from VARIABLE)`` when a value or a part of it came from the environment."""
     if isinstance(value, EnvText):
         return f" (from {value.variable})"
     children = value.values() if isinstance(value, dict) else value
@@ -70,9 +74,9 @@ def override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
     Raises:
         SettingsError: a variable leads nowhere: into a plain value, or past the end of a list.
     """
-    found = [(_segments(name), name) for name in env if name.startswith(PREFIX)]
-    for segments, name in sorted(found, key=lambda item: [_order(part) for part in item[0]]):
-        _place(tree, segments, EnvText.of(name, env[name]))
+    variables = [(_segments(name), name) for name in env if name.startswith(PREFIX)]
+    for segments, name in sorted(variables, key=lambda item: [_order(part) for part in item[0]]):
+        _place(tree, segments, EnvText.parse(name, env[name]))
 
 
 def _shown_name(name: str) -> str:
@@ -110,7 +114,7 @@ def _place(tree: dict[str, Any], segments: list[str], value: EnvText) -> None:
 def _child(
     node: Any, key: str, part: str, value: Any, variable: str, *, replace: bool = False
 ) -> tuple[Any, str]:
-    """The child of a table or list, made (or replaced) by ``value`` when asked."""
+    """Return the child of a table or list, created or replaced by ``value`` when asked."""
     if isinstance(node, dict):
         if replace or part not in node:
             node[part] = value

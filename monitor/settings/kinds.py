@@ -1,6 +1,6 @@
 """Kinds of setting values: names, counts, exact limits, durations, secrets and URLs.
 
-Every kind carries the words an error message uses for what was expected.
+Every kind carries its description for error messages.
 
 Example:
     >>> duration_micros("10m") == 10 * MINUTE, duration_text(Duration(90 * MINUTE))
@@ -30,14 +30,14 @@ MILLISECOND = SECOND // 1000
 LONGEST = 3650 * DAY
 
 Duration = NewType("Duration", int)
-"""A length of time in microseconds; written as text such as ``"10m"``."""
+"""Length of time in microseconds, written as text such as ``"10m"``."""
 
 _UNITS = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND}
 _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)\Z")
 
 
 def duration_micros(text: str) -> Duration:
-    """Microseconds of ``"250ms"``, ``"10s"``, ``"10m"``, ``"24h"`` or ``"30d"``.
+    """Return the microseconds of ``"250ms"``, ``"10s"``, ``"10m"``, ``"24h"`` or ``"30d"``.
 
     Raises:
         ValueError: the text is no duration.
@@ -49,7 +49,7 @@ def duration_micros(text: str) -> Duration:
 
 
 def duration_text(duration: Duration) -> str:
-    """The duration in its largest whole unit up to hours; days from two days on."""
+    """Return the duration in its largest whole unit up to hours; in days from two days on."""
     if duration == 0:
         return "0s"
     fitting = [unit for unit, length in _UNITS.items() if duration % length == 0]
@@ -59,10 +59,10 @@ def duration_text(duration: Duration) -> str:
 
 
 ListedValue = NewType("ListedValue", str)
-"""An allow-listed attribute value: printable text, composed as Unicode's form C has it."""
+"""Allow-listed attribute value: printable text in Unicode's composed form C."""
 
 LONGEST_VALUE = 64
-# Blank or without a mark of their own, though Unicode counts them as printable.
+# Characters that are blank or invisible, though Unicode counts them as printable.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]"
     "|[\U000e0100-\U000e01ef]"
@@ -70,14 +70,14 @@ _INVISIBLE = re.compile(
 
 
 def listed_value(text: str) -> ListedValue:
-    """The text as it is listed: NFC, so that equal texts are equal however they were typed.
+    """Return the text in NFC, so that equal texts are equal however they were typed.
 
-    Refused are control characters, characters of direction and of no width (Python prints none of
-    them), blanks at either end, what begins with a mark that would join the character before it,
-    and what slicewatch itself means something by.
+    Refused are control characters, characters of direction or without width (Python does not
+    print them), blanks at either end, a first character that joins the one before it, and names
+    reserved by slicewatch.
 
     Raises:
-        ValueError: it cannot be listed.
+        ValueError: the text cannot be listed.
 
     Example:
         >>> listed_value("Sa\u0303o Paulo") == "S\u00e3o Paulo"
@@ -93,7 +93,7 @@ def listed_value(text: str) -> ListedValue:
 
 
 class Secret:
-    """Text that is never printed: only :meth:`reveal` gives it."""
+    """Text that is never printed; only :meth:`reveal` returns it."""
 
     __slots__ = ("_text",)
 
@@ -101,7 +101,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the one place that needs it."""
+        """Return the text, for the place that needs it."""
         return self._text
 
     def __repr__(self) -> str:
@@ -119,14 +119,14 @@ class Secret:
         return hash(self._text)
 
 
-# Greedy up to the last @: a password with an unescaped slash or @ is masked as a whole. Not only
-# after a colon: a mistyped one must not show the password.
+# Greedy up to the last @, so that a password with an unescaped slash or @ is masked as a whole.
+# Any separator counts as the colon, so that a typing error does not show the password.
 _USER_INFO = re.compile(r"://([\w.%+~-]*)[^\w.%+~/?@-](.*)@", re.DOTALL)
 _QUERY_SECRET = re.compile(r"([?&;][^=&;]*(?:pass|secret|token|key)[^=&;]*=)[^&;]*", re.IGNORECASE)
 
 
 class Url(str):
-    """A database URL: a plain string for libraries, with its password masked in ``repr``."""
+    """Database URL: a plain string for libraries, with its password masked in ``repr``."""
 
     __slots__ = ()
 
@@ -198,15 +198,15 @@ Digest = Annotated[
     ),
 ]
 LocalFile = NewType("LocalFile", str)
-"""Path of a file that this machine reads: absolute, once the settings are loaded."""
+"""Path of a file on this machine; absolute after the settings are loaded."""
 
 File = Annotated[LocalFile, Meta(pattern=r"\S", description="the path of a file")]
 ElsewhereFile = Annotated[str, Meta(pattern=r"\S", description="the path of a file")]
-"""Path on a machine of its own, which is only passed on, as it is written."""
+"""Path on another machine, passed on as written."""
 WebUrl = Annotated[
     str,
     Meta(
-        # Without user:password@ and without a query, where tokens are: it is shown to everybody.
+        # No user:password@ and no query, which may hold tokens: everybody sees the address.
         pattern=r"^https?://[A-Za-z0-9._~:/%\[\]+-]+\Z",
         description='a web address without password and query, such as "https://monitor.example"',
     ),
@@ -266,12 +266,12 @@ BiasLimit = Annotated[
 ]
 Drift = Annotated[float, Meta(gt=0, le=1000, description="a number above 0, such as 0.03")]
 AnyDuration = Annotated[Duration, _lasting(0)]
-"""Zero is allowed and means at once, or off."""
+"""Duration that may be zero: at once, or off."""
 Interval = Annotated[Duration, _lasting(10 * MILLISECOND, DAY)]
-"""Interval at which something is done."""
+"""Interval of a repeated action."""
 Term = Annotated[Duration, _lasting(HOUR)]
-"""Time for which something is kept or waited for."""
+"""Time of keeping or waiting for something."""
 Patience = Annotated[Duration, _lasting(SECOND, 10 * MINUTE)]
-"""Time that one answer may take."""
+"""Time-out of an answer."""
 SessionTimeout = Annotated[Duration, _lasting(6 * SECOND, 30 * MINUTE)]
-"""Session time-out of a group member, in the range that brokers accept by default."""
+"""Session time-out of a group member, in the default range of brokers."""

@@ -1,4 +1,4 @@
-"""Load the settings once, at the edge: file, environment, secret files, contradictions."""
+"""Load the settings: file, environment, secret files, and checks for contradictions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from monitor.settings.paths import anchor
 from monitor.settings.problems import Problems, problem
 from monitor.settings.sections import DEFAULT_DATABASE, Server, Settings
 
-# Far above any key or token: a larger file is the wrong file.
+# Far longer than any key or token; a larger file is the wrong file.
 _MAX_SECRET_BYTES = 4096
-_LONGEST_PATH = 1000  # of one that is said in an error
+_LONGEST_PATH = 1000  # characters of a path in an error message
 
 
 def load(
@@ -45,14 +45,13 @@ def load(
             folder.
         env: the environment, usually ``os.environ``; only names with the prefix are read. Relative
             paths in it are relative to the working directory.
-        with_secrets: False where none is needed: then no file of a secret is read, and none is
-            missed. Stand-ins take their places, with which nothing can be signed or read.
-        contract: a file whose use cases take the place of those of the first one; the rest of it is
-            not read.
+        with_secrets: False if no secret is needed: no secret file is read or must exist. Stand-ins
+            replace the secrets; they can sign or open nothing.
+        contract: a file whose use cases replace those of ``path``; its other keys are ignored.
 
     Raises:
-        SettingsError: whatever is wrong, each on one line with the key, what was found and the fix.
-            What contradicts something else is looked for once every value is possible by itself.
+        SettingsError: all problems, each on one line with the key, the value found and the fix.
+            Contradictions are looked for after every value is valid by itself.
     """
     tree = _with_database(_read(path))
     if contract is not None:
@@ -93,7 +92,7 @@ def _use_cases(path: str | Path) -> Any:
 
 
 def _with_database(tree: dict[str, Any]) -> dict[str, Any]:
-    """A settings file that names its database, where it leaves that to the default."""
+    """Return a settings file that names its database, by default if it left that out."""
     store = tree.get("store", {})
     if not isinstance(store, dict):
         return tree  # refused when the settings are built
@@ -110,15 +109,17 @@ def _one_line(value: object) -> str:
 
 
 def _with_needed_keys(settings: Settings) -> Settings:
-    """Stand-ins for the keys that are usually in the environment of the service alone."""
+    """Add stand-ins for keys that are usually only in the environment of the service."""
     privacy, probes, server = settings.privacy, settings.probes, settings.server
     if not is_loopback(server.host) and not server.knows_readers:
         server = replace(server, token=_stand_in("server.token", ""))
     if not privacy.keys:
         privacy = replace(privacy, id_key=_stand_in("privacy.id_key", ""))
     keys = tuple(
-        one if one.key is not None else replace(one, key=_stand_in(f"privacy.id_keys[{i}]", ""))
-        for i, one in enumerate(privacy.id_keys)
+        id_key
+        if id_key.key is not None
+        else replace(id_key, key=_stand_in(f"privacy.id_keys[{i}]", ""))
+        for i, id_key in enumerate(privacy.id_keys)
     )
     if probes.sets and probes.key is None:
         probes = replace(probes, key=_stand_in("probes.key", ""))
@@ -127,13 +128,13 @@ def _with_needed_keys(settings: Settings) -> Settings:
 
 
 def _stand_in(key: str, path: str) -> Secret:
-    """Text that fits where any secret does, another one for each."""
+    """Return a distinct text that is valid as any secret."""
     del path
     return Secret(re.sub(r"\W+", "-", f"{key} was not read").ljust(MIN_SECRET, "-"))
 
 
 _Read = Callable[[str, str], Secret]
-"""Reads a secret: by the key of its file, and its path."""
+"""Reader of a secret, given the key and the path of its file."""
 
 
 def _read_secrets(settings: Settings, read: _Read) -> Settings:
@@ -150,8 +151,8 @@ def _read_secrets(settings: Settings, read: _Read) -> Settings:
     )
     id_key = _secret(read, "privacy.id_key", privacy.id_key, privacy.id_key_file)
     id_keys = tuple(
-        replace(one, key=_secret(read, f"privacy.id_keys[{i}].key", one.key, one.key_file))
-        for i, one in enumerate(privacy.id_keys)
+        replace(listed, key=_secret(read, f"privacy.id_keys[{i}].key", listed.key, listed.key_file))
+        for i, listed in enumerate(privacy.id_keys)
     )
     return replace(
         settings,
@@ -167,16 +168,21 @@ def _read_secrets(settings: Settings, read: _Read) -> Settings:
 
 def _read_tokens(server: Server, read: _Read) -> Server:
     operations = server.operations
-    own = _secret(read, "server.operations.token", operations.token, operations.token_file)
+    operations_token = _secret(
+        read, "server.operations.token", operations.token, operations.token_file
+    )
     tokens = tuple(
-        replace(one, token=_secret(read, f"server.tokens[{i}].token", one.token, one.token_file))
-        for i, one in enumerate(server.tokens)
+        replace(
+            reader,
+            token=_secret(read, f"server.tokens[{i}].token", reader.token, reader.token_file),
+        )
+        for i, reader in enumerate(server.tokens)
     )
     return replace(
         server,
         token=_secret(read, "server.token", server.token, server.token_file),
         tokens=tokens,
-        operations=replace(operations, token=own),
+        operations=replace(operations, token=operations_token),
     )
 
 

@@ -1,7 +1,7 @@
-"""Paths of the files that settings name, each made absolute by who wrote it.
+"""Paths of the files that settings name, made absolute by their origin.
 
-A relative path in a settings file is relative to the folder of that file, and one in an environment
-variable to the working directory. A relative path of an SQLite database is such a path too.
+A relative path in a settings file is relative to the folder of that file. A relative path in an
+environment variable is relative to the working directory. Both hold for SQLite databases too.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from monitor.settings.kinds import LocalFile, Url
 
 SQLITE = "sqlite:///"
 NO_FILE = (":memory:", "file:")
-"""Names that SQLite itself takes for something else than a file of that name."""
+"""Names that SQLite does not read as the path of a file."""
 
 
 def anchor(kind: Any, value: Any, folder: Path) -> Any:
-    """The TOML form of a value, with every relative path in it put below a folder.
+    """Return the TOML form of a value with all relative paths put below a folder.
 
     Args:
         kind: the value's declared kind, as for :func:`monitor.settings.build.build`.
-        value: what tomllib gave, with :class:`EnvText` where the environment overrides it. What
-            does not fit its kind stays as it is, for ``build`` to refuse.
+        value: value parsed by tomllib, or :class:`EnvText` from the environment. A value that does
+            not fit its kind is kept, for ``build`` to refuse.
         folder: an absolute path.
     """
     kind = required(kind)
@@ -51,8 +51,8 @@ def anchor(kind: Any, value: Any, folder: Path) -> Any:
 
 
 def _database(url: str, folder: Path) -> str:
-    """A database's URL, in which the path of an SQLite file is absolute."""
+    """Return the URL of a database, with an absolute path of an SQLite file."""
     file = url.removeprefix(SQLITE)
     if not url.startswith(SQLITE) or not file or file.startswith(("/", *NO_FILE)):
         return url
-    return f"{SQLITE}{folder}/{file}"  # a last / stays, by which checks know a folder
+    return f"{SQLITE}{folder}/{file}"  # keeps a last /, by which checks recognise a folder

@@ -1,4 +1,4 @@
-"""Errors in settings, described on one line: the key, what was found and the fix."""
+"""Errors in settings, each on one line: the key, the value found and the fix."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LONGEST_SHOWN = 40
 
 
 def problem(key: str, text: str) -> SettingsError:
-    """The error for one key."""
+    """Return the error for one key."""
     return SettingsError(f"{key}: {text}")
 
 
 class Problems:
-    """Collects errors, so that all of a settings file are reported at once.
+    """Collector of errors, so that all errors of a settings file are reported at once.
 
     Example:
         >>> problems = Problems()
@@ -37,33 +37,33 @@ class Problems:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep the error that ends the block, if one does."""
+        """Keep the error that ends the block, if any."""
         try:
             yield
         except SettingsError as error:
             self._found += [text for text in error.problems if text not in self._found]
 
     def raise_any(self) -> None:
-        """Raise one error with all that were collected; nothing without any."""
+        """Raise one error with all collected problems; do nothing without any."""
         if self._found:
             raise SettingsError(*self._found)
 
 
 def shown(text: str) -> str:
-    """A text in quotes, on one line, cut short."""
+    """Return a text in quotes, on one line, cut short."""
     return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")
 
 
 def join(key: str, part: str | int) -> str:
-    """The full key of a child: ``use_case[0].contract``."""
+    """Return the full key of a child: ``use_case[0].contract``."""
     if isinstance(part, int):
         return f"{key}[{part}]"
     part = part if _BARE.match(part) else shown(part)
     return f"{key}.{part}" if key else part
 
 
-def found(value: object, *, numbers: bool = False) -> str:
-    """Kind of value that was found; a number is given itself when ``numbers`` allows it."""
+def found_text(value: object, *, numbers: bool = False) -> str:
+    """Describe the kind of value that was found; ``numbers`` allows to name a number."""
     if numbers and isinstance(value, int | Decimal) and not isinstance(value, bool):
         return f"found the number {value}" if _is_short(value) else "found an extreme number"
     for kind, words in _KINDS:
@@ -72,9 +72,9 @@ def found(value: object, *, numbers: bool = False) -> str:
     return "found nothing"
 
 
-def unknown(key: str, name: str, known: Iterable[str]) -> SettingsError:
-    """The error for a key that does not exist, with the nearest one that does."""
-    names = list(known)
+def unknown(key: str, name: str, keys: Iterable[str]) -> SettingsError:
+    """Return the error for an unknown key, with the nearest key that exists."""
+    names = list(keys)
     near = get_close_matches(name.lower()[:64], names, n=1)
     fix = f"did you mean {join(key, near[0])}?" if near else f"known here: {', '.join(names)}"
     return problem(join(key, name), f"unknown key; {fix}")

@@ -1,6 +1,6 @@
-"""The settings file as frozen values: sections, attributes, use cases with contracts, the whole.
+"""Settings as frozen values: sections, attributes, and use cases with contracts.
 
-deploy/slicewatch.reference.toml says what each option does; a test keeps the two in step.
+deploy/slicewatch.reference.toml describes each option; a test keeps the two in step.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ from monitor.settings.kinds import (
 )
 
 DEFAULT_DATABASE = Url("sqlite:///slicewatch.db")
-"""A file beside the settings file, as if that named it."""
+"""Database file next to the settings file."""
 SINGLE_KEY = "default"
-"""Name of the key in ``privacy.id_key``, where there is no list of them."""
+"""Name of the key in ``privacy.id_key``, without a list of keys."""
 STORE_KEY = "store"
-"""Name of the key that a store makes itself, where all use cases are test conditions."""
+"""Name of the key that a store creates itself if all use cases are test conditions."""
 DEFAULT_READER = "default"
-"""Name of the token in ``server.token``, as the access log gives it."""
+"""Name of the token in ``server.token``, in the access log."""
 ANYBODY = "anonymous"
-"""Name of a reader who shows no credentials, where none are asked for."""
+"""Name of a reader without credentials, if none are required."""
 
 
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the settings file; its fields are the keys."""
+    """Table of the settings file; its fields are the keys."""
 
 
 class Security(SettingsSection, frozen=True, kw_only=True):
@@ -100,7 +100,7 @@ class Security(SettingsSection, frozen=True, kw_only=True):
 
 
 class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
-    """The schema registry of Avro messages, and what it asks for."""
+    """Address and credentials of the schema registry of Avro messages."""
 
     url: WebUrl | None = None
     username: Text | None = None
@@ -114,7 +114,7 @@ class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class StreamSettings(SettingsSection, frozen=True, kw_only=True):
-    """Sources of decisions and labels, and how their time is read. Durations in us."""
+    """Sources of decisions and labels, and the reading of their time. Durations in us."""
 
     bootstrap_servers: tuple[Address, ...] = ("localhost:9092",)
     decisions_topic: Topic = "decisions"
@@ -146,7 +146,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
-    """Places in an existing log of what an event says; empty when its messages are events."""
+    """Places of an event's values in an existing log; empty if its messages are events."""
 
     fields: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -155,7 +155,7 @@ class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class MappingSettings(SettingsSection, frozen=True, kw_only=True):
-    """Messages of the two topics, or lines of files, that are not events yet."""
+    """Mappings for messages of the two topics, or lines of files, that are not events."""
 
     decisions: EventMappingSettings = field(default_factory=EventMappingSettings)
     labels: EventMappingSettings = field(default_factory=EventMappingSettings)
@@ -174,13 +174,13 @@ class Dedupe(SettingsSection, frozen=True, kw_only=True):
 
 
 class Pending(SettingsSection, frozen=True, kw_only=True):
-    """Decisions that are remembered so that a label can find them."""
+    """Decisions that are remembered so that labels can find them."""
 
     policy: Literal["sampled", "all"] = "sampled"
 
 
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Size and pace of a flush, and the limits that keep memory flat."""
+    """Size and interval of a flush, and the limits that bound memory."""
 
     flush_events: Count = 50_000
     flush_interval: Interval = Duration(2 * SECOND)
@@ -191,7 +191,7 @@ class IngestSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Evaluate(SettingsSection, frozen=True, kw_only=True):
-    """Pace of the evaluator, and when label cohorts are mature."""
+    """Interval of the evaluator, and the completeness of mature cohorts."""
 
     cycle: Interval = Duration(10 * SECOND)
     completeness: Share = Fraction("0.95")
@@ -206,7 +206,7 @@ class DetectionSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
-    """One of several id keys: its name, and the UTC day from which decisions are hashed with it."""
+    """Id key of a list: its name, and the first UTC day whose decisions are hashed with it."""
 
     id: Name
     key: Secret | None = None
@@ -215,7 +215,7 @@ class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Privacy(SettingsSection, frozen=True, kw_only=True):
-    """The smallest cell that may be shown, and the keys that decision ids are hashed with."""
+    """Smallest cell that may be shown, and the keys that decision ids are hashed with."""
 
     k: Count = 11
     id_key: Secret | None = None
@@ -224,7 +224,7 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[IdKeySettings, ...]:
-        """All id keys, oldest first: those of ``id_keys``, or the one of ``id_key``."""
+        """Id keys, oldest first: the list of ``id_keys``, or the single ``id_key``."""
         if self.id_key is None:
             return self.id_keys
         return (IdKeySettings(id=SINGLE_KEY, key=self.id_key),)
@@ -239,7 +239,7 @@ class Retention(SettingsSection, frozen=True, kw_only=True):
 
 
 class Token(SettingsSection, frozen=True, kw_only=True):
-    """A bearer token of one reader, by whose name its accesses are logged."""
+    """Bearer token of a reader, with the reader's name in the access log."""
 
     name: Name
     token: Secret | None = None
@@ -247,7 +247,7 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 
 
 class Operations(SettingsSection, frozen=True, kw_only=True):
-    """A second port for probes and the service's own metrics; there is one once it has a port."""
+    """Second port for probes and the service's own metrics; it exists once it has a number."""
 
     host: Text = "127.0.0.1"
     port: Port | None = None
@@ -258,7 +258,7 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
-    """Port on which metrics are served, and who may read them."""
+    """Port of the metrics, and its readers."""
 
     host: Text = "127.0.0.1"
     port: Port = 9095
@@ -281,18 +281,18 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def all_tokens(self) -> dict[str, Secret]:
-        """Every token by its name; the one that needs no name has one all the same."""
-        named = {DEFAULT_READER: self.token} | {one.name: one.token for one in self.tokens}
+        """Every token by its name; the token without a name gets a default one."""
+        named = {DEFAULT_READER: self.token} | {reader.name: reader.token for reader in self.tokens}
         return {name: token for name, token in named.items() if token is not None}
 
     @property
     def knows_readers(self) -> bool:
-        """True when readers of slices must show who they are."""
+        """True when readers of slices must identify themselves."""
         return bool(self.all_tokens) or self.client_ca_file is not None
 
 
 class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
-    """A declared probe set: what is sent, how often, and what its variants are compared with."""
+    """Declared probe set: its content, interval, variants and reference."""
 
     name: Name
     digest: Digest
@@ -313,7 +313,7 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
-    """A dimension of bias evaluations whose results come on the labels' topic."""
+    """Dimension of bias evaluations whose results come on the labels' topic."""
 
     name: Name
     limit: BiasLimit | None = None
@@ -322,12 +322,12 @@ class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
     owner: Text
 
     def to_core(self) -> BiasDimension:
-        """The dimension as the engine needs it."""
+        """Return the dimension for the engine."""
         return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner)
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
-    """Other words, or another penalty, for a category that the judge looks for."""
+    """Another description or penalty for a category of the judge."""
 
     name: Name
     description: Text | None = None
@@ -335,7 +335,7 @@ class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
 
 
 class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
-    """Model outputs that a language model is asked about (``slicewatch judge``)."""
+    """Model outputs, and the language model that judges them (``slicewatch judge``)."""
 
     url: WebUrl | None = None
     model: Text | None = None
@@ -365,7 +365,7 @@ Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
 
 
 class Receiver(SettingsSection, frozen=True, kw_only=True):
-    """A receiver of Alertmanager. Its secrets stay in files that Alertmanager reads."""
+    """Receiver of Alertmanager; its secrets stay in files that Alertmanager reads."""
 
     webhook_url: WebUrl | None = None
     webhook_token_file: ElsewhereFile | None = None
@@ -373,12 +373,12 @@ class Receiver(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def notifies(self) -> bool:
-        """True when anybody is notified by it."""
+        """True when it notifies anybody."""
         return self.webhook_url is not None or self.chat_url_file is not None
 
 
 class Alerting(SettingsSection, frozen=True, kw_only=True):
-    """Settings that ``slicewatch render`` puts into rules, Alertmanager's file and runbooks."""
+    """Settings of ``slicewatch render`` for rules, Alertmanager's file and runbooks."""
 
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
@@ -402,7 +402,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
 
 class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
-    """A known limitation of a use case, or of what is measured; pages and reports show it."""
+    """Known limitation of a use case or of the measurement; pages and reports show it."""
 
     text: Text
     owner: Text
@@ -412,7 +412,7 @@ class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Links(SettingsSection, frozen=True, kw_only=True):
-    """Addresses at which people open other views of the same numbers."""
+    """Addresses of other views of the same numbers."""
 
     grafana: WebUrl | None = None
 
@@ -433,9 +433,9 @@ class Harm(enum.StrEnum):
 
 
 class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
-    """An allow-listed attribute, where its value comes from and who approved its use.
+    """Allow-listed attribute, the source of its values, and the approval of its use.
 
-    It has either ``values`` or ``ranges``, with whose names decisions are then coded.
+    It has either ``values`` or ``ranges``; decisions are coded with their names.
     """
 
     name: AttributeName
@@ -456,13 +456,13 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     target: dict[str, Share] = field(default_factory=dict)
 
     def to_core(self) -> Attribute:
-        """The attribute as decisions are coded with it."""
+        """Return the attribute for coding decisions."""
         aliases = tuple(sorted(self.aliases.items()))
         return Attribute(self.name, self.listed, self.version_of, aliases, self.ranges)
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Values that decisions are coded with: the listed ones, or the names of the ranges."""
+        """Values that decisions are coded with: listed values, or names of the ranges."""
         return range_names(self.ranges) if self.ranges else self.values
 
 
@@ -473,7 +473,7 @@ class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
     reference: Text = COMPLEMENT
 
     def to_core(self) -> GroupBy:
-        """The group-by with its names sorted, in the attributes and in the reference."""
+        """Return the group-by with sorted names, in the attributes and in the reference."""
         reference = self.reference
         if reference != COMPLEMENT:
             reference = atom_text(parse_atom(normalize("NFC", reference)))
@@ -481,10 +481,10 @@ class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class ContractSettings(SettingsSection, frozen=True, kw_only=True):
-    """The limits of a use case; inclusive, exact, in rate units (0.10 is ten points).
+    """Limits of a use case; inclusive, exact, in rate units (0.10 is ten points).
 
-    The default numbers 0.10 / 0.10 / 50 / 30 are product decisions that someone has to own, not
-    definitions of fairness: a gap below them can still be wrong, one above them can be right.
+    The default numbers 0.10 / 0.10 / 50 / 30 are product decisions that need an owner, not
+    definitions of fairness: a smaller gap can still be wrong, and a larger one can be right.
     """
 
     version: Name
@@ -508,7 +508,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        """The numbers as the engine compares them."""
+        """Limits for the engine."""
         return Limits(
             max_tpr_gap=self.max_tpr_gap,
             max_fpr_gap=self.max_fpr_gap,
@@ -524,10 +524,10 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
-    """Limits of one group-by, or of one slice of it, in place of the contract's.
+    """Limits of a group-by, or of one of its slices, in place of the contract's.
 
-    The most specific limit holds. It may be tighter or looser than the contract's, or be where the
-    contract sets none.
+    The most specific limit applies. It may be tighter or looser than the contract's, or apply to a
+    metric without a limit in the contract.
     """
 
     group_by: tuple[AttributeName, ...]
@@ -543,12 +543,12 @@ class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> tuple[tuple[str, Fraction], ...]:
-        """The limits that are set, by name."""
-        found = ((name, getattr(self, name)) for name in _OWN_LIMITS)
-        return tuple((name, value) for name, value in found if value is not None)
+        """Limits that are set, by name."""
+        limits = ((name, getattr(self, name)) for name in _OWN_LIMITS)
+        return tuple((name, value) for name, value in limits if value is not None)
 
     def to_core(self) -> OwnLimits:
-        """The limits with names sorted, in the group-by and in the slice."""
+        """Return the limits with sorted names, in the group-by and in the slice."""
         text = atom_text(parse_atom(normalize("NFC", self.slice))) if self.slice else ""
         return OwnLimits("+".join(sorted(self.group_by)), text, self.numbers)
 
@@ -559,7 +559,7 @@ _OWN_LIMITS = tuple(
 
 
 class UseCase(SettingsSection, frozen=True, kw_only=True):
-    """One use of the router: who answers for it, which decisions it means, its contract.
+    """Use of the router: its owner, its decisions and its contract.
 
     After loading, ``k`` is never None: ``privacy.k`` has been filled in.
     """
@@ -581,7 +581,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     limit: tuple[OwnLimitSettings, ...] = ()
 
     def to_core(self) -> Contract:
-        """The contract as the engine needs it. The use case must be loaded (``k`` is set)."""
+        """Return the contract for the engine; the use case must be loaded (``k`` is set)."""
         assert self.k is not None, "load() fills k in"  # noqa: S101 - an invariant of load
         effective = datetime.combine(self.contract.effective, time(), UTC)
         return Contract(
@@ -598,12 +598,12 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
             effective=to_micros(effective),
             review_due=to_micros(effective) + self.review_cadence,
             max_age=self.contract.max_age or 2 * WINDOWS[self.contract.window].length,
-            own_limits=tuple(own.to_core() for own in self.limit),
+            own_limits=tuple(limits.to_core() for limits in self.limit),
         )
 
 
 class Settings(SettingsSection, frozen=True, kw_only=True):
-    """All settings that slicewatch starts with; made by :func:`monitor.settings.load`."""
+    """Complete settings of slicewatch, created by :func:`monitor.settings.load`."""
 
     stream: StreamSettings = field(default_factory=StreamSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
@@ -634,5 +634,5 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def contracts(self) -> tuple[Contract, ...]:
-        """One contract a use case, in the order of the file."""
+        """Contracts, one per use case, in the order of the file."""
         return tuple(use_case.to_core() for use_case in self.use_case)

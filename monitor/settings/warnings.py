@@ -1,4 +1,4 @@
-"""Settings that are allowed but that somebody should know of."""
+"""Warnings about settings that are valid but weak."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from monitor.settings.sections import (
 
 
 def warnings(settings: Settings) -> list[str]:
-    """One line for each setting that is possible but weak, each naming its key."""
-    found = [*_stream(settings.stream), *_server(settings.server)]
+    """Return a line for each setting that is valid but weak; it names the key."""
+    lines = [*_stream(settings.stream), *_server(settings.server)]
     if not settings.privacy.keys:
-        found.append(
+        lines.append(
             "privacy.id_key: is not set, so ids are hashed with a key that lies in the same store"
         )
     if settings.dedupe.window == 0:
-        found.append("dedupe.window: is off, so decisions that are sent twice count twice")
+        lines.append("dedupe.window: is off, so decisions that are sent twice count twice")
     for i, probe_set in enumerate(settings.probes.sets):
-        found.extend(_probe_set(probe_set, f"probes.sets[{i}]"))
+        lines.extend(_probe_set(probe_set, f"probes.sets[{i}]"))
     used = _used_attributes(settings)
     for i, attribute in enumerate(settings.attribute):
-        found.extend(_attribute(attribute, f"attribute[{i}]", used, settings))
+        lines.extend(_attribute(attribute, f"attribute[{i}]", used, settings))
     for i, use_case in enumerate(settings.use_case):
-        found.extend(_use_case(use_case, f"use_case[{i}]"))
-    return found
+        lines.extend(_use_case(use_case, f"use_case[{i}]"))
+    return lines
 
 
 def _stream(stream: StreamSettings) -> Iterator[str]:
@@ -54,22 +54,24 @@ def _audit_rates(grid: Sequence[float]) -> Iterator[str]:
     key = "stream.audit_rates"
     if grid[0] < 1:
         yield f"{key}: has no 1.0, so labels requested for every decision are thinned"
-    found = [thinned(grid, rate) for rate in ROUND_RATES]
-    if few := [f"{one.sent:g} ({one.lost:.0%})" for one in found if one.lost and one.sent < 1]:
-        yield f"{key}: labels requested at these rates would be discarded: {', '.join(few)}"
-    if wrong := [f"{one.sent:g}" for one in found if one.counted > one.sent]:
+    thinned_rates = [thinned(grid, sent) for sent in ROUND_RATES]
+    if discarded := [
+        f"{rate.sent:g} ({rate.lost:.0%})" for rate in thinned_rates if rate.lost and rate.sent < 1
+    ]:
+        yield f"{key}: labels requested at these rates would be discarded: {', '.join(discarded)}"
+    if overcounted := [f"{rate.sent:g}" for rate in thinned_rates if rate.counted > rate.sent]:
         yield (
-            f"{key}: audit_p below {grid[-1]:g}, such as {wrong[0]}, would be counted as"
+            f"{key}: audit_p below {grid[-1]:g}, such as {overcounted[0]}, would be counted as"
             f" {grid[-1]:g}, and rates would be wrong"
         )
 
 
-def _probe_set(one: ProbeSetSettings, key: str) -> Iterator[str]:
-    fewest = fewest_flips(len(one.variants) - 1)
-    if one.pairs < fewest:
+def _probe_set(probe_set: ProbeSetSettings, key: str) -> Iterator[str]:
+    fewest = fewest_flips(len(probe_set.variants) - 1)
+    if probe_set.pairs < fewest:
         yield (
-            f"{key}.pairs: is {one.pairs}, and a page needs {fewest} pairs that flip one way, so"
-            " this set can only make tickets"
+            f"{key}.pairs: is {probe_set.pairs}, and a page needs {fewest} pairs that flip one"
+            " way, so this set can only make tickets"
         )
 
 

@@ -122,7 +122,7 @@ def decision_payload(
     panes, positions = np.divmod(rows, max(len(cells), 1))
     sizes = None
     if len(decisions.units):
-        sizes = UnitSizes.of(decisions.units, decisions.ts)
+        sizes = UnitSizes.from_decisions(decisions.units, decisions.ts)
     keys, arrivals = decisions.keys, decisions.arrivals
     cell = cells[positions]
     return Payload(panes, cell, values, keys, arrivals, probes, sizes, repetition)
@@ -132,7 +132,7 @@ def summed(body: Payload) -> Payload:
     """Add up rows of equal (pane, cell); drop rows that cancel out."""
     cells, cell_of = np.unique(body.cells, return_inverse=True)
     key = body.panes * max(len(cells), 1) + cell_of
-    total = Counts.of(key, body.values)
+    total = Counts.from_rows(key, body.values)
     alive = total.values.any(axis=1)
     rows = total.keys[alive]
     panes, positions = np.divmod(rows, max(len(cells), 1))

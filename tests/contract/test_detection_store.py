@@ -273,7 +273,7 @@ def site(engine: sa.Engine, counts: Mapping[str, int]) -> Counts:
         write_eras(connection, CodingHistory.always(FULL))
         write_dictionary(connection, Dictionary(atoms, {1: "judge=1"}, cells))
     keys = np.array([cell_of(text) for text in counts], np.int64)
-    return Counts.of(keys, np.stack([row(n) for n in counts.values()]))
+    return Counts.from_rows(keys, np.stack([row(n) for n in counts.values()]))
 
 
 def cell_of(text: str) -> int:

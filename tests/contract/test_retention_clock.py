@@ -166,7 +166,7 @@ def fill(engine: sa.Engine) -> None:
                 insert(connection, "counts", grain=int(grain), pane=pane_of(moment, grain))
             insert(connection, "cohort", hour=hour)
             insert(connection, "route_cohort", hour=hour)
-            week = {"week": IsoWeek.of(moment).name, "number": 1}
+            week = {"week": IsoWeek.containing(moment).name, "number": 1}
             insert(connection, "weekly_release", **week)
             insert(connection, "release_signature", **week)
             insert(connection, "bias_score", dimension="refusals", day=moment // DAY)

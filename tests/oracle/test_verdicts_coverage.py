@@ -103,7 +103,7 @@ class World:
             sizes = (size, gap), (size * max(comparisons - 1, 1), 0.0)
             sides = [simulate(rng, shares(ready, w), n, windows, AUDIT_RATE) for n, w in sizes]
             tables.add(tables_of(span, sides))
-        seen = GroupInTables.of(CONTRACT, CONTRACT.group_bys[0], tables)
+        seen = GroupInTables.from_tables(CONTRACT, CONTRACT.group_bys[0], tables)
         return cls(replace(seen, compared=comparisons), spans)
 
     def gaps(self, metric: Metric) -> list[ShownGap]:

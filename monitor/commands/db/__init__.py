@@ -1,4 +1,4 @@
-"""``slicewatch db``: look into the database, repair it, change its schema."""
+"""``slicewatch db``: inspect, repair and migrate the database."""
 
 from __future__ import annotations
 

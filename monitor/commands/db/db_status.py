@@ -39,7 +39,7 @@ def status(path: Path, as_json: bool) -> None:
     Example: slicewatch db status --json
     """
     with opened(path, at_head=False) as (settings, engine):
-        found = read_status(
+        store_status = read_status(
             engine,
             settings.store.url.masked,
             settings.stream.decisions_topic,
@@ -48,10 +48,10 @@ def status(path: Path, as_json: bool) -> None:
             blind=_blindness(settings, engine),
         )
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(store_status))
     else:
-        _print(found)
-    if found.problems:
+        _print(store_status)
+    if store_status.problems:
         sys.exit(EXIT_PROBLEM)
 
 
@@ -59,25 +59,25 @@ def _blindness(settings: Settings, engine: sa.Engine) -> list[str]:
     if database.schema_revision(engine) != database.head_revision():
         return []
     policy = composition.health_policy(settings)
-    return [one.text for one in read_blindness(engine, policy, SystemClock().now())]
+    return [problem.text for problem in read_blindness(engine, policy, SystemClock().now())]
 
 
-def _print(found: StoreStatus) -> None:
+def _print(store_status: StoreStatus) -> None:
     screen = console()
-    for line in _head(found):
+    for line in _head(store_status):
         screen.print(Text(line))
-    for table in _tables(found):
+    for table in _tables(store_status):
         if table.row_count:
             screen.print(table)
-    for problem in found.problems:
+    for problem in store_status.problems:
         screen.print(Text(problem, "bold red"))
 
 
-def _head(found: StoreStatus) -> Iterator[str]:
-    yield f"database {found.database}, schema {found.schema or 'empty'}"
-    if found.schema == found.schema_needed:
-        yield f"decisions are complete up to {_moment(found.watermark)}"
-        yield _who_evaluates(found.evaluator)
+def _head(store_status: StoreStatus) -> Iterator[str]:
+    yield f"database {store_status.database}, schema {store_status.schema or 'empty'}"
+    if store_status.schema == store_status.schema_needed:
+        yield f"decisions are complete up to {_moment(store_status.watermark)}"
+        yield _who_evaluates(store_status.evaluator)
 
 
 def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
@@ -89,11 +89,11 @@ def _who_evaluates(evaluator: EvaluatorReport | None) -> str:
     return f"evaluator {evaluator.owner}, lease until {_moment(evaluator.until)}, {age}"
 
 
-def _tables(found: StoreStatus) -> Iterator[Table]:
+def _tables(store_status: StoreStatus) -> Iterator[Table]:
     yield plain_table(
         ("shard", "next", "complete to", "behind", "awaited", "written", "to fold", "imbalance",
          "owner", "epoch", "state"),
-        map(_shard, found.shards),
+        map(_shard, store_status.shards),
         "shards",
     )  # fmt: skip
     yield plain_table(
@@ -101,7 +101,7 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
         (
             (p.contract, p.group_by or "all decisions", _moment(p.decisions_until),
              _moment(p.labels_until), "; ".join(p.waits_for))
-            for p in found.published
+            for p in store_status.published
         ),
         "published",
     )  # fmt: skip
@@ -110,21 +110,23 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
         (
             (t.name, f"{'about ' if t.estimated else ''}{t.rows:,}",
              _moment(t.oldest_hour), _moment(t.newest_hour))
-            for t in found.tables
+            for t in store_status.tables
         ),
         "rows",
     )  # fmt: skip
     yield plain_table(
-        ("from", "hash"), ((_moment(c.effective_from), c.hash) for c in found.codings), "codings"
+        ("from", "hash"),
+        ((_moment(c.effective_from), c.hash) for c in store_status.codings),
+        "codings",
     )
     yield plain_table(
         ("key", "from", "may be destroyed from"),
-        ((k.id, _day(k.effective_from), _day(k.free_from)) for k in found.id_keys),
+        ((k.id, _day(k.effective_from), _day(k.free_from)) for k in store_status.id_keys),
         "id keys",
     )
     yield plain_table(
         ("contract", "version", "recorded"),
-        ((c.name, c.version, _moment(c.recorded_at)) for c in found.contracts),
+        ((c.name, c.version, _moment(c.recorded_at)) for c in store_status.contracts),
         "contracts",
     )
     yield plain_table(
@@ -132,7 +134,7 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
         (
             (f"{g.topic}/{g.partition}", _text(g.from_offset), str(g.to_offset),
              _moment(g.resumed_at), _moment(g.lost_from), _moment(g.lost_until), g.reason)
-            for g in found.resumptions
+            for g in store_status.resumptions
         ),
         "gaps",
     )  # fmt: skip
@@ -141,27 +143,27 @@ def _tables(found: StoreStatus) -> Iterator[Table]:
         (
             (str(x.id), _moment(x.starts_at), _moment(x.ends_at), x.version or "all",
              _moment(x.excluded_at), x.owner, x.reason)
-            for x in found.exclusions
+            for x in store_status.exclusions
         ),
         "exclusions",
     )  # fmt: skip
 
 
-def _shard(one: ShardReport) -> tuple[str, ...]:
-    behind = "-" if one.behind_seconds is None else f"{one.behind_seconds:,.0f} s"
-    working = "parked" if one.parked is not None else "ok"
+def _shard(shard: ShardReport) -> tuple[str, ...]:
+    behind = "-" if shard.behind_seconds is None else f"{shard.behind_seconds:,.0f} s"
+    state = "parked" if shard.parked is not None else "ok"
     return (
-        str(one.shard),
-        _text(one.next_offset),
-        _moment(one.watermark),
+        str(shard.shard),
+        _text(shard.next_offset),
+        _moment(shard.watermark),
         behind,
-        "yes" if one.holds_back and one.retired_at is None else "no",
-        _moment(one.flushed_at),
-        f"{one.deltas_waiting:,}",
-        f"{one.offsets_balance}/{one.events_balance}",
-        one.owner or "-",
-        str(one.epoch),
-        "retired" if one.retired_at is not None else working,
+        "yes" if shard.holds_back and shard.retired_at is None else "no",
+        _moment(shard.flushed_at),
+        f"{shard.deltas_waiting:,}",
+        f"{shard.offsets_balance}/{shard.events_balance}",
+        shard.owner or "-",
+        str(shard.epoch),
+        "retired" if shard.retired_at is not None else state,
     )
 
 

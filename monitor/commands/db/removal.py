@@ -64,10 +64,10 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
         raise SlicewatchError(
             "give --from, --to, --reason and --owner, or --lift ID, or --list alone"
         )
-    asked = _declaration(**declared) if declares else None
+    declaration = _declaration(**declared) if declares else None
     with opened(path) as (settings, engine):
-        if asked is not None:
-            click.echo(_added(add_exclusion(engine, asked, SystemClock().now())))
+        if declaration is not None:
+            click.echo(_added(add_exclusion(engine, declaration, SystemClock().now())))
         elif lift is not None:
             lift_exclusion(engine, lift, SystemClock().now())
             click.echo(f"exclusion {lift} is lifted: its tables return to the windows")
@@ -102,36 +102,36 @@ def _given(option: str, text: str | None) -> str:
     return text
 
 
-def _added(one: Exclusion) -> str:
-    declared = one.declared
+def _added(exclusion: Exclusion) -> str:
+    declared = exclusion.declared
     span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
-    which = (
+    tables = (
         f"the tables of all hours, days and weeks that overlap the time {span}"
         if declared.version is None
         else f"the tables of all hours, days and weeks in which version {declared.version} decided"
         f" anything {span}"
     )
     return (
-        f"exclusion {one.id}: {which} are excluded from all windows.\n"
+        f"exclusion {exclusion.id}: {tables} are excluded from all windows.\n"
         "Tables are excluded as a whole, which may be more than was asked for; the windows"
         " concerned say so (slicewatch_window_excluded).\n"
-        f"Nothing is deleted: slicewatch db exclude --lift {one.id} lifts it."
+        f"Nothing is deleted: slicewatch db exclude --lift {exclusion.id} lifts it."
     )
 
 
-def _print(found: Iterable[Exclusion]) -> None:
+def _print(exclusions: Iterable[Exclusion]) -> None:
     names = ("id", "from", "to", "version", "reason", "owner", "declared", "lifted")
     table = Table(*names, title="exclusions", title_justify="left")
-    for one in found:
+    for exclusion in exclusions:
         cells = (
-            str(one.id),
-            _moment(one.declared.span.start),
-            _moment(one.declared.span.end),
-            one.declared.version or "all",
-            one.declared.reason,
-            one.declared.owner,
-            _moment(one.excluded_at, "seconds"),
-            "-" if one.lifted_at is None else _moment(one.lifted_at, "seconds"),
+            str(exclusion.id),
+            _moment(exclusion.declared.span.start),
+            _moment(exclusion.declared.span.end),
+            exclusion.declared.version or "all",
+            exclusion.declared.reason,
+            exclusion.declared.owner,
+            _moment(exclusion.excluded_at, "seconds"),
+            "-" if exclusion.lifted_at is None else _moment(exclusion.lifted_at, "seconds"),
         )
         table.add_row(*map(Text, cells))
     if not table.row_count:
@@ -162,7 +162,7 @@ def forget(decision_ids: tuple[str, ...], stdin: bool, path: Path) -> None:
     removed: Counter[str] = Counter()
     with opened(path) as (settings, engine):
         hasher = composition.id_hasher(settings, engine)
-        for key in (key for one in ids for key in hasher.under_all(one)):
+        for key in (key for decision_id in ids for key in hasher.under_all(decision_id)):
             removed.update(forget_key(engine, key))
     click.echo(_sentence(removed, len(ids)))
 
@@ -171,25 +171,25 @@ def _ids(arguments: Sequence[str], stdin: bool) -> list[str]:
     if stdin == bool(arguments) or len(arguments) > 1:
         raise click.UsageError("give one DECISION_ID, in quotes, or --stdin")
     ids = [*arguments] if arguments else [line for line in _lines() if line]
-    if not all(0 < len(one) <= MAX_LENGTH and _is_text(one) for one in ids):
+    if not all(0 < len(decision_id) <= MAX_LENGTH and _is_text(decision_id) for decision_id in ids):
         raise SlicewatchError(f"a decision id has 1 to {MAX_LENGTH} characters of UTF-8")
     return ids
 
 
 def _lines() -> list[str]:
     raw = sys.stdin.buffer.read().replace(b"\r\n", b"\n")
-    # What is not UTF-8 is refused later, without a word of it.
+    # Ids that are not UTF-8 are refused later, by a message that does not repeat them.
     return raw.decode(errors="surrogateescape").split("\n")
 
 
-def _is_text(one: str) -> bool:
-    """Return True when an id could be sent at all: half of a surrogate pair cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in one)
+def _is_text(decision_id: str) -> bool:
+    """Return True when the id can be encoded; half of a surrogate pair cannot."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in decision_id)
 
 
 def _sentence(removed: Counter[str], asked: int) -> str:
-    whose = "this id" if asked == 1 else f"these {asked} ids"
+    subject = "this id" if asked == 1 else f"these {asked} ids"
     if not removed.total():
-        return f"nothing is stored under {whose}"
+        return f"nothing is stored under {subject}"
     rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
-    return f"rows removed under {whose}: {rows}"
+    return f"rows removed under {subject}: {rows}"

@@ -1,4 +1,4 @@
-"""``slicewatch db`` commands that look after the store: schema, retention, keys, clocks."""
+"""``slicewatch db`` commands for upkeep of the store: schema, retention, keys, clocks."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def migrate(path: Path, drop_attributes: bool) -> None:
 def _drop_attributes(settings: Settings, engine: sa.Engine) -> None:
     # A comparison must not vanish from a contract version that people know.
     RecordStore(engine).refuse_changes(contract_records(settings))
-    gone = drop_unlisted(engine, settings.coding)
+    deleted = drop_unlisted(engine, settings.coding)
     database.compact(engine)
-    click.echo(f"deleted: {', '.join(gone) or 'nothing: the settings list all that is stored'}")
+    click.echo(f"deleted: {', '.join(deleted) or 'nothing: the settings list all that is stored'}")
 
 
 @click.command("backup")
@@ -125,19 +125,19 @@ def dead_letters(path: Path, limit: int, reason: str | None, as_json: bool) -> N
     Example: slicewatch db dead-letters --limit 20 --json
     """
     with opened(path) as (_, engine):
-        found = RecordStore(engine).dead_letters(limit, reason)
+        letters = RecordStore(engine).dead_letters(limit, reason)
     names = ("seen", "shard", "offset", "index", "reason", "field", "payload hash")
     rows = [
         (
-            to_datetime(one.seen_at).isoformat(timespec="seconds"),
-            str(one.shard),
-            one.letter.offset,
-            one.letter.index,
-            one.letter.reason,
-            one.letter.field,
-            one.letter.payload_hash,
+            to_datetime(stored.seen_at).isoformat(timespec="seconds"),
+            str(stored.shard),
+            stored.letter.offset,
+            stored.letter.index,
+            stored.letter.reason,
+            stored.letter.field,
+            stored.letter.payload_hash,
         )
-        for one in found
+        for stored in letters
     ]
     if as_json:
         for row in rows:
@@ -218,9 +218,9 @@ def resume(
     with opened(path) as (settings, engine):
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)
         now = SystemClock().now()
-        found = resume_from(engine, shard, offset, why, now, force=force, time=time)
-    before = "was never read" if found.before is None else f"was at {found.before}"
-    again = f"; {found.again} offsets will be counted again" if found.again else ""
+        resumed = resume_from(engine, shard, offset, why, now, force=force, time=time)
+    before = "was never read" if resumed.before is None else f"was at {resumed.before}"
+    again = f"; {resumed.again} offsets will be counted again" if resumed.again else ""
     click.echo(f"{shard} {before}, continues at {offset}{again}")
 
 

@@ -1,4 +1,4 @@
-"""``slicewatch probe``: matched pairs that are sent to a router in production."""
+"""``slicewatch probe``: send matched pairs to a router in production."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access to a router from a command: the probe key, the sender, the progress that is shown."""
+"""Access to a router from a command: probe key, sender and progress bar."""
 
 from __future__ import annotations
 
@@ -31,7 +31,11 @@ EXIT_FAILED, EXIT_FRUITLESS = 1, 2
 
 
 def probe_key(settings: Settings) -> bytes:
-    """The key that signs. None in the settings: SlicewatchError."""
+    """Return the key that signs probes.
+
+    Raises:
+        SlicewatchError: the settings have no key.
+    """
     if settings.probes.key is None:
         raise SlicewatchError(
             "probes.key is missing: a router must be able to tell probes from requests; create one "
@@ -56,7 +60,7 @@ def router_key_command(file: Path, path: Path) -> None:
 
 
 class RoundsProgress:
-    """A watcher of rounds; ``with`` it, and :meth:`begin` each."""
+    """Progress bar of rounds of probes; enter it, then :meth:`begin` each round."""
 
     def __init__(self) -> None:
         console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -84,36 +88,36 @@ class RoundsProgress:
         self._bar.stop()
 
     def begin(self, number: int, pairs: int) -> None:
-        """A round begins."""
+        """Start the bar of a round."""
         self._bar.reset(self._task, description=f"round {number}", total=pairs)
 
     def failed(self, item: Item, why: str) -> None:
-        """A variant has no answer."""
+        """Report a variant without an answer."""
         self.say(f"{item.pair}/{item.variant}: {why}")
 
     def mixed(self, pair: str) -> None:
-        """A pair's variants were decided by different versions."""
+        """Report a pair whose variants were decided by different versions."""
         self.say(f"{pair}: left out, because the router's versions changed between its variants")
 
     def advanced(self) -> None:
-        """A pair is over."""
+        """Count a finished pair."""
         self._bar.advance(self._task)
 
     def say(self, line: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         self._bar.console.print(line, markup=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Options with which a router is asked.
+    """Options for sending requests to a router.
 
     Attributes:
-        target: where it is.
-        rate: requests a second, at most.
-        timeout: seconds for one.
-        seed: of everything that is drawn; None draws that, too.
-        token_file: holds a bearer token.
+        target: address of the router.
+        rate: most requests per second.
+        timeout: seconds per request.
+        seed: seed of all random draws; None draws a seed.
+        token_file: file with a bearer token.
         ca_file: the authority that signed the router's certificate.
     """
 
@@ -125,11 +129,11 @@ class Asking:
     ca_file: Path | None = None
 
     def rng(self) -> np.random.Generator:
-        """Random generator for everything that is drawn."""
+        """Return the random generator of all draws."""
         return np.random.default_rng(self.seed)
 
     def access(self, settings: Settings) -> HttpAccess:
-        """Key and token, read now."""
+        """Read key and token, and return the access to the router."""
         return HttpAccess(
             target=self.target,
             key=router_key(probe_key(settings)),
@@ -141,7 +145,7 @@ class Asking:
 
 @contextmanager
 def asking(access: HttpAccess, rate: float) -> Iterator[tuple[Sender, Stopper]]:
-    """A sender that stops on SIGTERM and Ctrl-C, its connection closed in the end."""
+    """Yield a sender that stops on SIGTERM and Ctrl-C; close its connection at the end."""
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote what a router says
     clock, stop = SystemClock(), Stopper()
     router = HttpRouter(access, clock)
@@ -167,24 +171,24 @@ def _token(path: Path) -> str:
 
 
 class Stopper(StopSignal):
-    """Stop request of a round that ends in order; the second Ctrl-C does not wait any more."""
+    """Stop request that lets a round end in order; a second Ctrl-C ends it at once."""
 
     def ask(self, number: int, frame: object) -> None:
-        """Note a signal."""
+        """Note a signal; end at once at the second Ctrl-C."""
         if self.asked and number == signal.SIGINT:
             end_now(number, frame)
         super().ask(number, frame)
 
 
 def exit_code(done: Round) -> int:
-    """0: every variant has an answer; 1: some have none, or it was stopped; 2: no router."""
+    """Return 0 if every variant has an answer, 1 if some have none, 2 without a router."""
     if done.fruitless:
         return EXIT_FRUITLESS
     return 0 if done.sound and not done.stopped else EXIT_FAILED
 
 
 def shortfalls(done: Round) -> Iterator[str]:
-    """Shortfalls of a round, in words; none when all went well."""
+    """Describe the shortfalls of a round; yield nothing if all went well."""
     if done.incomplete:
         kinds = ", ".join(
             f"{count:,} {kind.value}" for kind, count in sorted(done.failures.items())

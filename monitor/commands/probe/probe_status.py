@@ -1,4 +1,4 @@
-"""``slicewatch probe status``: what was compared, what pages, what flips now."""
+"""``slicewatch probe status``: comparisons, pages and present flips of the probe sets."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def status(path: Path, *, as_json: bool) -> None:
     Example: slicewatch probe status --json
     """
     with opened(path) as (settings, engine):
-        found = _status(engine, _declared(settings.probes))
+        probe_status = _status(engine, _declared(settings.probes))
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode(probe_status))
     else:
-        _print(found)
+        _print(probe_status)
 
 
 def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
@@ -55,34 +55,36 @@ def _declared(probes: ProbesSettings) -> Sequence[DeclaredSet]:
         raise SlicewatchError(
             "no probe set is declared: add [[probes.sets]], which slicewatch probe run SET prints"
         )
-    return sorted(declared_sets(probes), key=lambda one: one.name)
+    return sorted(declared_sets(probes), key=lambda probe_set: probe_set.name)
 
 
 def _status(engine: sa.Engine, declared: Iterable[DeclaredSet]) -> ProbeStatus:
     with reading(engine) as connection:
         stored = read_probe_sets(connection)
-    sets = (report(_watched(one, stored.get(one.name))) for one in declared)
-    return ProbeStatus(A_CASE, tuple(sets))
+    sets = (
+        report(_watched(declared_set, stored.get(declared_set.name))) for declared_set in declared
+    )
+    return ProbeStatus(NOTE, tuple(sets))
 
 
 def _watched(declared: DeclaredSet, stored: StoredProbeSet | None) -> WatchedSet:
-    """State of a set as the service would go on with it."""
-    found = None if stored is None else WatchedSet.read(declared, stored)
-    return found or WatchedSet.start(declared)
+    """Return the state of a set from which the service would continue."""
+    watched = None if stored is None else WatchedSet.read(declared, stored)
+    return watched or WatchedSet.start(declared)
 
 
-def _print(found: ProbeStatus) -> None:
-    shown = console()
-    shown.print(_sets(found.sets))
-    flipping = sum(len(one.flipping) for one in found.sets)
+def _print(probe_status: ProbeStatus) -> None:
+    screen = console()
+    screen.print(_sets(probe_status.sets))
+    flipping = sum(len(probe_set.flipping) for probe_set in probe_status.sets)
     if flipping:
-        shown.print(_flipping(found.sets))
-    for one in found.sets:
-        if any(one.errors.values()):
-            shown.print(Text(f"{one.name}: {_errors(one.errors)}"))
+        screen.print(_flipping(probe_status.sets))
+    for probe_set in probe_status.sets:
+        if any(probe_set.errors.values()):
+            screen.print(Text(f"{probe_set.name}: {_errors(probe_set.errors)}"))
     if flipping > MOST_LINES:
-        shown.print(Text(f"and {flipping - MOST_LINES:,} more: --json has all of them"))
-    shown.print(Text(found.note))
+        screen.print(Text(f"and {flipping - MOST_LINES:,} more: --json has all of them"))
+    screen.print(Text(probe_status.note))
 
 
 def _sets(sets: Iterable[ProbeSetReport]) -> Table:
@@ -90,21 +92,21 @@ def _sets(sets: Iterable[ProbeSetReport]) -> Table:
     return plain_table(
         names,
         (
-            (one.name, f"{one.compared:,}", f"{one.incomplete:,}",
-             NONE if one.covered is None else moment(one.covered),
-             ", ".join(f"{way} since {moment(at)}" for way, at in one.pages.items()) or NONE,
-             f"{len(one.flipping):,}")
-            for one in sets
+            (probe_set.name, f"{probe_set.compared:,}", f"{probe_set.incomplete:,}",
+             NONE if probe_set.covered is None else moment(probe_set.covered),
+             ", ".join(f"{way} since {moment(at)}" for way, at in probe_set.pages.items()) or NONE,
+             f"{len(probe_set.flipping):,}")
+            for probe_set in sets
         ),
     )  # fmt: skip
 
 
 def _flipping(sets: Iterable[ProbeSetReport]) -> Table:
     rows = (
-        (one.name, flip.pair, flip.variant, flip.direction.value, flip.stage,
+        (probe_set.name, flip.pair, flip.variant, flip.direction.value, flip.stage,
          _EXPECTED[flip.expected], moment(flip.at))
-        for one in sets
-        for flip in one.flipping
+        for probe_set in sets
+        for flip in probe_set.flipping
     )  # fmt: skip
     names = ("set", "pair", "variant", "direction", "stage", "expected", "compared")
     return plain_table(names, islice(rows, MOST_LINES))
@@ -123,7 +125,7 @@ _ERROR = {
 
 
 def _errors(errors: Mapping[Expected, int]) -> str:
-    """Flips behind the gate in words.
+    """Return in words the flips behind the gate.
 
     Example:
         >>> _errors({Expected.READY: 9, Expected.NOT_READY: 0, Expected.UNKNOWN: 0})
@@ -137,7 +139,7 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count:,} times"
 
 
-A_CASE = (
+NOTE = (
     "Probes are synthetic test conditions. A flip is a case to investigate, not a population"
     " disparity."
 )
@@ -149,11 +151,10 @@ class FlippingReport:
 
     Attributes:
         pair: id in the set.
-        variant: the one that was compared with the reference.
-        direction: which way.
-        stage: at which the two diverge.
-        expected: what the set expects of the reply, and so which error it is: of a ready reply, it
-            is delayed; of an unready one, it is served.
+        variant: the variant that was compared with the reference.
+        stage: the stage at which the two diverge.
+        expected: readiness of the reply by the set; the error is to delay a ready reply, or to
+            serve an unready one.
         at: event time of the comparison.
     """
 
@@ -167,21 +168,20 @@ class FlippingReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSetReport:
-    """One declared set.
+    """Status of one declared set.
 
     Attributes:
-        name: as declared.
         digest: content hash.
-        pairs: how many it has.
-        reference: what the other variants are compared with.
-        compared: comparisons of a variant with the reference, since it was declared.
-        incomplete: rounds that came in part, and decisions of no round.
-        covered: event time since which every pair was compared; until then, when it was declared.
-            None until the service has seen the set.
-        pages: directions that page, and since when.
-        errors: flips now by what is expected, behind the evidence gate, which is held outside as
-            in the test: of ready replies, one is delayed; of unready ones, one is served.
-        flipping: what flips now, by pair and variant.
+        pairs: number of pairs.
+        reference: the variant that all others are compared with.
+        compared: comparisons of a variant with the reference since the declaration.
+        incomplete: number of incomplete rounds, and of decisions of no round.
+        covered: event time since which every pair was compared; until then the time of the
+            declaration. None until the service has seen the set.
+        pages: directions that page, with the time since when.
+        errors: number of present flips by expected readiness. Flips at the evidence gate are left
+            out, as in the test.
+        flipping: present flips by pair and variant.
     """
 
     name: str
@@ -198,11 +198,11 @@ class ProbeSetReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """All declared sets.
+    """Status of all declared sets.
 
     Attributes:
-        note: what flips are, and what they are not.
-        sets: by name.
+        note: the meaning of a flip.
+        sets: sorted by name.
     """
 
     note: str
@@ -210,10 +210,10 @@ class ProbeStatus:
 
 
 def report(watched: WatchedSet) -> ProbeSetReport:
-    """Report of one set."""
+    """Return the report of one set."""
     pairs, declared, shown = watched.pairs, watched.pairs.declared, watched.shown()
-    behind = [one for one in pairs.flipping if one.stage != FlipStage.EVIDENCE_GATE]
-    errors = Counter(one.expected for one in behind)
+    behind = [flip for flip in pairs.flipping if flip.stage != FlipStage.EVIDENCE_GATE]
+    errors = Counter(flip.expected for flip in behind)
     return ProbeSetReport(
         name=declared.name,
         digest=declared.digest,
@@ -228,6 +228,6 @@ def report(watched: WatchedSet) -> ProbeSetReport:
     )
 
 
-def _flip(one: FlippingPair) -> FlippingReport:
-    where = (one.direction, one.stage, one.expected)
-    return FlippingReport(one.pair, one.variant, *where, to_datetime(one.at))
+def _flip(pair: FlippingPair) -> FlippingReport:
+    location = (pair.direction, pair.stage, pair.expected)
+    return FlippingReport(pair.pair, pair.variant, *location, to_datetime(pair.at))

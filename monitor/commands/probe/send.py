@@ -1,4 +1,4 @@
-"""``slicewatch probe run``: sends a set round after round, or compares traces with a swap."""
+"""``slicewatch probe run``: send a set round after round, or compare traces with a swap."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ LONGEST_TIMEOUT = 600
 
 
 def _seconds(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """A duration such as ``10s`` or ``6h``, in seconds."""
+    """Return the seconds of a duration such as ``10s`` or ``6h``."""
     if text is None:
         return None
     try:
@@ -157,16 +157,16 @@ def run(
     if timeout > LONGEST_TIMEOUT:
         raise SlicewatchError(f"--timeout must be at most {LONGEST_TIMEOUT}s")
     place = target(url, insecure=insecure_http)
-    how = Asking(place, rate, timeout, seed, token_file=token_file, ca_file=ca_file)
+    options = Asking(place, rate, timeout, seed, token_file=token_file, ca_file=ca_file)
     settings = load_settings(path)
     if swap is not None:
         _refuse_with_swap(every=every, times=times, results=results)
         review = SwapReview(list_above, spot_check)
-        code = compare(file, parse_swap(swap), settings, how, review, dry=dry_run)
+        code = compare(file, parse_swap(swap), settings, options, review, dry=dry_run)
     else:
         schedule = _schedule(every, times, results)
         plan = SendPlan(schedule, publish=not no_publish, results=results, dry=dry_run)
-        code = send_set(file, settings, how, plan)
+        code = send_set(file, settings, options, plan)
     raise SystemExit(code)
 
 
@@ -185,13 +185,12 @@ def _schedule(every: float | None, times: int | None, results: Path | None) -> S
 
 @dataclass(frozen=True, slots=True)
 class SendPlan:
-    """Plan for a set: when it is sent, and where its answers go.
+    """Plan for one set.
 
     Attributes:
-        schedule: its rounds.
-        publish: whether decisions go onto the topic.
-        results: file that the answers are written to.
-        dry: nothing is sent.
+        publish: True if decisions go onto the topic.
+        results: file for the answers.
+        dry: True if nothing is sent.
     """
 
     schedule: Schedule
@@ -200,27 +199,27 @@ class SendPlan:
     dry: bool = False
 
 
-def send_set(path: Path, settings: Settings, how: Asking, plan: SendPlan) -> int:
-    """Run a plan; the exit code."""
+def send_set(path: Path, settings: Settings, options: Asking, plan: SendPlan) -> int:
+    """Run a plan and return the exit code."""
     probe_set = _read(path)
     content = digest(probe_set)
     named = declared(probe_set, content, settings.probes.sets) if plan.publish else None
-    names = {one.name for one in settings.attribute}
+    names = {attribute.name for attribute in settings.attribute}
     check_items(probe_set.items, names if plan.publish else None)
     if plan.results is not None:
         _check_results(plan.results)
-    access = how.access(settings)
-    for warning in _warnings(settings, how, plan, named):
+    access = options.access(settings)
+    for warning in _warnings(settings, options, plan, named):
         click.echo(f"warning: {warning}", err=True)
     if plan.dry:
-        click.echo(_plan_text(probe_set, content, how, named))
+        click.echo(_plan_text(probe_set, content, options, named))
         return 0
     with (
-        asking(access, how.rate) as (sender, stop),
+        asking(access, options.rate) as (sender, stop),
         _publishing(settings, content, plan) as publish,
     ):
         runner = Runner(
-            probe_set, content, sender, clock=SystemClock(), rng=how.rng(), publish=publish
+            probe_set, content, sender, clock=SystemClock(), rng=options.rng(), publish=publish
         )
         return _rounds(runner, probe_set, plan, stop)
 
@@ -236,7 +235,7 @@ def _read(path: Path) -> ProbeSet:
 
 
 def _check_results(path: Path) -> None:
-    """Before anything is sent: answers that cannot be written would be lost."""
+    """Refuse a results file that cannot be written, before anything is sent."""
     if path.exists():
         raise SlicewatchError(f"{path} already exists; give the name of a new file")
     if is_csv(path) or not path.parent.is_dir():
@@ -244,7 +243,7 @@ def _check_results(path: Path) -> None:
 
 
 def _warnings(
-    settings: Settings, how: Asking, plan: SendPlan, named: ProbeSetSettings | None
+    settings: Settings, options: Asking, plan: SendPlan, named: ProbeSetSettings | None
 ) -> Iterator[str]:
     every = Duration(int(plan.schedule.every * SECOND))
     if named is None or plan.schedule.times == 1:
@@ -262,15 +261,15 @@ def _warnings(
 
 
 def _plan_text(
-    probe_set: ProbeSet, content: str, how: Asking, named: ProbeSetSettings | None
+    probe_set: ProbeSet, content: str, options: Asking, named: ProbeSetSettings | None
 ) -> str:
-    where = f"published as {named.name}" if named else "not published"
+    destination = f"published as {named.name}" if named else "not published"
     pairs = len({item.pair for item in probe_set.items})
     return (
         f"{probe_set.name} {probe_set.version}, digest {content}\n"
         f"{pairs:,} pairs, {len(probe_set.items):,} variants: a round takes at least "
-        f"{len(probe_set.items) / how.rate:,.0f} s at {how.rate:g} requests a second\n"
-        f"would be sent to {how.target.host} and {where}; nothing was sent"
+        f"{len(probe_set.items) / options.rate:,.0f} s at {options.rate:g} requests a second\n"
+        f"would be sent to {options.target.host} and {destination}; nothing was sent"
     )
 
 
@@ -285,7 +284,7 @@ def _publishing(settings: Settings, content: str, plan: SendPlan) -> Iterator[Pu
     )
     try:
         yield lambda pair, answered: publisher.publish(
-            pair, [events.event(one.item, one.answer, one.at) for one in answered]
+            pair, [events.event(probe.item, probe.answer, probe.at) for probe in answered]
         )
     finally:
         publisher.close()
@@ -318,82 +317,85 @@ def _round_text(number: int, done: Round, plan: SendPlan) -> str:
 
 
 def compare(
-    path: Path, swap: Swap, settings: Settings, how: Asking, review: SwapReview, *, dry: bool
+    path: Path, swap: Swap, settings: Settings, options: Asking, review: SwapReview, *, dry: bool
 ) -> int:
-    """Send both variants of every trace that has the value, print what differs; the exit code.
+    """Send both variants of traces with the value, print the differences, return the exit code.
 
-    Nothing is published, and nothing is written: neither requests nor values of attributes.
+    Neither requests nor values of attributes are published or written.
     """
     _check_listed(swap, settings)
-    made = swapped(read_traces(path), swap)
-    access = how.access(settings)
+    pairs = swapped(read_traces(path), swap)
+    access = options.access(settings)
     if dry:
-        click.echo(f"{len(made.ids):,} traces have the value to swap; nothing was sent")
+        click.echo(f"{len(pairs.ids):,} traces have the value to swap; nothing was sent")
         return 0
-    rng = how.rng()
-    with asking(access, how.rate) as (sender, _), RoundsProgress() as bar:
+    rng = options.rng()
+    with asking(access, options.rate) as (sender, _), RoundsProgress() as bar:
         runner = Runner(
-            made.probe_set,
+            pairs.probe_set,
             NAME,
             sender,
             clock=SystemClock(),
             rng=rng,
             publish=lambda pair, answered: None,
         )
-        bar.begin(1, len(made.ids))
+        bar.begin(1, len(pairs.ids))
         done = runner.round(bar)
-    found = sides(done.answered, made.ids)
-    click.echo(f"{len(found):,} of {len(made.ids):,} traces compared, {swap.attribute} exchanged")
-    for line in (*_notes(made, swap), *shortfalls(done)):
+    comparisons = sides(done.answered, pairs.ids)
+    click.echo(
+        f"{len(comparisons):,} of {len(pairs.ids):,} traces compared, {swap.attribute} exchanged"
+    )
+    for line in (*_notes(pairs, swap), *shortfalls(done)):
         click.echo(line)
-    together = summary(found, settings.privacy.k)
-    if together is None:
+    totals = summary(comparisons, settings.privacy.k)
+    if totals is None:
         click.echo(f"fewer than {settings.privacy.k} comparisons: nothing more is shown")
     else:
         console().print(
-            _summary_table(together),
-            _difference_text(together),
-            _review_table(for_review(found, review, rng)),
+            _summary_table(totals),
+            _difference_text(totals),
+            _review_table(for_review(comparisons, review, rng)),
         )
     return exit_code(done)
 
 
 def _check_listed(swap: Swap, settings: Settings) -> None:
-    """Refuse values that are not listed: a mistyped one would be sent, and concern nobody.
+    """Refuse unlisted values: a mistyped value would be sent, and concern nobody.
 
     An attribute that is not declared may have any value.
     """
-    for one in settings.attribute:
-        if one.name == swap.attribute and not {swap.original, swap.replacement} <= {*one.values}:
+    for attribute in settings.attribute:
+        if attribute.name == swap.attribute and not {swap.original, swap.replacement} <= {
+            *attribute.values
+        }:
             raise SlicewatchError(
-                f"--swap: {one.name} has a value that is not listed; use {', '.join(one.values)}"
+                f"--swap: {attribute.name} has a value that is not listed; use"
+                f" {', '.join(attribute.values)}"
             )
 
 
-def _notes(made: Swapped, swap: Swap) -> Iterator[str]:
-    if made.silent:
+def _notes(pairs: Swapped, swap: Swap) -> Iterator[str]:
+    if pairs.silent:
         yield (
-            f"in {made.silent:,} of them the request does not contain {swap.attribute}: only the "
+            f"in {pairs.silent:,} of them the request does not contain {swap.attribute}: only the "
             "attributes differ, and a router that reads only the request cannot tell them apart"
         )
 
 
-def _summary_table(together: SwapSummary) -> Table:
+def _summary_table(totals: SwapSummary) -> Table:
     return plain_table(
         ("", "traces", "share", "95 % interval"),
         (
-            ("original fared better", *_cells(together.held_back)),
-            ("swapped fared better", *_cells(together.served)),
-            ("different routes", *_cells(together.apart)),
+            ("original fared better", *_cells(totals.held_back)),
+            ("swapped fared better", *_cells(totals.served)),
+            ("different routes", *_cells(totals.apart)),
         ),
     )
 
 
-def _difference_text(together: SwapSummary) -> str:
-    mean = NONE if together.difference is None else f"{together.difference:+.3f}"
-    return (
-        f"mean score difference, swapped - original: {mean} ({together.scored:,} with two scores)"
-    )
+def _difference_text(totals: SwapSummary) -> str:
+    mean = NONE if totals.difference is None else f"{totals.difference:+.3f}"
+    return f"mean score difference, swapped - original: {mean} ({totals.scored:,} with two scores)"
 
 
 def _cells(share: SwapShare) -> Iterator[str]:
@@ -407,10 +409,10 @@ def _review_table(listed: Iterable[Listed]) -> Table:
     return plain_table(names, map(_review_row, listed))
 
 
-def _review_row(one: Listed) -> tuple[str, ...]:
-    side, why = one.side, "spot check" if one.spot_check else "disagreement"
+def _review_row(trace: Listed) -> tuple[str, ...]:
+    side, reason = trace.side, "spot check" if trace.spot_check else "disagreement"
     difference = NONE if side.difference is None else f"{side.difference:+.3f}"
-    return side.id, why, _seen(side.original), _seen(side.swapped), difference
+    return side.id, reason, _seen(side.original), _seen(side.swapped), difference
 
 
 def _seen(observed: Observed) -> str:

@@ -1,4 +1,4 @@
-"""Integer counts by cell: what a cell is, how decisions are coded into it, how cells are summed."""
+"""Integer counts by cell: cells, the coding of decisions into cells, and sums of cells."""
 
 __all__ = [
     "audit_grid", "cells", "clusters", "coding", "completeness", "labels", "rollup", "strata",

@@ -1,8 +1,8 @@
-"""Audit grid: the rates that audit probabilities are taken down to, and what that discards.
+"""Audit grid: the rates that audit probabilities are taken down to, and the labels this loses.
 
-A label requested with probability p is kept with probability grid rate / p, so that decisions of
-few distinct rates need to be told apart. What is not kept is lost, so the default grid has the
-rates that people choose.
+A label requested with probability p is kept with probability grid rate / p, so that only few
+distinct rates need separate strata. Other labels are lost, so the default grid has the rates that
+people choose.
 
 Example:
     >>> [thinned(DEFAULT_AUDIT_RATES, sent).lost for sent in (0.05, 0.10, 0.33, 1.0)]
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 ROUND_RATES = (1.0, 0.5, 0.25, 0.20, 0.10, 0.05, 0.02, 0.01)
-"""Rates that nearly everybody uses: a grid without one of them is warned of."""
+"""Rates that nearly everybody uses; a grid without one of them causes a warning."""
 
 COMMON_RATES = (
     *(1.0, 0.75, 0.5, 0.33, 0.30, 0.25, 0.20, 0.15, 0.10),
     *(0.08, 0.06, 0.05, 0.04, 0.03, 0.02, 0.01, 0.005, 0.001),
 )
-"""Rates for which ``slicewatch check`` says what becomes of them."""
+"""Rates whose loss ``slicewatch check`` reports."""
 
 DEFAULT_AUDIT_RATES = (
     *(1.0, 0.9, 0.8, 0.75, 0.7, 0.66, 0.6, 0.5, 0.4, 0.33, 0.3, 0.25, 0.2, 0.16, 0.15, 0.12),
@@ -32,21 +32,21 @@ DEFAULT_AUDIT_RATES = (
     *(0.01, 0.008, 0.007, 0.006, 0.005, 0.004, 0.0033, 0.003, 0.0025, 0.002, 0.0016, 0.0015),
     *(0.0012, 0.001),
 )
-"""The grid of new stores. No probability from 0.001 on loses more than a fifth of its labels, none
-that is common loses any. It has 43 of the 64 rates that are possible: rates that nobody sends cost
-nothing, but probabilities that vary from decision to decision are spread over all of them."""
+"""Grid of new stores. Probabilities from 0.001 on lose at most a fifth of their labels, common ones
+none. It has 43 of 64 possible rates: unused rates cost nothing, but probabilities that vary from
+decision to decision are spread over all of them."""
 
 _SLACK = 1e-4  # so that 0.7071 sent with four digits means 2 ** -0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """Audit probability as it is sent and as it is counted.
+    """Audit probability as sent and as counted.
 
     Attributes:
         sent: ``audit_p``, in (0, 1].
-        counted: the rate of the grid. Above ``sent`` only where ``sent`` is below the whole grid:
-            decisions are then weighted as if more of them were audited, and rates are wrong.
+        counted: rate of the grid. It is above ``sent`` only if ``sent`` is below the grid: then
+            decisions are weighted as if more of them were audited, and rates are wrong.
         lost: share of the requested labels that is discarded, in [0, 1).
     """
 
@@ -56,10 +56,10 @@ class Thinned:
 
 
 def rate_index(grid: Sequence[float], audit_p: float) -> int:
-    """Index of the largest grid rate that is not above ``audit_p``; the last one at most.
+    """Return the index of the largest grid rate that is not above ``audit_p``; else the last index.
 
-    A probability below the whole grid is taken at the smallest rate, which overstates it:
-    ``slicewatch check`` says so of common ones.
+    A probability below the grid is counted at the smallest rate, which overstates it; ``slicewatch
+    check`` warns of common ones.
     """
     for index, rate in enumerate(grid):
         if rate <= audit_p * (1 + _SLACK):
@@ -68,13 +68,13 @@ def rate_index(grid: Sequence[float], audit_p: float) -> int:
 
 
 def thinned(grid: Sequence[float], audit_p: float) -> Thinned:
-    """The rate of a decreasing grid at which a probability in (0, 1] is counted."""
+    """Return how a probability in (0, 1] is counted on a decreasing grid."""
     counted = grid[rate_index(grid, audit_p)]
     return Thinned(audit_p, counted, 1 - min(1.0, counted / audit_p))
 
 
 def largest_loss(grid: Sequence[float]) -> float:
-    """The largest share of labels that any probability within a decreasing grid loses.
+    """Return the largest share of labels lost by any probability within a decreasing grid.
 
     Example:
         >>> round(largest_loss((1.0, 0.5, 0.4)), 2), round(largest_loss((0.4,)), 2)

@@ -1,7 +1,7 @@
 """Counts: the counters of a cell, the stratum code, and additive tables of counts.
 
 A cell is (pane, atom, version, stratum). Every counter is an integer sum, so shards, panes,
-windows and weeks merge by addition and no order of events matters.
+windows and weeks merge by addition, in any order of events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DELAY_EDGES_HOURS = (1, 3, 6, 12, 24, 72, 168)
 
 
 class Counter(enum.IntEnum):
-    """Column of a cell: what each number counts."""
+    """Column of a cell."""
 
     N = 0  # decisions
     Q = 1  # labels requested (kept by thinning)
@@ -60,13 +60,13 @@ class Route(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stratum:
-    """Decisions whose label probability is one known number: route x score band x audit rate.
+    """Decisions with one known label probability: route x score band x audit rate.
 
     Attributes:
         route: the router's choice.
         band: index of the score band; ``n_bands`` means the score was null.
         rate: index into the grid of audit rates.
-        evidence_passed: False is a stratum of its own, outside TPR, FPR and calibration.
+        evidence_passed: False is a separate stratum, outside TPR, FPR and calibration.
         probe: True for matched-pair test traffic, kept apart from every production rate.
     """
 
@@ -76,11 +76,11 @@ class Stratum:
     evidence_passed: bool = True
     probe: bool = False
 
-    # Fixed bit fields, so a code means the same whatever the settings: probe | evidence | route
+    # Fixed bit fields, so that codes do not depend on the settings: probe | evidence | route
     # (2 bits) | band (5 bits) | rate (6 bits).
     @property
     def code(self) -> int:
-        """The stratum as a small integer."""
+        """Stratum as a small integer."""
         return (
             (self.probe << 14)
             | (self.evidence_passed << 13)
@@ -96,7 +96,7 @@ MAX_RATES = 64
 
 @dataclass(frozen=True, slots=True)
 class StratumColumns:
-    """Stratum codes taken apart, one array per field."""
+    """Decoded stratum codes, one array per field."""
 
     route: Int64s
     band: Int64s
@@ -109,7 +109,7 @@ _FEW_CODES = 1 << 10
 
 
 def decode_strata(codes: Int64s) -> StratumColumns:
-    """Take stratum codes apart; nothing may be written into the arrays."""
+    """Decode stratum codes; the arrays are read-only."""
     if codes.ndim == 1 and codes.size <= _FEW_CODES and codes.dtype == np.int64:
         return _decoded_again(codes.tobytes())  # the strata of a table are asked for many times
     return _decoded(codes)
@@ -118,8 +118,8 @@ def decode_strata(codes: Int64s) -> StratumColumns:
 @lru_cache(maxsize=256)
 def _decoded_again(codes: bytes) -> StratumColumns:
     columns = _decoded(np.frombuffer(codes, np.int64))
-    for one in fields(columns):
-        getattr(columns, one.name).flags.writeable = False
+    for column in fields(columns):
+        getattr(columns, column.name).flags.writeable = False
     return columns
 
 
@@ -135,10 +135,10 @@ def _decoded(codes: Int64s) -> StratumColumns:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A table of counts, sorted by key: ``values[i, c]`` is counter ``c`` of key ``keys[i]``.
+    """Table of counts, sorted by key: ``values[i, c]`` is counter ``c`` of key ``keys[i]``.
 
     Attributes:
-        keys: int64, strictly increasing (cell ids, or any other content id).
+        keys: int64, strictly increasing (cell ids, or other content ids).
         values: int64 of shape (len(keys), COUNTERS).
     """
 
@@ -147,18 +147,18 @@ class Counts:
 
     @classmethod
     def empty(cls) -> Counts:
-        """The table that adds nothing."""
+        """Return the empty table, which adds nothing."""
         return cls(np.empty(0, np.int64), np.empty((0, COUNTERS), np.int64))
 
     @classmethod
-    def of(cls, keys: Int64s, values: Int64s) -> Counts:
-        """Sum rows of equal keys; any order of rows gives the same table."""
+    def from_rows(cls, keys: Int64s, values: Int64s) -> Counts:
+        """Sum rows of equal keys; the order of rows does not matter."""
         order = np.argsort(keys, kind="stable")
         keys, values = keys[order], values[order]
-        apart = keys[1:] != keys[:-1]
-        if apart.all():
+        changes = keys[1:] != keys[:-1]
+        if changes.all():
             return cls(keys, values)
-        first = np.append(0, np.flatnonzero(apart) + 1)
+        first = np.append(0, np.flatnonzero(changes) + 1)
         return cls(keys[first], np.add.reduceat(values, first, dtype=np.int64))
 
     def __neg__(self) -> Counts:
@@ -166,13 +166,13 @@ class Counts:
 
 
 def merge(tables: Iterable[Counts]) -> Counts:
-    """Add tables key by key; merging nothing is the empty table. Rows of zeros are dropped."""
+    """Add tables key by key, and drop rows of zeros; no tables give the empty table."""
     parts = [table for table in tables if len(table.keys)]
     if not parts:
         return Counts.empty()
     if len(parts) == 1:
         return parts[0]
-    total = Counts.of(
+    total = Counts.from_rows(
         np.concatenate([part.keys for part in parts]),
         np.concatenate([part.values for part in parts]),
     )
@@ -181,13 +181,13 @@ def merge(tables: Iterable[Counts]) -> Counts:
 
 
 OTHER = "__other__"
-"""Stands for every value outside the allow-list."""
+"""Value for all values outside the allow-list."""
 MISSING = "__missing__"
-"""Stands for an attribute the decision did not carry."""
+"""Value for an attribute that the decision lacks."""
 
 
 def content_id(text: str) -> int:
-    """63-bit BLAKE2b of a canonical text, as a non-negative integer."""
+    """Return the 63-bit BLAKE2b of a canonical text, as a non-negative integer."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -196,10 +196,10 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def atom_text(values: Mapping[str, str]) -> str:
-    r"""The canonical text of an atom: ``name=value`` pairs, names sorted.
+    r"""Return the canonical text of an atom: ``name=value`` pairs, names sorted.
 
-    A comma and a backslash of a value have a backslash before them, so that the text can be taken
-    apart again; everything else is as it is, since a name has no ``=``.
+    Commas and backslashes in a value are escaped by a backslash, so that the text can be parsed.
+    Nothing else needs an escape, since names have no ``=``.
 
     Example:
         >>> print(atom_text({"tier": "a=b", "city": "Washington, DC"}))
@@ -209,17 +209,17 @@ def atom_text(values: Mapping[str, str]) -> str:
 
 
 def parse_atom(text: str) -> dict[str, str]:
-    """The attribute values of an atom; the empty text is the atom without attributes.
+    """Return the attribute values of an atom; the empty text is the atom without attributes.
 
     Raises:
-        ValueError: it is no such text.
+        ValueError: the text is not that of an atom.
     """
     return dict(_pairs(text))
 
 
 @lru_cache(maxsize=65_536)
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """Names and values; an atom is taken apart in every publication, for every table."""
+    """Return names and values; the cache serves atoms that every publication parses again."""
     if "\\" not in text:
         plain = dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
         return tuple(plain.items())

@@ -1,19 +1,19 @@
 """Clusters: decisions that depend on each other, because one sender makes many requests.
 
-The bound on false pages needs to know how many decisions of a bet may depend on each other.
+The bound on false pages depends on how many decisions of a bet may depend on each other.
 
-Where decisions name their ``unit``, the largest unit of each UTC day is counted. It is a property
+If decisions name their ``unit``, the largest unit of each UTC day is counted. It is a property
 of the requests, known without routes or labels, so a bet may be chosen by it (see
 :meth:`monitor.detection.pages.mixture.SrMixture.bet`).
 
-Where they do not, clusters show as repetition: decisions of one atom and one minute that have
-exactly the same score. Let atom a have n_am decisions in minute m, n_a in all, and n_as with the
-score s; pairs(n) = n (n - 1) / 2. If scores were dealt out to the decisions of an atom at random::
+Otherwise clusters show as repetition: decisions of one atom and one minute with exactly the same
+score. Let atom a have n_am decisions in minute m, n_a in all, and n_as with the score s;
+pairs(n) = n (n - 1) / 2. If scores were dealt out to the decisions of an atom at random::
 
     E[pairs alike in a minute] = sum_s pairs(n_as) sum_m pairs(n_am) / pairs(n_a)
 
-whatever the traffic and the scores are. So a router with few distinct scores is compared with
-itself, and where most pairs of an atom are alike anyway, nothing is tested.
+for any traffic and scores. So a router with few distinct scores is compared with itself. Atoms
+whose pairs are mostly alike are not tested.
 """
 
 from __future__ import annotations
@@ -31,39 +31,39 @@ _UNIT_BITS = 32
 _UNIT_MASK = (1 << _UNIT_BITS) - 1
 
 TIMES_CHANCE = 4
-"""Pairs alike in a minute, relative to chance, from which decisions count as repeated. Scores that
-are used during a quarter of the day only, by a version say, stay at or below it."""
+"""Pairs alike in a minute, relative to chance, above which decisions count as repeated. Scores that
+occur only during a quarter of the day, such as those of one version, do not exceed it."""
 MAX_ALIKE = 1 / TIMES_CHANCE
-"""Share of an atom's pairs with one score above which it is not tested: its ratio to chance is at
-most 1 / share."""
+"""Share of an atom's pairs with one score above which the atom is not tested, because its ratio to
+chance is at most 1 / share."""
 MIN_TESTED = 200
-"""Decisions below which a few repeated ones decide nothing."""
+"""Fewest tested decisions; with fewer, a few repetitions decide nothing."""
 LARGER = 1.5
-"""Size of the clusters, relative to the setting, from which a person is to look at it."""
+"""Size of the clusters, relative to the setting, from which a person must look at it."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitSizes:
     """Decisions by UTC day and unit.
 
-    A unit is 32 bits of a keyed hash of unit and day: two that share them count as one, so a size
-    is rather too large than too small.
+    A unit is 32 bits of a keyed hash of unit and day. Units with equal bits count as one, so sizes
+    err towards too large.
 
     Attributes:
         keys: day x 2^32 + unit, increasing.
-        n: decisions of it.
+        n: number of decisions of each key.
     """
 
     keys: Int64s
     n: Int64s
 
     @classmethod
-    def of(cls, units: Int64s, ts: Int64s) -> UnitSizes | None:
-        """Count decisions; None where none has a unit.
+    def from_decisions(cls, units: Int64s, ts: Int64s) -> UnitSizes | None:
+        """Count decisions; return None if none has a unit.
 
         Args:
-            units: keyed hash of the unit of each decision; 0 is none.
-            ts: when it was decided, microseconds.
+            units: keyed hash of the unit of each decision; 0 without one.
+            ts: decided_at of each decision, microseconds.
         """
         given = units != 0
         if not given.any():
@@ -73,14 +73,14 @@ class UnitSizes:
 
     @classmethod
     def merged(cls, parts: Sequence[UnitSizes]) -> UnitSizes:
-        """All of several parts, at least one, added up."""
+        """Return the sum of at least one part."""
         keys, row_of = np.unique(np.concatenate([p.keys for p in parts]), return_inverse=True)
         n = np.zeros(len(keys), np.int64)
         np.add.at(n, row_of, np.concatenate([part.n for part in parts]))
         return cls(keys, n)
 
     def by_day(self) -> dict[int, UnitSizes]:
-        """Apart by UTC day."""
+        """Return the units of each UTC day."""
         days = self.keys >> _UNIT_BITS
         starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
         ends = np.append(starts[1:], len(days))
@@ -92,13 +92,13 @@ class UnitSizes:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Pairs of decisions of one atom and minute with exactly the same score, of one UTC day.
+    """Pairs of decisions of one atom and minute with the same score, within one UTC day.
 
     Attributes:
         day: days since 1970.
-        tested: decisions that were compared.
-        alike: pairs in the same minute.
-        by_chance: pairs that were to be expected, rounded up.
+        tested: number of compared decisions.
+        alike: number of pairs with the same score in the same minute.
+        by_chance: number of pairs expected by chance, rounded up.
     """
 
     day: int
@@ -109,14 +109,14 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class DayClusters:
-    """Facts on clusters of one UTC day; integer sums but for their use.
+    """Facts on clusters of one UTC day, as integer sums.
 
     Attributes:
-        named: decisions that named their unit.
-        largest: decisions of the largest unit, at most; 0 where none was named.
-        tested: decisions that were compared; see :class:`Repetition`.
-        alike: pairs alike in a minute.
-        by_chance: pairs to be expected.
+        named: number of decisions that named their unit.
+        largest: upper bound on the decisions of the largest unit; 0 without units.
+        tested: number of compared decisions; see :class:`Repetition`.
+        alike: number of pairs alike in a minute.
+        by_chance: number of pairs expected by chance.
     """
 
     named: int = 0
@@ -130,13 +130,13 @@ class DayClusters:
         return DayClusters(*(getattr(self, n) + getattr(other, n) for n in names))
 
     @classmethod
-    def of(cls, found: Repetition) -> DayClusters:
-        """Sums of one block of a shard."""
-        return cls(tested=found.tested, alike=found.alike, by_chance=found.by_chance)
+    def from_repetition(cls, repetition: Repetition) -> DayClusters:
+        """Return the sums of one block of a shard."""
+        return cls(tested=repetition.tested, alike=repetition.alike, by_chance=repetition.by_chance)
 
     @property
     def implied_size(self) -> float:
-        """Design effect that the pairs alike beyond chance amount to, at least 1.
+        """Design effect of the pairs alike beyond chance, at least 1.
 
         If units of n_u decisions are alike, sum n_u^2 / sum n_u = 1 + 2 pairs / decisions.
         """
@@ -145,7 +145,7 @@ class DayClusters:
         return 1 + 2 * max(self.alike - self.by_chance, 0) / self.tested
 
     def repeats(self, cluster_size: int) -> bool:
-        """Return True when clusters seem larger than the setting, by far more than chance."""
+        """Return True when clusters seem larger than the setting, far more than by chance."""
         return (
             self.tested >= MIN_TESTED
             and self.alike > TIMES_CHANCE * self.by_chance
@@ -154,7 +154,7 @@ class DayClusters:
 
 
 def rounded_up(size: int) -> int:
-    """The next power of two: what may be shown of the largest unit.
+    """Return the next power of two, which is what may be shown of the largest unit.
 
     Example:
         >>> [rounded_up(size) for size in (1, 2, 3, 50)]
@@ -164,7 +164,7 @@ def rounded_up(size: int) -> int:
 
 
 def find_repetition(day: int, atoms: Int64s, scores: Floats, minutes: Int64s) -> Repetition:
-    """Compare the decisions of one day; columns of equal length, scores without NaN.
+    """Return the repetition of one day; columns of equal length, scores without NaN.
 
     Example:
         >>> three = np.array([0.1, 0.1, 0.2])
@@ -178,20 +178,22 @@ def find_repetition(day: int, atoms: Int64s, scores: Floats, minutes: Int64s) ->
     size = int(atom.max(initial=-1)) + 1
 
     def pairs(key: Int64s) -> Floats:
-        """Pairs of equal keys, by the atom that a key begins with."""
+        """Return the pairs of equal keys, by the atom that a key begins with."""
         keys, n = np.unique(key, return_counts=True)
-        found: Floats = np.bincount(keys // (span * span), n * (n - 1) / 2, size).astype(np.float64)
-        return found
+        pair_counts: Floats = np.bincount(keys // (span * span), n * (n - 1) / 2, size).astype(
+            np.float64
+        )
+        return pair_counts
 
     base = atom * span * span
-    every, same_minute = pairs(base), pairs(base + minute)
+    all_pairs, same_minute = pairs(base), pairs(base + minute)
     same_score, both = pairs(base + score), pairs(base + score * span + minute)
-    told = (same_score > 0) & (same_score <= MAX_ALIKE * every)
-    chance = same_score[told] * same_minute[told] / every[told]
+    testable = (same_score > 0) & (same_score <= MAX_ALIKE * all_pairs)
+    chance = same_score[testable] * same_minute[testable] / all_pairs[testable]
     quiet = same_score == 0
     return Repetition(
         day=day,
-        tested=int(np.count_nonzero((told | quiet)[atom])),
-        alike=int(both[told].sum()),
+        tested=int(np.count_nonzero((testable | quiet)[atom])),
+        alike=int(both[testable].sum()),
         by_chance=int(np.ceil(chance.sum())),
     )

@@ -1,6 +1,6 @@
 """Coding of decisions into cells: allow-listed attributes, score bands, audit rates.
 
-Settings change while a store goes on, so a store has one coding for each era of event time.
+Settings change during the life of a store, so it has one coding per era of event time.
 
 Example:
     >>> coding = Coding((), score_bands=(0.70, 0.90), audit_rates=(1.0, 0.5))
@@ -30,23 +30,23 @@ from monitor.core.counts.cells import MISSING, OTHER, Int64s
 DEFAULT_SCORE_BANDS = (0.70, 0.90)
 
 _NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?\Z")
-"""A number as JSON writes it: no spaces, no underscores, no digits of other scripts."""
+"""Number as in JSON: no spaces, no underscores, no digits of other scripts."""
 
 Listed = tuple[str, str | None]
-"""The name of an attribute with one of its values, or with None: the name itself."""
+"""Name of an attribute with one of its values, or with None for the name itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One allow-listed attribute.
+    """Allow-listed attribute.
 
     Attributes:
-        name: as in the event's ``attributes``, or the name for a version field.
-        values: the allow-list; anything else becomes ``__other__``.
-        version_of: judge, rubric, policy or router when the value is taken from the
+        name: name in the event's ``attributes``, or the name for a version field.
+        values: the allow-list; other values become ``__other__``.
+        version_of: judge, rubric, policy or router if the value is taken from the
             decision's ``versions``; None for an ordinary attribute.
-        aliases: other texts that mean a listed value, with that value.
-        edges: of the ranges that a number falls in, increasing; empty where values are texts.
+        aliases: other texts for listed values, each with its value.
+        edges: increasing edges of ranges of numbers; empty if values are texts.
 
     Example:
         >>> age = Attribute("age", range_names((18, 65)), edges=(18, 65))
@@ -61,13 +61,13 @@ class Attribute:
     edges: tuple[float, ...] = ()
 
     def code(self, value: str | None) -> str:
-        """The listed value, ``__other__`` or ``__missing__``."""
+        """Return the listed value, ``__other__`` or ``__missing__``."""
         if value is None:
             return MISSING
         if value in self.values:
             return value
-        meant = dict(self.aliases).get(value) if self.aliases else self._range(value)
-        return meant if meant in self.values else OTHER
+        listed_value = dict(self.aliases).get(value) if self.aliases else self._range(value)
+        return listed_value if listed_value in self.values else OTHER
 
     def _range(self, value: str) -> str | None:
         if not self.edges or not _NUMBER.match(value):
@@ -77,7 +77,7 @@ class Attribute:
 
 @cache
 def range_names(edges: tuple[float, ...]) -> tuple[str, ...]:
-    """Names of the ranges between increasing edges; an edge belongs to the range above it.
+    """Return the names of ranges between increasing edges; an edge is in the range above it.
 
     Example:
         >>> range_names((18, 26, 27, 65))
@@ -97,11 +97,11 @@ def _between(low: float, high: float, edges: tuple[float, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """The settings that decide how a decision is coded; part of the stored history.
+    """Settings for the coding of decisions; part of the stored history.
 
     Attributes:
         attributes: sorted by name.
-        score_bands: inner edges, increasing; a score equal to an edge belongs above it.
+        score_bands: inner edges, increasing; a score equal to an edge is in the band above it.
         audit_rates: the grid, decreasing, in (0, 1]; index 0 is the largest.
     """
 
@@ -110,12 +110,12 @@ class Coding:
     audit_rates: tuple[float, ...] = DEFAULT_AUDIT_RATES
 
     def band(self, score: float | None) -> int:
-        """Index of the score's band; a null score has the last index of its own."""
+        """Return the index of the score's band; a null score has the last index."""
         return len(self.score_bands) + 1 if score is None else bisect_right(self.score_bands, score)
 
     @property
     def bands(self) -> int:
-        """Number of bands, the one without a score included."""
+        """Number of bands, including the one without a score."""
         return len(self.score_bands) + 2
 
     @property
@@ -128,19 +128,19 @@ class Coding:
         return (f"below {edges[0]}", *inner, f"{edges[-1]} and above", "no score")
 
     def rate_index(self, audit_p: float) -> int:
-        """Index of the largest grid rate that is not above ``audit_p``; the last one at most."""
+        """Return the index of the largest grid rate not above ``audit_p``; else the last index."""
         return audit_grid.rate_index(self.audit_rates, audit_p)
 
     @property
     def max_atoms(self) -> int:
-        """Number of possible atoms, ``__other__`` and ``__missing__`` included."""
+        """Number of possible atoms, including ``__other__`` and ``__missing__``."""
         total = 1
         for attribute in self.attributes:
             total *= len(attribute.values) + 2
         return total
 
     def canonical(self) -> str:
-        """Canonical JSON text: equal codings have equal texts."""
+        """Return the canonical JSON text; equal codings have equal texts."""
         return json.dumps(
             {
                 "attributes": [_plain(attribute) for attribute in self.attributes],
@@ -157,23 +157,23 @@ class Coding:
 
     @classmethod
     def parse(cls, text: str) -> Coding:
-        """The coding that :meth:`canonical` wrote."""
+        """Return the coding of a text written by :meth:`canonical`."""
         body = json.loads(text)
         attributes = tuple(_attribute(*parts) for parts in body["attributes"])
         return cls(attributes, tuple(body["score_bands"]), tuple(body["audit_rates"]))
 
     @property
     def strata(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Score bands and audit rates that stratum codes index: fixed for the life of a store."""
+        """Score bands and audit rates of stratum codes: fixed for the life of a store."""
         return self.score_bands, self.audit_rates
 
     @property
     def listed(self) -> frozenset[Listed]:
-        """Every name, and every value of every name."""
+        """Names of all attributes, and all of their values."""
         return frozenset((a.name, value) for a in self.attributes for value in (None, *a.values))
 
     def lacks(self, other: Coding) -> tuple[str, ...]:
-        """Entries of ``other`` that this coding does not list: names, else ``name=value``, sorted.
+        """Return entries of ``other`` that this coding lacks: names, else ``name=value``, sorted.
 
         Example:
             >>> old = Coding((Attribute("channel", ("chat", "fax")), Attribute("tier", ("a",))))
@@ -186,7 +186,7 @@ class Coding:
         return tuple(sorted(names | values))
 
     def means_otherwise(self, other: Coding) -> tuple[str, ...]:
-        """Attributes of both that mean something else by the texts that events send, sorted.
+        """Return attributes of both for which the same texts mean something else, sorted.
 
         Example:
             >>> old = Attribute("release", ("stable",), "policy", (("p1", "stable"),))
@@ -194,23 +194,29 @@ class Coding:
             >>> Coding((new,)).means_otherwise(Coding((old,)))
             ('release',)
         """
-        meant = {a.name: (set(a.aliases), a.edges) for a in other.attributes}
-        own = {a.name: (set(a.aliases), a.edges) for a in self.attributes}
-        return tuple(sorted(name for name in own.keys() & meant.keys() if own[name] != meant[name]))
+        other_meanings = {a.name: (set(a.aliases), a.edges) for a in other.attributes}
+        meanings = {a.name: (set(a.aliases), a.edges) for a in self.attributes}
+        return tuple(
+            sorted(
+                name
+                for name in meanings.keys() & other_meanings.keys()
+                if meanings[name] != other_meanings[name]
+            )
+        )
 
     def within(self, other: Coding) -> Coding:
-        """This coding without whatever ``other`` does not list."""
+        """Return this coding without entries that ``other`` does not list."""
         listed = {a.name: a.values for a in other.attributes}
-        kept = (
+        attributes = (
             replace(a, values=tuple(v for v in a.values if v in listed[a.name]))
             for a in self.attributes
             if a.name in listed
         )
-        return replace(self, attributes=tuple(kept))
+        return replace(self, attributes=tuple(attributes))
 
 
 def _plain(attribute: Attribute) -> list[object]:
-    """Description of attributes for JSON; aliases and edges where there are some."""
+    """Return the description of an attribute for JSON, with aliases and edges if there are any."""
     parts: list[object] = [attribute.name, sorted(attribute.values), attribute.version_of]
     more = [sorted(attribute.aliases), list(attribute.edges)]
     return parts + more if any(more) else parts
@@ -229,7 +235,7 @@ def _attribute(
 
 @dataclass(frozen=True, slots=True)
 class CodingVersion:
-    """A coding, and the event time (microseconds) from which on decisions are coded by it."""
+    """Coding with the event time (microseconds) from which it applies."""
 
     start: int
     coding: Coding
@@ -237,28 +243,28 @@ class CodingVersion:
 
 @dataclass(frozen=True, slots=True)
 class CodingHistory:
-    """All codings of a store: a decision is coded by the era that it was decided in.
+    """Codings of a store: a decision is coded by the era in which it was decided.
 
-    Later eras only list more, since what is removed is removed from all of them; score bands
-    and audit rates are the same in all.
+    Later eras only list more, because removed entries are removed from all eras. Score bands and
+    audit rates are the same in all eras.
 
     Attributes:
-        eras: at least one, by start; what was decided before the first belongs to it too.
+        eras: at least one, by start; the first era also has all earlier decisions.
     """
 
     eras: tuple[CodingVersion, ...]
 
     @classmethod
     def always(cls, coding: Coding) -> CodingHistory:
-        """One coding for all time."""
+        """Return a history with one coding for all time."""
         return cls((CodingVersion(0, coding),))
 
     @property
     def newest(self) -> Coding:
-        """The coding of now, which lists everything that any era lists."""
+        """Coding of the present, which lists everything that any era lists."""
         return self.eras[-1].coding
 
     def index(self, ts: Int64s) -> Int64s:
-        """The era of each instant."""
+        """Return the era of each instant."""
         starts = np.array([era.start for era in self.eras[1:]], np.int64)
         return np.searchsorted(starts, ts, side="right").astype(np.int64)

@@ -1,8 +1,8 @@
-"""Labels of one decision: a total order, and what the greatest label adds to its cell.
+"""Labels of one decision: their total order, and the contribution of the greatest label.
 
 The label that counts is the maximum by (kind rank, revision, labelled_at, label id), so any
-order of arrival and any repetition ends in the same counts. Complaint-driven labels have a
-track of their own, because they are never a sample.
+order of arrival and any repetition gives the same counts. Complaint-driven labels are counted
+separately, because they are never a sample.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from monitor.core.time import HOUR
 
 
 class Review(NamedTuple):
-    """A reviewer's own word about one decision; reviews are ordered as their fields are.
+    """Reviewer's own judgement of one decision; reviews are ordered by their fields.
 
     Attributes:
         labelled_at: microseconds.
@@ -35,15 +35,15 @@ class Review(NamedTuple):
 
 
 def first_two(reviews: Iterable[Review]) -> tuple[Review, ...]:
-    """The first reviews of the two reviewers who spoke first, in order; fewer if there are."""
-    firsts: dict[int, Review] = {}
+    """Return the first reviews of the first two reviewers, in order, or fewer."""
+    first_reviews: dict[int, Review] = {}
     for review in sorted(reviews):
-        firsts.setdefault(review.reviewer, review)
-    return tuple(firsts.values())[:2]
+        first_reviews.setdefault(review.reviewer, review)
+    return tuple(first_reviews.values())[:2]
 
 
 def compared(pair: tuple[Review, ...]) -> Counter | None:
-    """Counter that a decision with these reviews adds to; None without a second reviewer."""
+    """Return the counter for a pair of reviews; None without a second reviewer."""
     if len(pair) < 2:  # noqa: PLR2004 - a pair
         return None
     if pair[0].ready != pair[1].ready:
@@ -67,15 +67,15 @@ class LabelColumns:
 
     Attributes:
         ids: keyed hash of the decision id.
-        ts: decided_at of the decision (microseconds), as the label says.
-        complaint: 1 when driven by a complaint, else 0.
+        ts: decided_at of the decision in the label (microseconds).
+        complaint: 1 if driven by a complaint, else 0.
         rank: rank of the kind.
         revision: the label's ``version``.
         labelled_at: microseconds.
         label: hash of the label id.
         ready: 0 not ready, 1 ready, 2 the reviewer could not tell.
-        blind: the reviewer did not see the route.
-        reviewer: keyed hash of the decision and the reviewer; 0 where that is not known.
+        blind: True if the reviewer did not see the route.
+        reviewer: keyed hash of the decision and the reviewer; 0 if unknown.
     """
 
     ids: Int64s
@@ -93,17 +93,17 @@ class LabelColumns:
         return len(self.ids)
 
     def take(self, rows: Int64s | Bools) -> LabelColumns:
-        """The chosen rows, in the order given."""
+        """Return the chosen rows, in the order given."""
         return LabelColumns(*(getattr(self, f.name)[rows] for f in fields(self)))
 
     @classmethod
     def empty(cls) -> LabelColumns:
-        """No labels."""
+        """Return columns without rows."""
         return cls.of_rows([])
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[int]]) -> LabelColumns:
-        """Columns from rows of (ids, ts, complaint, rank, revision, ..., reviewer)."""
+        """Return columns from rows of (ids, ts, complaint, rank, revision, ..., reviewer)."""
         table = np.array(rows, np.int64).reshape(len(rows), len(fields(cls)))
         ids, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer = table.T
         return cls(
@@ -121,16 +121,16 @@ class LabelColumns:
 
     @classmethod
     def concat(cls, parts: Sequence[LabelColumns]) -> LabelColumns:
-        """All parts, one after the other."""
+        """Return all parts, one after the other."""
         if not parts:
             return cls.empty()
         return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
 
     def reviews(self) -> list[Review | None]:
-        """Review of each row that is a reviewer's own word; None where it is not one.
+        """Return the review of each row that is a reviewer's own judgement; None for other rows.
 
-        Own words are initial labels of a sample that say ready or not: corrections and
-        adjudications know what was said before.
+        These are initial labels of a sample that say ready or not. Corrections and adjudications
+        are left out because their reviewers know earlier judgements.
         """
         own = (self.rank == INITIAL) & (self.complaint == 0) & (self.reviewer != 0)
         own &= self.ready != UNDECIDABLE
@@ -139,23 +139,23 @@ class LabelColumns:
         return [Review(*row) if is_own else None for is_own, *row in rows]
 
     def contributions(self, decided_at: Int64s) -> Int64s:
-        """Contribution of each row to its cell while it is the label that counts.
+        """Return the contribution of each row to its cell while it is the label that counts.
 
         Args:
-            decided_at: the decision's own time, from which the delay is counted.
+            decided_at: time of the decision, where the delay begins.
 
         Returns:
             int64 of shape (len(self), COUNTERS).
         """
         out = np.zeros((len(self), COUNTERS), np.int64)
-        standing = self.rank != RETRACTED
+        not_retracted = self.rank != RETRACTED
         sample = self.complaint == 0
-        labelled = standing & sample & (self.ready != UNDECIDABLE)
+        labelled = not_retracted & sample & (self.ready != UNDECIDABLE)
         ready = labelled & (self.ready == READY)
         out[:, Counter.LABELLED] = labelled
         out[:, Counter.READY] = ready
-        out[:, Counter.UNDECIDABLE] = standing & sample & (self.ready == UNDECIDABLE)
-        out[:, Counter.COMPLAINTS] = standing & ~sample
+        out[:, Counter.UNDECIDABLE] = not_retracted & sample & (self.ready == UNDECIDABLE)
+        out[:, Counter.COMPLAINTS] = not_retracted & ~sample
         out[:, Counter.REVISED] = sample & ((self.rank > 0) | (self.revision > 1))
         out[:, Counter.BLIND] = labelled & self.blind
         out[:, Counter.BLIND_READY] = ready & self.blind

@@ -1,8 +1,7 @@
-"""From cells to slices: every slice and intersection is a roll-up at read time.
+"""Sums of cells as slices: every slice and intersection is a roll-up at read time.
 
-Slices of one group-by partition the decisions: they sum to the total (a decision without the
-attribute is in the slice ``name=__missing__``, also one that was coded before the attribute was
-listed).
+Slices of one group-by partition the decisions, so they sum to the total. A decision without the
+attribute, or coded before the attribute was listed, is in the slice ``name=__missing__``.
 """
 
 from __future__ import annotations
@@ -41,23 +40,23 @@ class SliceCounts:
 
     @property
     def total(self) -> SliceCounts:
-        """All slices added up, as the one slice ``""``."""
+        """Sum of all slices, as the one slice ``""``."""
         return SliceCounts(("",), self.strata, self.values.sum(axis=0, keepdims=True))
 
     @property
     def complements(self) -> SliceCounts:
-        """Row i: everything in the group-by but slice i."""
+        """Complements: row i is everything in the group-by except slice i."""
         return SliceCounts(
             self.slices, self.strata, self.values.sum(axis=0, keepdims=True) - self.values
         )
 
-    def above(self, other: SliceCounts) -> SliceCounts:
-        """These rows, and below them those of another table of the same strata."""
-        values = np.concatenate([self.values, other.values])
-        return SliceCounts(self.slices + other.slices, self.strata, values)
+    def above(self, lower_table: SliceCounts) -> SliceCounts:
+        """Return these rows, and below them those of another table with the same strata."""
+        values = np.concatenate([self.values, lower_table.values])
+        return SliceCounts(self.slices + lower_table.slices, self.strata, values)
 
     def pooled(self, names: Sequence[str]) -> SliceCounts:
-        """Add up rows that get the same name; ``names[i]`` is the new name of slice i."""
+        """Sum rows with the same new name; ``names[i]`` is the new name of slice i."""
         slices = tuple(sorted(set(names)))
         position = {name: i for i, name in enumerate(slices)}
         values = np.zeros((len(slices), *self.values.shape[1:]), np.int64)
@@ -72,27 +71,27 @@ class HourlySlices:
     Attributes:
         slices: slice texts of all the hours, sorted.
         strata: distinct stratum codes of all the hours, increasing, shape (K,).
-        values: int64, shape (H, S, K, COUNTERS); zeros where an hour has no such slice or stratum.
+        values: int64, shape (H, S, K, COUNTERS); zeros if an hour lacks the slice or stratum.
     """
 
     slices: tuple[str, ...]
     strata: Int64s
     values: Int64s
 
-    def of(self, hour: int) -> SliceCounts:
-        """One hour, by its position."""
+    def at(self, hour: int) -> SliceCounts:
+        """Return the counts of one hour, by its position."""
         return SliceCounts(self.slices, self.strata, self.values[hour])
 
 
 @dataclass(frozen=True, slots=True)
 class HourlyCounts:
-    """Counts of several hours, row by row, an hour after the other.
+    """Counts of several hours, row by row, hour after hour.
 
     Attributes:
         hours: number of hours H.
         hour: position of each row's hour, shape (R,), never decreasing.
-        cells: its cell id.
-        values: its counters, shape (R, COUNTERS).
+        cells: cell id of each row.
+        values: counters of each row, shape (R, COUNTERS).
     """
 
     hours: int
@@ -101,35 +100,35 @@ class HourlyCounts:
     values: Int64s
 
     @classmethod
-    def of(cls, tables: Sequence[Counts]) -> HourlyCounts:
-        """A table for each hour, in their order."""
+    def from_tables(cls, tables: Sequence[Counts]) -> HourlyCounts:
+        """Return one table for several hours, given one table per hour in order."""
         sizes = np.array([len(table.keys) for table in tables], np.int64)
-        every = [Counts.empty(), *tables]
+        all_tables = [Counts.empty(), *tables]
         return cls(
             len(tables),
             np.repeat(np.arange(len(tables)), sizes),
-            np.concatenate([table.keys for table in every]),
-            np.concatenate([table.values for table in every]),
+            np.concatenate([table.keys for table in all_tables]),
+            np.concatenate([table.values for table in all_tables]),
         )
 
     def at(self, hour: int) -> Counts:
-        """Those of one hour, by its position."""
+        """Return the counts of one hour, by its position."""
         rows = slice(*np.searchsorted(self.hour, (hour, hour + 1)).tolist())
         return Counts(self.cells[rows], self.values[rows])
 
     def among(self, cells: Int64s) -> HourlyCounts:
-        """The counts of these cells."""
+        """Return the counts of these cells."""
         return self.only(np.isin(self.cells, cells))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> HourlyCounts:
-        """Some of the rows."""
+        """Return the chosen rows."""
         return HourlyCounts(self.hours, self.hour[rows], self.cells[rows], self.values[rows])
 
     def roll_up(self, index: CellIndex, attributes: Sequence[str]) -> HourlySlices:
         """Sum cells into the slices of one group-by, hour by hour, stratum by stratum.
 
         Args:
-            index: what the cell ids mean; every id must be in it.
+            index: index of the cell ids; every id must be in it.
             attributes: the group-by; empty for the total.
         """
         rows = np.searchsorted(index.cells, self.cells)
@@ -142,15 +141,15 @@ class HourlyCounts:
 
 @dataclass(frozen=True, slots=True)
 class CellIndex:
-    """Index of cell ids: parallel arrays sorted by id.
+    """Index of cell ids, as parallel arrays sorted by id.
 
     Attributes:
         cells: cell ids, increasing.
         atoms: atom id of each cell.
         strata: stratum code of each cell.
         atom_texts: canonical text of every atom id.
-        versions: id of the version tuple of each cell; None where versions are not distinguished.
-        version_texts: text of each version tuple, ``judge=j1,policy=p1``; of some it may be absent.
+        versions: id of the version tuple of each cell; None if versions are not distinguished.
+        version_texts: texts of version tuples, such as ``judge=j1,policy=p1``; may be incomplete.
     """
 
     cells: Int64s
@@ -163,7 +162,7 @@ class CellIndex:
 
 @lru_cache(maxsize=65_536)
 def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
-    """The slice of a group-by that an atom belongs to.
+    """Return the slice of a group-by that an atom belongs to.
 
     Example:
         >>> slice_text("channel=chat,language_variety=formal", ("channel",))
@@ -176,14 +175,14 @@ def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
 
 
 def cells_within(index: CellIndex, where: Collection[tuple[str, str]]) -> Int64s:
-    """The cells whose atoms have all of these attribute values, increasing."""
+    """Return the cells whose atoms have all of these attribute values, increasing."""
     wanted = set(where)
     atoms = [atom for atom, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
     return index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
 
 
 def among(counts: Counts, cells: Int64s) -> Counts:
-    """The counts of these cells."""
+    """Return the counts of these cells."""
     rows = np.isin(counts.keys, cells)
     return Counts(counts.keys[rows], counts.values[rows])
 
@@ -193,16 +192,16 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
 
     Args:
         counts: a window's counts by cell id; every id must be in ``index``.
-        index: what the cell ids mean.
+        index: index of the cell ids.
         attributes: the group-by; empty for the total.
     """
-    return HourlyCounts.of([counts]).roll_up(index, attributes).of(0)
+    return HourlyCounts.from_tables([counts]).roll_up(index, attributes).at(0)
 
 
 def _slices(
     index: CellIndex, rows: Int64s, attributes: Sequence[str]
 ) -> tuple[tuple[str, ...], Int64s]:
-    """The slices that these cells are in, sorted, and the one of each cell."""
+    """Return the slices of these cells, sorted, and the slice index of each cell."""
     atoms, atom_of = np.unique(index.atoms[rows], return_inverse=True)
     texts = [slice_text(index.atom_texts[int(atom)], tuple(attributes)) for atom in atoms]
     slices = tuple(sorted(set(texts)))

@@ -1,7 +1,7 @@
-"""Post-strata: cells of one label probability, merged until each has labels enough to speak.
+"""Post-strata: cells of one label probability, merged until each has enough labels.
 
-Merging looks at numbers of labels, never at what the labels say: merging by outcomes would pull
-the rates towards what made the cells merge.
+Merging depends on numbers of labels, never on their values: merging by outcomes would bias the
+rates.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from monitor.core.counts.rollup import SliceCounts
 from monitor.core.intervals import Floats, divide
 
 MIN_LABELS = 10
-"""Labels a stratum needs to stand alone: with fewer, its ready rate is often exactly 0 or 1 and
+"""Labels that a separate stratum needs: with fewer, its ready rate is often exactly 0 or 1 and
 the linearised variance is blind (interval coverage falls below 93 %)."""
 
 REVIEWED_ROUTES = (Route.AUTO_SERVE, Route.HUMAN_REVIEW)
-"""The routes that labelled rates compare; the axis ``route`` of every array here."""
+"""Routes of labelled rates, in the order of the axis ``route`` of the arrays below."""
 
 _COLUMNS = (Counter.N, Counter.LABELLED, Counter.READY)
 
@@ -32,8 +32,8 @@ class PostStrata:
     """Strata to estimate from: arrays of shape (route, slot, S); unused slots hold zeros.
 
     Attributes:
-        decisions: N_k, decisions the stratum speaks for.
-        labelled: n_k, labels; Kish's effective number where audit rates were pooled.
+        decisions: N_k, decisions represented by the stratum.
+        labelled: n_k, labels; Kish's effective number if audit rates were pooled.
         ready: m_k on the scale of ``labelled``, so that m_k / n_k is the ready rate.
         totals: plain counts (N, labelled, ready) of the routes, shape (3, route, S).
     """
@@ -45,14 +45,14 @@ class PostStrata:
 
 
 def production(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Mask of the strata of production traffic, shape (K,)."""
+    """Return the mask of the strata of production traffic, shape (K,)."""
     return ~decode_strata(counts.strata).probe
 
 
 def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Mask of the strata that labelled rates cover: production, evidence passed, not blocked.
+    """Return the mask of the strata of labelled rates: production, evidence passed, not blocked.
 
-    Nothing may be written into it.
+    The mask is read-only.
     """
     return _reviewed(np.asarray(counts.strata, np.int64).tobytes())
 
@@ -65,7 +65,7 @@ def _reviewed(codes: bytes) -> npt.NDArray[np.bool_]:
 
 
 def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
-    """The same mask, from decoded stratum codes."""
+    """Return the mask of the strata of labelled rates, from decoded stratum codes."""
     auto, review = REVIEWED_ROUTES
     of_both = (strata.route == auto) | (strata.route == review)
     return np.asarray(~strata.probe & strata.evidence_passed & of_both, bool)
@@ -80,15 +80,15 @@ def _reviewed_columns(codes: bytes) -> tuple[Int64s, StratumColumns]:
 
 
 def reviewed_columns(counts: SliceCounts) -> tuple[Int64s, StratumColumns]:
-    """Positions of the strata that labelled rates cover, and these strata taken apart.
+    """Return the positions of the strata of labelled rates, and these strata decoded.
 
-    Nothing may be written into the arrays.
+    The arrays are read-only.
     """
     return _reviewed_columns(np.asarray(counts.strata, np.int64).tobytes())
 
 
 def by_route(counts: SliceCounts) -> Int64s:
-    """Counters of the reviewed strata by route, shape (route, S, COUNTERS)."""
+    """Return the counters of the reviewed strata by route, shape (route, S, COUNTERS)."""
     columns, strata = reviewed_columns(counts)
     return np.array(
         [counts.values[:, columns[strata.route == r]].sum(axis=1) for r in REVIEWED_ROUTES]
@@ -99,12 +99,12 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
     """Merge score bands, then pool audit rates, until every stratum has labels or none can.
 
     1. Neighbouring score bands of one route and one audit rate are merged, from the lowest up,
-       until each has 10 labels; what remains at the top joins the last merged one. Decisions
+       until each has 10 labels; the rest at the top joins the last merged band. Decisions
        without a score are the topmost band.
-    2. A route x rate that has fewer than 10 labels even so, and is not completely labelled, is
-       pooled with the others like it of the same route, labels weighted by 1 / rate.
-    3. A pool without any label takes the ready rate of the rest of its route (whose strata then
-       speak for its decisions too). A route without any label stays as the one stratum with
+    2. A route x rate that still has fewer than 10 labels, and is not completely labelled, is
+       pooled with the others of its route, with labels weighted by 1 / rate.
+    3. A pool without any label takes the ready rate of the rest of its route, whose strata then
+       represent its decisions too. A route without any label stays as the one stratum with
        decisions and no labels: it is not identified.
 
     Raises:
@@ -120,7 +120,7 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
 
 
 def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
-    """Reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rate indices."""
+    """Return reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rates."""
     columns, strata = reviewed_columns(counts)
     rates, rate_of = np.unique(strata.rate, return_inverse=True)
     bands, band_of = np.unique(strata.band, return_inverse=True)
@@ -132,10 +132,10 @@ def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
 
 
 def _consistent(cells: Floats) -> Floats:
-    """Counts with 0 <= ready <= labelled <= N.
+    """Return counts with 0 <= ready <= labelled <= N.
 
-    Labels may be folded a moment before their decisions (their shards have cursors of their
-    own); a rate outside [0, 1] must not come of it.
+    Labels may be folded a moment before their decisions, because shards have separate cursors; that
+    must not give a rate outside [0, 1].
     """
     decisions, labelled, ready = cells
     labelled = np.maximum(labelled, 0)
@@ -150,9 +150,9 @@ def merge_bands(cells: Floats) -> Floats:
         cells: (N, labelled, ready) x route x rate x band x S.
 
     Returns:
-        The same shape and the same sums over bands; a merged stratum sits in its topmost
-        band, and bands merged into another hold zeros. A route x rate with fewer labels in
-        all sits in the last band.
+        The same shape and the same sums over bands; a merged stratum is in its topmost band, and
+        bands merged into another hold zeros. A route x rate with too few labels in all is in the
+        last band.
     """
     _, routes, rates, bands, slices = cells.shape
     merged = np.zeros_like(cells)
@@ -170,7 +170,7 @@ def merge_bands(cells: Floats) -> Floats:
 
 
 def _pool_thin(merged: Floats, weights: Floats) -> Floats:
-    """Put route x rates with too few labels into one pool a route, the last slot."""
+    """Pool route x rates with too few labels into one pool per route, the last slot."""
     families = merged.sum(axis=3)
     thin = (families[1] < MIN_LABELS) & (families[1] < families[0])
     pool = _pool_rates(np.where(thin, families, 0), weights)
@@ -182,10 +182,10 @@ def _pool_thin(merged: Floats, weights: Floats) -> Floats:
 
 
 def _pool_rates(families: Floats, weights: Floats) -> Floats:
-    """One pool per route: N, Kish's effective labels, and ready on their scale.
+    """Return one pool per route: N, Kish's effective labels, and ready on their scale.
 
-    A label found at audit rate r stands for 1 / r decisions, so the pooled ready rate is
-    sum(w m) / sum(w n) and rests on (sum w n)^2 / sum(w^2 n) labels (Kish 1965).
+    A label at audit rate r represents 1 / r decisions. So the pooled ready rate is sum(w m) / sum(w
+    n), with (sum w n)^2 / sum(w^2 n) effective labels (Kish 1965).
     """
     decisions, labelled, ready = families
     weighted = np.einsum("r,ars->as", weights, labelled)
@@ -195,7 +195,7 @@ def _pool_rates(families: Floats, weights: Floats) -> Floats:
 
 
 def _join_route(slots: Floats) -> Floats:
-    """Let the labelled strata of a route speak for its pool (the last slot) if that has none."""
+    """Let a route's labelled strata represent its pool (the last slot) if that has no labels."""
     rest, pool = slots[0, :, :-1].sum(axis=1), slots[0, :, -1]
     joins = (slots[1, :, -1] == 0) & (pool > 0) & (rest > 0)
     decisions = slots[0] * np.where(joins, divide(rest + pool, rest, empty=1), 1)[:, None]

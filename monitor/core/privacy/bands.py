@@ -1,12 +1,12 @@
 """Resolution of shown numbers: supports as bands, rates as finely as k allows, bounds outward.
 
-An exact rate with an exact support gives the count away, and so do exact bounds; whatever is
-shown is therefore computed from the rounded rate and the lower edge of the support's band.
+An exact rate with an exact support reveals the count, and so do exact bounds. So everything shown
+is computed from the rounded rate and the lower edge of the support's band.
 
-A rate is rounded to a step that hides k decisions: the count behind it may then be any of k
-numbers, and so may every difference of two counts. From a support of 100 k on that is two decimals;
-the rounding is always finer than what the support says about the rate (a step of 0.05 at 220
-trials, whose 95 % interval is 0.13 wide).
+A rate is rounded to a step that hides k decisions: the count behind it, and every difference of
+two counts, may be any of k numbers. From a support of 100 k on, that is two decimals. The step is
+always finer than the rate's own uncertainty (a step of 0.05 at 220 trials, whose 95 % interval is
+0.13 wide).
 
 Example:
     >>> edges(11)[:7]
@@ -30,32 +30,32 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.intervals import Floats
 
 SHOWN_STEP = 100
-"""Totals of events are shown in steps of so many: above any k in use, so that no two views differ
-by a few, and no change is of one event alone."""
+"""Step of shown totals of events: above any k in use, so that no two views differ by a few, and no
+change is due to one event only."""
 _LARGEST = 2**53
 _DECIMALS = 100  # of bounds, gaps and ratios: two
 STEPS = (0.01, 0.02, 0.05, 0.1)
-"""What rates are rounded to. Coarser ones would say nothing: below 10 k trials the count behind a
-rate is hidden by the step and the band together, but for fewer than k numbers."""
+"""Steps that rates are rounded to. Coarser ones would be useless. So below 10 k trials, step and
+band together hide the count behind a rate, but among fewer than k numbers."""
 # An effective support is a quotient of floats: 6 may arrive as 5.999999999.
 _SLACK = 1e-9
 
 
 @cache
 def edges(k: int) -> tuple[int, ...]:
-    """Lower edges of the support bands: k, 2 k - 1, then a quarter more each, and at least k more.
+    """Return the lower edges of the bands: k, 2 k - 1, then a quarter more each, at least k more.
 
-    So wherever a rate is shown, its support could be any of k numbers.
+    So the support of a shown rate could be any of k numbers.
     """
-    found = [k, max(2 * k - 1, k + 1)]
-    while found[-1] < _LARGEST:
-        found.append(max(found[-1] + k, ceil(1.25 * found[-1])))
-    return tuple(found)
+    lower_edges = [k, max(2 * k - 1, k + 1)]
+    while lower_edges[-1] < _LARGEST:
+        lower_edges.append(max(lower_edges[-1] + k, ceil(1.25 * lower_edges[-1])))
+    return tuple(lower_edges)
 
 
 @cache
 def _bands(k: int) -> tuple[Int64s, Int64s]:
-    """The lower edges as an array, and the same after the 0 of what is below all of them."""
+    """Return the lower edges, and the lower edges with a 0 first for supports below all of them."""
     table = np.asarray((0, *edges(k)), np.int64)
     table.flags.writeable = False
     return table[1:], table
@@ -63,7 +63,7 @@ def _bands(k: int) -> tuple[Int64s, Int64s]:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """The resolution of everything shown under one contract.
+    """Resolution of everything shown under one contract.
 
     Attributes:
         k: smallest cell that may be shown.
@@ -74,7 +74,7 @@ class Precision:
     exact: bool = False
 
     def support(self, trials: npt.ArrayLike) -> Int64s:
-        """Lower edge of the band that holds each support; 0 below k and for NaN."""
+        """Return the lower edge of the band of each support; 0 below k and for NaN."""
         n = np.floor(np.asarray(trials, np.float64) + _SLACK)
         if self.exact:
             return np.nan_to_num(n, nan=0).astype(np.int64)
@@ -83,7 +83,7 @@ class Precision:
         return band
 
     def most(self, support: npt.ArrayLike) -> Int64s:
-        """Largest number that a shown support stands for.
+        """Return the largest number that a shown support stands for.
 
         Example:
             >>> Precision(11).most([11, 21, 32]).tolist()
@@ -97,22 +97,22 @@ class Precision:
 
     @property
     def smallest(self) -> int:
-        """Smallest support a rate is shown at: 2 k - 1, or 1 where numbers are exact.
+        """Smallest support of a shown rate: 2 k - 1, or 1 if numbers are exact.
 
-        Below it not both the hits and the misses can be k, so the rate could only be shown as a
-        code that says nearly nothing (at k = 11 and 11 trials: "at least 0.09"), while the side
-        that is coded would tell where the few are.
+        Below it, hits and misses cannot both be k. The rate could only be shown as a code without
+        much use (at k = 11 and 11 trials: "at least 0.09"), and the coded side would reveal which
+        of the two is small.
         """
         return 1 if self.exact else 2 * self.k - 1
 
     def trials(self, support: npt.ArrayLike) -> Floats:
-        """Trials that intervals are computed from: the band's lower edge, or the support itself."""
+        """Return the trials for intervals: the band's lower edge, or the exact support."""
         if self.exact:
             return np.nan_to_num(np.asarray(support, np.float64), nan=0)
         return self.support(support).astype(np.float64)
 
     def step(self, support: npt.ArrayLike) -> Floats:
-        """Step that a rate with this support is rounded to: the finest one that hides k of it.
+        """Return the finest rounding step of a rate that hides k of its support.
 
         Example:
             >>> Precision(11).step([21, 300, 600, 1200]).tolist()
@@ -122,24 +122,24 @@ class Precision:
         return np.zeros(n.shape) if self.exact else self._step_of(self.support(n))
 
     def _step_of(self, bands: Int64s) -> Floats:
-        # Bands are known to the reader, and the lower edge is what is certain.
+        # Readers know the bands, and only the lower edge is certain.
         fine_enough = np.multiply.outer(bands, STEPS) >= self.k - _SLACK
         first = np.where(fine_enough.any(axis=-1), fine_enough.argmax(axis=-1), len(STEPS) - 1)
         return np.asarray(STEPS, np.float64)[first]
 
     def rate(self, values: npt.ArrayLike, support: npt.ArrayLike) -> Floats:
-        """Rates rounded as finely as their support allows; NaN stays NaN."""
+        """Return rates rounded as finely as their support allows; NaN stays NaN."""
         x = np.asarray(values, np.float64)
         return x if self.exact else self.rounded(x, self.step(support))
 
     def rounded(self, values: Floats, step: Floats) -> Floats:
-        """Rates rounded to multiples of their steps; NaN stays NaN."""
+        """Return rates rounded to multiples of their steps; NaN stays NaN."""
         if self.exact:
             return values
         return np.asarray((values / step).round() * step).round(2) + 0.0  # never -0.0
 
     def at_most(self, part: int, total: int) -> float:
-        """A share that may be below k, or nothing: rounded up to a step that hides k, never 0.
+        """Return a share that may be below k, rounded up to a step that hides k; never 0.
 
         Example:
             >>> Precision(11).at_most(0, 500), Precision(11).at_most(30, 5_000)
@@ -149,16 +149,16 @@ class Precision:
         return round(step * max(1, ceil(part / max(total, 1) / step - _SLACK)), 2)
 
     def nearest(self, numbers: npt.ArrayLike) -> Floats:
-        """Rounded to two decimals; NaN stays NaN."""
+        """Return numbers rounded to two decimals; NaN stays NaN."""
         x = np.asarray(numbers, np.float64)
         return x if self.exact else np.round(x, 2) + 0.0  # never -0.0
 
     def down(self, numbers: npt.ArrayLike) -> Floats:
-        """Rounded down to two decimals: for lower bounds."""
+        """Return numbers rounded down to two decimals, for lower bounds."""
         x = np.asarray(numbers, np.float64)
         return x if self.exact else np.floor(x * _DECIMALS + _SLACK) / _DECIMALS
 
     def up(self, numbers: npt.ArrayLike) -> Floats:
-        """Rounded up to two decimals: for upper bounds."""
+        """Return numbers rounded up to two decimals, for upper bounds."""
         x = np.asarray(numbers, np.float64)
         return x if self.exact else np.ceil(x * _DECIMALS - _SLACK) / _DECIMALS + 0.0

@@ -1,7 +1,7 @@
-"""The privacy rules: what a name that leaves the service obeys.
+"""Privacy rules of all names that leave the service.
 
-Whatever declares a metric states its rule. A test holds every other exported name (fields of the
-Snapshot, published tables, commands, log lines) against the same rules.
+The declaration of a metric states its rule. A test checks every other exported name (fields of
+the Snapshot, published tables, commands, log lines) against the same rules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import enum
 
 
 class PrivacyRule(enum.Enum):
-    """What keeps a name from telling of a single decision, a single label or a small slice."""
+    """Rule that keeps a name from revealing a single decision, a single label or a small slice."""
 
     RELEASED_RATE = (
         "A rate or a difference of published tables, computed from their bands; where its hits or"

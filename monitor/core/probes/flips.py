@@ -1,7 +1,7 @@
-"""Matched variants that took different routes: which way, and at which stage they part.
+"""Matched variants that took different routes: direction, stage and cause of a flip.
 
-A flip is a case to investigate, not a population disparity: one pair says what the router did with
-one request put in two ways, and nothing of how often that happens to anybody.
+A flip is a case to investigate, not a population disparity: a pair shows what the router did with
+one request put in two ways, not how often that happens to people.
 
 Example:
     >>> formal = Observed(Route.AUTO_SERVE, 0.78, 0.70)
@@ -45,18 +45,18 @@ class FlipCause(enum.StrEnum):
 
 
 class Expected(enum.StrEnum):
-    """Expectation of a set about the replies of a pair, and so the kind of error of a flip."""
+    """Readiness that a set expects of a pair's replies, and so the kind of error of a flip."""
 
     READY = "ready"  # a ready reply is delayed
     NOT_READY = "not_ready"  # an unready reply is served
-    UNKNOWN = "unknown"  # the set says nothing, or not the same of both variants
+    UNKNOWN = "unknown"  # the set states nothing, or differs between the variants
 
     @classmethod
-    def of(cls, *ready: bool | None) -> Expected:
-        """Expectation of several variants: the one that all of them share.
+    def shared(cls, *ready: bool | None) -> Expected:
+        """Return the expectation that all variants share.
 
         Example:
-            >>> Expected.of(True, True).value, Expected.of(True, None).value
+            >>> Expected.shared(True, True).value, Expected.shared(True, None).value
             ('ready', 'unknown')
         """
         if len(set(ready)) != 1 or ready[0] is None:
@@ -69,10 +69,9 @@ class Observed:
     """Treatment of one variant by the router.
 
     Attributes:
-        route: where it went.
-        score: of the judge; None when there was none.
-        threshold: at or above it the score is auto_serve; infinite where no score decides.
-        evidence_passed: whether the evidence gate let it through.
+        score: score of the judge; None without one.
+        threshold: score from which it is auto_serve; infinite if no score decides.
+        evidence_passed: True if it passed the evidence gate.
     """
 
     route: Route
@@ -87,12 +86,12 @@ def is_flip(reference: Observed, variant: Observed) -> bool:
 
 
 def direction(reference: Observed, variant: Observed) -> FlipDirection:
-    """Direction of a flip; routes are in order: served, reviewed, blocked."""
+    """Return the direction of a flip; routes are in order: served, reviewed, blocked."""
     return FlipDirection.HELD_BACK if variant.route > reference.route else FlipDirection.SERVED
 
 
 def stage(reference: Observed, variant: Observed) -> FlipStage:
-    """Stage at which the two diverge; the evidence gate is first, and hides what is behind it."""
+    """Return the stage at which two variants diverge; the evidence gate hides later stages."""
     if not is_flip(reference, variant):
         return FlipStage.NO_OBSERVED_FLIP
     if reference.evidence_passed is not variant.evidence_passed:
@@ -101,29 +100,29 @@ def stage(reference: Observed, variant: Observed) -> FlipStage:
 
 
 def cause(reference: Observed, variant: Observed) -> FlipCause:
-    """Cause of a flip that is not the gate's: each threshold is tried on both scores."""
+    """Return the cause of a flip behind the gate, by trying each threshold on both scores."""
     if not (explained(reference) and explained(variant)):
         return FlipCause.ROUTE
     thresholds = (reference.threshold, variant.threshold)
-    parted = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
-    if all(parted):
+    apart = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
+    if all(apart):
         return FlipCause.JUDGE_SCORE
-    return FlipCause.SCORE_AND_THRESHOLD if any(parted) else FlipCause.THRESHOLD
+    return FlipCause.SCORE_AND_THRESHOLD if any(apart) else FlipCause.THRESHOLD
 
 
-def in_rates(seen: Observed) -> bool:
-    """Return True when TPR and FPR count it: it passed the gate and was not blocked anyway."""
-    return seen.evidence_passed and seen.route is not Route.BLOCKED_BY_EVIDENCE
+def in_rates(observed: Observed) -> bool:
+    """Return True when TPR and FPR count the decision: it passed the gate and was not blocked."""
+    return observed.evidence_passed and observed.route is not Route.BLOCKED_BY_EVIDENCE
 
 
-def explained(seen: Observed) -> bool:
-    """Return True when score and threshold led to the route; nothing stopped or overrode them.
+def explained(observed: Observed) -> bool:
+    """Return True when score and threshold explain the route; nothing stopped or overrode them.
 
-    Without a score nothing is served.
+    A decision without a score is not served.
     """
-    if not in_rates(seen):
+    if not in_rates(observed):
         return False
-    return _served(seen.score, seen.threshold) is (seen.route is Route.AUTO_SERVE)
+    return _served(observed.score, observed.threshold) is (observed.route is Route.AUTO_SERVE)
 
 
 def _served(score: float | None, threshold: float) -> bool:

@@ -1,7 +1,7 @@
-"""Probe decisions on the stream: matched-pair test traffic, signed by whoever owns the set.
+"""Probe decisions on the stream: matched-pair test traffic, signed by the owner of the set.
 
-What is not signed counts as production: else anyone could hide requests from the rates by calling
-them probes.
+Unsigned decisions count as production; otherwise anyone could hide requests from the rates by
+calling them probes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ SIGNATURE = "signature"
 
 @dataclass(frozen=True, slots=True)
 class ProbeDecision:
-    """One decision about one variant of a declared probe set.
+    """Decision about one variant of a declared probe set.
 
     Attributes:
-        probe_set: content hash of the set, as the event has it: a name may come to mean another
-            set while decisions about the old one are on their way.
+        probe_set: content hash of the set from the event; a name could mean another set while
+            decisions about the old one are on their way.
         pair: id of the matched pair.
         variant: name of the variant.
         at: decided_at, microseconds.
-        observed: what the router did.
-        expected_ready: what the set expects; None where it says nothing.
+        observed: treatment by the router.
+        expected_ready: readiness that the set expects; None if it states none.
     """
 
     probe_set: str
@@ -40,13 +40,13 @@ class ProbeDecision:
 
 
 def signature(event: Mapping[str, object], key: bytes) -> str:
-    """HMAC-SHA256 over the whole decision event but for its signature, in hexadecimal.
+    """Return the HMAC-SHA256 of a decision event without its signature, in hexadecimal.
 
-    The canonical text is JSON with sorted keys, without spaces and without what is null: whoever
-    signs and whoever checks need not agree on how absent fields are written.
+    The canonical text is JSON with sorted keys, without spaces and without nulls, so that signer
+    and checker need not agree on how absent fields are written.
 
     Args:
-        event: the decision's fields as they were read: ``decided_at`` in microseconds, scores and
+        event: fields of the decision as read: ``decided_at`` in microseconds, scores and
             probabilities as floats, ``attributes`` and ``versions`` as mappings.
         key: the probe key.
 

@@ -1,10 +1,9 @@
-"""From probe decisions to comparisons: rounds of a declared set, in event time.
+"""Rounds of a declared probe set: probe decisions become comparisons, in event time.
 
-A round of a pair is its declared variants, each once. Decisions have their turn once the watermark
-has passed them, by event time; so the result does not depend on how they were batched, nor on
-restarts. What comes later than the watermark allows joins its pair's open round where it still
-fits, and is counted as incomplete where its pair has gone on without it. So is every copy of a
-decision: it is compared with nothing, and leaves the round as it is.
+A round of a pair has each declared variant once. Decisions have their turn after the watermark has
+passed them, in order of event time, so the result depends neither on batches nor on restarts. A
+later decision joins its pair's open round if it still fits; otherwise it is counted as incomplete.
+Copies of a decision are also counted as incomplete, and leave the round unchanged.
 
 Example:
     >>> from monitor.core.counts.cells import Route
@@ -41,27 +40,26 @@ from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import DAY, HOUR
 
 MAX_WAITING = 32
-"""Runs of a whole set that may wait for the watermark: more wait only while it stands still, and
-then the rest is counted as incomplete."""
+"""Runs of a set that may wait for the watermark. More wait only while the watermark stands still;
+they are counted as incomplete."""
 
 _FORMAT = 3  # of the facts
-_WITHOUT_EXPECTED = 2  # its flips do not say what the set expects
+_WITHOUT_EXPECTED = 2  # earlier format, without the expectation of a flip
 _NEVER = -(1 << 62)  # before every event
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSet:
-    """A probe set as the settings declare it.
+    """Probe set as declared in the settings.
 
     Attributes:
-        name: of the set.
         digest: content hash.
-        pairs: how many it has.
-        variants: of every pair, the reference among them.
-        reference: what the others are compared with.
-        every: how often it is to be sent (microseconds).
+        pairs: number of pairs.
+        variants: variants of every pair, including the reference.
+        reference: variant that the others are compared with.
+        every: interval of sending (microseconds).
         max_flip_ratio: largest share of flips within a day.
-        timeout: how long after the first variant of a round the others are waited for.
+        timeout: longest wait after the first variant of a round for the others.
     """
 
     name: str
@@ -75,17 +73,16 @@ class DeclaredSet:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """The variants that are compared with the reference, sorted."""
+        """Variants that are compared with the reference, sorted."""
         return tuple(sorted(set(self.variants) - {self.reference}))
 
 
 FlipKey = tuple[str, FlipDirection, str, Expected]
-"""Variant, direction, where the two part (``evidence_gate``, or the cause behind it), and what the
-set expects."""
+"""Variant, direction, stage (``evidence_gate``, or the cause behind it), and expected readiness."""
 
 
 class _Flip(msgspec.Struct, frozen=True, array_like=True):
-    """Direction of a flip, the stage at which the two diverged, and what the set expects."""
+    """Direction, stage and expected readiness of a flip."""
 
     direction: FlipDirection
     stage: str
@@ -98,14 +95,13 @@ class _Flip(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class FlippingPair:
-    """A variant of a pair that flips at its newest comparison.
+    """Variant of a pair that flips at its newest comparison.
 
     Attributes:
         pair: id.
-        variant: the one that was compared with the reference.
-        direction: which way.
+        variant: variant that was compared with the reference.
         stage: ``evidence_gate``, or the cause behind it.
-        expected: what the set expects of the two.
+        expected: readiness that the set expects of both.
         at: event time of the comparison.
     """
 
@@ -119,16 +115,16 @@ class FlippingPair:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRound:
-    """A round that is complete: every variant of one pair against its reference.
+    """Complete round: every variant of one pair against its reference.
 
     Attributes:
         at: event time of its last decision.
-        first: the variants that flipped behind the evidence gate for the first time since the set
-            was declared, sorted, and which way.
+        first: variants, with direction, that flipped behind the evidence gate for the first time
+            since the declaration, sorted.
         excess: over the newest comparison of each pair and variant, flips behind the gate that
-            held back, less those that served.
-        spread: of these flips, their number in each pair squared and summed: how far apart the two
-            ways can be by chance. Variants of one pair share a reference, and may go together.
+            held back, minus those that served.
+        spread: sum of the squared number of these flips per pair, which bounds the excess by
+            chance. Variants of one pair share a reference, and may flip together.
     """
 
     at: int
@@ -139,13 +135,13 @@ class ComparedRound:
 
 @dataclass(slots=True)
 class _Pair:
-    """State kept of one pair: never more than its variants.
+    """State of one pair, no larger than its variants.
 
     Attributes:
-        at: when it was compared last.
-        round: the decisions of its open round, by variant.
-        flips: variants that flip at their newest comparison, and how.
-        flipped: variants that ever did behind the gate.
+        at: event time of the last comparison.
+        round: decisions of the open round, by variant.
+        flips: flips at the newest comparison, by variant.
+        flipped: variants that ever flipped behind the gate.
     """
 
     at: int = _NEVER
@@ -156,46 +152,45 @@ class _Pair:
     @property
     def began(self) -> int:
         """Event time of the first decision of the open round."""
-        return min(one.at for one in self.round.values())
+        return min(decision.at for decision in self.round.values())
 
     @property
     def behind_gate(self) -> list[_Flip]:
-        """Those of its flips in which the gate has no part."""
+        """Flips behind the gate."""
         return [flip for flip in self.flips.values() if flip.behind_gate]
 
-    def is_past(self, one: ProbeDecision) -> bool:
-        """Return True when the pair has gone on without a decision, or has this very one."""
-        if one.at <= self.at or one.at < self.newest:
+    def is_past(self, decision: ProbeDecision) -> bool:
+        """Return True when the pair has gone on without a decision, or already has it."""
+        if decision.at <= self.at or decision.at < self.newest:
             return True
-        return one == self.round.get(one.variant)
+        return decision == self.round.get(decision.variant)
 
     @property
     def newest(self) -> int:
-        """Event time that the pair has come to."""
-        return max((one.at for one in self.round.values()), default=self.at)
+        """Event time that the pair has reached."""
+        return max((decision.at for decision in self.round.values()), default=self.at)
 
-    def fits(self, one: ProbeDecision, timeout: int) -> bool:
-        """Return True when a decision joins the open round; none of a round before it does."""
-        if not self.round or one.variant in self.round or one.at <= self.at:
+    def fits(self, decision: ProbeDecision, timeout: int) -> bool:
+        """Return True when a decision joins the open round; decisions of earlier rounds do not."""
+        if not self.round or decision.variant in self.round or decision.at <= self.at:
             return False
-        return max(self.newest, one.at) - min(self.began, one.at) <= timeout
+        return max(self.newest, decision.at) - min(self.began, decision.at) <= timeout
 
 
 @dataclass(slots=True)
 class ProbePairs:
-    """The rounds of one declared set, and what was counted since it was declared.
+    """Rounds of one declared set, and their totals since its declaration.
 
-    Memory is bounded by the declared pairs and variants: the first ids that come have their
-    places, and decisions of further pairs, or of variants that are not declared, count as
-    incomplete.
+    Memory is bounded by the declared pairs and variants: the first ids get the places. Decisions of
+    further pairs, or of undeclared variants, count as incomplete.
 
     Attributes:
         declared: the set.
-        since: the first watermark that was seen with it; None before.
-        compared: comparisons of a variant with the reference.
-        incomplete: rounds whose other variants did not come in time, and decisions that belong to
-            no round, copies among them.
-        flips: how many, by variant, direction, stage and what the set expects.
+        since: first watermark after the declaration; None before.
+        compared: number of comparisons of a variant with the reference.
+        incomplete: number of rounds whose other variants did not come in time, and of decisions
+            without a round, including copies.
+        flips: number of flips by variant, direction, stage and expected readiness.
     """
 
     declared: DeclaredSet
@@ -209,20 +204,20 @@ class ProbePairs:
     _spread: int = 0
 
     def add(self, decisions: Iterable[ProbeDecision]) -> None:
-        """Let decisions of the set wait for the watermark; their order does not matter.
+        """Let decisions of the set wait for the watermark, in any order.
 
-        Copies, and what was compared before, take no room: whoever reads the topic can send them
-        again without a key.
+        Copies and decisions compared before take no room, because any reader of the topic can send
+        them again without a key.
         """
         room = MAX_WAITING * self.declared.pairs * len(self.declared.variants)
         waiting = set(self._waiting)
-        for one in decisions:
-            pair = self._pairs.get(one.pair)
-            over = pair is not None and one.at <= pair.at
-            if over or one in waiting or len(waiting) >= room:
+        for decision in decisions:
+            pair = self._pairs.get(decision.pair)
+            is_compared = pair is not None and decision.at <= pair.at
+            if is_compared or decision in waiting or len(waiting) >= room:
                 self.incomplete += 1
             else:
-                waiting.add(one)
+                waiting.add(decision)
         self._waiting = sorted(waiting, key=_order)
 
     def is_due(self, watermark: int) -> bool:
@@ -232,19 +227,19 @@ class ProbePairs:
         return any(self._is_over(pair, watermark) for pair in self._pairs.values())
 
     def advance(self, watermark: int) -> list[ComparedRound]:
-        """Let the decisions before the watermark have their turn, and give up what is too old.
+        """Process the decisions before the watermark, and give up rounds that are too old.
 
         Args:
-            watermark: event time; one of exactly that time may still be on its way.
+            watermark: event time; decisions of exactly that time may still be on their way.
 
         Returns:
-            The rounds that are complete by them, in the order of their last decisions.
+            The completed rounds, in the order of their last decisions.
         """
         if self.since is None:
             self.since = watermark
-        due = [one for one in self._waiting if one.at < watermark]
+        due = [decision for decision in self._waiting if decision.at < watermark]
         del self._waiting[: len(due)]
-        complete = [done for one in due if (done := self._take(one)) is not None]
+        complete = [compared for decision in due if (compared := self._take(decision)) is not None]
         for pair in self._pairs.values():
             if self._is_over(pair, watermark):
                 self._give_up(pair)
@@ -252,10 +247,10 @@ class ProbePairs:
 
     @property
     def covered(self) -> int | None:
-        """Event time since which every pair was compared; until then, when it was declared."""
+        """Event time since which every pair was compared; before, the time of the declaration."""
         times = sorted((p.at for p in self._pairs.values() if p.at > _NEVER), reverse=True)
-        wanted = self.declared.pairs
-        return times[wanted - 1] if len(times) >= wanted else self.since
+        pairs = self.declared.pairs
+        return times[pairs - 1] if len(times) >= pairs else self.since
 
     @property
     def flipping(self) -> list[FlippingPair]:
@@ -268,7 +263,7 @@ class ProbePairs:
 
     @property
     def standing(self) -> Counter[FlipKey]:
-        """Number of flips at the newest comparisons, as in ``flips``."""
+        """Number of flips at the newest comparisons, by the keys of ``flips``."""
         return Counter(
             (variant, flip.direction, flip.stage, flip.expected)
             for pair in self._pairs.values()
@@ -282,36 +277,36 @@ class ProbePairs:
         pair.round = {}
         self.incomplete += 1
 
-    def _take(self, one: ProbeDecision) -> ComparedRound | None:
-        """Put a decision into a round of its pair; returns the round if that completes it."""
-        pair = self._place(one)
+    def _take(self, decision: ProbeDecision) -> ComparedRound | None:
+        """Put a decision into a round of its pair; return the round if it is now complete."""
+        pair = self._place(decision)
         if pair is None:
             self.incomplete += 1
             return None
-        if not pair.fits(one, self.declared.timeout):
-            if pair.is_past(one):
+        if not pair.fits(decision, self.declared.timeout):
+            if pair.is_past(decision):
                 self.incomplete += 1
                 return None
             if pair.round:
                 self._give_up(pair)
-        pair.round[one.variant] = one
+        pair.round[decision.variant] = decision
         return self._compare(pair) if len(pair.round) == len(self.declared.variants) else None
 
-    def _place(self, one: ProbeDecision) -> _Pair | None:
-        """Pair that a decision belongs to; None where it is not of the set."""
-        if one.variant not in self.declared.variants:
+    def _place(self, decision: ProbeDecision) -> _Pair | None:
+        """Return the pair of a decision; None if it is not of the set."""
+        if decision.variant not in self.declared.variants:
             return None
-        if one.pair not in self._pairs and len(self._pairs) >= self.declared.pairs:
+        if decision.pair not in self._pairs and len(self._pairs) >= self.declared.pairs:
             return None
-        return self._pairs.setdefault(one.pair, _Pair())
+        return self._pairs.setdefault(decision.pair, _Pair())
 
     def _compare(self, pair: _Pair) -> ComparedRound:
         decided, pair.at, pair.round = pair.round, pair.newest, {}
         reference = decided[self.declared.reference]
         self._excess -= _excess(pair)
         self._spread -= _spread(pair)
-        found = {v: _flip(reference, decided[v]) for v in self.declared.compared}
-        pair.flips = {variant: flip for variant, flip in found.items() if flip is not None}
+        flips = {v: _flip(reference, decided[v]) for v in self.declared.compared}
+        pair.flips = {variant: flip for variant, flip in flips.items() if flip is not None}
         self.flips.update(
             (variant, flip.direction, flip.stage, flip.expected)
             for variant, flip in pair.flips.items()
@@ -328,7 +323,7 @@ class ProbePairs:
         return ComparedRound(pair.at, tuple(first), self._excess, self._spread)
 
     def to_facts(self) -> dict[str, Any]:
-        """All that the state consists of, as JSON has it; equal states give equal facts."""
+        """Return the state as values for JSON; equal states give equal facts."""
         return {
             "format": _FORMAT,
             "of": _identity(self.declared),
@@ -342,13 +337,12 @@ class ProbePairs:
 
     @classmethod
     def from_facts(cls, declared: DeclaredSet, facts: Mapping[str, Any]) -> Self:
-        """The state that :meth:`to_facts` gave, of this version or the one before.
+        """Return the state of :meth:`to_facts`, written by this version or the one before.
 
-        Flips that were stored before it was known what the set expects stay unknown.
+        Flips of the earlier format keep an unknown expectation.
 
         Raises:
-            ValueError: it is of another set, of other variants or another reference of it, or of
-                another version of this program.
+            ValueError: the facts are of another set, variants, reference or program version.
         """
         if facts.get("format") not in (_FORMAT, _WITHOUT_EXPECTED):
             raise ValueError("the stored state is of another version")
@@ -386,23 +380,31 @@ def _spread(pair: _Pair) -> int:
 
 
 def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
-    ours, seen = reference.observed, variant.observed
-    where = stage(ours, seen)
-    if where is FlipStage.NO_OBSERVED_FLIP:
+    reference_seen, seen = reference.observed, variant.observed
+    flip_stage = stage(reference_seen, seen)
+    if flip_stage is FlipStage.NO_OBSERVED_FLIP:
         return None
-    part = where if where is FlipStage.EVIDENCE_GATE else cause(ours, seen)
-    expected = Expected.of(reference.expected_ready, variant.expected_ready)
-    return _Flip(direction(ours, seen), part.value, expected)
+    stage_or_cause = (
+        flip_stage if flip_stage is FlipStage.EVIDENCE_GATE else cause(reference_seen, seen)
+    )
+    expected = Expected.shared(reference.expected_ready, variant.expected_ready)
+    return _Flip(direction(reference_seen, seen), stage_or_cause.value, expected)
 
 
-def _order(one: ProbeDecision) -> tuple[object, ...]:
-    """By event time; the rest is for decisions of the same microsecond."""
-    seen = one.observed
+def _order(decision: ProbeDecision) -> tuple[object, ...]:
+    """Return the sort key of a decision: event time, then fields that separate equal times."""
+    seen = decision.observed
     score = -1.0 if seen.score is None else seen.score
-    told = (seen.route, score, seen.threshold, seen.evidence_passed, str(one.expected_ready))
-    return (one.at, one.pair, one.variant, *told)
+    treatment = (
+        seen.route,
+        score,
+        seen.threshold,
+        seen.evidence_passed,
+        str(decision.expected_ready),
+    )
+    return (decision.at, decision.pair, decision.variant, *treatment)
 
 
 def _identity(declared: DeclaredSet) -> list[object]:
-    """Facts that make counts of one set comparable; everything else may be set anew."""
+    """Return the facts that make counts of a set comparable; everything else may change."""
     return [declared.digest, sorted(declared.variants), declared.reference]

@@ -1,4 +1,4 @@
-"""Publishable values: the Snapshot, its rows and tables, and what is told of them."""
+"""Publishable values: the Snapshot, its rows and tables, and their words."""
 
 __all__ = [
     "act_input", "annotations", "backtests", "calendar_contract", "calendar_rates", "conclusion",

@@ -1,4 +1,4 @@
-"""Input of people who acknowledge or close an incident, checked."""
+"""Checked input of people who acknowledge or close an incident."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from monitor.core.time import DAY, to_datetime, to_micros
 from monitor.errors import SlicewatchError
 
 LONGEST = 366 * DAY
-"""Longest acceptance: somebody has to look again within a year."""
+"""Longest acceptance: somebody must look again within a year."""
 
 Named = Callable[[str], str]
-"""Name of a field as its reader knows it: an option of the command, a field of a form."""
+"""Function from a field to its name for the reader: an option of a command, a field of a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Closing:
     """Outcome with which people close an incident.
 
     Attributes:
-        outcome: in a word.
-        until: of ``accepted``, and of nothing else: the instant from which on it pages again.
+        outcome: the outcome.
+        until: instant from which an ``accepted`` incident pages again; None for other outcomes.
     """
 
     outcome: Outcome
@@ -45,35 +45,36 @@ class Closing:
 
 
 def act_input(by: str, note: str, named: Named) -> ActInput:
-    """Author and note as they were typed; the author is not empty.
+    """Return the checked author and note; the author is not empty.
 
     Raises:
-        SlicewatchError: a text is no single line, or too long.
+        SlicewatchError: a text is too long or not a single line.
     """
-    why = plain_line(named("note"), note, LONGEST_NOTE)
-    return ActInput(plain_line(named("by"), by, LONGEST_NAME), why)
+    checked_note = plain_line(named("note"), note, LONGEST_NOTE)
+    return ActInput(plain_line(named("by"), by, LONGEST_NAME), checked_note)
 
 
 def closing(outcome: str | None, until: str | None, now: int, named: Named) -> Closing:
-    """Outcome of a close, and for how long it is accepted.
+    """Return the outcome of a close, with the end of an acceptance.
 
     Args:
-        outcome: one of :class:`Outcome`, as it was typed.
+        outcome: one of :class:`Outcome`, as typed.
         until: the last day (UTC) of an acceptance, ISO 8601; None or empty otherwise.
         now: wall clock.
         named: names of the fields.
 
     Raises:
-        SlicewatchError: the outcome is none, or the day is missing, too much or out of range.
+        SlicewatchError: the outcome does not exist, or the day is missing, unwanted or out of
+            range.
     """
-    known = {one.value: one for one in Outcome}
-    if outcome not in known:
-        raise SlicewatchError(f"{named('outcome')} must be one of {', '.join(known)}")
-    if known[outcome] is not Outcome.ACCEPTED:
+    outcomes = {member.value: member for member in Outcome}
+    if outcome not in outcomes:
+        raise SlicewatchError(f"{named('outcome')} must be one of {', '.join(outcomes)}")
+    if outcomes[outcome] is not Outcome.ACCEPTED:
         if until:
             only = f"{named('outcome')} {Outcome.ACCEPTED}"
             raise SlicewatchError(f"{named('until')} is only for {only}; leave it out")
-        return Closing(known[outcome])
+        return Closing(outcomes[outcome])
     if not until:
         example = f"as in {named('until')} 2026-09-01"
         needs = f"{named('outcome')} {Outcome.ACCEPTED} needs {named('until')} DATE"
@@ -82,7 +83,7 @@ def closing(outcome: str | None, until: str | None, now: int, named: Named) -> C
 
 
 def _end_of(text: str, now: int, named: Named) -> int:
-    """The end of a day that is to come."""
+    """Return the end of a future day."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -94,7 +95,7 @@ def _end_of(text: str, now: int, named: Named) -> int:
 
 
 def sentence(closing: Closing) -> str:
-    """Meaning of a close, to follow "incident 3 is"."""
+    """Return the meaning of a close, to follow "incident 3 is"."""
     if closing.until is None:
         return f"closed as {closing.outcome.value}: a gap that still exists will page again."
     day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"

@@ -5,8 +5,8 @@ reviewer's own share of ``ready``:
 
     kappa = (p_o - p_e) / (1 - p_e)
 
-1 is agreement, 0 what chance gives. Slices whose kappas differ much cannot be compared by the
-rates that rest on these reviews.
+1 is agreement, 0 is chance. Slices whose kappas differ much cannot be compared by rates that are
+based on these reviews.
 
 Example:
     >>> low, high = np.array([110, 55, 11]), np.array([120, 65, 21])
@@ -29,12 +29,14 @@ from monitor.core.publish.snapshot import ShownAgreement
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Decisions with two independent labels. Who labelled first means nothing.
+    """Numbers of decisions with two independent labels, in any order of the two.
+
+    Numbers are integers, or the middles of bands.
 
     Attributes:
-        both: both say ready.
+        both: both reviewers say ready.
         neither: both say not ready.
-        apart: they disagree. Whole numbers, or the middles of bands.
+        apart: the two disagree.
     """
 
     both: float
@@ -43,18 +45,18 @@ class Pairs:
 
     @property
     def table(self) -> Floats:
-        """As first x second reviewer, the disagreements in equal halves."""
+        """Pairs as first x second reviewer, with the disagreements in equal halves."""
         return np.array([[self.both, self.apart / 2], [self.apart / 2, self.neither]])
 
 
 def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
-    """Kappa and its standard error, of tables of pairs.
+    """Return kappa and its standard error, for tables of pairs.
 
-    NaN without pairs, and where both reviewers put everything in one and the same class: chance
-    agrees fully there, and nothing is left to be explained.
+    NaN without pairs, and if both reviewers put everything into one class, where chance agrees
+    fully.
 
     Args:
-        tables: shape (..., C, C): pairs by the class each reviewer chose.
+        tables: shape (..., C, C): pairs by the class of each reviewer.
 
     Source: Cohen (1960), Educational and Psychological Measurement 20; Fleiss, Cohen and Everitt
     (1969), Psychological Bulletin 72 (large-sample variance).
@@ -66,31 +68,31 @@ def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
     agree, chance = diagonal.sum(axis=-1), (rows * columns).sum(axis=-1)
     rest = np.where(chance < 1, 1 - chance, np.nan)
     kappa = (agree - chance) / rest
-    other = 1 - kappa
-    # Cell (i, j) is weighed by the margins of class i as second and of class j as first choice.
+    disagreement = 1 - kappa
+    # Cell (i, j) is weighted by the margins of class i as second and of class j as first choice.
     margins = columns[..., :, None] + rows[..., None, :]
-    on = (diagonal * (1 - (rows + columns) * other[..., None]) ** 2).sum(axis=-1)
+    on = (diagonal * (1 - (rows + columns) * disagreement[..., None]) ** 2).sum(axis=-1)
     squares = p * margins**2
-    off = other**2 * (
+    off = disagreement**2 * (
         squares.sum(axis=(-2, -1)) - np.diagonal(squares, axis1=-2, axis2=-1).sum(axis=-1)
     )
-    spread = on + off - (kappa - chance * other) ** 2
+    spread = on + off - (kappa - chance * disagreement) ** 2
     error = np.sqrt(divide(np.maximum(spread, 0), n * rest**2))
     return kappa, error
 
 
 def shown_agreement(low: Int64s, high: Int64s, k: int) -> ShownAgreement | None:
-    """Kappa with its 95 % interval, computed from the bands of the pairs; None where it is hidden.
+    """Return kappa with its 95 % interval, from the bands of the pairs; None if it is hidden.
 
-    Hidden where fewer than k pairs have a reviewer who said ready, or one who said not ready (0 is
-    treated like 1 to k - 1). Kappa is of the middles of the bands, and each bound of the ends that
-    move it outward. With x = apart / 2, kappa = 1 - x / (both + x) - x / (neither + x) rises with
-    the pairs that agree and falls with the others, so the bounds hold for any counts of these
-    bands, and ``at_least`` is true.
+    It is hidden if fewer than k pairs have a reviewer who said ready, or one who said not ready (0
+    is treated like 1 to k - 1). Kappa uses the middles of the bands, each bound the ends that move
+    it outward. With x = apart / 2, kappa = 1 - x / (both + x) - x / (neither + x) rises with the
+    pairs that agree and falls with the others. So the bounds and ``at_least`` hold for any counts
+    in these bands.
 
     Args:
         low: smallest numbers of pairs: both ready, both not ready, apart.
-        high: largest ones.
+        high: largest numbers of pairs, likewise.
         k: smallest cell that may be shown; 1 shows exact numbers.
     """
     if min(low[0], low[1]) + low[2] < k:

@@ -1,6 +1,6 @@
 """Annotations of a slice's numbers: findings of tests that never page, and facts about its router.
 
-Closed lists: every one of them may be shown, since each moves at the ends of days alone.
+All lists are closed and may be shown, because they change only at the ends of days.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ class Severity(enum.StrEnum):
 
 
 def severity_of(kind: IncidentKind, role: Role) -> Severity:
-    """Severity of an incident whose metric has this role in its contract.
+    """Return the severity of an incident whose metric has this role in its contract.
 
-    The only place that decides it: pages, reports and metrics ask here, and a test compares the
-    rules of the alerts.
+    Only this function decides it: pages, reports and metrics call it, and a test compares the rules
+    of the alerts.
 
     Example:
         >>> severity_of(IncidentKind.BREACH, Role.GUARDRAIL).value

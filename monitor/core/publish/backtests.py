@@ -1,4 +1,4 @@
-"""Result of a contract over stored cohorts: for its owner, never for a page."""
+"""Result of a contract over stored cohorts, for its owner and never for a page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from monitor.core.publish.annotations import Severity
 
 @dataclass(frozen=True, slots=True)
 class BacktestIncident:
-    """A page or a ticket that would have been raised.
+    """Page or ticket that would have been raised.
 
     Attributes:
         severity: page or ticket.
         contract: name.
-        metric: of its streams.
-        group_by: of the slice; empty where that is withheld.
-        slice: the smallest that explains it; ``withheld`` where no published table shows it.
-        since: the UTC day of event time on which it would have come (microseconds).
-        resolved: the day on which it would have ended; None where it would not have.
+        metric: metric of its streams.
+        group_by: group-by of the slice; empty if that is withheld.
+        slice: the smallest slice that explains it; ``withheld`` if no published table shows it.
+        since: UTC day of event time on which it would have come (microseconds).
+        resolved: day on which it would have ended; None if it would not have.
     """
 
     severity: Severity
@@ -33,15 +33,15 @@ class BacktestIncident:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """The outcome of a trial.
+    """Outcome of a trial.
 
     Attributes:
-        start: event time at which the cohorts begin (microseconds); None where none is kept.
-        end: at which they end; None likewise.
-        hours: of cohorts.
+        start: event time at which the cohorts begin (microseconds); None without cohorts.
+        end: event time at which they end; None without cohorts.
+        hours: number of hours of cohorts.
         left_out: hours that no detector consumed: excluded, or never complete.
-        bulk: hours that were loaded as history, of which the service itself pages nothing.
-        incidents: by when they would have come.
+        bulk: hours loaded as history, for which the service itself pages nothing.
+        incidents: sorted by the time at which they would have come.
     """
 
     start: int | None

@@ -1,4 +1,4 @@
-"""The tables of one contract, from published calendar tables and from nothing else."""
+"""Tables of one contract, computed only from published calendar tables."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from monitor.core.time import TimeSpan, WindowKind
 
 @dataclass(frozen=True, slots=True)
 class TableBasis:
-    """What the table of one group-by is computed from; tables of an equal basis are equal.
+    """Inputs of the table of one group-by; an equal basis gives equal tables.
 
     Attributes:
-        group: which group-by; None for the total.
-        slices: its rows.
-        spans: of each metric that the table has, oldest first; empty before any has closed.
-        pairs: the span whose decisions with two labels say how far reviewers agree; None where it
-            has none, or the table does not tell it.
+        group: the group-by; None for the total.
+        slices: slices of the rows.
+        spans: spans of each metric of the table, oldest first; empty before any has closed.
+        pairs: span of the decisions with two labels, for the agreement of reviewers; None without
+            such decisions, or if the table does not show agreement.
     """
 
     group: GroupBy | None
@@ -53,12 +53,12 @@ class TableBasis:
 
 @dataclass(frozen=True, slots=True)
 class ContractInTables:
-    """One contract, seen through the published tables of its use case.
+    """Contract, seen through the published tables of its use case.
 
     Attributes:
         contract: the comparisons and the limits.
-        tables: published ones.
-        coding: of now.
+        tables: published tables.
+        coding: present coding.
     """
 
     contract: Contract
@@ -69,41 +69,42 @@ class ContractInTables:
     def basis(
         self, group: GroupBy | None, kind: WindowKind, left_out: Sequence[TimeSpan] = ()
     ) -> TableBasis:
-        """The newest spans of a window, for each metric of a group-by.
+        """Return the newest spans of a window, for each metric of a group-by.
 
         Args:
-            group: which; None for the total.
-            kind: of the window.
-            left_out: event time whose data are known to be bad: spans that touch it do not count.
+            group: the group-by; None for the total.
+            kind: kind of the window.
+            left_out: event time of bad data; spans that touch it do not count.
         """
-        seen = GroupInTables.of(self.contract, group, self.tables)
+        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
         metrics = [m for m in self.contract.metrics if kind.labelled or not m.labelled]
         spans = (
-            (metric, seen.rates.spans(kind.name, metric, self.contract.k)) for metric in metrics
+            (metric, group_tables.rates.spans(kind.name, metric, self.contract.k))
+            for metric in metrics
         )
         return TableBasis(
             group,
-            seen.slices,
+            group_tables.slices,
             tuple((metric, _without(chosen, left_out)) for metric, chosen in spans),
             self.tables.newest_pairs(kind.name) if kind.name == self.contract.window else None,
         )
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
-        """One closed week, for each metric whose tables are published."""
-        seen = GroupInTables.of(self.contract, group, self.tables)
+        """Return a closed week as the basis, for each metric whose tables are published."""
+        group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
         spans = (
-            (metric, (week,) if seen.rates.has(week, metric) else ())
+            (metric, (week,) if group_tables.rates.has(week, metric) else ())
             for metric in self.contract.metrics
         )
         has_pairs = week in self.tables.tables.get(Measure.PAIRS, {})
-        return TableBasis(group, seen.slices, tuple(spans), week if has_pairs else None)
+        return TableBasis(group, group_tables.slices, tuple(spans), week if has_pairs else None)
 
     def group(self, basis: TableBasis, compared: int | None = None) -> GroupTable:
-        """The table of one group-by.
+        """Return the table of one group-by.
 
         Args:
-            basis: what it is computed from.
-            compared: comparisons whose bounds hold together, where the table is a part of another.
+            basis: inputs of the table.
+            compared: comparisons whose bounds hold together, if the table is part of another.
         """
         place = basis, compared
         if place not in self._groups:  # on the first day, longer windows have the same hours
@@ -111,31 +112,34 @@ class ContractInTables:
         return self._groups[place]
 
     def _group(self, basis: TableBasis, compared: int | None) -> GroupTable:
-        seen = GroupInTables.of(self.contract, basis.group, self.tables)
-        seen = replace(seen, compared=compared)
-        made = {metric: seen.over(spans, metric) for metric, spans in basis.spans}
-        calibration = self._calibration(seen, dict(basis.spans).get(Metric.READY, ()))
-        agreement = self._agreement(seen, basis.pairs)
+        group_tables = GroupInTables.from_tables(self.contract, basis.group, self.tables)
+        group_tables = replace(group_tables, compared=compared)
+        rows_by_metric = {metric: group_tables.over(spans, metric) for metric, spans in basis.spans}
+        calibration = self._calibration(group_tables, dict(basis.spans).get(Metric.READY, ()))
+        agreement = self._agreement(group_tables, basis.pairs)
         rows = [
             replace(row, agreement=agreement[place] if row.rates else None)
-            for place, text in enumerate(seen.slices)
-            if (row := _row(place, text, made, calibration[place])).rates or _is_declared(text)
+            for place, text in enumerate(group_tables.slices)
+            if (row := _row(place, text, rows_by_metric, calibration[place])).rates
+            or _is_declared(text)
         ]
         primary = self.contract.primary_metric
-        labelled = made.get(primary if primary.labelled else Metric.TPR)
+        labelled = rows_by_metric.get(primary if primary.labelled else Metric.TPR)
         return GroupTable(
             group_by="" if basis.group is None else basis.group.name,
             rows=tuple(rows),
-            spreads=tuple(_spreads(made)) if basis.group is not None else (),
-            decisions=made[Metric.SELECTION].period,
+            spreads=tuple(_spreads(rows_by_metric)) if basis.group is not None else (),
+            decisions=rows_by_metric[Metric.SELECTION].period,
             labelled=None if labelled is None else labelled.period,
         )
 
-    def _agreement(self, seen: GroupInTables, span: Span | None) -> list[ShownAgreement | None]:
-        """Agreement of the reviewers of every slice."""
+    def _agreement(
+        self, group_tables: GroupInTables, span: Span | None
+    ) -> list[ShownAgreement | None]:
+        """Return the agreement of the reviewers of every slice."""
         if span is None:
-            return [None] * len(seen.slices)
-        rows = tuple(Row(text) for text in seen.slices)
+            return [None] * len(group_tables.slices)
+        rows = tuple(Row(text) for text in group_tables.slices)
         bands = self.tables.bands_in(span, Measure.PAIRS, rows)
         return [
             shown_agreement(low[1:], high[1:], self.contract.k) if detail == Detail.COUNTS else None
@@ -143,7 +147,7 @@ class ContractInTables:
         ]
 
     def table(self, windows: Sequence[WindowTable]) -> ContractTable:
-        """The whole contract."""
+        """Return the table of the contract."""
         contract, limits = self.contract, self.contract.limits
         return ContractTable(
             contract=contract.name,
@@ -165,15 +169,17 @@ class ContractInTables:
         )
 
     def _calibration(
-        self, seen: GroupInTables, spans: Sequence[Span]
+        self, group_tables: GroupInTables, spans: Sequence[Span]
     ) -> list[tuple[CalibrationCell, ...]]:
-        """P(ready | score band) of every slice, where the tables have rows of score bands."""
+        """Return P(ready | score band) of every slice, if the tables have rows of score bands."""
         names = self.coding.band_names
-        rows = tuple(Row(text, band=band) for text in seen.slices for band in range(len(names)))
-        bands = seen.rates.beside(rows)
+        rows = tuple(
+            Row(text, band=band) for text in group_tables.slices for band in range(len(names))
+        )
+        bands = group_tables.rates.beside(rows)
         spans = self.tables.spans_by_score(spans, Metric.READY) if spans else ()
         if not spans or not bands.has_any(spans):
-            return [()] * len(seen.slices)
+            return [()] * len(group_tables.slices)
         exact = self.contract.k == 1
         rates = shown_rates(bands.rate(spans, Metric.READY), exact=exact)
         cells = [
@@ -184,7 +190,7 @@ class ContractInTables:
 
 
 def _is_declared(slice_name: str) -> bool:
-    """Return True for a slice whose values are all declared: it has a row even if it is hidden."""
+    """Return True for a slice of declared values, which has a row even if it is hidden."""
     return not {OTHER, MISSING} & {*parse_atom(slice_name).values()}
 
 
@@ -199,19 +205,23 @@ def _without(spans: tuple[Span, ...], left_out: Sequence[TimeSpan]) -> tuple[Spa
 def _row(
     place: int,
     text: str,
-    made: Mapping[Metric, MetricRows],
+    rows_by_metric: Mapping[Metric, MetricRows],
     calibration: tuple[CalibrationCell, ...],
 ) -> SliceRow:
-    rates = {metric: rate for metric, rows in made.items() if (rate := rows.rates[place])}
-    completeness = [rows.completeness[place] for metric, rows in made.items() if metric.labelled]
+    rates = {metric: rate for metric, rows in rows_by_metric.items() if (rate := rows.rates[place])}
+    completeness = [
+        rows.completeness[place] for metric, rows in rows_by_metric.items() if metric.labelled
+    ]
     return SliceRow(
         slice=text,
-        states={metric: rows.states[place] for metric, rows in made.items()},
+        states={metric: rows.states[place] for metric, rows in rows_by_metric.items()},
         rates=rates,
-        gaps={metric: shown for metric, rows in made.items() if (shown := rows.gaps[place])},
+        gaps={
+            metric: shown for metric, rows in rows_by_metric.items() if (shown := rows.gaps[place])
+        },
         as_labelled={
             metric: naive
-            for metric, rows in made.items()
+            for metric, rows in rows_by_metric.items()
             if (naive := rows.as_labelled[place]) is not None
         },
         calibration=calibration if Metric.READY in rates else (),
@@ -219,9 +229,9 @@ def _row(
     )
 
 
-def _spreads(made: Mapping[Metric, MetricRows]) -> Iterator[Spread]:
-    """Worst to best slice of each metric, over the rates that have a point."""
-    for metric, rows in made.items():
+def _spreads(rows_by_metric: Mapping[Metric, MetricRows]) -> Iterator[Spread]:
+    """Yield worst and best slice of each metric, over the rates that have a point."""
+    for metric, rows in rows_by_metric.items():
         points = [np.nan if r is None or r.value is None else r.value for r in rows.rates]
         ends = spread(metric, points)
         if ends is not None:
@@ -230,9 +240,9 @@ def _spreads(made: Mapping[Metric, MetricRows]) -> Iterator[Spread]:
 
 
 def own_limits(contract: Contract) -> Iterator[OwnLimit]:
-    """The limits of group-bys and slices as they are published, in the order of the contract."""
-    for own in contract.own_limits:
-        limits = own.alone(contract.limits)
+    """Yield the limits of group-bys and slices for publication, in the order of the contract."""
+    for declared in contract.own_limits:
+        limits = declared.alone(contract.limits)
         for metric in Metric:
             for kind, limit in (
                 (LimitKind.MAX_GAP, limits.max_gap(metric)),
@@ -241,7 +251,7 @@ def own_limits(contract: Contract) -> Iterator[OwnLimit]:
                 (LimitKind.MAX_LEVEL, limits.max_level(metric)),
             ):
                 if limit is not None:
-                    yield OwnLimit(own.group_by, own.slice, metric, kind, float(limit))
+                    yield OwnLimit(declared.group_by, declared.slice, metric, kind, float(limit))
 
 
 def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:

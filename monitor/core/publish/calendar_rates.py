@@ -1,4 +1,4 @@
-"""Rates of one group-by, computed from published calendar tables and from nothing else."""
+"""Rates of one group-by, computed only from published calendar tables."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ _LABELS_OF: Mapping[Metric, tuple[Measure, ...]] = {
     Metric.READY: (Measure.READY, Measure.NOT_READY),
     Metric.PRECISION: (Measure.READY, Measure.NOT_READY),
 }
-"""The label tables that must show their counts for a rate to be shown."""
+"""Label tables that must show their counts if a rate is to be shown."""
 
 
 @dataclass
 class UseCaseTables:
-    """The published tables of one use case: one edition of each measure and span.
+    """Published tables of one use case: one edition per measure and span.
 
     Attributes:
-        parts: the newest columns; a part that an older table does not have is 0 in it.
-        tables: by measure and span; their layouts may differ.
+        parts: the newest columns; older tables are 0 in parts that they lack.
+        tables: tables by measure and span; their layouts may differ.
     """
 
     parts: tuple[Part, ...] = ()
@@ -54,13 +54,13 @@ class UseCaseTables:
     _bands: dict[tuple[Measure, tuple[Row, ...]], dict[Span, Bands]] = field(default_factory=dict)
 
     def use_parts(self, parts: tuple[Part, ...]) -> None:
-        """Let all tables be read in these columns."""
+        """Read all tables in these columns from now on."""
         if parts != self.parts:
             self.parts = parts
             self._bands.clear()
 
     def add(self, tables: Iterable[Table]) -> None:
-        """Take up tables that were published; a later edition takes the place of an earlier one."""
+        """Add published tables; a later edition replaces an earlier one."""
         for table in tables:
             self.tables.setdefault(table.measure, {})[table.span] = table
             for (measure, _), bands in self._bands.items():
@@ -68,7 +68,7 @@ class UseCaseTables:
                     bands.pop(table.span, None)
 
     def forget(self, before: Mapping[SpanKind, int]) -> None:
-        """Drop the tables of spans that ended before an instant, by their kind."""
+        """Drop the tables of spans that ended before the instant of their kind."""
         for tables in self.tables.values():
             for span in [span for span in tables if span.end < before[span.kind]]:
                 del tables[span]
@@ -77,9 +77,9 @@ class UseCaseTables:
                 del bands[span]
 
     def bands(self, measure: Measure, rows: tuple[Row, ...]) -> Mapping[Span, Bands]:
-        """Bands of some rows in every span, in the columns of :meth:`parts_of` the measure.
+        """Return the bands of rows in every span, in the columns of :meth:`parts_of` the measure.
 
-        A row that a table does not have is hidden.
+        A row that a table lacks is hidden.
         """
         tables = self.tables.get(measure, {})
         bands = self._bands.setdefault((measure, rows), {})
@@ -88,22 +88,22 @@ class UseCaseTables:
         return bands
 
     def bands_in(self, span: Span, measure: Measure, rows: tuple[Row, ...]) -> Bands:
-        """Bands of some rows in one span that has a table; not kept, for what is seldom asked."""
+        """Return the bands of rows in one span that has a table, without caching them."""
         names = [part.name for part in self.parts_of(measure)]
         table = self.tables[measure][span]
         return _aligned(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
 
     def newest_pairs(self, window: str) -> Span | None:
-        """The newest week, or four weeks for a window of 28 days, with pairs; None without any."""
+        """Return the newest week with pairs, or four weeks for a window of 28 days, or None."""
         spans = self.tables.get(Measure.PAIRS, {})
         kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
-        closed = ([span for span in spans if span.kind is kind] for kind in kinds)
-        return next((max(of_kind) for of_kind in closed if of_kind), None)
+        spans_by_kind = ([span for span in spans if span.kind is kind] for kind in kinds)
+        return next((max(spans_of_kind) for spans_of_kind in spans_by_kind if spans_of_kind), None)
 
     def show(self, slice_name: str) -> bool:
-        """Return True where any table of decisions shows the row of a slice, if only its size.
+        """Return True if any table of decisions shows the row of a slice, even only its size.
 
-        Label tables do not say: they show counts below k as such, also of rows that are hidden.
+        Label tables do not count: they show counts below k as such, also of hidden rows.
         """
         row = Row(slice_name)
         return any(
@@ -113,7 +113,7 @@ class UseCaseTables:
         )
 
     def slices(self, attributes: Sequence[str]) -> tuple[str, ...]:
-        """Texts of the slices of a group-by that the newest table of decisions lists, sorted."""
+        """Return the slices of a group-by in the newest table of decisions, sorted."""
         tables = self.tables.get(Measure.DECISIONS, {})
         if not tables:
             return ()
@@ -121,13 +121,13 @@ class UseCaseTables:
         return newest.layout.slices_of(tuple(sorted(attributes)))
 
     def spans_by_score(self, spans: Sequence[Span], metric: Metric) -> tuple[Span, ...]:
-        """The newest week of a window that is as long as one, else the spans of the window.
+        """Return the newest week of a window of at least a week, else the spans of the window.
 
         Weeks and longer spans have rows of score bands; days and hours have none.
 
         Args:
-            spans: of the window; at least one.
-            metric: whose tables a week must have.
+            spans: spans of the window, at least one.
+            metric: metric whose tables a week must have.
         """
         first, last = spans[0], spans[-1]
         if first.kind >= SpanKind.WEEK or last.end - first.start < int(SpanKind.WEEK):
@@ -142,7 +142,7 @@ class UseCaseTables:
         return (max(weeks),) if weeks else tuple(spans)
 
     def parts_of(self, measure: Measure) -> tuple[Part, ...]:
-        """The columns of a measure: labels have those that labels are requested for."""
+        """Return the columns of a measure; label tables have only parts with requested labels."""
         if measure is Measure.DECISIONS:
             return self.parts
         return tuple(part for part in self.parts if part.audit_rate is not None)
@@ -152,12 +152,12 @@ def _aligned(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
     places = table.layout.places_of(rows)
     column_of = {name: 1 + place for place, name in enumerate(table.frame.parts)}
     columns = np.array([0, *(column_of.get(name, -1) for name in names)], np.int64)
-    there = (places >= 0)[:, None] & (columns >= 0)[None, :]
+    is_present = (places >= 0)[:, None] & (columns >= 0)[None, :]
     detail = np.where(places >= 0, table.bands.detail[places], Detail.HIDDEN).astype(np.int8)
     cells = np.ix_(places, columns)
     return Bands(
-        np.where(there, table.bands.low[cells], 0),
-        np.where(there, table.bands.high[cells], 0),
+        np.where(is_present, table.bands.low[cells], 0),
+        np.where(is_present, table.bands.high[cells], 0),
         detail,
     )
 
@@ -167,8 +167,8 @@ class GroupRates:
     """Rates of the rows of one group-by.
 
     Attributes:
-        tables: published ones of the use case.
-        rows: of the group-by; those that are compared with them come last.
+        tables: published tables of the use case.
+        rows: rows of the group-by; rows of their references come last.
     """
 
     tables: UseCaseTables
@@ -180,33 +180,33 @@ class GroupRates:
         return self.tables.bands(measure, self.rows)
 
     def beside(self, rows: Sequence[Row]) -> GroupRates:
-        """Rates of rows that lie beside these in the same tables, such as their score bands."""
+        """Return the rates of other rows of the same tables, such as score bands."""
         return GroupRates(self.tables, tuple(rows))
 
     def has(self, span: Span, metric: Metric) -> bool:
-        """Return True where all tables that a rate needs of a span are published."""
+        """Return True if all tables that a rate needs in a span are published."""
         measures = (Measure.DECISIONS, *_LABELS_OF[metric])
         return all(span in self._bands(measure) for measure in measures)
 
     def has_any(self, spans: Sequence[Span]) -> bool:
-        """Return True where some row is in the tables of some span."""
+        """Return True if any row is in the tables of any span."""
         tables = self.tables.tables.get(Measure.DECISIONS, {})
         return any((tables[span].layout.places_of(self.rows) >= 0).any() for span in spans)
 
     def spans(self, window: str, metric: Metric, k: int) -> tuple[Span, ...]:
-        """The spans that a window of a metric is made of, oldest first; empty before any closed.
+        """Return the spans of a window of a metric, oldest first; empty before any has closed.
 
-        Labelled rates need the decisions of the same spans, so spans without them do not count.
+        Labelled rates need decisions of the same spans, so spans without them do not count.
         """
         decisions = self._bands(Measure.DECISIONS)
         labels = [self._bands(measure) for measure in _LABELS_OF[metric]]
         common = set(decisions).intersection(*labels)
         if not labels:
             return chosen_spans(window, decisions)
-        stands_for = np.array(
+        decisions_per_label = np.array(
             [_decisions_per_label(p) for p in self.tables.parts_of(Measure.READY)]
         )
-        sizes = {span: _sizes([t[span] for t in labels], stands_for) for span in common}
+        sizes = {span: _sizes([t[span] for t in labels], decisions_per_label) for span in common}
         both = [self._bands(measure) for measure in LABEL_MEASURES]
         reviewed = np.array([part.audit_rate is not None for part in self.tables.parts], bool)
         rates = np.array([part.audit_rate for part in self.tables.parts_of(Measure.READY)])
@@ -221,17 +221,17 @@ class GroupRates:
         return chosen_spans(window, sizes, silent)
 
     def rate(self, spans: Sequence[Span], metric: Metric, z: float = Z95) -> ShownRate:
-        """The rate of every row over some spans together.
+        """Return the rate of every row over several spans together.
 
         Args:
-            spans: at least one; each has closed.
-            metric: which rate.
+            spans: at least one closed span.
+            metric: the rate.
             z: normal quantile of its bounds.
         """
-        place = tuple(spans), metric
-        if place not in self._estimates:
-            self._estimates[place] = self._estimate(spans, metric)
-        return self._estimates[place].at(z)
+        key = tuple(spans), metric
+        if key not in self._estimates:
+            self._estimates[key] = self._estimate(spans, metric)
+        return self._estimates[key].at(z)
 
     def _estimate(self, spans: Sequence[Span], metric: Metric) -> RateEstimate:
         if metric.labelled:
@@ -241,7 +241,7 @@ class GroupRates:
         return selection_estimate(self._counted(Measure.DECISIONS, spans), hits)
 
     def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:
-        """What labelled rates over some spans rest on."""
+        """Return the counts behind labelled rates over several spans."""
         reviewed = [part.audit_rate is not None for part in self.tables.parts]
         decisions = self._counted(Measure.DECISIONS, spans)
         served = [part.route is Route.AUTO_SERVE for part in self.tables.parts_of(Measure.READY)]
@@ -258,59 +258,58 @@ class GroupRates:
         )
 
     def completeness(self, spans: Sequence[Span]) -> Completeness:
-        """The share of the labels asked for that each row has, over some spans."""
+        """Return the share of requested labels that each row has, over several spans."""
         parts = self.tables.parts_of(Measure.READY)
         rates = np.array([part.audit_rate for part in parts], np.float64)
         return completeness(self.labelled_counts(spans), rates, float(SHOWN_MATURE))
 
     def _counted(self, measure: Measure, spans: Sequence[Span]) -> Counted:
-        place = measure, tuple(spans)
-        if place not in self._sums:
+        key = measure, tuple(spans)
+        if key not in self._sums:
             bands = self._bands(measure)
-            self._sums[place] = Counted.total([Counted.from_bands(bands[span]) for span in spans])
-        return self._sums[place]
+            self._sums[key] = Counted.total([Counted.from_bands(bands[span]) for span in spans])
+        return self._sums[key]
 
 
 def _decisions_per_label(part: Part) -> int:
     return round(1 / part.audit_rate) if part.audit_rate else 1
 
 
-def _silent(labels: Sequence[Int64s], asked: Floats, k: int) -> Bools:
+def _silent(labels: Sequence[Int64s], requested: Floats, k: int) -> Bools:
     """Return the rows whose labels do not come, of one route at least.
 
-    Of a route, 2 k - 1 labels or more were asked for and neither measure shows one. If the labels
+    Of a route, 2 k - 1 labels or more were requested and neither measure shows one. If the labels
     had come, either those that say ready or the others would be k.
 
     Args:
         labels: lower ends of the bands of each measure, shape (rows, parts).
-        asked: least number of labels asked for, shape (rows, parts).
+        requested: least number of labels requested, shape (rows, parts).
         k: smallest cell that may be shown.
     """
     shows_none = np.sum(labels, axis=0) == 0
-    return np.asarray((shows_none & (asked >= 2 * k - 1)).any(axis=1))
+    return np.asarray((shows_none & (requested >= 2 * k - 1)).any(axis=1))
 
 
-def _sizes(bands: Sequence[Bands], stands_for: Int64s) -> Bands:
-    """Sizes of rows in the label tables together: a row shows what all of them show.
+def _sizes(bands: Sequence[Bands], decisions_per_label: Int64s) -> Bands:
+    """Return the sizes of rows in the label tables together; a row shows what all of them show.
 
-    A label counts as often as the decisions that it stands for: at audits of 5 % a band of few
-    labels, from 0 to 10, is one of 200 decisions, however many reviews there are beside it.
+    A label counts once for each decision it represents: at audits of 5 %, a band of 0 to 10 labels
+    is one of 200 decisions, however many reviews there are.
     """
     low, high = (
-        np.sum([ends[:, 1:] @ stands_for for ends in both], axis=0)[:, None]
-        for both in ([table.low for table in bands], [table.high for table in bands])
+        np.sum([ends[:, 1:] @ decisions_per_label for ends in tables_ends], axis=0)[:, None]
+        for tables_ends in ([table.low for table in bands], [table.high for table in bands])
     )
     return Bands(low, high, np.min([table.detail for table in bands], axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRates:
-    """One metric of some slices and of what each is compared with, shapes (slices,).
+    """Rates of one metric for slices and their references, shapes (slices,).
 
     Attributes:
-        metric: which rate.
-        slices: their rates.
-        references: those of what each is compared with.
+        slices: rates of the slices.
+        references: rates of the reference of each slice.
     """
 
     metric: Metric
@@ -318,7 +317,7 @@ class ComparedRates:
     references: ShownRate
 
     def columns(self) -> tuple[RateColumns, RateColumns]:
-        """Both sides with their bounds; NaN where a rate is not shown."""
+        """Return both sides with their bounds; NaN if a rate is not shown."""
         slices, references = (
             RateColumns(
                 self.metric,
@@ -334,7 +333,7 @@ class ComparedRates:
 
 
 def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:
-    """The rates of some rows, in the order given."""
+    """Return the rates of the chosen rows, in the order given."""
     evidence, sampled = (
         Evidence(*(column[..., places] for column in columns))
         for columns in (rate.evidence, rate.sampled)

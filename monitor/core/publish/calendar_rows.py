@@ -1,7 +1,7 @@
-"""Rows of one group-by in one window, from published calendar tables and from nothing else.
+"""Rows of one group-by in one window, computed only from published calendar tables.
 
-Points, intervals, verdicts and states are computed from what the tables show, so whoever has the
-tables and the contract comes to the same rows.
+Points, intervals, verdicts and states follow from the shown tables, so any reader of the tables
+and the contract can compute the same rows.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _NEARLY = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class MetricRows:
-    """One metric of all slices of a group-by, as rows take it up; lists have one item a slice.
+    """Columns of one metric for all slices of a group-by; lists have one item per slice.
 
     Attributes:
-        slices: their texts.
-        period: what the rates are of; None before any span has closed.
-        rates: shown ones; None is hidden.
-        as_labelled: the naive rates of labelled rows alone; None where a rate has no point.
-        gaps: shown ones; None where slice or reference is hidden, and of the reference.
-        states: of each.
-        completeness: share of the labels asked for that have come at most; None where it is not
-            shown, and of metrics that need no labels.
+        slices: slice texts.
+        period: period of the rates; None before any span has closed.
+        rates: shown rates; None is hidden.
+        as_labelled: naive rates of labelled rows; None if a rate has no point.
+        gaps: shown gaps; None if slice or reference is hidden, and for the reference.
+        states: state of each slice.
+        completeness: upper bound on the share of requested labels that have come; None if it is
+            not shown, and for metrics that need no labels.
     """
 
     slices: tuple[str, ...]
@@ -65,14 +65,14 @@ class MetricRows:
 
 @dataclass(frozen=True)
 class GroupInTables:
-    """One group-by of a contract, seen through the published tables of its use case.
+    """Group-by of a contract, seen through the published tables of its use case.
 
     Attributes:
         contract: the limits.
-        group: which group-by; None for the total, which is compared with nothing.
-        rates: of its slices, and of their complements where these are the reference.
+        group: the group-by; None for the total, which has no reference.
+        rates: rates of its slices, and of their complements if these are the reference.
         slices: texts of the slices.
-        compared: comparisons whose bounds hold together; None where they are those of the slices.
+        compared: comparisons whose bounds hold together; None for those of the slices.
     """
 
     contract: Contract
@@ -82,8 +82,10 @@ class GroupInTables:
     compared: int | None = None
 
     @classmethod
-    def of(cls, contract: Contract, group: GroupBy | None, tables: UseCaseTables) -> GroupInTables:
-        """The slices of a group-by are those that its newest table lists."""
+    def from_tables(
+        cls, contract: Contract, group: GroupBy | None, tables: UseCaseTables
+    ) -> GroupInTables:
+        """Return the group-by with the slices that its newest table lists."""
         slices = ("",) if group is None else tables.slices(group.attributes)
         rows = [Row(text) for text in slices]
         if group is not None and group.reference == COMPLEMENT:
@@ -91,13 +93,11 @@ class GroupInTables:
         return cls(contract, group, GroupRates(tables, tuple(rows)), slices)
 
     def over(self, spans: Sequence[Span], metric: Metric) -> MetricRows:
-        """One metric over some spans together."""
-        nothing: list[None] = [None] * len(self.slices)
+        """Return the rows of one metric over several spans together."""
+        nones: list[None] = [None] * len(self.slices)
         if not spans:
             hidden = [State.SUPPRESSED] * len(self.slices)
-            return MetricRows(
-                self.slices, None, [*nothing], [*nothing], [*nothing], hidden, [*nothing]
-            )
+            return MetricRows(self.slices, None, [*nones], [*nones], [*nones], hidden, [*nones])
         compared = self._compared(spans, metric)
         enough = self._enough(compared, metric)
         mature, completeness = self._mature(spans, metric)
@@ -132,13 +132,13 @@ class GroupInTables:
 
     @property
     def _reference_place(self) -> int | None:
-        """Place of the named reference among the slices; None where there is none."""
+        """Place of the named reference among the slices; None without one."""
         reference = None if self.group is None else self.group.reference
         return self.slices.index(reference) if reference in self.slices else None
 
     @property
     def _has_reference(self) -> Bools:
-        """Which slices are compared with something, shape (slices,)."""
+        """Slices that are compared with a reference, shape (slices,)."""
         compared = np.full(len(self.slices), self.group is not None)
         if self._reference_place is not None:
             compared[self._reference_place] = False
@@ -149,7 +149,7 @@ class GroupInTables:
     def _compared(
         self, spans: Sequence[Span], metric: Metric, compared_slices: int = 0
     ) -> ComparedRates:
-        """Rates of both sides; bounds of so many comparisons hold together."""
+        """Return the rates of both sides; bounds of `compared_slices` comparisons hold together."""
         z = simultaneous_z(compared_slices)
         rate, size = self.rates.rate(spans, metric, z), len(self.slices)
         slices = rows_of(rate, slice(0, size))
@@ -159,7 +159,7 @@ class GroupInTables:
         return ComparedRates(metric, slices, rows_of(rate, np.full(size, place)))
 
     def _mature(self, spans: Sequence[Span], metric: Metric) -> tuple[Bools, list[float | None]]:
-        """Return which slices and references have their labels, and how many the slices have."""
+        """Return which slices and references have their labels, and the slices' completeness."""
         size = len(self.slices)
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
@@ -174,9 +174,9 @@ class GroupInTables:
         return mature, [*shares]
 
     def _enough(self, compared: ComparedRates, metric: Metric) -> Bools:
-        """Rows with the contract's minimum support; what is compared, together with its reference.
+        """Return rows with the contract's minimum support, judged with their reference if any.
 
-        Precision rests on positives and negatives alike, and each of them has its own minimum.
+        Precision depends on positives and negatives, and each of them has its own minimum.
         """
         least = self.contract.limits.min_support(metric)
         slices, references = compared.slices, compared.references
@@ -190,7 +190,7 @@ class GroupInTables:
     def _gaps(
         self, spans: Sequence[Span], metric: Metric, enough: Bools
     ) -> tuple[list[Verdict | None], list[ShownGap | None]]:
-        """Verdicts on the gaps of a metric and the gaps as they are shown."""
+        """Return the verdicts on the gaps of a metric, and the shown gaps."""
         verdicts: list[Verdict | None] = [None] * len(self.slices)
         exact = self.contract.k == 1
         has_reference = self._has_reference
@@ -207,8 +207,8 @@ class GroupInTables:
             judged = verdict(gaps, tolerance, enough)
             verdicts = _judged_where(limited & has_reference, verdicts, judged)
         gaps_shown = [
-            ShownGap(reference, *interval, *ratio, judged) if applies and known else None
-            for interval, ratio, judged, applies, known in zip(
+            ShownGap(reference, *interval, *ratio, judged) if applies and is_known else None
+            for interval, ratio, judged, applies, is_known in zip(
                 zip(*_listed(gaps.value, gaps.lower, gaps.upper, exact=exact), strict=True),
                 zip(
                     *_listed(gaps.ratio, gaps.ratio_lower, gaps.ratio_upper, exact=exact),
@@ -223,7 +223,7 @@ class GroupInTables:
         return verdicts, gaps_shown
 
     def _tolerances(self, metric: Metric) -> Iterator[tuple[Tolerance, Bools]]:
-        """Limits on the gap of a metric, and on its ratio, and which slices have them."""
+        """Yield the limits on the gap of a metric and on its ratio, with the limited slices."""
         for limit, limited in self._each_limit(lambda limits: limits.max_gap(metric)):
             yield Tolerance.of_gap(limit), limited
         for limit, limited in self._each_limit(lambda limits: limits.min_ratio(metric)):
@@ -232,14 +232,14 @@ class GroupInTables:
     def _each_limit(
         self, limit_of: Callable[[Limits], Fraction | None]
     ) -> Iterator[tuple[Fraction, Bools]]:
-        """Each limit that some slices have, and which slices have it."""
+        """Yield each limit that slices have, with the slices that have it."""
         name = "" if self.group is None else self.group.name
         limits = [limit_of(self.contract.limits_of(name, text)) for text in self.slices]
         for limit in sorted({limit for limit in limits if limit is not None}):
-            yield limit, np.array([own == limit for own in limits], bool)
+            yield limit, np.array([slice_limit == limit for slice_limit in limits], bool)
 
     def _levels(self, rate: Rates, metric: Metric, enough: Bools) -> list[Verdict | None]:
-        """Verdicts on the rates against the levels they must keep; the total has none to keep."""
+        """Return the verdicts on the rates against their levels; the total has no level."""
         verdicts: list[Verdict | None] = [None] * len(self.slices)
         if self.group is None:
             return verdicts
@@ -255,16 +255,18 @@ class GroupInTables:
 def _judged_where(
     limited: Bools, verdicts: Sequence[Verdict | None], judged: Sequence[Verdict | None]
 ) -> list[Verdict | None]:
-    """The verdicts, with those on one more limit of the slices that have it."""
+    """Return the verdicts combined with those on a further limit, for slices that have it."""
     rows = zip(limited.tolist(), verdicts, judged, strict=True)
-    return [both(before, now) if applies else before for applies, before, now in rows]
+    return [
+        both(present, judgement) if applies else present for applies, present, judgement in rows
+    ]
 
 
 def shown_rates(rate: Rates, *, exact: bool = False) -> list[ShownRate | None]:
-    """The rates as they are shown, in thousandths unless numbers are exact; None is hidden.
+    """Return the shown rates, in thousandths unless numbers are exact; None is hidden.
 
-    A rate without a point is *at most* its upper bound where nothing need have been a hit, and *at
-    least* its lower bound where everything may have been one.
+    A rate without a point is *at most* its upper bound if possibly nothing was a hit, and *at
+    least* its lower bound if possibly everything was one.
     """
     values, lowers, uppers = _listed(rate.value, rate.lower, rate.upper, exact=exact)
     supports = np.floor(rate.support + _NEARLY).astype(np.int64).tolist()
@@ -288,7 +290,7 @@ _Numbers = list[float | None]
 def _listed(
     values: Floats, lowers: Floats, uppers: Floats, *, exact: bool
 ) -> tuple[_Numbers, _Numbers, _Numbers]:
-    """Points to the nearest thousandth, bounds outward, or all as they are; None for NaN."""
+    """Return points to the nearest thousandth, bounds outward, or exact numbers; None for NaN."""
 
     def listed(numbers: Floats, rounding: Callable[[float], float]) -> _Numbers:
         return [
@@ -306,7 +308,7 @@ def _listed(
 
 
 def _rounded_outward(gaps: GapColumns) -> GapColumns:
-    """The gaps with the bounds that are shown: whoever has a row comes to the same verdicts."""
+    """Return the gaps with their shown bounds, so that readers come to the same verdicts."""
     return replace(
         gaps,
         lower=_down(gaps.lower),
@@ -317,10 +319,10 @@ def _rounded_outward(gaps: GapColumns) -> GapColumns:
 
 
 def _down(bounds: Floats) -> Floats:
-    """Lower bounds in thousandths."""
+    """Return lower bounds in thousandths."""
     return np.floor(bounds * _DECIMALS + _NEARLY) / _DECIMALS
 
 
 def _up(bounds: Floats) -> Floats:
-    """Upper bounds in thousandths."""
+    """Return upper bounds in thousandths."""
     return np.ceil(bounds * _DECIMALS - _NEARLY) / _DECIMALS

@@ -1,4 +1,4 @@
-"""The conclusion of a contract: all of its checks in one verdict."""
+"""Conclusion of a contract: all checks in one verdict."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from monitor.core.publish.states import VERDICT_OF
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """One limited metric of one slice, judged.
+    """Judged check of one limited metric of one slice.
 
     Attributes:
-        metric: of the limit.
+        metric: limited metric.
         slice: slice text.
-        verdict: by the state of both.
-        decided_by: the limit that is broken, or not known to be kept; None where there is none.
-        of_rest: it is about all others, who are worse off than the slice.
+        verdict: verdict by the state of slice and metric.
+        decided_by: the limit that is broken, or not known to be kept; None without one.
+        of_rest: True if the check is about all others, who are worse off than the slice.
     """
 
     metric: Metric
@@ -40,23 +40,22 @@ class LimitCheck:
 
     @property
     def name(self) -> str:
-        """The slice that it is about, or all but that slice."""
+        """The slice of the check, or all but that slice."""
         name = slice_name(self.slice)
         return f"all but {name}" if self.of_rest else name
 
 
 def limited(table: ContractTable) -> tuple[Metric, ...]:
-    """The metrics that a contract limits, the primary one first, guardrails as metrics are listed.
+    """Return the metrics that a contract limits, the primary first, then the guardrails.
 
-    TPR, FPR, precision, the blocked and the selection rate: those that gaps are limited of come in
-    this order.
+    Guardrails are in the order TPR, FPR, precision, blocked rate and selection rate.
     """
     limits = {
         *(*table.max_gaps, *table.min_ratios, *table.min_levels, *table.max_levels),
         *(own.metric for own in table.own_limits),
     }
-    found = [metric for metric in _ORDER if metric in limits]
-    return tuple(sorted(found, key=lambda metric: metric is not table.primary))
+    limited_metrics = [metric for metric in _ORDER if metric in limits]
+    return tuple(sorted(limited_metrics, key=lambda metric: metric is not table.primary))
 
 
 _FIRST = (Metric.TPR, Metric.FPR, Metric.PRECISION, Metric.BLOCKED, Metric.SELECTION)
@@ -64,10 +63,10 @@ _ORDER = (*_FIRST, *(metric for metric in Metric if metric not in _FIRST))
 
 
 def checks(table: ContractTable, window: WindowTable) -> Iterator[LimitCheck]:
-    """Every check of a contract in a window, metric by metric; each harm is in one of them.
+    """Yield every check of a contract in a window, metric by metric; each harm is in one check.
 
-    A slice that others are compared with has a check of its own only if its level is limited, or if
-    it is worse off. A slice that is better off has none, nor has one that only mirrors another.
+    A reference has a check of its own only if its level is limited, or if it is worse off. Slices
+    that are better off, and mirrors, have none.
     """
     for metric in limited(table):
         for group in window.groups:
@@ -106,16 +105,16 @@ def _is_reference(row: SliceRow, metric: Metric) -> bool:
 
 
 def overall(verdicts: Iterable[Verdict]) -> Verdict:
-    """Fail where anything fails, pass where all pass, else the first that is neither.
+    """Return fail if any check fails, pass if all pass, else the first other verdict.
 
     Example:
         >>> overall([Verdict.PASS, Verdict.INCONCLUSIVE]).value, overall([]).value
         ('inconclusive', 'insufficient_support')
     """
-    found = {*verdicts}
-    if Verdict.FAIL in found:
+    distinct = {*verdicts}
+    if Verdict.FAIL in distinct:
         return Verdict.FAIL
-    if found == {Verdict.PASS}:
+    if distinct == {Verdict.PASS}:
         return Verdict.PASS
-    open_ones = [v for v in Verdict if v in found - {Verdict.PASS}]
-    return open_ones[0] if open_ones else Verdict.INSUFFICIENT_SUPPORT
+    undecided = [v for v in Verdict if v in distinct - {Verdict.PASS}]
+    return undecided[0] if undecided else Verdict.INSUFFICIENT_SUPPORT

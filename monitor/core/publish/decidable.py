@@ -1,10 +1,11 @@
-"""Traffic from which a contract can be decided: by the very rows that are published.
+"""Traffic from which a contract can be decided, computed with the published rows.
 
-A verdict needs an interval on one side of the limit, and how wide it is depends on how many
-labels there are. Rows are built from expected counts at growing traffic, just as windows are
-(:mod:`monitor.core.publish.calendar_rows`), and searched for the first that gets its verdict.
-Counts as expected are the middle of what can happen, so half of the windows get it at that traffic;
-at twice as much 80 to 97 % did (simulated for audits of 5 and 20 %, ready rates of .1 and .5).
+A verdict needs an interval on one side of the limit, and its width depends on the number of
+labels. Rows are built from expected counts at growing traffic, like windows
+(:mod:`monitor.core.publish.calendar_rows`), and searched for the first with a verdict. Expected
+counts are in the middle of the possible ones, so half of the windows get the verdict at that
+traffic. At twice as much, 80 to 97 % did (simulated for audits of 5 and 20 %, ready rates of .1
+and .5).
 """
 
 from __future__ import annotations
@@ -29,34 +30,34 @@ from monitor.core.tables.settings import Part
 from monitor.core.tables.spans import Span, SpanKind
 
 BEYOND = Fraction(1, 10)
-"""A ``fail`` is asked for at a gap this much above the limit, a ``pass`` at none."""
+"""Excess over the limit of a gap that must ``fail``; a gap of 0 must ``pass``."""
 
 MOST_DAILY = 100_000
-"""Decisions a day and slice beyond which nothing is searched for."""
+"""Largest traffic of the search, in decisions per day and slice."""
 
-_SURE = 2.0  # so much more than in the middle
+_SURE = 2.0  # multiple of the traffic at which half of the windows are decided
 # Up to MOST_DAILY; bands of support are as wide as these steps.
 _TRAFFIC: Floats = 10 * np.float64(1.2) ** np.arange(51) / _SURE
 _BLOCKED = 0.05
 _SPAN = Span(SpanKind.DAY, 0)
 _WORST_LIMIT = Fraction(1, 2)
 _ALONE = (Metric.SELECTION, Metric.PRECISION)
-"""Metrics that a gap is looked for in alone: one in TPR and FPR at once may leave none in these."""
+"""Metrics whose gap is assumed alone: a gap in TPR and FPR at once may leave none in these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Conditions that a contract is decided under.
+    """Conditions for deciding a contract.
 
     Attributes:
         contract: its limits, k and minimum support.
-        slices: of the group-by, all of one size; their bounds hold together.
-        reference: ``complement``, or a named slice, which is as large as each other.
-        audit: part of the auto-served that is labelled; of human_review all is.
+        slices: number of slices of the group-by, all of one size; their bounds hold together.
+        reference: ``complement``, or a named slice of the same size.
+        audit: labelled share of the auto-served decisions; all of human_review is labelled.
         days: length of the window.
         ready: P(ready).
-        tpr: P(auto_serve | ready) of everybody, but for the gap.
-        fpr: P(auto_serve | not ready), likewise.
+        tpr: P(auto_serve | ready) of all slices, apart from the gap.
+        fpr: P(auto_serve | not ready) of all slices, apart from the gap.
     """
 
     contract: Contract
@@ -70,7 +71,7 @@ class Design:
 
     @property
     def selection(self) -> float:
-        """P(auto_serve) of what is not blocked."""
+        """P(auto_serve) of decisions that are not blocked."""
         return self.ready * self.tpr + (1 - self.ready) * self.fpr
 
     @property
@@ -81,11 +82,12 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Decidable:
-    """Decisions a day and slice from which a gap is decided; None is not up to MOST_DAILY.
+    """Decisions per day and slice from which a gap is decided; None if not up to MOST_DAILY.
 
     Attributes:
-        passes: a gap of 0 gets ``pass`` in at least four of five windows.
-        fails: a gap of the limit and BEYOND gets ``fail``; None also where there can be none.
+        passes: traffic at which a gap of 0 gets ``pass`` in at least four of five windows.
+        fails: traffic at which a gap of the limit plus BEYOND gets ``fail``; None also if such a
+            gap is impossible.
     """
 
     passes: int | None
@@ -97,7 +99,7 @@ class Decidable:
 
 
 def decidable(design: Design, metric: Metric) -> Decidable:
-    """The least traffic at which the limit on a metric's gap can be decided.
+    """Return the least traffic at which the limit on a metric's gap can be decided.
 
     Raises:
         ValueError: if the contract sets no limit on gaps of the metric.
@@ -108,16 +110,16 @@ def decidable(design: Design, metric: Metric) -> Decidable:
     alone = _with_limits(design, min_selection_ratio=None)
     most = {
         Metric.SELECTION: design.selection,
-        # No more can be served than there is of what is not ready.
+        # No more can be served than there are replies that are not ready.
         Metric.PRECISION: min(1, (1 - design.ready) / design.selection) - 1 + design.precision,
     }.get(metric, min(design.tpr, 1 - design.fpr))
     return _decidable(alone, metric, float(limit + BEYOND), most)
 
 
 def decidable_ratio(design: Design) -> Decidable:
-    """The least traffic at which the limit on the ratio of selection rates can be decided.
+    """Return the least traffic at which the limit on the ratio of selection rates is decided.
 
-    A ``fail`` is asked for at a ratio that is BEYOND below the limit.
+    A ratio of BEYOND below the limit must ``fail``.
 
     Raises:
         ValueError: if the contract sets no limit on the ratio.
@@ -141,12 +143,12 @@ def _decidable(design: Design, metric: Metric, beyond: float, most: float) -> De
 def first_decided(
     designs: Iterable[tuple[float, Design]], find: Callable[[Design], Decidable], daily: float
 ) -> float | None:
-    """The first of the choices whose design is decided at this traffic; None is none."""
-    return next((one for one, design in designs if find(design).at(daily)), None)
+    """Return the first choice whose design is decided at this traffic, or None."""
+    return next((choice for choice, design in designs if find(design).at(daily)), None)
 
 
 def with_limit(design: Design, metric: Metric, limit: Fraction) -> Design:
-    """The design with another limit on the gaps of any metric that can have one."""
+    """Return the design with another limit on the gaps of a metric that can have one."""
     return _with_limits(design, **{f"max_{metric}_gap": limit})
 
 
@@ -159,33 +161,33 @@ def _with_limits(design: Design, **limits: Fraction | None) -> Design:
 def _verdicts(
     design: Design, gap: float, alone: Metric | None = None
 ) -> dict[Metric, list[Verdict | None]]:
-    """Verdicts, by traffic, on a slice that is worse off by so much.
+    """Return the verdicts, by traffic, on a slice that is worse off by `gap`.
 
-    In TPR, FPR and the blocked rate at once or, with ``alone``, in that metric.
+    The gap is in TPR, FPR and the blocked rate at once or, with ``alone``, only in that metric.
     """
     contract, volume = design.contract, _TRAFFIC * design.days
-    others = design.slices - 1 if design.reference == COMPLEMENT else 1
+    reference_slices = design.slices - 1 if design.reference == COMPLEMENT else 1
     counts = [
-        np.concatenate([slices, rest])
-        for slices, rest in zip(
+        np.concatenate([slices, reference_counts])
+        for slices, reference_counts in zip(
             _counts(design, volume, gap, alone),
-            _counts(design, volume * max(others, 1), 0.0),
+            _counts(design, volume * max(reference_slices, 1), 0.0),
             strict=True,
         )
     ]
-    seen = replace(
-        GroupInTables.of(contract, GroupBy(("traffic",)), _tables(design, counts)),
+    group_tables = replace(
+        GroupInTables.from_tables(contract, GroupBy(("traffic",)), _tables(design, counts)),
         compared=comparisons(design.slices, design.reference),
     )
     verdicts = {}
     for metric in Metric:
-        shown = seen.over([_SPAN], metric).gaps
+        shown = group_tables.over([_SPAN], metric).gaps
         verdicts[metric] = [None if item is None else item.verdict for item in shown]
     return verdicts
 
 
 def _tables(design: Design, counts: Sequence[Int64s]) -> UseCaseTables:
-    """Tables of all volumes of traffic as slices, and of what each is compared with."""
+    """Return tables with all volumes of traffic as slices, and with their references."""
     names = [f"traffic={place:02d}" for place in range(len(_TRAFFIC))]
     rows = [*map(Row, names), *(Row(name, complement=True) for name in names)]
     parts = (
@@ -202,9 +204,9 @@ def _tables(design: Design, counts: Sequence[Int64s]) -> UseCaseTables:
     return tables
 
 
-def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
-    """From where on all verdicts are as wanted, to two digits: with more there is never less."""
-    missed = [place for place, verdict in enumerate(verdicts) if verdict is not wanted]
+def _least(verdicts: list[Verdict | None], expected: Verdict) -> int | None:
+    """Return the traffic from which all verdicts are as wanted, to two digits."""
+    missed = [place for place, verdict in enumerate(verdicts) if verdict is not expected]
     first = missed[-1] + 1 if missed else 0
     return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
 
@@ -212,7 +214,7 @@ def _least(verdicts: list[Verdict | None], wanted: Verdict) -> int | None:
 def _counts(
     design: Design, volume: Floats, gap: float, alone: Metric | None = None
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Expected decisions, ready labels and not ready ones of slices of these sizes, by part.
+    """Return expected decisions, ready labels and not ready ones of these volumes, by part.
 
     Every gap is in the direction of harm.
     """
@@ -220,49 +222,49 @@ def _counts(
     blocked = min(_BLOCKED + (0.0 if alone else gap), 1.0) if limited else 0.0
     tpr, fpr = _served(design, gap, alone)
     ready = volume * (1 - blocked) * design.ready
-    other = volume * (1 - blocked) * (1 - design.ready)
-    routed = [(ready * tpr, other * fpr), (ready * (1 - tpr), other * (1 - fpr))]
+    not_ready = volume * (1 - blocked) * (1 - design.ready)
+    routed = [(ready * tpr, not_ready * fpr), (ready * (1 - tpr), not_ready * (1 - fpr))]
     decisions = np.column_stack([*(np.round(a + b) for a, b in routed), volume * blocked])
     labels = [np.column_stack([part[kind] for part in routed]) for kind in (0, 1)]
     audited = np.array([design.audit, 1.0])
-    labelled_ready, labelled_other = (np.round(audited * label) for label in labels)
+    labelled_ready, labelled_not_ready = (np.round(audited * label) for label in labels)
     return (
         decisions.astype(np.int64),
         labelled_ready.astype(np.int64),
-        labelled_other.astype(np.int64),
+        labelled_not_ready.astype(np.int64),
     )
 
 
 def _served(design: Design, gap: float, alone: Metric | None) -> tuple[float, float]:
-    """TPR and FPR of a slice that is worse off by so much, as in :func:`_verdicts`."""
-    if alone is Metric.SELECTION:  # the same part of all that would be served, ready or not
+    """Return TPR and FPR of a slice that is worse off by `gap`, as in :func:`_verdicts`."""
+    if alone is Metric.SELECTION:  # the same share of all served replies, ready or not
         kept = 1 - gap / design.selection
         return design.tpr * kept, design.fpr * kept
-    if alone is Metric.PRECISION:  # as many served, and more of them not ready
+    if alone is Metric.PRECISION:  # equally many served, more of them not ready
         moved = gap * design.selection
         return design.tpr - moved / design.ready, design.fpr + moved / (1 - design.ready)
     return max(design.tpr - gap, 0.0), min(design.fpr + gap, 1.0)
 
 
 def by_audit(design: Design, rates: Iterable[float]) -> Iterable[tuple[float, Design]]:
-    """The design at other audit rates."""
+    """Return the design at other audit rates."""
     return ((rate, replace(design, audit=rate)) for rate in rates)
 
 
 def by_window(design: Design, days: Iterable[float]) -> Iterable[tuple[float, Design]]:
-    """The design with other windows, in days."""
-    return ((long, replace(design, days=long)) for long in days)
+    """Return the design with other windows, in days."""
+    return ((length, replace(design, days=length)) for length in days)
 
 
 def by_limit(design: Design, metric: Metric) -> Iterable[tuple[float, Design]]:
-    """The design with longer limits, five points more each, up to a half."""
+    """Yield the design with wider limits, in steps of five points, up to a half."""
     limit = design.contract.limits.max_gap(metric) or Fraction(0)
     while (limit := limit + Fraction(1, 20)) <= _WORST_LIMIT:
         yield float(limit), with_limit(design, metric, limit)
 
 
 def by_ratio(design: Design) -> Iterable[tuple[float, Design]]:
-    """The design with lower limits on the ratio, five hundredths less each, down to a half."""
+    """Yield the design with lower limits on the ratio, in steps of 0.05, down to a half."""
     limit = design.contract.limits.min_selection_ratio or Fraction(0)
     while (limit := limit - Fraction(1, 20)) >= _WORST_LIMIT:
         yield float(limit), _with_limits(design, min_selection_ratio=limit)

@@ -1,7 +1,7 @@
-"""The limit that decides about a slice and metric: the one that is broken, or not known to be kept.
+"""Deciding limit of a slice and metric: the limit that is broken, or not known to be kept.
 
-A metric may have limits on its gap, on its ratio and on its level, of the contract or of the slice.
-Its state is one for all of them. Whoever names a limit beside a state takes it from here.
+A metric may have limits on its gap, ratio and level, from the contract or the slice, but only one
+state. All code that names a limit next to a state takes it from this module.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _NOT_KEPT = (Verdict.FAIL, Verdict.BETTER_OFF, Verdict.INCONCLUSIVE)
 def deciding_limit(
     row: SliceRow, metric: Metric, limits: Mapping[LimitKind, float], gap: ShownGap | None
 ) -> ShownLimit | None:
-    """Return the limit that decides; None where all are kept, or none is judged.
+    """Return the deciding limit; None if all are kept, or none is judged.
 
-    Of a breach it is the one that the sequential test found broken. Else it is the first whose
-    shown bounds say what the state says.
+    For a breach it is the limit that the sequential test found broken. Otherwise it is the first
+    whose shown bounds agree with the state.
 
     Args:
-        row: as shown.
-        metric: of the limits.
-        limits: those of the slice.
-        gap: that is shown with it; of a named reference, to the slice that it is behind.
+        row: shown row.
+        metric: limited metric.
+        limits: limits of the slice.
+        gap: shown gap; for a named reference, the gap to the slice that it is behind.
     """
     verdict = VERDICT_OF[row.states[metric]]
     if verdict not in _NOT_KEPT:
@@ -43,7 +43,7 @@ def deciding_limit(
 
 
 def _verdict(rate: ShownRate | None, gap: ShownGap | None, limit: ShownLimit) -> Verdict | None:
-    """Return the verdict of the shown bounds; None where nothing is shown that it limits."""
+    """Return the verdict of the shown bounds; None if the limited number is not shown."""
     if limit.kind in (LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL):
         return None if rate is None else allowed(limit).verdict_of(rate.lower, rate.upper)
     if gap is None:
@@ -54,7 +54,7 @@ def _verdict(rate: ShownRate | None, gap: ShownGap | None, limit: ShownLimit) ->
 
 
 def allowed(limit: ShownLimit) -> Tolerance:
-    """The range that a limit allows."""
+    """Return the range that a limit allows."""
     match limit.kind:
         case LimitKind.MAX_GAP:
             return Tolerance.of_gap(limit.value)

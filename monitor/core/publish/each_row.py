@@ -1,7 +1,7 @@
-"""What is made of every row of a Snapshot: again only of rows that say something else.
+"""Products of the rows of a Snapshot, computed again only for changed rows.
 
-Most rows are the same from one Snapshot to the next, and whatever is made of a row (its lines on
-the page, its bytes) is made of nothing but the row and its place.
+Most rows are the same from one Snapshot to the next. The products of a row (its lines on the page,
+its bytes) depend only on the row and its place.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class RowPlace(NamedTuple):
     """Place of a row; the total has neither a group-by nor a slice.
 
     Attributes:
-        contract: its name.
+        contract: name of the contract.
         group_by: the attributes of the slice.
-        slice: which.
-        window: its name.
-        decides: whether the window is the one that decides.
+        slice: slice text.
+        window: name of the window.
+        decides: True for the deciding window.
     """
 
     contract: str
@@ -40,34 +40,34 @@ class RowPlace(NamedTuple):
 
     @property
     def where(self) -> tuple[str, str, str]:
-        """The same without the contract."""
+        """Group-by, slice, window."""
         return self[1:4]
 
 
 Made = Mapping[RowPlace, tuple[SliceRow, _T]]
-"""Every row, and what was made of it."""
+"""Rows and their products, by place."""
 
 
 def each_row(
     snapshot: Snapshot, make: Callable[[RowPlace, SliceRow], _T], before: Made[_T]
 ) -> Made[_T]:
-    """What is made of every row, in their order.
+    """Return the product of every row, in order.
 
     Args:
-        snapshot: with the rows.
-        make: of one row.
-        before: what was made of those of another Snapshot, taken where a row is the same.
+        snapshot: Snapshot with the rows.
+        make: computes the product of one row.
+        before: products for another Snapshot, reused for equal rows.
     """
-    made = {}
+    products = {}
     for place, row in rows_in_place(snapshot):
-        known = before.get(place)
-        same = known is not None and (known[0] is row or known[0] == row)
-        made[place] = row, known[1] if known is not None and same else make(place, row)
-    return made
+        last = before.get(place)
+        same = last is not None and (last[0] is row or last[0] == row)
+        products[place] = row, last[1] if last is not None and same else make(place, row)
+    return products
 
 
 def rows_in_place(snapshot: Snapshot) -> Iterator[tuple[RowPlace, SliceRow]]:
-    """Every row, the total of a window before its groups."""
+    """Yield every row with its place; the total of a window comes before its groups."""
     for contract in snapshot.contracts:
         for window in contract.windows:
             name, decides = window.window, window.window == contract.window
@@ -79,13 +79,12 @@ def rows_in_place(snapshot: Snapshot) -> Iterator[tuple[RowPlace, SliceRow]]:
 
 
 def with_known_rows(table: _Table, before: _Table) -> _Table:
-    """A table whose rows are those of another one where they say the same.
+    """Return a table that reuses the rows of an earlier table if they are equal.
 
-    Whatever is made of a row is made anew where it is another one: found out here, they need not be
-    compared again by everybody who makes something of them.
+    Identical rows need no further comparison by functions that cache their products.
     """
     if isinstance(table, WindowTable):
         return replace(table, total=before.total) if table.total == before.total else table
-    known = {row.slice: row for row in before.rows}
-    found = ((row, known.get(row.slice)) for row in table.rows)
-    return replace(table, rows=tuple(old if old == row else row for row, old in found))
+    last_rows = {row.slice: row for row in before.rows}
+    pairs = ((row, last_rows.get(row.slice)) for row in table.rows)
+    return replace(table, rows=tuple(old if old == row else row for row, old in pairs))

@@ -1,4 +1,4 @@
-"""The bytes of one Snapshot after the other: those of rows that stay the same are kept."""
+"""Encoding of successive Snapshots; the bytes of unchanged rows are reused."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from monitor.core.publish.snapshot import SliceRow, Snapshot, WindowTable, canon
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """A Snapshot as it is stored.
+    """Encoded Snapshot.
 
     Attributes:
-        body: its canonical JSON.
-        rows: the part of every row, as far as it is known.
+        body: canonical JSON.
+        rows: bytes of every known row.
     """
 
     body: bytes
@@ -27,19 +27,19 @@ class Encoded:
 
 
 def encode_after(snapshot: Snapshot, before: Encoded | None) -> Encoded:
-    """What :func:`~monitor.core.publish.snapshot.encode` makes of it, after another one."""
+    """Return what :func:`~monitor.core.publish.snapshot.encode` returns, reusing earlier rows."""
     rows = each_row(snapshot, _encoded, before.rows if before else {})
-    # In the place of a row, its bytes: the encoder takes them as they are.
+    # The encoder copies bytes that stand in the place of a row.
     parts = (cast(SliceRow, part) for _, part in rows.values())
     contracts = [
-        replace(one, windows=tuple(_with_parts(window, parts) for window in one.windows))
-        for one in snapshot.contracts
+        replace(contract, windows=tuple(_with_parts(window, parts) for window in contract.windows))
+        for contract in snapshot.contracts
     ]
     return Encoded(encode(replace(snapshot, contracts=tuple(contracts))), rows)
 
 
 def _with_parts(window: WindowTable, parts: Iterator[SliceRow]) -> WindowTable:
-    """A window with what comes next in the place of its rows, which are in the same order."""
+    """Return a window with the next parts in the place of its rows, which have the same order."""
     total = next(parts)
     groups = [replace(group, rows=tuple(islice(parts, len(group.rows)))) for group in window.groups]
     return replace(window, total=total, groups=tuple(groups))

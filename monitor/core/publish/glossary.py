@@ -1,6 +1,6 @@
-"""The glossary of what is measured: a name, a definition and a sentence with numbers a metric.
+"""Glossary of metrics and states: a name, a definition and a sentence with numbers per metric.
 
-Page, API and documentation take their words from here.
+Page, API and documentation take their words from this module.
 
 Example:
     >>> from monitor.core.publish.snapshot import ShownRate
@@ -29,14 +29,14 @@ SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A metric in words.
+    """Metric in words.
 
     Attributes:
-        name: as a heading.
+        name: heading.
         symbol: the probability.
-        meaning: in one sentence.
-        of: what 100 are taken of.
-        happened: what happened to some of these.
+        meaning: meaning in one sentence.
+        of: the trials, after "Of 100".
+        happened: the hits, as a predicate of the trials.
     """
 
     name: str
@@ -90,7 +90,7 @@ TERMS: Mapping[Metric, Term] = {
         "were ready",
     ),
 }
-"""Every metric; "ready" is the reviewers' judgement."""
+"""Metrics in words; "ready" is the reviewers' judgement."""
 
 STATES: Mapping[State, str] = {
     State.SUPPRESSED: "hidden, to protect small numbers of people",
@@ -104,7 +104,7 @@ STATES: Mapping[State, str] = {
     State.SUSPECTED: "outside the limit, not confirmed by the sequential test",
     State.BREACH: "breach: confirmed by the sequential test",
 }
-"""Every state in words."""
+"""States in words."""
 
 FINDINGS: Mapping[Annotation, str] = {
     Annotation.GAP: "on a weekly list: outside the contract (false discovery rate 0.10)",
@@ -116,11 +116,11 @@ FINDINGS: Mapping[Annotation, str] = {
     Annotation.LABELS_EARLIER: "its labels came earlier than its reference's",
     Annotation.VERSION_CHANGE: "other versions of the router began to answer it",
 }
-"""Every advisory finding in words."""
+"""Advisory findings in words."""
 
 
 def said(metric: Metric, rate: ShownRate | None) -> str:
-    """A rate as a sentence about 100 of its trials; empty where it is withheld."""
+    """Return a rate as a sentence about 100 of its trials; empty if it is withheld."""
     if rate is None:
         return ""
     term = TERMS[metric]
@@ -156,7 +156,7 @@ def _whole(rate: float) -> str:
 
 
 def slice_name(text: str) -> str:
-    """A slice, or what it is compared with, for people to read; the empty text is the total.
+    """Return the name of a slice or reference for people; the empty text is the total.
 
     Example:
         >>> slice_name("channel=chat,device=phone"), slice_name(""), slice_name("complement")
@@ -170,7 +170,7 @@ def slice_name(text: str) -> str:
 
 
 def attribute_values(slice_: str) -> dict[str, str]:
-    """The attribute values of a slice; none of the total.
+    """Return the attribute values of a slice; none for the total.
 
     Example:
         >>> attribute_values("channel=chat,device=phone")

@@ -1,4 +1,4 @@
-"""The verdict on a contract, and what happened in an incident, in one sentence each."""
+"""Sentences on the verdict of a contract and on an incident."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ class Headline:
 
 
 def of_contract(table: ContractTable, window: WindowTable, slices: Sequence[SliceLine]) -> Headline:
-    """The verdict on one contract in a window; ``slices`` are ranked."""
-    found = list(checks(table, window))
-    tally = Counter(check.verdict for check in found)
+    """Return the verdict on one contract in a window; ``slices`` are ranked."""
+    judged = list(checks(table, window))
+    tally = Counter(check.verdict for check in judged)
     failed, passed = tally[Verdict.FAIL], tally[Verdict.PASS]
-    verdict = overall(check.verdict for check in found)
-    undecided = len(found) - failed - passed
+    verdict = overall(check.verdict for check in judged)
+    undecided = len(judged) - failed - passed
     if verdict is Verdict.FAIL:
-        more = f" {failed - 1} more of {len(found)} checks fail." if failed > 1 else ""
-        failing = {(check.metric, check.slice) for check in found if check.verdict is verdict}
+        more = f" {failed - 1} more of {len(judged)} checks fail." if failed > 1 else ""
+        failing = {(check.metric, check.slice) for check in judged if check.verdict is verdict}
         return Headline(verdict, f"The contract is broken: {_worst(slices, failing)}.{more}")
     if verdict is Verdict.PASS:
-        return Headline(verdict, f"All {len(found)} checks are within the contract.")
-    if not found:
+        return Headline(verdict, f"All {len(judged)} checks are within the contract.")
+    if not judged:
         return Headline(verdict, "Nothing can be checked yet.")
-    rest = f"{passed} of {len(found)} are within the contract, {undecided} are undecided"
+    rest = f"{passed} of {len(judged)} are within the contract, {undecided} are undecided"
     return Headline(verdict, f"No check fails; {rest}.")
 
 
 def _worst(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]]) -> str:
-    """The first failing metric of the worst slice, in words."""
-    for one in slices:
-        for cell in one.cells:
-            if (cell.metric, one.slice) in failing:
-                return beyond_limit(one.slice, cell)
+    """Return the first failing metric of the worst slice, in words."""
+    for slice_line in slices:
+        for cell in slice_line.cells:
+            if (cell.metric, slice_line.slice) in failing:
+                return beyond_limit(slice_line.slice, cell)
     return "a check fails"
 
 
 def incident_sentence(
     metric: Metric, slice_: str, behind: Behind | None, limit: ShownLimit | None
 ) -> str:
-    """Sentence of what happened to whom, and which limit is broken."""
+    """Return a sentence on the gap of an incident, with the broken limit."""
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
     return f"{_happened(metric, slice_, behind)}{broken}"
 

@@ -1,4 +1,4 @@
-"""Published figures of one slice and metric, a UTC day a point."""
+"""Published figures of one slice and metric, one point per UTC day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SliceKey:
         window: name of the window.
         group_by: attribute names joined by ``+``; empty for the total.
         slice: slice text; empty for the total.
-        metric: which rate.
+        metric: the rate.
     """
 
     contract: str

@@ -1,4 +1,4 @@
-"""Report of an incident: its status after people's acts, and what a Snapshot shows of it."""
+"""Report of an incident: its status after people's acts, and its figures in a Snapshot."""
 
 from __future__ import annotations
 
@@ -128,23 +128,24 @@ class IncidentReport:
 def report(
     incident: Incident, acts: Sequence[Act], shown: ShownIncident | None, now: int
 ) -> IncidentReport:
-    """Report of an incident.
+    """Return the report of an incident.
 
     Args:
-        incident: as the evaluator keeps it: of this only its state is reported.
-        acts: its own, in their order.
-        shown: what a Snapshot shows of it: all that is reported of its slice. None: nothing is.
+        incident: incident kept by the evaluator; only its state is reported.
+        acts: acts on the incident, in their order.
+        shown: incident in a Snapshot, the source of everything about its slice; None reports
+            nothing about it.
         now: wall clock.
     """
-    how, page = standing(incident, acts, now), shown or _hidden(incident)
+    status, page = standing(incident, acts, now), shown or _hidden(incident)
     return IncidentReport(
         id=incident.id,
         kind=incident.kind,
         severity=shown.severity if shown else None,
-        state=how.state,
-        by=how.by,
-        outcome=how.outcome,
-        accepted_until=_time(how.until),
+        state=status.state,
+        by=status.by,
+        outcome=status.outcome,
+        accepted_until=_time(status.until),
         contract=incident.contract,
         metric=incident.metric,
         group_by=page.group_by,

@@ -1,6 +1,6 @@
-"""Incidents: one cause of one or more crossings, and the status of each after people's acts.
+"""Incidents: causes of one or more crossings, and their status after people's acts.
 
-The evaluator owns an incident; people only add acts to it. Its status is derived here, from both.
+The evaluator owns an incident; people only add acts to it. The status follows from both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from monitor.core.publish.annotations import IncidentKind, Outcome, Share
 from monitor.core.publish.snapshot import PublishedValue
 
 FIRST_ACT = 1
-"""Number of the first act of an incident; after it they have no gap."""
+"""Number of the first act of an incident; numbers have no gaps."""
 
 
 class Action(enum.StrEnum):
@@ -36,16 +36,15 @@ class Stand(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Record of one action on an incident; never changed afterwards.
+    """Record of one action on an incident; it never changes.
 
     Attributes:
-        number: among the acts of its incident.
+        number: number among the acts of its incident.
         at: wall clock.
-        action: what was done.
-        by: who did it.
-        outcome: of a close.
-        until: of ``accepted``: the instant (wall clock) from which on it pages again.
-        note: why; may be empty.
+        by: name of the person.
+        outcome: outcome of a close.
+        until: instant (wall clock) from which an ``accepted`` incident pages again.
+        note: the reason; may be empty.
     """
 
     number: int
@@ -58,33 +57,34 @@ class Act:
 
     @property
     def ends(self) -> bool:
-        """True when it ends the incident; what is accepted goes on."""
+        """True when the act ends the incident; an accepted incident goes on."""
         return self.action is Action.CLOSE and self.outcome is not Outcome.ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """One cause, as the evaluator keeps it. What may be shown of it is in the Snapshot.
+    """Incident as the evaluator keeps it; the Snapshot has the parts that may be shown.
 
     Attributes:
         id: gap-free, from 1 on; never given twice.
         kind: a breach, or on the weekly list.
         contract: name.
-        metric: of its streams.
-        opened_at: event time of the end of the cohort that first crossed; of a ticket, the end of
+        metric: metric of its streams.
+        opened_at: event time of the end of the cohort that first crossed; for a ticket, the end of
             its first week.
         opened_wall: wall clock of the cycle that opened it.
-        group_by: of the smallest slice that explains it; None once what it named was removed.
-        slice: that slice; None likewise. Both may be refined until it is over.
-        share: the share of the excess it accounts for; None where that is not known.
-        first: what was shown of the slice at first; None while nothing was.
+        group_by: group-by of the smallest slice that explains it; None after its removal.
+        slice: the smallest slice that explains it; None after its removal. It and ``group_by`` may
+            be refined until the incident is over.
+        share: share of the excess in that slice; None if unknown.
+        first: first shown value of the slice; None while nothing was shown.
         versions_changed_at: when other versions began to answer the slice, within two days before
-            it crossed; None without.
-        settings_changed_at: the same of settings.
+            it crossed; None without a change.
+        settings_changed_at: when settings changed in that time; None without a change.
         snapshot: number of the stored Snapshot that first reported it; None before.
         resolved_at: event time; None while it is unresolved.
-        crossings: their ids, increasing; empty for a ticket.
-        streams: of a ticket, the keys of its streams, sorted.
+        crossings: increasing ids of the crossings; empty for a ticket.
+        streams: sorted keys of the streams of a ticket.
     """
 
     id: int
@@ -111,10 +111,10 @@ class Standing:
 
     Attributes:
         state: open, acknowledged, accepted, closed or resolved.
-        by: who said so; None where nobody did.
-        outcome: of ``accepted`` and ``closed``.
-        until: of ``accepted``: the instant (wall clock) from which on it pages again.
-        at: of ``closed``: wall clock.
+        by: person who set the state; None if nobody did.
+        outcome: outcome of ``accepted`` and ``closed``.
+        until: instant (wall clock) from which an ``accepted`` incident pages again.
+        at: wall clock of the close.
     """
 
     state: Stand
@@ -125,31 +125,31 @@ class Standing:
 
     @property
     def over(self) -> bool:
-        """True when it is over, or will be after the evaluator's next cycle."""
+        """True when the incident is over, or will be after the evaluator's next cycle."""
         return self.state in (Stand.CLOSED, Stand.RESOLVED)
 
     @property
     def pages(self) -> bool:
-        """True when it is to be reported: not while it is accepted, nor once it is over."""
+        """True when it must be reported: neither accepted nor over."""
         return self.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
 
 
 def standing(incident: Incident, acts: Sequence[Act], now: int) -> Standing:
-    """Derive the status of an incident.
+    """Return the status of an incident.
 
-    Of several times that it was accepted the last one counts. When that is over, somebody has to
-    acknowledge it anew: whoever did so before did not know how long it would last.
+    The last of several acceptances counts. When it is over, somebody must acknowledge the incident
+    again, because earlier acknowledgements did not know how long it would last.
 
     Args:
-        incident: as it is stored.
-        acts: its own, in their order.
+        incident: stored incident.
+        acts: acts on the incident, in their order.
         now: wall clock.
 
     Example:
         >>> from monitor.core.publish.annotations import IncidentKind
         >>> kind, metric = IncidentKind.BREACH, Metric.TPR
-        >>> one = Incident(1, kind, "replies", metric, 0, 0, "tone", "tone=plain")
-        >>> standing(one, (Act(1, 5, Action.ACK, "triage"),), 9).state.value
+        >>> incident = Incident(1, kind, "replies", metric, 0, 0, "tone", "tone=plain")
+        >>> standing(incident, (Act(1, 5, Action.ACK, "triage"),), 9).state.value
         'acknowledged'
     """
     closed = next((act for act in acts if act.ends), None)
@@ -158,10 +158,10 @@ def standing(incident: Incident, acts: Sequence[Act], now: int) -> Standing:
     if incident.resolved_at is not None:
         return Standing(Stand.RESOLVED)
     accepted = next((act for act in reversed(acts) if act.until is not None), None)
-    again = accepted.until if accepted is not None else None
-    if accepted is not None and again is not None and now < again:
-        return Standing(Stand.ACCEPTED, accepted.by, accepted.outcome, again)
+    acceptance_end = accepted.until if accepted is not None else None
+    if accepted is not None and acceptance_end is not None and now < acceptance_end:
+        return Standing(Stand.ACCEPTED, accepted.by, accepted.outcome, acceptance_end)
     for act in reversed(acts):
-        if act.action is Action.ACK and (again is None or act.at >= again):
+        if act.action is Action.ACK and (acceptance_end is None or act.at >= acceptance_end):
             return Standing(Stand.ACKNOWLEDGED, act.by)
     return Standing(Stand.OPEN)

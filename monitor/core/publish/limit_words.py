@@ -1,4 +1,4 @@
-"""Words for limits, and for what is beyond one of them.
+"""Words for limits, and for numbers beyond them.
 
 Example:
     >>> limits_text({LimitKind.MAX_GAP: 0.1, LimitKind.MIN_RATIO: 0.8})
@@ -28,42 +28,42 @@ DAY_BY_DAY = "the sequential test found the breach day by day"
 
 
 def limit_text(limit: ShownLimit) -> str:
-    """A limit in words."""
+    """Return a limit in words."""
     text, times = _TEXTS[limit.kind]
     return text.format(round(times * limit.value, 6))
 
 
 def limits_text(limits: Mapping[LimitKind, float]) -> str:
-    """The limits of a slice and metric in words; empty without any."""
+    """Return the limits of a slice and metric in words; empty without any."""
     return "; ".join(limit_text(ShownLimit(kind, value)) for kind, value in limits.items())
 
 
 def own_limits_text(table: ContractTable, metric: Metric) -> Iterator[tuple[str, str]]:
-    """Each group-by or slice that has limits of its own on a metric, and these in words."""
-    for own in table.own_limits:
-        if own.metric is metric:
+    """Yield each group-by or slice with its own limits on a metric, and the limits in words."""
+    for own_limit in table.own_limits:
+        if own_limit.metric is metric:
             yield (
-                slice_name(own.slice) if own.slice else own.group_by,
-                limit_text(ShownLimit(own.kind, own.value)),
+                slice_name(own_limit.slice) if own_limit.slice else own_limit.group_by,
+                limit_text(ShownLimit(own_limit.kind, own_limit.value)),
             )
 
 
 def needed_text(table: ContractTable, metric: Metric) -> str:
-    """The support that a metric needs; precision is computed from the other two."""
+    """Return the support that a metric needs; precision is computed from TPR and FPR."""
     if metric is Metric.PRECISION:
         return "the support of TPR and FPR"
     return f"a support of {table.min_supports[metric]}"
 
 
 def relative_rate(gap: ShownGap) -> float | None:
-    """The lower of two rates over the higher one, to two decimals; None where that is not shown."""
+    """Return the lower of two rates over the higher one, to two decimals; None if hidden."""
     if gap.ratio is None:
         return None
     return gap.ratio if gap.ratio <= 1 else round(1 / gap.ratio, 2)
 
 
 def compared_text(cell: Cell) -> str:
-    """A gap, the ratio where that is limited, and their limits; empty where no gap is shown."""
+    """Return a gap, a limited ratio, and their limits; empty if no gap is shown."""
     if cell.gap is None:
         return ""
     parts = [f"gap {gap_text(cell.gap)} points{_in_brackets(cell, LimitKind.MAX_GAP)}"]
@@ -78,31 +78,31 @@ def _in_brackets(cell: Cell, kind: LimitKind) -> str:
 
 
 def decides_text(cell: Cell) -> str:
-    """The limit that decides in words, where there are several; else empty."""
+    """Return the deciding limit in words if there are several limits; else empty."""
     several = len(cell.limits) > 1
     return limit_text(cell.decided_by) if cell.decided_by and several else ""
 
 
 def beyond_limit(slice_: str, cell: Cell) -> str:
-    """What is broken of a slice, by how much, and the limit that decided, in words."""
+    """Return in words which limit a slice breaks, and by how much."""
     name, limit = slice_name(slice_), cell.decided_by
     if limit is not None and limit.kind in _LEVELS:
-        what = f"{name}: {RATED[cell.metric]} {_LEVELS[limit.kind]}"
+        failure = f"{name}: {RATED[cell.metric]} {_LEVELS[limit.kind]}"
     elif cell.state is State.BETTER_OFF:
-        said = said_of_slice(cell.metric, 1.0).replace("its", "their", 1)
-        what = f"all but {name}: {said} than those of {name}"
+        comparison = said_of_slice(cell.metric, 1.0).replace("its", "their", 1)
+        failure = f"all but {name}: {comparison} than those of {name}"
     elif cell.gap is None or not cell.gap.value:
-        what = f"{name}: {RATED[cell.metric]} outside the limit"
+        failure = f"{name}: {RATED[cell.metric]} outside the limit"
     else:
-        said = said_of_slice(cell.metric, cell.gap.value)
-        what = f"{name}: {said} than those of {slice_name(cell.gap.reference)}"
+        comparison = said_of_slice(cell.metric, cell.gap.value)
+        failure = f"{name}: {comparison} than those of {slice_name(cell.gap.reference)}"
     if limit is None:
-        return what
-    return f"{what} ({', '.join(_beside(cell, limit))})"
+        return failure
+    return f"{failure} ({', '.join(_beside(cell, limit))})"
 
 
 def _beside(cell: Cell, limit: ShownLimit) -> Iterator[str]:
-    """The number that is limited, the limit, and why a number within it is a breach."""
+    """Yield the limited number, the limit, and why a number within it is a breach."""
     text, limited = _measured(cell, limit)
     if limited is None:
         yield f"limit: {limit_text(limit)}"
@@ -114,7 +114,7 @@ def _beside(cell: Cell, limit: ShownLimit) -> Iterator[str]:
 
 
 def _measured(cell: Cell, limit: ShownLimit) -> tuple[str, float | None]:
-    """The shown number that a limit is about, in words and as it is limited."""
+    """Return the shown number that a limit applies to, in words and as a number."""
     if limit.kind in _LEVELS:
         rate = cell.rate.value if cell.rate else None
         return percent(rate), rate
@@ -129,6 +129,6 @@ def _measured(cell: Cell, limit: ShownLimit) -> tuple[str, float | None]:
 
 
 def _bare(limit: ShownLimit) -> str:
-    """The number of a limit, in the unit of what it is beside."""
+    """Return the number of a limit, in the unit of the number next to it."""
     number = f"{round(_TEXTS[limit.kind][1] * limit.value, 6):g}"
     return f"{number} %" if limit.kind in _LEVELS else number

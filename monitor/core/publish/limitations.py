@@ -1,4 +1,4 @@
-"""The register of known limitations."""
+"""Register of known limitations."""
 
 from __future__ import annotations
 

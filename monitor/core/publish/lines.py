@@ -1,4 +1,4 @@
-"""Lines of a page or report from published rows: cells, their order, and who is worst off."""
+"""Lines of a page or report from published rows: their cells and their order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RANKS = (
     *(State.STALE, State.MATURING, State.WITHIN_CONTRACT),
     *(State.INSUFFICIENT_SUPPORT, State.NO_LIMIT, State.SUPPRESSED),
 )
-"""States from the worst to those of which nothing is known."""
+"""States, from the worst to the unknown ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Cell:
 
     @property
     def limits(self) -> dict[LimitKind, float]:
-        """The limits that it has."""
+        """Limits of the cell."""
         limits = (self.max_gap, self.min_ratio, self.min_level, self.max_level)
         return {k: x for k, x in zip(LimitKind, limits, strict=True) if x is not None}
 
@@ -99,48 +99,48 @@ class SliceLine:
 
 
 def all_metrics(table: ContractTable) -> tuple[Metric, ...]:
-    """All metrics that the contract shows, those that it limits first."""
+    """Return all metrics that the contract shows, limited ones first."""
     first = limited(table)
     return (*first, *(metric for metric in USUAL_METRICS if metric not in first))
 
 
 def window_of(table: ContractTable, name: str | None = None) -> WindowTable | None:
-    """A window of a contract, by default the one that it is decided on; None where it has none."""
-    wanted = name or table.window
-    return next((one for one in table.windows if one.window == wanted), None)
+    """Return a window of a contract, by default the deciding one; None without it."""
+    window_name = name or table.window
+    return next((window for window in table.windows if window.window == window_name), None)
 
 
 def places(contract: ContractTable, window: WindowTable) -> Iterator[Place]:
-    """The rows of a window, group-by by group-by; the total is not among them."""
+    """Yield the rows of a window, group-by by group-by, without the total."""
     for group in window.groups:
         for row in listed(group):
             yield Place(contract, window, group, row)
 
 
 def total_place(contract: ContractTable, window: WindowTable) -> Place:
-    """The row of all decisions."""
+    """Return the row of all decisions."""
     return Place(contract, window, window, window.total)
 
 
 def find_place(
     contract: ContractTable, window: WindowTable, group_by: str, slice_: str
 ) -> Place | None:
-    """A row by its names; None where the table has none."""
+    """Return a row by its names; None if the table lacks it."""
     if not group_by:
         return total_place(contract, window) if not slice_ else None
-    wanted = (group_by, slice_)
-    found = (p for p in places(contract, window) if (_group_by(p.table), p.row.slice) == wanted)
-    return next(found, None)
+    names = (group_by, slice_)
+    matches = (p for p in places(contract, window) if (_group_by(p.table), p.row.slice) == names)
+    return next(matches, None)
 
 
 def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
-    """The line of a row with some of its metrics."""
+    """Return the line of a row with the chosen metrics."""
     shown = tuple(cell(place, metric) for metric in metrics if metric in place.row.states)
     return SliceLine(_group_by(place.table), place.row.slice, place.row.completeness, shown)
 
 
 def cell(place: Place, metric: Metric) -> Cell:
-    """One metric of a row."""
+    """Return one metric of a row."""
     contract, row = place.contract, place.row
     gap, limits = _judged_by(place, metric)
     period, rate = place.period(metric), row.rates.get(metric)
@@ -180,18 +180,18 @@ def _mirror_of(place: Place, metric: Metric) -> str:
 
 
 def ranked(lines: Iterable[SliceLine]) -> tuple[SliceLine, ...]:
-    """Lines from the worst to those of which nothing is known; ties by gap, then name."""
+    """Return the lines from the worst to the unknown ones; ties by gap, then name."""
     return tuple(sorted(lines, key=_rank))
 
 
-def _rank(one: SliceLine) -> tuple[int, int, float, str, str]:
-    """By the worst state of its metrics, the first of these, and how much worse off it is."""
-    ranks = [RANKS.index(cell.state) for cell in one.cells]
+def _rank(slice_line: SliceLine) -> tuple[int, int, float, str, str]:
+    """Return the worst state of a line's metrics, the first metric with it, and its gap."""
+    ranks = [RANKS.index(cell.state) for cell in slice_line.cells]
     worst = min(ranks, default=len(RANKS))
     at = ranks.index(worst) if ranks else 0
-    gap = one.cells[at].gap if one.cells else None
+    gap = slice_line.cells[at].gap if slice_line.cells else None
     worse_off = gap.value if gap and gap.value is not None else 0.0
-    return worst, at, -worse_off, one.group_by, one.slice
+    return worst, at, -worse_off, slice_line.group_by, slice_line.slice
 
 
 def _role(contract: ContractTable, metric: Metric) -> Role | None:

@@ -1,7 +1,7 @@
-"""From which support on a contract's limit can be seen to be kept.
+"""Support that is needed to show that a contract's limit is kept.
 
-Verdicts are decided on the bands that tables show. Below a certain support a gap cannot pass, even
-if both rates are the same.
+Verdicts are decided on the bands of tables. Below a certain support a gap cannot pass, even if
+both rates are equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from monitor.core.tables.counted import Counted
 from monitor.core.tables.rates import selection_rate
 
 RATES = (0.9, 0.5)
-"""Rates that support is given for: a router that mostly serves, and the hardest one to tell."""
+"""Rates for which support is given: a router that mostly serves, and the hardest case."""
 
 _LARGEST = 10_000_000
 
@@ -32,13 +32,12 @@ class Displayable:
     """Support that slice and reference each need for a gap of 0 to be within its limit.
 
     Attributes:
-        own: the slice, or else the group-by, that has this limit as its own; empty for the
-            contract's.
-        metric: of the gap.
-        limit: the contract's.
-        at_rates: by the rates of :data:`RATES`; None is never.
-        coded: where fewer than k were missed, so that both rates are shown as ``at least``.
-        ratio: whether the limit is on the ratio of two rates, and not on their gap.
+        own: the slice or group-by with this limit of its own; empty for the contract's limit.
+        metric: metric of the gap.
+        limit: the limit.
+        at_rates: support at the rates of :data:`RATES`; None is never.
+        coded: support if fewer than k were missed, so that both rates are shown as ``at least``.
+        ratio: True if the limit is on the ratio of two rates, not on their gap.
     """
 
     own: str
@@ -50,16 +49,16 @@ class Displayable:
 
 
 def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ...]:
-    """The support each limited gap and ratio of a contract needs.
+    """Return the support that each limited gap and ratio of a contract needs.
 
     Precision is computed from TPR and FPR, and has no support of its own.
 
     Args:
         contract: its k and limits.
-        largest_group: slices of the largest group-by: bounds inside one hold together.
+        largest_group: number of slices of the largest group-by, whose bounds hold together.
     """
     z = simultaneous_z(comparisons(largest_group, "complement"))
-    found = []
+    supports = []
     for (own, limits), metric in product(_limits(contract), USUAL_METRICS):
         for allowed, limit in (
             (Tolerance.of_gap, limits.max_gap(metric)),
@@ -69,19 +68,19 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
                 kept = allowed(limit)
                 at_rates = tuple(_smallest(contract.k, kept, z, rate) for rate in RATES)
                 coded = _smallest(contract.k, kept, z, None)
-                found.append(Displayable(own, metric, limit, at_rates, coded, kept.ratio))
-    return tuple(found)
+                supports.append(Displayable(own, metric, limit, at_rates, coded, kept.ratio))
+    return tuple(supports)
 
 
 def _limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
-    """The contract's limits, and those that group-bys and slices have of their own."""
+    """Yield the contract's limits, then those of group-bys and slices."""
     yield "", contract.limits
-    for own in contract.own_limits:
-        yield own.slice or own.group_by, own.alone(contract.limits)
+    for own_limits in contract.own_limits:
+        yield own_limits.slice or own_limits.group_by, own_limits.alone(contract.limits)
 
 
 def _smallest(k: int, kept: Tolerance, z: float, rate: float | None) -> int | None:
-    """The smallest size from which on two equal rates pass; a rate of None: k - 1 were missed."""
+    """Return the smallest size from which two equal rates pass; None as rate: k - 1 were missed."""
     sizes = edges(k, Coarseness.FINE)
     sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
     hits = sizes - (k - 1) if rate is None else np.round(sizes * rate).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The way from the broker to the page, as the store knows it."""
+"""Facts on the way from the broker to the page, from the store."""
 
 from __future__ import annotations
 

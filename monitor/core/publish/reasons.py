@@ -1,8 +1,8 @@
-"""Reasons why a cell is not decided, and until when: as much as the guards allow to say.
+"""Reasons why a cell is not decided, and what ends them, as far as the guards allow.
 
-What hides a slice is never told apart (too few decisions, too few labels of a kind, or that another
-slice could be worked out from it): which of them it is would say something of its few. How long it
-takes is told by published rows alone.
+The cause that hides a slice (too few decisions, too few labels of a kind, or another slice that
+could be computed from it) is never told, because it would reveal something about its few
+decisions. Waiting times come only from published rows.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _WEEKS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row in its tables.
+    """Row with its tables.
 
     Attributes:
-        contract: of the row.
-        window: of the row.
-        table: its group-by, or the window itself for the total.
+        contract: table of the contract.
+        window: table of the window.
+        table: table of the group-by, or the window itself for the total.
         row: the slice.
     """
 
@@ -44,12 +44,12 @@ class Place:
     row: SliceRow
 
     def period(self, metric: Metric) -> Period | None:
-        """The period that a metric of it is of."""
+        """Return the period of a metric."""
         return self.table.labelled if metric.labelled else self.table.decisions
 
 
 def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
-    """Reason why a metric is not decided, and what ends that; both empty where it is decided."""
+    """Return why a metric is not decided, and what ends that; both empty if it is decided."""
     state = place.row.states[metric]
     explain = _EXPLAINED.get(state)
     return explain(place, metric) if explain else ("", "")
@@ -97,8 +97,8 @@ def _counted(metric: Metric) -> str:
 
 
 def _maturing(place: Place, metric: Metric) -> tuple[str, str]:
-    known = place.row.completeness
-    came = "" if known is None else f": {100 * known:.0f} % have come"
+    completeness = place.row.completeness
+    came = "" if completeness is None else f": {100 * completeness:.0f} % have come"
     return (
         f"Labels that were requested are still missing{came}.",
         "It is judged when at least 95 % of them have come.",

@@ -1,10 +1,10 @@
-"""The Release: what is published of one closed ISO week, for reports and the people who sign them.
+"""The Release: published value of one closed ISO week, for reports and the people who sign them.
 
-Beside the Snapshot it is the only value that may leave the service. Its numbers are computed from
-the published tables of the week, as the Snapshot's are from those of its spans.
+Besides the Snapshot it is the only value that may leave the service. Its numbers are computed from
+the published tables of the week.
 
-States are by the bounds of the week alone; what the sequential tests found is among the incidents,
-as the Snapshots showed them. An absent number is withheld, as in a Snapshot.
+States follow from the bounds of the week only. Findings of the sequential tests are among the
+incidents, as the Snapshots showed them. An absent number is withheld, as in a Snapshot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import WEEK, IsoWeek, to_micros
 
 AFTER_HORIZON = 2 * WEEK
-"""How long after the horizon of its labels a week is looked at: from then on its Release stays."""
+"""Time after the horizon of its labels during which the Release of a week may still change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Release:
 
     @property
     def data_lost(self) -> bool:
-        """True when events of it were lost before they could be read, or may have been."""
+        """True when events of the week were lost before they were read, or may have been."""
         return any(window.data_lost for table in self.contracts for window in table.windows)
 
     @property
@@ -117,12 +117,12 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A Release as it is stored: a later one of a week takes the place of an earlier one.
+    """Stored Release; a later revision of a week replaces an earlier one.
 
     Attributes:
-        week: as in ``2026-W47``.
+        week: name such as ``2026-W47``.
         number: 1 for the first Release of the week; gap-free.
-        as_of: event time (microseconds) up to which decisions were complete when it was made.
+        as_of: event time (microseconds) up to which decisions were complete at its creation.
         body: the encoded Release.
     """
 
@@ -133,12 +133,12 @@ class Revision:
 
     @property
     def release(self) -> Release:
-        """The Release."""
+        """Decoded Release."""
         return decode(self.body)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its bytes, in hexadecimal: what a signature is bound to."""
+        """SHA-256 of its bytes in hexadecimal, to which a signature is bound."""
         return hashlib.sha256(self.body).hexdigest()
 
 
@@ -167,15 +167,15 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """A revision with everything that is stored for its report.
+    """Revision with everything that is stored for its report.
 
     Attributes:
-        revision: the one that is reported.
+        revision: the reported revision.
         newest: number of the newest revision of the week.
-        before: newest revision of the week before; None where none is stored.
-        signatures: of the week, in their order; of whichever revision.
-        earlier: the revision that changes are told against; None where there is no earlier one.
-        history: newest revisions of the weeks before, a year of them at most, the oldest first.
+        before: newest revision of the week before; None if none is stored.
+        signatures: signatures on any revision of the week, in their order.
+        earlier: the revision to compare with; None without an earlier one.
+        history: newest revisions of up to a year of earlier weeks, the oldest first.
     """
 
     revision: Revision
@@ -188,13 +188,13 @@ class StoredReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredWeek:
-    """A week that has a Release, without its tables.
+    """Week with a Release, without its tables.
 
     Attributes:
-        week: as in ``2026-W47``.
-        revisions: numbers of those that are kept, ascending.
-        size: bytes of the newest one: with its number they tell whether it was rewritten.
-        signatures: of the week, in their order; of whichever revision.
+        week: name such as ``2026-W47``.
+        revisions: ascending numbers of the kept revisions.
+        size: bytes of the newest revision; with its number they tell whether it was rewritten.
+        signatures: signatures on any revision of the week, in their order.
     """
 
     week: str
@@ -209,17 +209,17 @@ class StoredWeek:
 
 
 def encode(release: Release) -> bytes:
-    """Canonical JSON: equal Releases have equal bytes."""
+    """Return the canonical JSON; equal Releases have equal bytes."""
     return msgspec.json.encode(release, order="deterministic")
 
 
 def decode(data: bytes) -> Release:
-    """The Release that :func:`encode` wrote."""
+    """Return the Release that :func:`encode` wrote."""
     return msgspec.json.decode(data, type=Release)
 
 
 def decode_slices(data: bytes, slices: Collection[str]) -> Release:
-    """The Release without rows of other slices: much sooner, where it has very many."""
+    """Return the Release without rows of other slices, much sooner if it has many rows."""
     tokens = [b'"slice":' + msgspec.json.encode(text) for text in slices]
     parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     contracts = _parts(parts["contracts"])
@@ -229,8 +229,8 @@ def decode_slices(data: bytes, slices: Collection[str]) -> Release:
             groups = _parts(window["groups"])
             for group in groups:
                 rows = msgspec.json.decode(group["rows"], type=list[msgspec.Raw])
-                wanted = [row for row in rows if any(token in bytes(row) for token in tokens)]
-                group["rows"] = _raw(wanted)
+                kept_rows = [row for row in rows if any(token in bytes(row) for token in tokens)]
+                group["rows"] = _raw(kept_rows)
             window["groups"] = _raw(groups)
         contract["windows"] = _raw(windows)
     return decode(msgspec.json.encode(parts | {"contracts": _raw(contracts)}))
@@ -247,90 +247,106 @@ def _raw(value: object) -> msgspec.Raw:
 def released_incidents(
     week: IsoWeek, reports: Iterable[IncidentReport]
 ) -> tuple[ReleasedIncident, ...]:
-    """Those that were open in a week; of each, what a Snapshot showed."""
-    found = [_incident(one) for one in reports]
-    return tuple(one for one in sorted(found, key=lambda one: one.id) if _open_in(week, one))
+    """Return the incidents that were open in a week, as a Snapshot showed them."""
+    incidents = [_incident(report) for report in reports]
+    return tuple(
+        incident
+        for incident in sorted(incidents, key=lambda incident: incident.id)
+        if _open_in(week, incident)
+    )
 
 
-def _open_in(week: IsoWeek, one: ReleasedIncident) -> bool:
-    return one.since < week.end and (one.resolved_at is None or one.resolved_at > week.start)
+def _open_in(week: IsoWeek, incident: ReleasedIncident) -> bool:
+    return incident.since < week.end and (
+        incident.resolved_at is None or incident.resolved_at > week.start
+    )
 
 
-def _incident(one: IncidentReport) -> ReleasedIncident:
+def _incident(report: IncidentReport) -> ReleasedIncident:
     return ReleasedIncident(
-        id=one.id,
-        kind=one.kind,
-        severity=one.severity,
-        contract=one.contract,
-        metric=one.metric,
-        group_by=one.group_by,
-        slice=one.slice,
-        since=to_micros(one.since),
-        state=one.state,
-        outcome=one.outcome,
-        resolved_at=None if one.resolved_at is None else to_micros(one.resolved_at),
+        id=report.id,
+        kind=report.kind,
+        severity=report.severity,
+        contract=report.contract,
+        metric=report.metric,
+        group_by=report.group_by,
+        slice=report.slice,
+        since=to_micros(report.since),
+        state=report.state,
+        outcome=report.outcome,
+        resolved_at=None if report.resolved_at is None else to_micros(report.resolved_at),
     )
 
 
 def released_findings(
     week: IsoWeek, snapshot: Snapshot, before: Iterable[ReleasedFinding]
 ) -> tuple[ReleasedFinding, ...]:
-    """Advisory findings of a week: those that a Snapshot shows, and those known of it before.
+    """Return the advisory findings of a week: those of a Snapshot, and those known before.
 
-    A Snapshot tells of the last of each kind only: when it comes again in a later week, what is
-    known of this one stays.
+    A Snapshot has only the last finding of each kind. When it comes again in a later week, the
+    known finding of this week stays.
     """
-    now = (one for one in _noted(snapshot) if week.start < one.latest <= week.end)
-    known = {_key(one): one for one in before}
-    known |= {_key(one): one for one in now}
-    return tuple(known[key] for key in sorted(known))
+    newest = (finding for finding in _noted(snapshot) if week.start < finding.latest <= week.end)
+    findings = {_key(finding): finding for finding in before}
+    findings |= {_key(finding): finding for finding in newest}
+    return tuple(findings[key] for key in sorted(findings))
 
 
 def _noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
     for table in snapshot.contracts:
         for group in (group for window in table.windows for group in window.groups):
             for row in group.rows:
-                for one in row.noted:
+                for noted in row.noted:
                     yield ReleasedFinding(
                         table.contract,
                         group.group_by,
                         row.slice,
-                        one.annotation,
-                        one.metric,
-                        one.latest,
+                        noted.annotation,
+                        noted.metric,
+                        noted.latest,
                     )
 
 
-def _key(one: ReleasedFinding) -> tuple[str, str, str, str, str]:
-    return one.contract, one.group_by, one.slice, one.annotation.value, one.metric or ""
+def _key(finding: ReleasedFinding) -> tuple[str, str, str, str, str]:
+    return (
+        finding.contract,
+        finding.group_by,
+        finding.slice,
+        finding.annotation.value,
+        finding.metric or "",
+    )
 
 
-def kept_tables(before: Release | None, made: Iterable[ContractTable]) -> tuple[ContractTable, ...]:
-    """The tables of a Release: those made now, or those that the revision before has.
+def kept_tables(
+    before: Release | None, tables: Iterable[ContractTable]
+) -> tuple[ContractTable, ...]:
+    """Return the tables of a Release: the present ones, or those of the revision before.
 
-    A week is judged by the contract versions of its first revision. A table stays as it was where
-    its contract is no more or has another version now, and where its tables are not kept any
-    more: a revision is never made of what is left of a week.
+    A week is judged by the contract versions of its first revision. A table stays unchanged if its
+    contract is gone or has another version, or if its calendar tables are no longer kept: a
+    revision is never computed from the remains of a week.
     """
-    now = list(made)
+    present = list(tables)
     if before is None:
-        return tuple(now)
-    same = {(table.contract, table.version): table for table in now}
-    return tuple(_newer(was, same.get((was.contract, was.version))) for was in before.contracts)
+        return tuple(present)
+    by_version = {(table.contract, table.version): table for table in present}
+    return tuple(
+        _newer(last, by_version.get((last.contract, last.version))) for last in before.contracts
+    )
 
 
-def _newer(was: ContractTable, now: ContractTable | None) -> ContractTable:
-    return was if now is None or _has_lost(was, now) else now
+def _newer(last: ContractTable, present: ContractTable | None) -> ContractTable:
+    return last if present is None or _has_lost(last, present) else present
 
 
-def _has_lost(was: ContractTable, now: ContractTable) -> bool:
-    """Return True when a table began earlier before, though nothing of it is left out now."""
-    earlier, later = (dict(_starts(table)) for table in (was, now))
+def _has_lost(last: ContractTable, present: ContractTable) -> bool:
+    """Return True when a table once began earlier, and no table in it is left out now."""
+    earlier, later = (dict(_starts(table)) for table in (last, present))
     return any(key not in later or later[key] > at for key, at in earlier.items())
 
 
 def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
-    """Starts of the periods; those of which tables are left out do not count."""
+    """Yield the starts of the periods; periods with excluded tables do not count."""
     for window in table.windows:
         for part in tables_of(window):
             name = "" if isinstance(part, WindowTable) else part.group_by
@@ -341,5 +357,5 @@ def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
 
 
 def has_decisions(tables: Iterable[ContractTable]) -> bool:
-    """Return True when anything at all was released."""
+    """Return True when anything was released."""
     return any(periods(window) for table in tables for window in table.windows)

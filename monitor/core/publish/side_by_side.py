@@ -1,6 +1,6 @@
-"""Versions of the router side by side: a slice of one version beside the same of another.
+"""Versions of the router side by side: the same slice for two versions.
 
-All numbers are those of published lines: nothing is computed here.
+All numbers are copied from published lines.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from monitor.core.publish.lines import SliceLine
 
 @dataclass(frozen=True, slots=True)
 class VersionGroup:
-    """A group-by with an attribute that is a version of the router.
+    """Group-by with an attribute that is a version of the router.
 
     Attributes:
         contract: name.
         group_by: attribute names joined by ``+``.
-        baseline: the version that the others stand beside, as values by attribute; empty where the
-            settings name no slice as the reference.
+        baseline: version to compare the others with, as values by attribute; empty if the settings
+            name no slice as the reference.
     """
 
     contract: str
@@ -45,7 +45,7 @@ class VersionPair:
 
 
 def version_groups(contracts: Iterable[Contract], coding: Coding) -> Iterator[VersionGroup]:
-    """The group-bys over versions, of all contracts."""
+    """Yield the group-bys over versions, for all contracts."""
     versions = {attribute.name for attribute in coding.attributes if attribute.version_of}
     for contract in contracts:
         for group in contract.group_bys:
@@ -58,20 +58,24 @@ def version_groups(contracts: Iterable[Contract], coding: Coding) -> Iterator[Ve
 def side_by_side(
     slices: Sequence[SliceLine], groups: Iterable[VersionGroup]
 ) -> Iterator[VersionPair]:
-    """Every version but the baseline, beside the baseline; group by group, each in its order.
+    """Yield every version but the baseline, paired with the baseline, group by group.
 
     Args:
         slices: lines of a contract.
-        groups: of the same contract, in the order wanted.
+        groups: group-bys of the same contract, in their order.
     """
     for group in groups:
-        lines = {one.slice: one for one in slices if one.group_by == group.group_by}
+        lines = {
+            slice_line.slice: slice_line
+            for slice_line in slices
+            if slice_line.group_by == group.group_by
+        }
         for text, line in lines.items():
-            beside = _beside(text, group.baseline)
-            if beside != text:
-                yield VersionPair(line, lines.get(beside or ""))
+            baseline_slice = _baseline_slice(text, group.baseline)
+            if baseline_slice != text:
+                yield VersionPair(line, lines.get(baseline_slice or ""))
 
 
-def _beside(slice_: str, baseline: Mapping[str, str]) -> str | None:
-    """The slice that differs in its version alone; None where there is no baseline."""
+def _baseline_slice(slice_: str, baseline: Mapping[str, str]) -> str | None:
+    """Return the slice that differs only in its version; None without a baseline."""
     return atom_text(parse_atom(slice_) | dict(baseline)) if baseline else None

@@ -1,13 +1,13 @@
-"""Who is worse off: each harm is told once, whatever number of rows its comparison shows it in.
+"""Worse-off sides of comparisons: each harm is told once, in however many rows it shows.
 
-A comparison has two sides, and a harm is told of the side that is worse off:
+A comparison has two sides, and its harm is told about the side that is worse off:
 
-- of a slice that is worse off than its reference, in its own row (``suspected`` or ``breach``);
-- of a named reference that is worse off than a slice, in the row of the reference, once;
-- of two slices with complements, whose comparison is one and the same, in one of the two rows. The
-  other is its mirror;
-- of all others together, where they are worse off than one slice and no row of theirs is bad: of
-  the slice that is furthest better off, as a check of the rest (:func:`better_off_alone`).
+- a slice that is worse off than its reference has it in its own row (``suspected`` or ``breach``);
+- a named reference that is worse off than a slice has it once, in the row of the reference;
+- of two slices with complements, which share one comparison, one row has it; the other row is its
+  mirror;
+- if all others together are worse off than a slice, and none of their rows is bad, a check of the
+  rest has it, for the slice that is furthest better off (:func:`better_off_alone`).
 
 A slice that is better off is ``better_off``, which is neither a pass nor a fail.
 """
@@ -29,33 +29,35 @@ _LEVELS = (LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL)
 
 
 def listed(group: GroupTable) -> Iterator[SliceRow]:
-    """The rows that say something: a hidden ``__other__`` is there whether or not it has any."""
+    """Yield the rows with content; a hidden ``__other__`` exists even without decisions."""
     for row in group.rows:
         if row.rates or OTHER not in parse_atom(row.slice).values():
             yield row
 
 
 def mirrored(contract: ContractTable, group: GroupTable, row: SliceRow, metric: Metric) -> str:
-    """The slice of which a row is only the other side; empty where it is judged by itself.
+    """Return the slice that a row mirrors; empty if the row is judged by itself.
 
-    Of two slices with complements one is judged: the one that is worse off, by the shown gap. What
-    is known of one row alone (labels that are missing, say) is not lost: then both are judged.
+    Of two slices with complements, only the one that is worse off by the shown gap is judged. Both
+    are judged if only one row has a problem of its own, such as missing labels.
     """
     rows = list(islice(listed(group), _PAIR + 1))
-    if len(rows) != _PAIR or row.slice not in [one.slice for one in rows]:
+    if len(rows) != _PAIR or row.slice not in [slice_row.slice for slice_row in rows]:
         return ""
     if not _are_mirrors(contract, group, rows, metric):
         return ""
-    judged = max(rows, key=lambda one: (one.states[metric] in BAD, _size(one, metric)))
-    state, other = row.states[metric], judged.states[metric]
-    same = state is other or state is State.BETTER_OFF or other in BAD
+    judged = max(
+        rows, key=lambda slice_row: (slice_row.states[metric] in BAD, _size(slice_row, metric))
+    )
+    state, judged_state = row.states[metric], judged.states[metric]
+    same = state is judged_state or state is State.BETTER_OFF or judged_state in BAD
     return judged.slice if same and judged.slice != row.slice else ""
 
 
 def _are_mirrors(
     contract: ContractTable, group: GroupTable, rows: Sequence[SliceRow], metric: Metric
 ) -> bool:
-    """Return True when two rows say the same of each other: one gap with two signs, one limit."""
+    """Return True when two rows mirror each other: one gap with two signs, one limit."""
     limits = [contract.limits_of(group.group_by, row.slice, metric) for row in rows]
     if limits[0] != limits[1] or {LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL} & limits[0].keys():
         return False
@@ -68,9 +70,9 @@ def _are_mirrors(
 
 
 def better_off_alone(group: GroupTable, metric: Metric) -> SliceRow | None:
-    """The slice that all others together are worse off than, where no row of theirs says so.
+    """Return the slice that all others together are behind, if none of their rows says so.
 
-    Such others are each within the limit, or too small to be judged: together they are not.
+    Each of these others is within the limit or too small to be judged, but together they are not.
     """
     ahead = [row for row in group.rows if row.states.get(metric) is State.BETTER_OFF]
     if not ahead or any(row.states.get(metric) in BAD for row in group.rows):
@@ -79,15 +81,17 @@ def better_off_alone(group: GroupTable, metric: Metric) -> SliceRow | None:
 
 
 def gap_of(group: GroupTable, row: SliceRow, metric: Metric) -> ShownGap | None:
-    """The gap of a row; of a named reference that is worse off, its largest to a better slice."""
+    """Return the gap of a row; for a worse-off named reference, the largest to a better slice."""
     if metric in row.gaps or row.states.get(metric) not in BAD:
         return row.gaps.get(metric)
-    ahead = [one for one in group.rows if one.states.get(metric) is State.BETTER_OFF]
-    against = [one for one in ahead if metric in one.gaps]
-    against = [one for one in against if one.gaps[metric].reference == row.slice]
+    ahead = [
+        ahead_row for ahead_row in group.rows if ahead_row.states.get(metric) is State.BETTER_OFF
+    ]
+    against = [ahead_row for ahead_row in ahead if metric in ahead_row.gaps]
+    against = [ahead_row for ahead_row in against if ahead_row.gaps[metric].reference == row.slice]
     if not against:
         return None
-    best = min(against, key=lambda one: _size(one, metric))
+    best = min(against, key=lambda ahead_row: _size(ahead_row, metric))
     return turned(best.gaps[metric], best.slice)
 
 
@@ -96,8 +100,8 @@ def judged_by(
 ) -> tuple[ShownGap | None, dict[LimitKind, float]]:
     """Return the gap of a row, and the limits by which the row is judged.
 
-    A named reference that is worse off is judged by the limits of the slice that it is behind: the
-    comparison is declared there.
+    A named reference that is worse off is judged by the limits of the slice that it is behind,
+    because that slice declares the comparison.
     """
     gap = gap_of(group, row, metric)
     limits = contract.limits_of(group.group_by, row.slice, metric)
@@ -109,7 +113,7 @@ def judged_by(
 
 
 def turned(gap: ShownGap, reference: str) -> ShownGap:
-    """The gap as its other side sees it."""
+    """Return the gap as seen from its other side."""
     value, lower, upper = (
         None if number is None else -number for number in (gap.value, gap.upper, gap.lower)
     )
@@ -123,9 +127,9 @@ def turned(gap: ShownGap, reference: str) -> ShownGap:
 
 
 def _inverse(ratio: float | None) -> float | None:
-    """Return the ratio as the other side sees it; None over zero, or where there is no bound.
+    """Return the ratio as seen from the other side; None over zero, or without a bound.
 
-    Four decimals: with two, a bound just beyond a limit could be the limit itself.
+    It has four decimals; with two, a bound just beyond a limit could equal the limit.
     """
     return round(1 / ratio, 4) if ratio else None
 
@@ -135,7 +139,7 @@ def _bounds(gap: ShownGap) -> tuple[float | None, float | None, float | None]:
 
 
 def _size(row: SliceRow, metric: Metric) -> float:
-    """How much worse off a slice is; of a coded gap by the middle of its bounds."""
+    """Return how much worse off a slice is; for a coded gap, the middle of its bounds."""
     gap = row.gaps.get(metric)
     if gap is None:
         return 0.0

@@ -1,8 +1,7 @@
-"""The Snapshot: the one live value that may leave the service.
+"""The Snapshot: the only live value that may leave the service.
 
-Only :mod:`monitor.core.publish.suppression` makes the rows in it. An absent number (None, or a
-metric that is missing from a mapping) is withheld; nothing here is NaN or infinite. Encoded, equal
-Snapshots have equal bytes.
+An absent number (None, or a metric that is missing from a mapping) is withheld; no number is NaN
+or infinite. Encoded, equal Snapshots have equal bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from monitor.core.publish.annotations import (
 )
 
 WITHHELD = "withheld"
-"""In place of the slice of an incident that the guards hide."""
+"""Name in place of a slice that the guards hide."""
 
 
 class LimitKind(enum.StrEnum):
@@ -293,12 +292,12 @@ class WindowTable:
 
     @property
     def data_lost(self) -> bool:
-        """True when anything of it was lost before it could be read, or may have been."""
+        """True when events of the window were lost before they were read, or may have been."""
         return any(period.data_lost for period in self._periods())
 
     @property
     def excluded(self) -> bool:
-        """True when any of it is left out because its data are bad."""
+        """True when tables of the window are left out because their data are bad."""
         return any(period.excluded for period in self._periods())
 
     def _periods(self) -> Iterator[Period]:
@@ -306,12 +305,12 @@ class WindowTable:
 
 
 def tables_of(window: WindowTable) -> tuple[WindowTable | GroupTable, ...]:
-    """The total of a window, and its group-bys."""
+    """Return the total of a window, and its group-bys."""
     return (window, *window.groups)
 
 
 def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:
-    """The periods that a table has."""
+    """Return the periods of a table."""
     return tuple(p for p in (table.decisions, table.labelled) if p is not None)
 
 
@@ -488,7 +487,7 @@ class ContractTable:
     own_limits: tuple[OwnLimit, ...] = ()
 
     def limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
-        """The limits of a slice, the most specific ones."""
+        """Return the most specific limits of a slice."""
         limits = {
             LimitKind.MAX_GAP: self.max_gaps,
             LimitKind.MIN_RATIO: self.min_ratios,
@@ -499,20 +498,21 @@ class ContractTable:
         return usual | self.own_limits_of(group_by, slice_, metric)
 
     def limit_kinds(self, metric: Metric) -> set[LimitKind]:
-        """The kinds of limits that some slice has on a metric."""
-        own = (one.kind for one in self.own_limits if one.metric is metric)
-        return {*self.limits_of("", "", metric), *own}
+        """Return the kinds of limits that any slice has on a metric."""
+        own_kinds = (own_limit.kind for own_limit in self.own_limits if own_limit.metric is metric)
+        return {*self.limits_of("", "", metric), *own_kinds}
 
     def own_limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
-        """The limits of a slice that are not the contract's: its own, or else its group-by's."""
-        found: dict[LimitKind, float] = {}
-        for wanted in ("", slice_):
-            found |= {
-                own.kind: own.value
-                for own in self.own_limits
-                if (own.group_by, own.slice, own.metric) == (group_by, wanted, metric)
+        """Return the limits of a slice that replace the contract's: its own, or its group-by's."""
+        limits: dict[LimitKind, float] = {}
+        for name in ("", slice_):
+            limits |= {
+                own_limit.kind: own_limit.value
+                for own_limit in self.own_limits
+                if (own_limit.group_by, own_limit.slice, own_limit.metric)
+                == (group_by, name, metric)
             }
-        return found
+        return limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,11 +520,11 @@ class ShownFlips:
     """Flips of one probe set.
 
     Attributes:
-        variant: the variant that was compared with the set's reference.
-        direction: which way.
-        stage: where they diverge: ``evidence_gate``, or the cause behind it (``judge_score``, ...).
-        count: how many.
-        expected: what the set expects of the two; in Snapshots of earlier versions unknown.
+        variant: variant that was compared with the set's reference.
+        stage: stage at which they diverge: ``evidence_gate``, or the cause behind it
+            (``judge_score``, ...).
+        count: number of flips.
+        expected: readiness that the set expects; unknown in Snapshots of earlier versions.
     """
 
     variant: str
@@ -536,25 +536,25 @@ class ShownFlips:
 
 @dataclass(frozen=True, slots=True)
 class ShownProbeSet:
-    """A declared probe set in production: synthetic, signed, and in no production rate.
+    """Declared probe set in production: synthetic, signed, and in no production rate.
 
     Attributes:
-        name: as declared.
         digest: content hash.
-        variants: those that are compared with the reference, sorted; each has its counts from
-            the beginning, so that whoever reads them sees also the first flip.
-        compared: comparisons of a variant with the reference, since it was declared.
-        flips: sorted by variant, direction, stage and what is expected; zeros are absent.
-        incomplete: rounds of a pair whose other variants did not come in time, and decisions that
-            belong to no round.
-        every: how often it is to be sent (microseconds).
+        variants: variants that are compared with the reference, sorted; each has counts from the
+            beginning, so that readers also see the first flip.
+        compared: number of comparisons of a variant with the reference, since the declaration.
+        flips: flips since the declaration, sorted by variant, direction, stage and expectation;
+            zeros are absent.
+        incomplete: number of rounds whose other variants did not come in time, and of decisions
+            without a round.
+        every: interval of sending (microseconds).
         max_flip_ratio: largest share of flips within a day.
-        covered: event time (microseconds) since which every one of its pairs was compared, taken
-            down to five minutes; before the first time, when it was declared.
+        covered: event time (microseconds) since which every pair was compared, rounded down to
+            five minutes; before that, the time of the declaration.
         pages: directions whose sequential test has crossed and whose excess persists, with
             the event time (microseconds) of the crossing.
-        standing: what flips now, over the newest comparison of each pair and variant; like
-            ``flips``, which are counted since the set was declared.
+        standing: present flips, over the newest comparison of each pair and variant, like
+            ``flips``.
     """
 
     name: str
@@ -575,10 +575,10 @@ class Snapshot:
     """Everything that is published live.
 
     Attributes:
-        watermark: event time (microseconds) up to which decisions are complete, to five
-            minutes: the very instant is that of one decision. None at first.
+        watermark: event time (microseconds) up to which decisions are complete, rounded to five
+            minutes because the exact time is that of one decision. None at first.
         frontier: event time up to which label cohorts are mature; None at first.
-        contracts: one table a contract.
+        contracts: one table per contract.
         probes: declared probe sets, by name.
     """
 
@@ -589,31 +589,34 @@ class Snapshot:
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Canonical JSON: equal Snapshots have equal bytes."""
+    """Return the canonical JSON; equal Snapshots have equal bytes."""
     return canonical(snapshot)
 
 
 def canonical(part: Snapshot | SliceRow) -> bytes:
-    """A Snapshot, or a row as it is within one: equal ones have equal bytes."""
+    """Return the bytes of a Snapshot, or of a row within one; equal ones have equal bytes."""
     return msgspec.json.encode(part, order="deterministic")
 
 
 def decode(data: bytes) -> Snapshot:
-    """The Snapshot that :func:`encode` wrote."""
+    """Return the Snapshot that :func:`encode` wrote."""
     return msgspec.json.decode(data, type=Snapshot)
 
 
 def numbered(snapshot: Snapshot, number: int) -> Snapshot:
-    """A stored Snapshot as pages show it: what it is the first to report links to it.
+    """Return a stored Snapshot for pages, in which new incidents link to its number.
 
-    Its own bytes cannot hold its number, and the first notification has to.
+    Its own bytes cannot contain its number, but the first notification must.
 
     Args:
-        snapshot: as it is stored.
-        number: under which.
+        snapshot: stored Snapshot.
+        number: number of the stored Snapshot.
     """
     contracts = []
     for table in snapshot.contracts:
-        found = (one if one.snapshot else replace(one, snapshot=number) for one in table.incidents)
-        contracts.append(replace(table, incidents=tuple(found)))
+        incidents = (
+            incident if incident.snapshot else replace(incident, snapshot=number)
+            for incident in table.incidents
+        )
+        contracts.append(replace(table, incidents=tuple(incidents)))
     return replace(snapshot, contracts=tuple(contracts))

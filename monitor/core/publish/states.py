@@ -1,4 +1,4 @@
-"""The one state of every slice x metric, decided on shown numbers, and what tests find.
+"""State of every slice x metric, decided on shown numbers and on findings of tests.
 
 =====================  =============================================================
 state                  when (the first that holds)
@@ -18,24 +18,23 @@ within_contract        the bounds of gap, ratio and level are all within the lim
 inconclusive           support, but the bounds straddle a limit
 =====================  =============================================================
 
-``stale`` takes the place of ``within_contract`` where the window ends more than the contract's
-``max_age`` before the watermark: what was kept then says nothing of now. It takes the place of no
-other: what was wrong, or not known, is not better for being old.
+``stale`` replaces ``within_contract`` if the window ends more than the contract's ``max_age``
+before the watermark, because the present may differ. It replaces no other state: wrong or unknown
+numbers do not improve with age.
 
-No limit applies to ready rates, to what the contract does not limit, to the total, and to the named
-reference (whose gaps are the other rows' gaps) unless it has a level to keep, or is worse off than
-a slice.
+No limit applies to ready rates, to unlimited metrics, to the total, and to the named reference
+(whose gaps are the other rows' gaps) unless it has a level to keep, or is worse off than a slice.
 
-Bounds are those of the published gap and rate: whoever has the row and the contract comes to the
-same state. What rounding and codes leave open is inconclusive.
+Bounds are those of the published gap and rate, so any reader of the row and the contract comes to
+the same state. Numbers left open by rounding and codes are inconclusive.
 
-``breach`` takes the place of the last five while the sequential test has crossed and the crossing
-is not resolved: what this window's bounds say ends no breach. It takes the place of no other: that
-support is lost, or labels are out, is not a recovery, and must be seen. A crossing is that of the
-side that is worse off: of the slice, or of its named reference. The slice that others are worse off
-than is ``better_off`` meanwhile.
+``breach`` replaces the last five while a crossing of the sequential test is unresolved: the bounds
+of this window end no breach. It replaces no other state, because lost support or missing labels are
+no recovery and must be seen. A crossing belongs to the side that is worse off: the slice, or its
+named reference. A slice that others are behind is ``better_off`` meanwhile.
 
-Findings of the sequential tests and the advisory detectors are put on the rows that may show them.
+Findings of the sequential tests and the advisory detectors are added to the rows that may show
+them.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ VERDICT_OF: Mapping[State, Verdict | None] = {
     State.SUSPECTED: Verdict.FAIL,
     State.BREACH: Verdict.FAIL,
 }
-"""Verdict that a state says of the contract, None where it sets no limit: the one table."""
+"""Verdict of each state on the contract; None without a limit."""
 
 CROSSED = 4
-"""The step of evidence while a crossing is unresolved."""
+"""Step of evidence while a crossing is unresolved."""
 
 _NOT_BAD = (State.NO_LIMIT, State.INCONCLUSIVE, State.WITHIN_CONTRACT, State.STALE)
 
@@ -81,13 +80,13 @@ _JUDGED = {
     Verdict.INCONCLUSIVE: State.INCONCLUSIVE,
     Verdict.PASS: State.WITHIN_CONTRACT,
 }
-"""The state by the verdicts of a gap and of a level: the first of these that one of them is."""
+"""State by the verdicts of gap and level; the first verdict that either has decides."""
 
 
 def state(
     shown: bool, enough: bool, mature: bool, verdicts: Iterable[Verdict | None] = ()
 ) -> State:
-    """The state of one slice x metric; a verdict of None is a limit that does not apply.
+    """Return the state of one slice x metric; a verdict of None is a limit that does not apply.
 
     Example:
         >>> state(True, True, True, [Verdict.PASS, None]).value
@@ -111,7 +110,7 @@ def states(
     gaps: list[Verdict | None],
     levels: list[Verdict | None],
 ) -> list[State]:
-    """The states of one metric, row by row."""
+    """Return the states of one metric, row by row."""
     rows = zip(shown.tolist(), enough.tolist(), mature.tolist(), gaps, levels, strict=True)
     return list(starmap(_state_of, rows))
 
@@ -124,7 +123,7 @@ def _state_of(
 
 
 def with_crossing(state: State) -> State:
-    """The state of a slice x metric of which a crossing is unresolved.
+    """Return the state of a slice x metric with an unresolved crossing.
 
     Example:
         >>> with_crossing(State.WITHIN_CONTRACT).value, with_crossing(State.MATURING).value
@@ -135,7 +134,7 @@ def with_crossing(state: State) -> State:
 
 
 def with_others_behind(state: State) -> State:
-    """The state of a slice x metric while a crossing says that others are worse off than it.
+    """Return the state of a slice x metric while a crossing shows that others are behind it.
 
     Example:
         >>> with_others_behind(State.INCONCLUSIVE).value, with_others_behind(State.BREACH).value
@@ -145,7 +144,7 @@ def with_others_behind(state: State) -> State:
 
 
 def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
-    """The row where these metrics are older than the contract allows: none of them is green.
+    """Return the row with these metrics too old for the contract, so that none of them is green.
 
     Example:
         >>> row = SliceRow("a=x", {Metric.TPR: State.WITHIN_CONTRACT, Metric.FPR: State.SUSPECTED})
@@ -159,24 +158,26 @@ def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
 
 
 def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
-    """The states of a row that is hidden."""
+    """Return the states of a hidden row."""
     return dict.fromkeys(metrics, State.SUPPRESSED)
 
 
 def _judged(verdicts: list[Verdict]) -> State:
-    return next((state for one, state in _JUDGED.items() if one in verdicts), State.NO_LIMIT)
+    return next(
+        (state for verdict, state in _JUDGED.items() if verdict in verdicts), State.NO_LIMIT
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class SliceEvidence:
-    """Finding about a slice and metric, as of the end of a day.
+    """Evidence about a slice and metric, as of the end of a day.
 
     Attributes:
         evidence: progress of its streams towards a page; CROSSED while a crossing is unresolved.
-        since: the end of the day of the crossing (microseconds); None
-            where none is unresolved by which the slice is worse off.
-        others_behind: a crossing is unresolved by which others are worse off than the slice.
-        limit: the one that was crossed; None where none is unresolved.
+        since: end of the day of the unresolved crossing by which the slice is worse off
+            (microseconds); None without one.
+        others_behind: True while a crossing by which others are worse off is unresolved.
+        limit: the crossed limit; None without an unresolved crossing.
     """
 
     evidence: int
@@ -190,8 +191,8 @@ class GroupFindings:
     """Findings about a group-by, as of the ends of days.
 
     Attributes:
-        tests: what the sequential tests found, by slice and metric.
-        noted: advisory findings, by slice; each sorted by annotation and metric.
+        tests: evidence of the sequential tests, by slice and metric.
+        noted: advisory findings by slice, each sorted by annotation and metric.
     """
 
     tests: Mapping[tuple[str, Metric], SliceEvidence] = field(default_factory=dict)
@@ -199,39 +200,45 @@ class GroupFindings:
 
 
 def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
-    """The row with what is found of its slice, where it is that slice and is shown.
+    """Return the row with the findings about its slice, if it is shown.
 
-    A row of undeclared values is no slice that is tested.
+    Slices of undeclared values are not tested.
     """
     if OTHER in parse_atom(row.slice).values():
         return row
-    found = {
+    evidence = {
         metric: findings.tests[row.slice, metric]
         for metric in _shown(row)
         if (row.slice, metric) in findings.tests
     }
-    since = {metric: one.since for metric, one in found.items() if one.since is not None}
+    since = {
+        metric: finding.since for metric, finding in evidence.items() if finding.since is not None
+    }
     states = {**row.states}
-    states |= {m: with_others_behind(states[m]) for m, one in found.items() if one.others_behind}
+    states |= {
+        m: with_others_behind(states[m]) for m, finding in evidence.items() if finding.others_behind
+    }
     states |= {metric: with_crossing(states[metric]) for metric in since}
     breached = [metric for metric in since if states[metric] is State.BREACH]
     return replace(
         row,
         states=states,
-        evidence={metric: one.evidence for metric, one in found.items()},
+        evidence={metric: finding.evidence for metric, finding in evidence.items()},
         breach_since={m: since[m] for m in breached},
-        breach_limits={m: kind for m in breached if (kind := found[m].limit) is not None},
+        breach_limits={m: kind for m in breached if (kind := evidence[m].limit) is not None},
         noted=_noted(row, findings),
     )
 
 
 def with_missing_labels(table: ContractTable) -> ContractTable:
-    """The table with the labelled rates of slices that lack labels as maturing.
+    """Return the table with labelled rates of slices that lack labels as maturing.
 
-    Whatever their bounds say: they are of the labels that came, and others are missing.
+    Their bounds do not matter, because they ignore the missing labels.
     """
     missing = {
-        (one.group_by, one.slice) for one in table.labels_at_fault if one.fault is Fault.MISSING
+        (fault.group_by, fault.slice)
+        for fault in table.labels_at_fault
+        if fault.fault is Fault.MISSING
     }
     if not missing:
         return table
@@ -257,11 +264,13 @@ def _maturing(metric: Metric, state: State) -> State:
 
 
 def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
-    """Advisory findings of shown metrics; those of no metric need a labelled one to be shown."""
+    """Return advisory findings of shown metrics; those of no metric need a shown labelled one."""
     shown = _shown(row)
     labelled = any(metric.labelled for metric in shown)
     noted = findings.noted.get(row.slice, ())
-    return tuple(one for one in noted if (one.metric in shown if one.metric else labelled))
+    return tuple(
+        finding for finding in noted if (finding.metric in shown if finding.metric else labelled)
+    )
 
 
 def _shown(row: SliceRow) -> list[Metric]:

@@ -1,4 +1,4 @@
-"""Numbers and times as pages and reports write them: per cent, points, ISO 8601 in UTC.
+"""Numbers and times for pages and reports: per cent, points, ISO 8601 in UTC.
 
 Example:
     >>> percent(0.83), points(-0.2), points(0.205), bounds(0.79, 0.87)
@@ -21,7 +21,7 @@ NONE = "\N{EN DASH}"
 
 
 def moment_text(at: datetime | int, zone: str = UTC_ZONE) -> str:
-    """Date and time to the minute, and what they are of: UTC, or so far away from it.
+    """Return date and time to the minute with their zone: UTC, or the offset from it.
 
     Args:
         at: instant; an integer is in microseconds.
@@ -33,12 +33,12 @@ def moment_text(at: datetime | int, zone: str = UTC_ZONE) -> str:
     """
     if zone == UTC_ZONE:
         return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%d %H:%M} UTC"
-    there = in_zone(at if isinstance(at, int) else to_micros(at), zone)
-    return f"{there:%Y-%m-%d %H:%M} {there:%z}"[:-2] + ":00"
+    local = in_zone(at if isinstance(at, int) else to_micros(at), zone)
+    return f"{local:%Y-%m-%d %H:%M} {local:%z}"[:-2] + ":00"
 
 
 def age_text(seconds: float) -> str:
-    """A span of time in the unit that suits it.
+    """Return a span of time in a suitable unit.
 
     Example:
         >>> age_text(40), age_text(600), age_text(90_000), age_text(9 * 86_400)
@@ -54,17 +54,17 @@ def age_text(seconds: float) -> str:
 
 
 def _count(number: float, unit: str) -> str:
-    whole = f"{number:.0f}"
-    return f"{whole} {unit}" if whole == "1" else f"{whole} {unit}s"
+    rounded = f"{number:.0f}"
+    return f"{rounded} {unit}" if rounded == "1" else f"{rounded} {unit}s"
 
 
 def percent(rate: float | None) -> str:
-    """A rate in per cent; at most one decimal."""
+    """Return a rate in per cent, with at most one decimal."""
     return NONE if rate is None else f"{_short(100 * rate)} %"
 
 
 def points(difference: float | None) -> str:
-    """A difference of rates in points, with its sign."""
+    """Return a difference of rates in points, with its sign."""
     if difference is None:
         return NONE
     text = _short(100 * difference)
@@ -77,14 +77,14 @@ def _short(number: float) -> str:
 
 
 def bounds(lower: float | None, upper: float | None) -> str:
-    """The bounds of a rate."""
+    """Return the bounds of a rate."""
     if lower is None or upper is None:
         return NONE
     return f"{_short(100 * lower)} to {_short(100 * upper)} %"
 
 
 def gap_bounds(lower: float | None, upper: float | None) -> str:
-    """The bounds of a gap, in points."""
+    """Return the bounds of a gap, in points."""
     return NONE if lower is None or upper is None else f"{points(lower)} to {points(upper)}"
 
 
@@ -100,22 +100,22 @@ _SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.S
 
 
 def severity_text(severity: str | None) -> str:
-    """Effect of an incident on people; None is not known yet."""
+    """Return the effect of an incident on people; None is not known yet."""
     return _SEVERITIES[Severity(severity)] if severity else "severity not known yet"
 
 
 def stage_text(stage: ShownStage) -> str:
-    """Stage of the router at which a difference arises."""
+    """Return the stage of the router at which a difference arises."""
     share = "" if stage.share is None else _SHARES[stage.share]
     return f"{share}{_STAGES[stage.stage]}"
 
 
 def sampling_text(served: Sequence[float], reviewed: Sequence[float]) -> str:
-    """Sampling of labels by route, in words; empty where nothing is known.
+    """Return the sampling of labels by route, in words; empty if nothing is known.
 
     Args:
-        served: audit rates of what is served automatically, in (0, 1].
-        reviewed: those of what a person reviews.
+        served: audit rates of auto-served replies, in (0, 1].
+        reviewed: audit rates of replies in human review.
 
     Example:
         >>> sampling_text([0.05], [1])
@@ -129,7 +129,9 @@ def sampling_text(served: Sequence[float], reviewed: Sequence[float]) -> str:
         (served, "auto-served replies", "are sampled for review"),
         (reviewed, "replies in human review", "get a label"),
     )
-    return "; ".join(f"{_share(rates)} {what} {how}" for rates, what, how in parts if rates)
+    return "; ".join(
+        f"{_share(rates)} {replies} {treatment}" for rates, replies, treatment in parts if rates
+    )
 
 
 def _share(rates: Sequence[float]) -> str:
@@ -139,7 +141,7 @@ def _share(rates: Sequence[float]) -> str:
 
 
 def rate_text(rate: ShownRate | None) -> str:
-    """A rate as a table shows it."""
+    """Return a rate for a table."""
     if rate is None:
         return NONE
     if rate.at_least is not None:
@@ -150,7 +152,7 @@ def rate_text(rate: ShownRate | None) -> str:
 
 
 def gap_text(gap: ShownGap | None) -> str:
-    """A gap as a table shows it: in points with its interval."""
+    """Return a gap for a table: in points with its interval."""
     if gap is None or gap.lower is None or gap.upper is None:
         return NONE
     interval = f"[{gap_bounds(gap.lower, gap.upper)}]"
@@ -158,7 +160,7 @@ def gap_text(gap: ShownGap | None) -> str:
 
 
 def ratio_text(gap: ShownGap | None) -> str:
-    """The rate of a slice over its reference's, with its interval.
+    """Return the rate of a slice over its reference's, with its interval.
 
     Example:
         >>> ratio_text(ShownGap("a=y", 0.2, 0.1, 0.3, 0.625, 0.5, 0.75))
@@ -172,12 +174,12 @@ def ratio_text(gap: ShownGap | None) -> str:
 
 
 def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
-    """Slice that is worse off by a shown gap, in words; empty where that is not shown."""
+    """Return the slice that is worse off by a shown gap, in words; empty if it is not shown."""
     if gap is None or gap.value is None or gap.lower is None or gap.upper is None:
         return ""
-    name, other = slice_name(slice_), slice_name(gap.reference)
+    name, reference = slice_name(slice_), slice_name(gap.reference)
     if gap.lower <= 0 <= gap.upper:
-        return f"no clear difference from {other}"
-    if worse_off(name, other, gap.value) == name:
-        return f"{name}: {said_of_slice(metric, 1)} than those of {other}"
-    return f"{name}: {said_of_slice(metric, -1)} than those of {other}"
+        return f"no clear difference from {reference}"
+    if worse_off(name, reference, gap.value) == name:
+        return f"{name}: {said_of_slice(metric, 1)} than those of {reference}"
+    return f"{name}: {said_of_slice(metric, -1)} than those of {reference}"

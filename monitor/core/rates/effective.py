@@ -1,20 +1,20 @@
-"""Effective numbers of trials, and intervals of P(auto_serve | hit) that rest on sampled labels.
+"""Effective numbers of trials, and intervals of P(auto_serve | hit) under sampled labels.
 
-A label found at audit rate r stands for 1 / r decisions, so the hits of a route, N_k p_k summed
-over its strata, vary D times as much as a count of them does:
+A label at audit rate r represents 1 / r decisions, so the hits of a route, N_k p_k summed over its
+strata, vary D times as much as their count does:
 
     D(r) = (sum_k w_k N_k p_k - r sum_k (w_k - 1) N_k p_k^2) / sum_k N_k p_k,   w_k = N_k / n_k
 
-at r times the estimated hits; 1 where all is labelled. A share T = a / (a + b) of two routes' hits
-is then the binomial share q of their effective counts, a / D_a and b / D_b, with the odds of q
-multiplied by D_a / D_b.
+at r times the estimated hits; D is 1 if all is labelled. A share T = a / (a + b) of two routes'
+hits is then the binomial share q of their effective counts, a / D_a and b / D_b, with the odds of
+q multiplied by D_a / D_b.
 
-Wilson's interval at n_eff takes D from the estimate, whatever the bound. Where a handful of labels
-carries most of the weight, that is too narrow exactly when they erred upward: D falls as p rises,
-and a count of few is skewed. So under sampling the bounds are Wilson's of q, with
+Wilson's interval at n_eff takes D from the estimate, whatever the bound. If a handful of labels
+carries most of the weight, that is too narrow exactly when they err upward: D falls as p rises,
+and small counts are skewed. So under sampling the bounds are Wilson's of q, with
 
-- D of a route as it would be at the bound where that means fewer hits of it (where it means more,
-  as estimated, which is the safer side);
+- D of a route at the bound if that means fewer hits (if it means more, D at the estimate, which is
+  the safer side);
 - effective counts reduced by the third-order term (z^2 - 1) / 6 for the skewness that sampling
   adds. Both bounds move away from the side that few labels make likely.
 
@@ -37,7 +37,7 @@ from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata
 from monitor.core.intervals import Floats, divide, wilson
 
 _STEPS = 6
-"""Steps to a bound at which D and the bound agree; from the largest D, hence from outside."""
+"""Steps towards a bound that agrees with its D, from the largest D and hence from outside."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Trials:
     hits: Floats
 
     @classmethod
-    def of(cls, strata: PostStrata, metric: Metric) -> Trials:
-        """The trials of TPR, READY (hits: ready), FPR (hits: not ready) or PRECISION.
+    def for_metric(cls, strata: PostStrata, metric: Metric) -> Trials:
+        """Return the trials of TPR, READY (hits: ready), FPR (hits: not ready) or PRECISION.
 
-        Those of PRECISION are ready ones of auto_serve; the other route has none.
+        PRECISION has trials only on auto_serve, with ready decisions as hits.
         """
         hits = strata.labelled - strata.ready if metric is Metric.FPR else strata.ready
         if metric is not Metric.PRECISION:
@@ -63,24 +63,24 @@ class Trials:
 
     @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
-        """Strata where every decision is labelled: exact."""
+        """Strata in which every decision is labelled, and so exact."""
         return np.greater_equal(self.labelled, self.decisions)
 
     @cached_property
     def unlabelled(self) -> npt.NDArray[np.bool_]:
-        """Strata with decisions whose rate nothing speaks for."""
+        """Strata with decisions but without labels."""
         return np.equal(self.labelled, 0) & np.greater(self.decisions, 0)
 
     @property
     def expected(self) -> Floats:
-        """N_k p_k; exactly the counted hits where the stratum is complete."""
+        """N_k p_k; the counted hits if the stratum is complete."""
         return divide(self.decisions * self.hits, self.labelled, empty=0)
 
     @cached_property
     def rate(self) -> Floats:
-        """p_k for variances: (m + 1/2) / (n + 1) where a sample shows only hits or only misses.
+        """p_k for variances: (m + 1/2) / (n + 1) if a sample has only hits or only misses.
 
-        With p_k = 0 or 1 the variance would be 0 and the interval blind to what was not sampled.
+        With p_k = 0 or 1 the variance would be 0 and the interval blind to unsampled decisions.
         """
         one_sided = ~self.complete & ((self.hits == 0) | (self.hits == self.labelled))
         plain = divide(self.hits, self.labelled, empty=0)
@@ -88,11 +88,11 @@ class Trials:
 
     @property
     def sampling(self) -> Floats:
-        """Variance of N_k p_k from looking at n_k labels only: N_k^2 p_k (1 - p_k) / n_k."""
+        """Variance of N_k p_k due to only n_k labels: N_k^2 p_k (1 - p_k) / n_k."""
         return divide(self.decisions**2 * self.rate * (1 - self.rate), self.labelled, empty=0)
 
     def filled(self, shares: tuple[int, int]) -> Trials:
-        """As if all unlabelled decisions of each route were hits (1) or misses (0)."""
+        """Return the trials with all unlabelled decisions of a route as hits (1) or misses (0)."""
         guess = self.decisions * np.array(shares, np.float64)[:, None, None]
         return Trials(
             self.decisions,
@@ -103,14 +103,14 @@ class Trials:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A rate and what it rests on; last axis S.
+    """Rate and its evidence; the last axis is S.
 
     Attributes:
-        value: the rate T; NaN where there is none.
-        support: n_eff, the trials that Wilson's interval is computed from.
+        value: the rate T; NaN without one.
+        support: n_eff, the trials of Wilson's interval.
         hits: estimated hits of the two routes (a plain rate: hits and misses), shape (2, S).
-        alone: sum of w_k N_k p_k by route, shape (2, S); the hits where all is labelled.
-        shared: sum of (w_k - 1) N_k p_k^2 by route, shape (2, S); 0 where all is labelled.
+        alone: sum of w_k N_k p_k by route, shape (2, S); the hits if all is labelled.
+        shared: sum of (w_k - 1) N_k p_k^2 by route, shape (2, S); 0 if all is labelled.
     """
 
     value: Floats
@@ -121,12 +121,12 @@ class Evidence:
 
     @classmethod
     def plain(cls, value: Floats, support: Floats) -> Evidence:
-        """A rate of so many trials, however they were counted: its interval is plain Wilson."""
+        """Return a rate with `support` trials, however counted; its interval is plain Wilson."""
         hits = np.array([value * support, (1 - value) * support])
         return cls(value, support, hits, hits, np.zeros_like(hits))
 
     def unless(self, undefined: npt.NDArray[np.bool_]) -> Evidence:
-        """The same, with neither a value nor support where it is undefined."""
+        """Return the evidence without value and support where it is undefined."""
         value, support = (
             np.where(undefined, np.nan, self.value),
             np.where(undefined, 0, self.support),
@@ -135,34 +135,34 @@ class Evidence:
 
     @classmethod
     def together(cls, parts: Sequence[Evidence]) -> Evidence:
-        """Rows of several rates, one after the other: all cost as much as one does."""
+        """Concatenate rows of several rates, to compute them at the cost of one."""
         return cls(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
     def __iter__(self) -> Iterator[Floats]:
-        """The columns, in their order; all have a last axis S."""
+        """Iterate over the columns in their order; all have a last axis S."""
         return iter((self.value, self.support, self.hits, self.alone, self.shared))
 
     def rows(self, at: slice) -> Evidence:
-        """Some rows alone."""
+        """Return the chosen rows."""
         return Evidence(*(column[..., at] for column in self))
 
     @property
     def exchanged(self) -> Evidence:
-        """The same of the other route's share."""
+        """Evidence of the other route's share."""
         both = (column[::-1] for column in (self.hits, self.alone, self.shared))
         return Evidence(1 - self.value, self.support, *both)
 
     @classmethod
     def bounds_of(cls, parts: Sequence[Evidence], z: float) -> list[tuple[Floats, Floats]]:
-        """The bounds of each of several rates, computed together."""
+        """Return the bounds of each of several rates, computed together."""
         edges = np.cumsum([len(part.value) for part in parts])[:-1]
         lower, upper = cls.together(parts).bounds(z)
         return list(zip(np.split(lower, edges), np.split(upper, edges), strict=True))
 
     def bounds(self, z: float) -> tuple[Floats, Floats]:
-        """Lower and upper bound at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
+        """Return bounds at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
 
-        Over no trials nothing is known: 0 and 1. Where all is labelled they are plain Wilson's.
+        Without trials they are 0 and 1. If all is labelled they are plain Wilson's.
         """
         lower, upper = wilson(self.value, self.support, z)
         sampled = (self.shared > 0).any(axis=0) & ~np.isnan(self.value)
@@ -174,12 +174,12 @@ class Evidence:
         return lower, np.where(sampled, np.maximum(above, self.value), upper)
 
     def support_at(self, rate: Floats) -> Floats:
-        """The number of trials these labels would be worth if the rate were another, shape (S,).
+        """Return the trials that these labels would be worth at another rate, shape (S,).
 
-        The numbers of effective hits are as found; how they divide between the routes follows
-        from the rate. So it says nothing of what the labels showed of it: a minimum of support
-        that is judged by it selects neither high nor low estimates. At its own rate it is n_eff;
-        where all is labelled it is the counted hits whatever the rate; 0 without a point.
+        The number of effective hits is kept; the rate decides how they divide between the routes.
+        So it does not depend on the rate of the labels, and a minimum of support judged by it
+        selects neither high nor low estimates. At the estimated rate it is n_eff. If all is
+        labelled it is the counted hits at any rate; it is 0 without a point.
         """
         plain = (self.shared == 0).all(axis=0) | (self.support == 0)
         if plain.all():
@@ -191,36 +191,38 @@ class Evidence:
             odds = effects[0] / effects[1]
             share = rate / (rate + (1 - rate) * odds)
             parts = np.array([share, 1 - share]) * counts * effects
-            scale = (scale + divide(parts, self.hits, empty=1)) / 2  # else it may go to and fro
+            scale = (scale + divide(parts, self.hits, empty=1)) / 2  # the mean prevents oscillation
         worth = divide(counts * odds, ((1 - rate) * odds + rate) ** 2, empty=0)
         return np.where(plain | np.isnan(worth), self.support, worth)
 
     def effects(self, scale: float | Floats) -> Floats:
-        """D of each route at so many times its estimated hits, shape (2, S); never below 1."""
-        found = divide(self.alone - scale * self.shared, self.hits, empty=1)
-        return np.where(self.shared > 0, np.maximum(found, 1), 1)
+        """Return D of each route at `scale` times its estimated hits, shape (2, S); at least 1."""
+        design_effects = divide(self.alone - scale * self.shared, self.hits, empty=1)
+        return np.where(self.shared > 0, np.maximum(design_effects, 1), 1)
 
     def _least(self, z: float) -> Floats:
-        """Lower bound of the share of the first route's hits, their D as it would be there."""
+        """Return the lower bound of the first route's share of hits, with its D at the bound."""
         term = max(z * z - 1, 0) / 6
-        others = self.effects(1)[1]
-        skewed = term * self._skewness(1, 1) / others
+        second_effect = self.effects(1)[1]
+        skewed = term * self._skewness(1, 1) / second_effect
         scale: float | Floats = 0.0
         for _ in range(_STEPS if np.any(self.shared[0] > 0) else 1):
             effect = self.effects(scale)[0]
-            odds = effect / others
+            odds = effect / second_effect
             share = self.value / (self.value + (1 - self.value) * odds)
-            counts = self.hits[0] / effect + self.hits[1] / others
-            mine = np.maximum(share * counts - term * self._skewness(0, scale) / effect, 0)
-            rest = np.maximum((1 - share) * counts - skewed, 0)
-            bound, _ = wilson(divide(mine, mine + rest), mine + rest, z)
+            counts = self.hits[0] / effect + self.hits[1] / second_effect
+            first_count = np.maximum(share * counts - term * self._skewness(0, scale) / effect, 0)
+            second_count = np.maximum((1 - share) * counts - skewed, 0)
+            bound, _ = wilson(
+                divide(first_count, first_count + second_count), first_count + second_count, z
+            )
             scale = divide(bound, share, empty=1)
         return divide(bound * odds, bound * odds + 1 - bound)
 
     def _skewness(self, route: int, scale: float | Floats) -> Floats:
-        """Part of sampling in the third cumulant of a route's hits, over their variance.
+        """Return the part of sampling in the third cumulant of a route's hits, over their variance.
 
-        w (1 - 2 p) - 1 in a stratum of hit rate p, at so many times that; 0 if it is less.
+        It is w (1 - 2 p) - 1 in a stratum of hit rate p times `scale`, or 0 if that is less.
         """
         alone, shared, hits = self.alone[route], self.shared[route], self.hits[route]
         rate = divide(scale * shared, alone - hits, empty=0)
@@ -228,11 +230,10 @@ class Evidence:
 
 
 def served_share(trials: Trials) -> Evidence:
-    """P(auto_serve | hit) = a / (a + b) over the routes' expected hits.
+    """Return P(auto_serve | hit) = a / (a + b) over the routes' expected hits.
 
     V = D_a / a + D_b / b, so n_eff = (a + b)^2 / (b D_a + a D_b), which is a + b with complete
-    labels. Written without dividing by a + b's parts, because a complete route may hold no hit
-    at all.
+    labels. The code does not divide by a or b, because a complete route may have no hit.
     """
     labels = trials.hits.sum(axis=1)
     one_route = (trials.decisions.sum(axis=1) == 0).any(axis=0)
@@ -252,10 +253,10 @@ def served_share(trials: Trials) -> Evidence:
 
 
 def ready_share(trials: Trials) -> Evidence:
-    """P(hit) over both routes; of the PRECISION's trials over one.
+    """Return P(hit) over both routes; over one route for the trials of PRECISION.
 
-    V N^2 = sampling + sum N_k (p_k - T)^2: what the strata's sizes add, so that complete labels
-    give V = T (1 - T) / N and n_eff = N.
+    V N^2 = sampling + sum N_k (p_k - T)^2; the second term comes from the sizes of the strata, so
+    that complete labels give V = T (1 - T) / N and n_eff = N.
     """
     total = trials.decisions.sum(axis=(0, 1))
     smooth = divide((trials.decisions * trials.rate).sum(axis=(0, 1)), total, empty=0)

@@ -1,7 +1,7 @@
-"""Rates of all slices of one group-by at once, right under sampled labels.
+"""Rates of all slices of one group-by at once, correct under sampled labels.
 
 Labels are requested with a different probability in every stratum (all of human_review, a few
-per cent of auto_serve), so the rate over labelled rows is garbage. Here every stratum's ready
+per cent of auto_serve), so the rate over labelled rows is garbage. So every stratum's ready
 rate p_k = m_k / n_k is weighted by **all** its decisions N_k; with A the strata of auto_serve:
 
     TPR = P(auto_serve | ready) = sum_A N_k p_k / sum N_k p_k
@@ -10,13 +10,13 @@ rate p_k = m_k / n_k is weighted by **all** its decisions N_k; with A the strata
     PRECISION = P(ready | auto_serve) = sum_A N_k p_k / sum_A N_k
 
 The interval is Wilson's at the effective number of trials n_eff = 1 / (T (1 - T) V), V the
-linearised variance, or a wider one where few labels carry the weight
-(:mod:`monitor.core.rates.effective`). It speaks of the router's rate, not of this window's:
+linearised variance, or a wider one if few labels carry the weight
+(:mod:`monitor.core.rates.effective`). It is about the router's rate, not about this window's:
 complete labels give plain Wilson on the counts. ``blocked_by_evidence``, decisions without
-evidence and probes are outside; P(auto_serve) and P(blocked_by_evidence) are over all production
+evidence and probes are left out; P(auto_serve) and P(blocked_by_evidence) are over all production
 decisions.
 
-Labels must be missing at random inside a stratum. Nothing here can check that.
+Labels must be missing at random inside a stratum; the data cannot show whether they are.
 
 Source: Begg and Greenes (1983), Biometrics 39 (post-stratified rates under verification bias);
 Wilson (1927), JASA 22; Kish (1965), Survey Sampling (effective size of weighted labels).
@@ -41,11 +41,11 @@ from monitor.core.rates.effective import Evidence, Trials, ready_share, served_s
 
 
 class Points(Protocol):
-    """One metric of all slices without bounds: these cost the most."""
+    """Rates of one metric for all slices, without bounds, which cost the most."""
 
     @property
     def metric(self) -> Metric:
-        """See :class:`RateColumns`, like the others."""
+        """Metric, like the other columns as in :class:`RateColumns`."""
         ...
 
     @property
@@ -62,31 +62,30 @@ class Points(Protocol):
 
 
 HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
-"""Metrics that rest on routes alone: every decision is a trial, and one of this route a hit."""
+"""Metrics of routes: every decision is a trial, and a decision on this route is a hit."""
 
 
 _SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
-"""Metrics whose numerator is ready replies, of all decisions or of those of one route."""
+"""Metrics whose numerator is ready replies, of all decisions or of one route."""
 
 _AUTO = REVIEWED_ROUTES.index(Route.AUTO_SERVE)
 
 
 @dataclass(frozen=True, slots=True)
 class RateColumns:
-    """One metric of all slices, arrays of shape (S,); NaN stands for undefined inside the core.
+    """Rates of one metric for all slices, arrays of shape (S,); NaN means undefined.
 
     Attributes:
-        metric: which rate.
-        value: the point; NaN without trials or where it is not identified.
-        lower: lower bound of the two-sided interval; NaN without trials. Where the point is
+        value: the point; NaN without trials, or if it is not identified.
+        lower: lower bound of the two-sided interval; NaN without trials. For a point that is
             not identified, lower and upper still bound it by the unlabelled share.
         upper: upper bound.
-        support: n_eff, the trials the interval rests on; plain counts where all is labelled;
-            0 without a point.
+        support: n_eff, the trials of the interval; plain counts if all is labelled; 0 without a
+            point.
         hits: counted trials behind the numerator (decisions for selection and blocked;
             labelled ready in auto_serve for TPR and PRECISION, labelled not ready in auto_serve
             for FPR; labelled ready for READY).
-        misses: counted trials behind numerator's complement.
+        misses: counted trials behind the numerator's complement.
         route_labels: smallest number of labels among the routes (auto_serve, human_review)
             that have decisions in the slice; number of decisions for unlabelled metrics.
     """
@@ -102,9 +101,9 @@ class RateColumns:
 
     @property
     def as_labelled(self) -> Floats:
-        """The rate over labelled rows alone, shape (S,): for comparison only, wrong under sampling.
+        """Rate over labelled rows, shape (S,), for comparison only: it is wrong under sampling.
 
-        NaN without such rows. Selection and blocked rates need no labels: over all decisions.
+        NaN without such rows. Selection and blocked rates need no labels and use all decisions.
         """
         return divide(self.hits, self.hits + self.misses)
 
@@ -116,24 +115,24 @@ def estimate(
     z: float = Z95,
     strata: PostStrata | None = None,
 ) -> RateColumns:
-    """One metric of every slice, with Wilson intervals at ``z``.
+    """Return the rates of every slice for one metric, with Wilson intervals at ``z``.
 
     Edge cases of the labelled metrics (positives stand for negatives in an FPR):
 
     - No decisions, or all labelled and no positive among them: no trials; everything NaN.
     - No positive labelled, but decisions without label: NaN between the bounds 0 and 1.
     - One route without decisions: the rate is 0 or 1, support is the labelled positives.
-    - One route completely labelled without positives: the other alone has them, support is
+    - One route completely labelled without positives: only the other route has them, support is
       their estimated number (the limit of the formula).
     - A route without any label: not identified; NaN, support 0, and the bounds are Wilson's in
       the two extreme cases, so they span at least the unlabelled share.
 
     Args:
         counts: a group-by in one window.
-        coding: what the strata mean.
-        metric: which rate.
+        coding: coding of the strata.
+        metric: the rate.
         z: normal quantile; a gap needs rates at :func:`monitor.core.rates.gaps.simultaneous_z`.
-        strata: post-strata of the counts, where they are at hand already.
+        strata: post-strata of the counts, if they are already computed.
 
     Raises:
         ValueError: if a stratum has an audit rate that the coding does not know.
@@ -143,18 +142,17 @@ def estimate(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One metric of every slice, before it is said at which z its bounds are to hold.
+    """Rates of every slice for one metric, before a z is chosen for their bounds.
 
     Attributes:
-        metric: which rate.
-        evidence: the points and what they rest on; NaN and 0 where something is not identified.
-        extremes: the evidence that the lower and the upper bounds are computed from: the same
-            where all is identified, else as if what is unlabelled were as bad, or as good, as
-            can be.
-        trialless: slices without trials, shape (S,): they have no bounds.
+        metric: the rate.
+        evidence: the points and their evidence; NaN and 0 if not identified.
+        extremes: evidence of the lower and of the upper bounds: ``evidence`` if all is identified,
+            else with unlabelled decisions at their worst and at their best.
+        trialless: slices without trials, shape (S,), which have no bounds.
         hits: as in :class:`RateColumns`.
-        misses: likewise.
-        route_labels: likewise.
+        misses: as in :class:`RateColumns`.
+        route_labels: as in :class:`RateColumns`.
     """
 
     metric: Metric
@@ -167,7 +165,7 @@ class Measured:
 
     @property
     def value(self) -> Floats:
-        """The points; NaN as in :class:`RateColumns`."""
+        """Points; NaN as in :class:`RateColumns`."""
         return self.evidence.value
 
     @property
@@ -177,16 +175,16 @@ class Measured:
 
     @property
     def as_labelled(self) -> Floats:
-        """As in :class:`RateColumns`."""
+        """Rate over labelled rows, as in :class:`RateColumns`."""
         return divide(self.hits, self.hits + self.misses)
 
     def columns(self, z: float) -> RateColumns:
-        """The rates with their bounds at a normal quantile."""
-        (found,) = columns_of([self], z)
-        return found
+        """Return the rates with their bounds at a normal quantile."""
+        (rates,) = columns_of([self], z)
+        return rates
 
     def with_bounds(self, lower: Floats, upper: Floats) -> RateColumns:
-        """The rates with bounds that the evidence gives."""
+        """Return the rates with the given bounds."""
         return RateColumns(
             self.metric,
             self.evidence.value,
@@ -199,24 +197,24 @@ class Measured:
         )
 
     def row(self, index: int) -> Measured:
-        """One row alone, to be compared with all of another table."""
+        """Return one row, for comparison with all rows of another table."""
         return self.rows(slice(index, index + 1))
 
     def rows(self, at: slice) -> Measured:
-        """Some rows alone."""
+        """Return the chosen rows."""
         worst, best = self.extremes
-        one = worst.rows(at)
-        ends = (one, one if best is worst else best.rows(at))
+        worst_rows = worst.rows(at)
+        ends = (worst_rows, worst_rows if best is worst else best.rows(at))
         columns = (self.trialless[at], self.hits[at], self.misses[at], self.route_labels[at])
         return Measured(self.metric, self.evidence.rows(at), ends, *columns)
 
 
 def columns_of(tables: Sequence[Measured], z: float) -> list[RateColumns]:
-    """Each of several tables with bounds at a normal quantile; all cost little more than one."""
+    """Return several tables with bounds at a normal quantile, at about the cost of one."""
     ends = {id(end): end for table in tables for end in table.extremes}
-    found = dict(zip(ends, Evidence.bounds_of([*ends.values()], z), strict=True))
+    bounds = dict(zip(ends, Evidence.bounds_of([*ends.values()], z), strict=True))
     return [
-        table.with_bounds(found[id(worst)][0], found[id(best)][1])
+        table.with_bounds(bounds[id(worst)][0], bounds[id(best)][1])
         for table in tables
         for worst, best in (table.extremes,)
     ]
@@ -225,11 +223,11 @@ def columns_of(tables: Sequence[Measured], z: float) -> list[RateColumns]:
 def measure(
     counts: SliceCounts, coding: Coding, metric: Metric, strata: PostStrata | None = None
 ) -> Measured:
-    """Inputs from which :func:`estimate` computes bounds, for several z; the same arguments."""
+    """Return the inputs from which :func:`estimate` computes bounds for any z."""
     if not metric.labelled:
         return _plain(counts, metric)
     strata = post_strata(counts, coding) if strata is None else strata
-    trials = Trials.of(strata, metric)
+    trials = Trials.for_metric(strata, metric)
     evidence = _evidence(trials, metric)
     extremes = _extremes(trials, metric) if trials.unlabelled.any() else (evidence, evidence)
     trialless = np.isnan(evidence.value) & trials.complete.all(axis=(0, 1))
@@ -238,24 +236,24 @@ def measure(
 
 
 def calibration(counts: SliceCounts, coding: Coding, z: float = Z95) -> dict[int, RateColumns]:
-    """P(ready | score band) of every slice, by band index, over the routes of the band.
+    """Return P(ready | score band) of every slice, by band index, over the routes of the band.
 
-    Bands are never merged with each other here; audit rates are pooled as everywhere.
+    Bands are not merged with each other; audit rates are pooled as in other rates.
     """
     bands = range(coding.bands)
     return {band: estimate(in_band(counts, band), coding, Metric.READY, z) for band in bands}
 
 
 def in_band(counts: SliceCounts, band: int) -> SliceCounts:
-    """The counts of the strata of one score band."""
+    """Return the counts of the strata of one score band."""
     columns = decode_strata(counts.strata).band == band
     return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
 
 
 def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
-    """Rows of every slice in the lowest score band, then in the next one, and so on.
+    """Return rows of every slice in the lowest score band, then in the next one, and so on.
 
-    Each has 0 in the strata of other bands, and so the rates that :func:`in_band` gives it.
+    Each row is 0 in the strata of other bands, and so has the rates of :func:`in_band`.
     """
     inside = decode_strata(counts.strata).band == np.arange(bands)[:, None]
     values = np.where(inside[:, None, :, None], counts.values, 0)
@@ -263,7 +261,7 @@ def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
 
 
 def _plain(counts: SliceCounts, metric: Metric) -> Measured:
-    """Rates over all production decisions: nothing is sampled, plain Wilson."""
+    """Return rates over all production decisions: nothing is sampled, plain Wilson."""
     hits, misses = _decisions(counts, metric)
     total = hits + misses
     evidence = Evidence.plain(divide(hits, total), total.astype(np.float64))
@@ -271,7 +269,7 @@ def _plain(counts: SliceCounts, metric: Metric) -> Measured:
 
 
 def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
-    """Production decisions on the metric's route, and on the others."""
+    """Return production decisions on the metric's route, and on other routes."""
     routes = decode_strata(counts.strata).route
     decisions = counts.values[:, :, Counter.N] * production(counts)
     hits: Int64s = decisions[:, routes == HIT_ROUTES[metric]].sum(axis=1)
@@ -279,20 +277,20 @@ def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
 
 
 def _extremes(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
-    """Extreme cases that bounds rest on where something is not identified."""
+    """Return the extreme cases for bounds of points that are not identified."""
     cases = ((0, 0), (1, 1)) if metric in _SHARES_READY else ((0, 1), (1, 0))
     worst, best = (_evidence(trials.filled(case), metric) for case in cases)
     return worst, best
 
 
 def _evidence(trials: Trials, metric: Metric) -> Evidence:
-    """Evidence of a point; none where there is no trial or something is not identified."""
-    found = (ready_share if metric in _SHARES_READY else served_share)(trials)
-    return found.unless(np.isnan(found.value) | trials.unlabelled.any(axis=(0, 1)))
+    """Return the evidence of a point; none without trials, or if it is not identified."""
+    evidence = (ready_share if metric in _SHARES_READY else served_share)(trials)
+    return evidence.unless(np.isnan(evidence.value) | trials.unlabelled.any(axis=(0, 1)))
 
 
 def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
-    """Counted labels behind numerator and complement, from (N, labelled, ready) x route x S."""
+    """Return counted labels of numerator and complement, from (N, labelled, ready) x route x S."""
     _, labelled, ready = totals
     if metric is Metric.READY:
         return ready.sum(axis=0), (labelled - ready).sum(axis=0)
@@ -303,7 +301,7 @@ def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
 
 
 def _route_labels(totals: Int64s) -> Int64s:
-    """Fewest labels of a route that has decisions; 0 without decisions."""
+    """Return the fewest labels of a route with decisions; 0 without decisions."""
     decisions, labelled, _ = totals
     fewest = np.where(decisions > 0, labelled, np.iinfo(np.int64).max).min(axis=0)
     return np.where(decisions.any(axis=0), fewest, 0)

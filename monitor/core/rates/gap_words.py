@@ -1,6 +1,6 @@
 """Words for the sign of a gap: above 0 the slice is worse off, below 0 its reference is.
 
-The sign is the same for every metric and wherever a gap is shown; these words say what it means.
+The sign has the same meaning for every metric and wherever a gap is shown.
 
 Example:
     >>> worse_off("lagos", "new_york", 0.21), said_of_slice(Metric.TPR, 0.21)
@@ -24,22 +24,22 @@ RATED = {
     Metric.READY: "its replies are ready",
     Metric.PRECISION: "its replies served at once are ready",
 }
-"""Each rate as something that happens to a slice more or less often."""
+"""Rates as events that happen to a slice more or less often."""
 
 
 def worse_off(slice_: str, reference: str, gap: float | None) -> str:
-    """Name of the side that is worse off by a gap; empty where neither is, or no gap is known."""
+    """Return the side that is worse off by a gap; empty without a gap or a difference."""
     if not gap:
         return ""
     return slice_ if gap > 0 else reference
 
 
 def said_of_slice(metric: Metric, gap: float) -> str:
-    """Sentence on the slice of a gap that is not 0: of its rate, compared with its reference's.
+    """Return a sentence that compares a slice's rate with its reference's, for a gap that is not 0.
 
     Args:
-        metric: of the gap.
-        gap: positive where the slice is worse off (of READY: where it is ready more often).
+        metric: metric of the gap.
+        gap: positive if the slice is worse off (READY: if it is ready more often).
     """
     less = (metric in HARMED_BY_LESS) is (gap > 0)
     return f"{RATED[metric]} {'less' if less else 'more'} often"

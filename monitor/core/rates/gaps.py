@@ -1,8 +1,8 @@
-"""A slice against its reference: differences and ratios with intervals, and verdicts by bounds.
+"""Gaps of slices against their references, with intervals, and verdicts by bounds.
 
 A gap is oriented by harm: positive means that the slice is worse off. Bounds inside one
-group-by hold together (Bonferroni over its declared comparisons). Worst to best is described,
-never tested: of eight equal slices it would be "significant" half of the time.
+group-by hold together (Bonferroni over its declared comparisons). The range from worst to best is
+described, not tested: of eight equal slices it would be "significant" half of the time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.tolerance import SLACK, Tolerance
 
 HARMED_BY_LESS = frozenset({Metric.SELECTION, Metric.TPR, Metric.PRECISION})
-"""Metrics whose lower rate is the worse one (delayed help; fewer of what is served is ready); of
-the others it is the higher one (unclear replies served, requests blocked). For READY the
+"""Metrics whose lower rate is the worse one (delayed help; fewer served replies are ready). For
+other metrics the higher rate is worse (unclear replies served, requests blocked). For READY the
 orientation has no meaning."""
 
 Bools = npt.NDArray[np.bool_]
@@ -31,17 +31,16 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class GapColumns:
-    """One metric of all slices against their references, arrays of shape (S,).
+    """Gaps of one metric for all slices against their references, arrays of shape (S,).
 
     Attributes:
-        metric: which rate.
         value: TPR, PRECISION, SELECTION (statistical parity difference): reference - slice; FPR,
-            BLOCKED, READY: slice - reference. NaN where one of the rates has no point.
-        lower: lower bound (MOVER); NaN where one of the rates has no trials.
+            BLOCKED, READY: slice - reference. NaN if one of the rates has no point.
+        lower: lower bound (MOVER); NaN if one of the rates has no trials.
         upper: upper bound.
-        ratio: slice / reference, whatever the metric (SELECTION: disparate impact); NaN over 0.
-        ratio_lower: lower bound (MOVER-R); of a ratio over 0 too.
-        ratio_upper: upper bound; NaN where the reference may be 0.
+        ratio: slice / reference for every metric (SELECTION: disparate impact); NaN over 0.
+        ratio_lower: lower bound (MOVER-R); also of a ratio over 0.
+        ratio_upper: upper bound; NaN if the reference may be 0.
     """
 
     metric: Metric
@@ -54,7 +53,7 @@ class GapColumns:
 
 
 def comparisons(n_slices: int, reference: str) -> int:
-    """Number of declared comparisons of a group-by with ``n_slices`` slices.
+    """Return the number of declared comparisons of a group-by with ``n_slices`` slices.
 
     A named reference is not compared with itself; two slices and their complements are one
     comparison seen from both sides.
@@ -69,15 +68,15 @@ def comparisons(n_slices: int, reference: str) -> int:
 
 
 def simultaneous_z(comparisons: int, confidence: float = 0.95) -> float:
-    """Normal quantile at which all comparisons hold together (Bonferroni); none counts as one."""
+    """Return the normal quantile at which all comparisons hold together (Bonferroni)."""
     return z_value(1 - (1 - confidence) / max(comparisons, 1))
 
 
 def gap(slices: RateColumns, reference: RateColumns) -> GapColumns:
-    """Each slice against its reference, oriented by harm.
+    """Return the gap of each slice to its reference, oriented by harm.
 
     Both must be estimated at the simultaneous z and be disjoint: a slice is never compared
-    with one that contains it. ``reference`` has one row for every slice, or one for all.
+    with one that contains it. ``reference`` has one row per slice, or one row for all.
 
     Raises:
         ValueError: if the two are different metrics.
@@ -101,11 +100,11 @@ def gap(slices: RateColumns, reference: RateColumns) -> GapColumns:
 
 
 def references(counts: SliceCounts, reference: str) -> SliceCounts:
-    """Row i: what slice i is compared with; disjoint from it.
+    """Return the references: row i is compared with slice i, and disjoint from it.
 
-    Estimated like the slices themselves, it gives :func:`gap` its second argument (its support
-    counts too). The row of a named reference is empty, so its rates are NaN and it has no gap;
-    all rows are empty when the reference has no decisions.
+    Estimated like the slices, the rows are the second argument of :func:`gap` (their support
+    counts too). The row of a named reference is empty, so its rates are NaN and it has no gap.
+    All rows are empty when the reference has no decisions.
 
     Args:
         counts: the group-by in one window.
@@ -119,41 +118,45 @@ def references(counts: SliceCounts, reference: str) -> SliceCounts:
 
 
 class WithEvidence(Protocol):
-    """Rates of slices, measured from counts or shown by tables, with what they rest on."""
+    """Rates of slices with their evidence, measured from counts or shown by tables."""
 
     @property
     def evidence(self) -> Evidence:
-        """The points, and the effective trials behind them."""
+        """Points and the effective trials behind them."""
 
 
 def support_together(slices: WithEvidence, reference: WithEvidence) -> tuple[Floats, Floats]:
-    """Support of slices and their references at the rate that both have together, shape (S,).
+    """Return the support of slices and references at their joint rate, each of shape (S,).
 
-    A minimum of support is judged by these, not by n_eff at each one's own rate: where few are
-    audited, n_eff rises and falls with the very rate that is compared (an FPR twice as high: with
-    twice the support), so what just reached a minimum would have been chosen for its gap. The
-    mean of both rates, weighted by n_eff, is not correlated with their difference. Where all is
-    labelled it is the counted hits.
+    A minimum of support is judged by these, not by n_eff at the own rate of each side. With few
+    audits, n_eff follows the compared rate (twice the FPR, twice the support), so slices that just
+    reach a minimum would be selected by their gap. The mean of both rates, weighted by n_eff, is
+    not correlated with their difference. If all is labelled, the support is the counted hits.
     """
-    mine, other = slices.evidence, reference.evidence
-    sums = [np.nan_to_num(x.value) * x.support for x in (mine, other)]
-    together = divide(sums[0] + sums[1], mine.support + other.support, empty=0)
-    return mine.support_at(together), other.support_at(together)
+    slice_evidence, reference_evidence = slices.evidence, reference.evidence
+    sums = [
+        np.nan_to_num(evidence.value) * evidence.support
+        for evidence in (slice_evidence, reference_evidence)
+    ]
+    together = divide(
+        sums[0] + sums[1], slice_evidence.support + reference_evidence.support, empty=0
+    )
+    return slice_evidence.support_at(together), reference_evidence.support_at(together)
 
 
 def verdict(
     gaps: GapColumns, allowed: Tolerance | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """Verdict on each gap or ratio, from its bounds and its limit; never from the point.
+    """Return the verdict on each gap or ratio, from its bounds and limit, never from its point.
 
     FAIL if the interval is beyond the limit and the slice is worse off, BETTER_OFF if it is beyond
     and the slice is better off, PASS if it is within the limit in both directions, INCONCLUSIVE
     otherwise; always INSUFFICIENT_SUPPORT without support. None without a limit.
 
     Args:
-        gaps: one metric; what is published is decided on the bounds that are.
+        gaps: gaps of one metric; published gaps are decided on their published bounds.
         allowed: the contract's limit, on the gap or on the ratio.
-        enough_support: shape (S,): slice and reference both have the contract's minimum.
+        enough_support: shape (S,); True if slice and reference have the contract's minimum.
     """
     if allowed is None:
         return [None] * len(gaps.value)
@@ -161,14 +164,14 @@ def verdict(
     return _verdicts(*sides, allowed.within(gaps), enough_support)
 
 
-def both(one: Verdict | None, other: Verdict | None) -> Verdict | None:
-    """Verdict on two limits at once: the worse of two, None where neither applies.
+def both(first: Verdict | None, second: Verdict | None) -> Verdict | None:
+    """Return the verdict on two limits at once: the worse of two, None if neither applies.
 
     Example:
         >>> both(Verdict.PASS, Verdict.INCONCLUSIVE).value, both(None, Verdict.PASS).value
         ('inconclusive', 'pass')
     """
-    return next((worse for worse in _WORST_FIRST if worse in (one, other)), None)
+    return next((worst for worst in _WORST_FIRST if worst in (first, second)), None)
 
 
 _WORST_FIRST = (
@@ -183,7 +186,7 @@ _WORST_FIRST = (
 def level_verdict(
     rates: RateColumns, limit: Fraction | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """Verdict on each rate, from its bounds and the level it must keep; None without a limit.
+    """Return the verdict on each rate, from its bounds and its level; None without a limit.
 
     TPR (and SELECTION) must be at least the limit: FAIL if upper < limit, PASS if lower >=
     limit. FPR (and BLOCKED, READY) at most: FAIL if lower > limit, PASS if upper <= limit.
@@ -199,22 +202,22 @@ def level_verdict(
 
 
 def spread(metric: Metric, values: npt.ArrayLike) -> tuple[int, int, float] | None:
-    """Worst and best slice by their points, and the difference: described, never tested.
+    """Return worst and best slice by their points, and the difference: described, never tested.
 
     Returns:
         Index of the worst, index of the best (the first of equals), and their distance >= 0;
-        None when fewer than two rates have a point. For READY simply highest and lowest.
+        None if fewer than two rates have a point. For READY, highest and lowest.
 
     Example:
         >>> spread(Metric.TPR, [0.5, float("nan"), 0.75])
         (0, 2, 0.25)
     """
     points = np.asarray(values, np.float64)
-    known = np.flatnonzero(~np.isnan(points))
-    if len(known) < 2:  # noqa: PLR2004 - a distance has two ends
+    with_point = np.flatnonzero(~np.isnan(points))
+    if len(with_point) < 2:  # noqa: PLR2004 - a distance has two ends
         return None
-    harm = -points[known] if metric in HARMED_BY_LESS else points[known]
-    worst, best = int(known[harm.argmax()]), int(known[harm.argmin()])
+    harm = -points[with_point] if metric in HARMED_BY_LESS else points[with_point]
+    worst, best = int(with_point[harm.argmax()]), int(with_point[harm.argmin()])
     return worst, best, float(abs(points[worst] - points[best]))
 
 

@@ -82,7 +82,7 @@ class Watching:
         Raises:
             ValueError: if a stratum has an audit rate that the coding does not know.
         """
-        counts = HourlyCounts.of(tables)
+        counts = HourlyCounts.from_tables(tables)
         if self.contract.where:
             counts = counts.among(cells_within(index, self.contract.where))
         before, after = self._rates(counts, index, rates)
@@ -98,7 +98,7 @@ class Watching:
                 counts.at(hour),
                 after[hour],
                 thinned[hour],
-                {name: hourly.of(hour) for name, hourly in rolled.items()},
+                {name: hourly.at(hour) for name, hourly in rolled.items()},
                 {name: hourly[hour] for name, hourly in cohorts.items()},
             )
             for hour in range(len(hours))
@@ -116,7 +116,7 @@ class Watching:
         for hour in range(counts.hours):
             before.append(seen_rates)
             if total is not None:
-                seen_rates = tuple(sorted({*seen_rates, *rates_of(total.of(hour))}))
+                seen_rates = tuple(sorted({*seen_rates, *rates_of(total.at(hour))}))
             after.append(seen_rates)
         return before, after
 

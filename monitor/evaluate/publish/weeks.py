@@ -173,7 +173,7 @@ def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> list[IsoWe
         >>> [week.name for week in open_weeks(now, WEEK)]
         ['2026-W45', '2026-W46', '2026-W47']
     """
-    weeks, week = [], IsoWeek.of(decisions - horizon - AFTER_HORIZON, zone)
+    weeks, week = [], IsoWeek.containing(decisions - horizon - AFTER_HORIZON, zone)
     while week.end <= decisions:
         weeks.append(week)
         week = week.after

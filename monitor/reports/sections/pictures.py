@@ -65,7 +65,7 @@ def _drawn(week_points: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
     week, last = IsoWeek.named(week_points[0].week), IsoWeek.named(week_points[-1].week)
     while week.start <= last.start:
         yield _point(week, points_by_week.get(week.name))
-        week = IsoWeek.of(week.end)
+        week = IsoWeek.containing(week.end)
 
 
 def _point(week: IsoWeek, point: GapPoint | None) -> HistoryPoint:

@@ -218,7 +218,7 @@ class CauseWorld:
         values[..., Counter.READY] = drawn[:, :, 1, 1]
         rows = values.reshape(-1, COUNTERS)
         some = rows.any(axis=1)
-        return Counts.of(self._ids[some], rows[some])
+        return Counts.from_rows(self._ids[some], rows[some])
 
 
 def _bands(mean: Floats) -> Floats:

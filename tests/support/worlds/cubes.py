@@ -111,7 +111,7 @@ def table(cells: Iterable[Cell]) -> tuple[Counts, CellIndex]:
         versions=np.array([meaning[key][3] for key in ids], np.int64),
     )
     values = np.array(rows, np.int64).reshape(-1, COUNTERS)
-    return Counts.of(np.array(keys, np.int64), values), index
+    return Counts.from_rows(np.array(keys, np.int64), values), index
 
 
 def slices(cells: Iterable[Cell], *attributes: str) -> SliceCounts:

@@ -108,7 +108,7 @@ class History:
         hours = at // HOUR
         for hour in np.unique(hours).tolist():
             mine = hours == hour
-            fresh = Counts.of(cells[mine], rows[mine])
+            fresh = Counts.from_rows(cells[mine], rows[mine])
             self._hours[hour] = merge([self._hours.get(hour, Counts.empty()), fresh])
 
     def _cell(self, code: int) -> int:

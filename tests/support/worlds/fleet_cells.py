@@ -110,14 +110,14 @@ class Cells:
         """A table of counts, from an array of atom x stratum x counter."""
         rows = values.reshape(-1, COUNTERS)
         some = rows.any(axis=1)
-        return Counts.of(self._ids[VERSIONS[0]][some], rows[some])
+        return Counts.from_rows(self._ids[VERSIONS[0]][some], rows[some])
 
     def renewed(self, counts: Counts) -> Counts:
         """The same decisions by the second version."""
         first, second = (self._ids[version] for version in VERSIONS)
         order = np.argsort(first)
         at = order[np.searchsorted(first[order], counts.keys)]
-        return Counts.of(second[at], counts.values)
+        return Counts.from_rows(second[at], counts.values)
 
 
 def join(*parts: CellIndex) -> CellIndex:

@@ -90,5 +90,7 @@ def test_a_port_with_tls_and_tokens_is_asked_without_either(start: Start, tmp_pa
 )
 def test_every_address_stands_for_this_machine(host: str, reached: str) -> None:
     operations = Operations(host=host, port=9096)
-    assert Door.of(Server(host="10.1.1.1", operations=operations)) == Door(reached, 9096, False)
-    assert Door.of(Server(host=host, insecure=True)) == Door(reached, 9095, False)
+    assert Door.from_settings(Server(host="10.1.1.1", operations=operations)) == Door(
+        reached, 9096, False
+    )
+    assert Door.from_settings(Server(host=host, insecure=True)) == Door(reached, 9095, False)

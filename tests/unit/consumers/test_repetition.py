@@ -68,8 +68,8 @@ def test_memory_is_bounded_and_the_size_of_clusters_is_still_seen(size: int) -> 
         assert sum(len(rows[0]) for rows in block._rows) <= MAX_ROWS
     (found,) = block.add(*NEXT)
     assert MAX_ROWS / 4 < found.tested <= MAX_ROWS
-    assert DayClusters.of(found).implied_size == pytest.approx(size, rel=0.02)
-    assert DayClusters.of(found).repeats(1) == (size > 1)
+    assert DayClusters.from_repetition(found).implied_size == pytest.approx(size, rel=0.02)
+    assert DayClusters.from_repetition(found).repeats(1) == (size > 1)
 
 
 def test_one_score_without_end_is_dropped_rather_than_kept() -> None:

@@ -18,7 +18,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def delta(units: list[int], day: int = 1, repetition: tuple[Repetition, ...] = ()) -> StoredDelta:
-    sizes = UnitSizes.of(np.array(units, np.int64), np.full(len(units), day * DAY))
+    sizes = UnitSizes.from_decisions(np.array(units, np.int64), np.full(len(units), day * DAY))
     counts = _NONE, _NONE, np.zeros((0, COUNTERS), np.int64)
     return StoredDelta(Shard("d", 0), 1, *counts, sizes=sizes, repetition=repetition)
 

@@ -110,7 +110,9 @@ def test_damage_is_never_read_as_counts(data: bytes) -> None:
 
 
 def test_sizes_of_units_and_repetition_come_out_again() -> None:
-    sizes = UnitSizes.of(np.array([LARGE, 7, 7], np.int64), np.array([0, DAY, DAY], np.int64))
+    sizes = UnitSizes.from_decisions(
+        np.array([LARGE, 7, 7], np.int64), np.array([0, DAY, DAY], np.int64)
+    )
     found = (Repetition(20_000, 500, 40, 3),)
     after = decode(encode(replace(payload(1, 3, 3), sizes=sizes, repetition=found)))
     assert sizes is not None

@@ -25,7 +25,7 @@ def test_a_label_that_a_family_has_not_is_refused(labels: tuple[str, ...]) -> No
 
 
 def test_counters_are_added_up_after_the_highest_of_all_processes() -> None:
-    asked = per_second(catalogue.MESSAGES, ["topic"], of=["partition"])
+    asked = per_second(catalogue.MESSAGES, ["topic"], split=["partition"])
     assert asked == (
         "sum by (topic) (max by (topic, partition) "
         '(rate(slicewatch_messages_consumed_total{job="$job"}[$__rate_interval])))'

@@ -70,7 +70,7 @@ def test_both_rates_are_those_of_the_rows() -> None:
         row("city=lagos", 0.67, gap("city=york"), metric), row("city=york", 0.88, None, metric)
     )
 
-    facts = IncidentFacts.of(shown, incident(metric))
+    facts = IncidentFacts.from_incident(shown, incident(metric))
 
     assert facts.sides == (
         SideRate("slice", "city=lagos", 0.67),
@@ -90,7 +90,7 @@ def test_the_rate_of_all_others_follows_from_the_gap_and_its_sign(
 ) -> None:
     shown = table(row("city=lagos", rate, gap(COMPLEMENT), metric))
 
-    sides = IncidentFacts.of(shown, incident(metric)).sides
+    sides = IncidentFacts.from_incident(shown, incident(metric)).sides
 
     assert [(one.side, one.slice) for one in sides] == [
         ("slice", "city=lagos"),
@@ -103,7 +103,7 @@ def test_of_a_hidden_slice_there_is_nothing() -> None:
     shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
     hidden = incident(Metric.TPR, None, group_by="", slice=WITHHELD, behind=None, limit=None)
 
-    assert IncidentFacts.of(shown, hidden) == IncidentFacts()
+    assert IncidentFacts.from_incident(shown, hidden) == IncidentFacts()
 
 
 @pytest.mark.parametrize("reference", [COMPLEMENT, "city=york"])
@@ -117,10 +117,10 @@ def test_both_sides_are_told_where_one_is_coded(reference: str) -> None:
     rare_here = table(
         row("city=lagos", None, gap(reference, None), metric), row("city=york", 0.3, None, metric)
     )
-    coded = IncidentFacts.of(rare_elsewhere, incident(metric, unknown)).sides
+    coded = IncidentFacts.from_incident(rare_elsewhere, incident(metric, unknown)).sides
     assert coded[0] == SideRate("slice", "city=lagos", 0.3)
     assert coded[1] == SideRate("reference", reference, 0.05, "at_most")
-    assert IncidentFacts.of(rare_here, incident(metric, unknown)).sides == (
+    assert IncidentFacts.from_incident(rare_here, incident(metric, unknown)).sides == (
         SideRate("slice", "city=lagos", 0.05, "at_most"),
         SideRate("reference", reference, 0.3),
     )
@@ -131,13 +131,13 @@ def test_of_several_others_no_more_is_told_than_their_rows_tell() -> None:
     unknown = incident(metric, PublishedValue(None, -0.04, 0.42, FOUND))
     lagos = row("city=lagos", 0.3, gap(COMPLEMENT, None), metric)
     york, rome = row("city=york", None, None, metric), row("city=rome", 0.02, None, metric)
-    assert IncidentFacts.of(table(lagos, york, rome), unknown).sides[1:] == (
+    assert IncidentFacts.from_incident(table(lagos, york, rome), unknown).sides[1:] == (
         SideRate("reference", COMPLEMENT, 0.05, "at_most"),
     )
     hidden = SliceRow("city=rome", dict.fromkeys(Metric, State.SUPPRESSED))
-    assert IncidentFacts.of(table(lagos, york, hidden), unknown).sides[1:] == ()
+    assert IncidentFacts.from_incident(table(lagos, york, hidden), unknown).sides[1:] == ()
     gone = row("city=lagos", 0.3, gap("city=gone", None), metric)
-    assert IncidentFacts.of(table(gone, york), unknown).sides[1:] == ()
+    assert IncidentFacts.from_incident(table(gone, york), unknown).sides[1:] == ()
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_window_that_does_not_show_the_breach_says_so(
 ) -> None:
     shown = table(row("city=lagos", 0.67, gap(COMPLEMENT), Metric.TPR))
 
-    assert IncidentFacts.of(shown, incident(Metric.TPR, latest)).window_says is says
+    assert IncidentFacts.from_incident(shown, incident(Metric.TPR, latest)).window_says is says
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_level_is_of_the_slice_alone_also_of_all_decisions(
     limit = ShownLimit(LimitKind.MIN_LEVEL, 0.6)
     level = incident(Metric.TPR, latest, group_by="", slice="", behind=Behind.LEVEL, limit=limit)
 
-    facts = IncidentFacts.of(shown, level)
+    facts = IncidentFacts.from_incident(shown, level)
 
     assert facts.sides == (SideRate("slice", "", value),)
     assert facts.window_says is says
@@ -204,7 +204,7 @@ def test_a_broken_ratio_is_told_and_not_the_gap(
     compared = ShownGap("city=york", 0.21, None, None, ratio, *bounds)
     rows = row("city=lagos", 0.6, compared, metric), row("city=york", 0.8, None, metric)
     broken = incident(metric, behind=behind, limit=ShownLimit(LimitKind.MIN_RATIO, 0.8))
-    facts = IncidentFacts.of(table(*rows), broken)
+    facts = IncidentFacts.from_incident(table(*rows), broken)
     assert (facts.relative, facts.window_says) == (relative, says)
 
 
@@ -221,7 +221,7 @@ def test_a_gap_is_told_by_the_limit_that_it_broke(limit: float, says: WindowSays
     rows = row("city=lagos", 0.6, ShownGap("city=york", 0.21, None, None, 0.7), metric)
     limited = replace(table(rows), max_gaps={metric: 0.01}, min_ratios={metric: 0.8})
     broken = incident(metric, limit=ShownLimit(LimitKind.MAX_GAP, limit))
-    facts = IncidentFacts.of(limited, broken)
+    facts = IncidentFacts.from_incident(limited, broken)
     assert (facts.relative, facts.window_says) == (None, says)
 
 
@@ -232,7 +232,9 @@ def test_versions_are_words_of_bounded_length_and_need_no_number() -> None:
         *(ComponentChange(name, long, long) for name in ("policy", "router", "rubric")),
         ComponentChange("threshold", "0.7", "0.75"),
     )
-    facts = IncidentFacts.of(table(), incident(Metric.TPR, None, versions_changed=changed))
+    facts = IncidentFacts.from_incident(
+        table(), incident(Metric.TPR, None, versions_changed=changed)
+    )
     assert facts.versions.startswith("judge (none) -> j2, policy vvv")
     assert facts.versions.endswith("..., threshold 0.7 -> 0.75")
     assert len(facts.versions) < 500

@@ -21,7 +21,7 @@ from monitor.core.time import DAY
 def sizes(*decisions: tuple[int, int]) -> UnitSizes | None:
     """Of (unit, day) pairs."""
     units, days = np.array(decisions, np.int64).reshape(-1, 2).T
-    return UnitSizes.of(units, days * DAY + 7)
+    return UnitSizes.from_decisions(units, days * DAY + 7)
 
 
 def test_decisions_are_counted_by_unit_and_day() -> None:
@@ -38,8 +38,8 @@ def test_parts_add_up_to_the_whole() -> None:
         rng.integers(0, 50, 400) << 40 | rng.integers(1, 9, 400),
         rng.integers(0, 3 * DAY, 400),
     )
-    whole = UnitSizes.of(units, ts)
-    parts = [UnitSizes.of(units[at::3], ts[at::3]) for at in range(3)]
+    whole = UnitSizes.from_decisions(units, ts)
+    parts = [UnitSizes.from_decisions(units[at::3], ts[at::3]) for at in range(3)]
     assert whole is not None
     merged = UnitSizes.merged([part for part in parts if part is not None])
     assert merged.keys.tolist() == whole.keys.tolist()
@@ -79,7 +79,7 @@ def day(
     minute = rng.integers(0, 1_440, n)
     burst = rng.random(n) < bursts
     minute[burst] = minute[burst] // 60 * 60
-    return DayClusters.of(
+    return DayClusters.from_repetition(
         find_repetition(0, *(np.repeat(x, size) for x in (atom, score, minute)))  # type: ignore[arg-type]
     )
 
@@ -113,6 +113,6 @@ def test_scores_that_are_few_are_not_tested_and_hide_no_others() -> None:
     minutes = np.concatenate([np.zeros(3_000, np.int64), np.repeat(rng.integers(0, 1_440, 20), 50)])
     atoms = np.repeat([0, 1], [3_000, 1_000])
     scores = np.concatenate([np.full(3_000, 0.5), np.repeat(rng.random(20), 50)])
-    found = DayClusters.of(find_repetition(0, atoms, scores, minutes))
+    found = DayClusters.from_repetition(find_repetition(0, atoms, scores, minutes))
     assert found.tested == 1_000
     assert found.repeats(1)

@@ -453,7 +453,7 @@ def labels(labelled: list[int], ready: list[int]) -> HourlyCounts:
     values = np.zeros((len(labelled), COUNTERS), np.int64)
     values[:, Counter.N] = 1000
     values[:, Counter.LABELLED], values[:, Counter.READY] = labelled, ready
-    return HourlyCounts.of([Counts(CELLS[: len(labelled)], values)])
+    return HourlyCounts.from_tables([Counts(CELLS[: len(labelled)], values)])
 
 
 def test_labels_of_the_least_rate_are_all_kept() -> None:
@@ -472,7 +472,7 @@ def test_an_hour_is_thinned_alike_alone_and_with_others() -> None:
     alone = [thin_labels(5 + at, counts[at], audit, least[at]) for at in range(4)]
     together = thin_labels(
         np.repeat(np.arange(5, 9), 3),
-        HourlyCounts.of([one.at(0) for one in counts]),
+        HourlyCounts.from_tables([one.at(0) for one in counts]),
         np.tile(audit, 4),
         np.repeat(least, 3),
     )
