@@ -19,14 +19,12 @@ class ChangeLine:
     """A rate in two weeks; a difference is no finding by itself.
 
     Attributes:
-        of: which slice.
-        metric: of which rate.
-        version: of the contract.
-        version_before: of the contract in the week before.
-        before: the rate in the week before.
-        now: the rate in this one.
-        change: their difference.
-        overlap: whether their intervals overlap; None where one of them is not shown.
+        version: contract version of this week.
+        version_before: contract version of the week before.
+        before: rate of the week before.
+        now: rate of this week.
+        change: ``now`` minus ``before``.
+        overlap: whether the two intervals overlap; None if either is not shown.
     """
 
     of: Named

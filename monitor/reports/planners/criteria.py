@@ -26,15 +26,14 @@ _DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class CriteriaLine:
-    """The FPR that a slice would have with the TPR and the precision of all decisions.
+    """FPR that a slice would have with the TPR and the precision of all decisions.
 
     Attributes:
-        of: which slice.
         ready: P(ready) as shown.
         precision: P(ready | auto_serve), from the shown TPR, FPR and ready rate.
-        fpr: as shown.
-        fpr_of_all: of all decisions, as shown.
-        fpr_forced: that equal TPR and precision would force; above 1 there is none.
+        fpr: P(auto_serve | not ready) as shown.
+        fpr_of_all: FPR of all decisions, as shown.
+        fpr_forced: FPR that equal TPR and precision would force; above 1 it is impossible.
     """
 
     of: Named

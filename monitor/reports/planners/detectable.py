@@ -20,11 +20,10 @@ class DetectableLine:
     """Smallest difference that one comparison of this week can find.
 
     Attributes:
-        of: which slice.
         metric: TPR or FPR.
-        limit: on the gap; 0 where the contract has none.
-        gap: the smallest one that is found in four weeks of five, were every week like this one;
-            None where none would be.
+        limit: limit on the gap; 0 if the contract has none.
+        gap: smallest gap that four weeks of five would find, if every week were like this one;
+            None if no gap would be found.
     """
 
     of: Named

@@ -20,15 +20,15 @@ MOST_SLICES = 6
 
 @dataclass(frozen=True, slots=True)
 class GapPoint:
-    """A gap of one week.
+    """Gap of one week.
 
     Attributes:
-        week: as in ``2026-W47``.
-        revision: of its Release.
-        value: in rate units, positive where the slice is worse off; None where it is coded.
-        lower: lower bound.
-        upper: upper bound.
-        limit: of that week; None without one.
+        week: ISO week, such as ``2026-W47``.
+        revision: revision of the week's Release.
+        value: gap in rate units, positive if the slice is worse off; None if it is coded.
+        lower: lower bound of the gap.
+        upper: upper bound of the gap.
+        limit: limit of that week; None without one.
     """
 
     week: str
@@ -41,12 +41,11 @@ class GapPoint:
 
 @dataclass(frozen=True, slots=True)
 class GapHistory:
-    """The gaps of one slice, the oldest week first.
+    """Gaps of one slice, oldest week first.
 
     Attributes:
-        of: which slice.
-        metric: the first that the contract limits.
-        points: weeks in which it was shown.
+        metric: first metric that the contract limits.
+        points: weeks that show the gap.
     """
 
     of: Named

@@ -45,16 +45,16 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """The budget of one rate of one slice.
+    """Budget of one rate of one slice.
 
     Attributes:
-        of: which slice.
         metric: TPR or FPR.
-        width_now: upper less lower bound of this week; None where it is withheld.
-        served: replies of it that are served in a week, at least.
-        share: of them to audit next week: one of the audit grid; None where none is enough.
-        audits: how many that are, at least; None likewise.
-        narrowest: the width with as many audits as the grid allows.
+        width_now: upper minus lower bound of this week; None if it is withheld.
+        served: fewest served replies of the slice in a week.
+        share: share of served replies to audit next week, from the audit grid; None if no share
+            is enough.
+        audits: fewest audits at that share; None likewise.
+        narrowest: interval width with as many audits as the grid allows.
     """
 
     of: Named

@@ -10,14 +10,14 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class MultiplicityLine:
-    """The comparisons of one group-by.
+    """Comparisons of one group-by.
 
     Attributes:
-        contract: name.
-        group_by: name.
-        comparisons: whose bounds hold together.
-        confidence: of all of them together.
-        each: confidence of one of them, so that all hold together (Bonferroni).
+        contract: name of the contract.
+        group_by: attribute names joined by ``+``.
+        comparisons: number of comparisons whose bounds hold together.
+        confidence: joint confidence of all comparisons.
+        each: confidence of one comparison, so that all hold together (Bonferroni).
         z: normal quantile of each bound.
     """
 

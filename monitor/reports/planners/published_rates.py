@@ -14,10 +14,10 @@ from monitor.core.time import WEEK
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Slice and contract that a row of a planner is about.
+    """Contract and slice of a planner's row.
 
     Attributes:
-        contract: name.
+        contract: name of the contract.
         group_by: attribute names joined by ``+``; empty for all decisions.
         slice: slice text; empty for all decisions.
     """

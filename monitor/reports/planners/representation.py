@@ -19,13 +19,12 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class RepresentationLine:
-    """The share of a slice among the decisions of the slices that have a target and are shown.
+    """Share of a slice among the decisions of all shown slices with a target.
 
     Attributes:
-        of: which slice.
-        target: its share of their targets.
-        least: its smallest possible share, by the bands of decisions.
-        most: its largest possible one.
+        target: share of the slice in the sum of these targets.
+        least: smallest possible share, by the bands of decisions.
+        most: largest possible share.
     """
 
     of: Named

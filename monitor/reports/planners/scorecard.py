@@ -26,13 +26,13 @@ DIMENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """One dimension.
+    """Result of one dimension.
 
     Attributes:
-        contract: name; empty for what is of all of them.
-        dimension: in words.
-        word: pass, fail, inconclusive or insufficient support; other words where nothing is judged.
-        why: what was found.
+        contract: name of the contract; empty for a dimension of the whole service.
+        dimension: dimension in words.
+        word: pass, fail, inconclusive or insufficient support; other words if nothing is judged.
+        why: numbers behind the word.
     """
 
     contract: str

@@ -35,18 +35,16 @@ _Interval = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class StandardisedLine:
-    """A gap, raw and standardised over one other attribute.
+    """Gap of one slice, raw and standardised over one other attribute.
 
     Attributes:
-        of: which slice.
-        metric: of which rate.
         over: the other attribute.
-        raw: as shown.
-        value: standardised; None where not all of its cells are shown as numbers.
-        lower: 95 % bound of it alone.
-        upper: likewise.
-        cells: how many it needs.
-        hidden: how many of these are withheld or coded.
+        raw: gap as shown.
+        value: standardised gap; None unless all its cells are shown as numbers.
+        lower: lower 95 % bound of this gap alone.
+        upper: upper 95 % bound of this gap alone.
+        cells: number of cells it needs.
+        hidden: number of these cells that are withheld or coded.
     """
 
     of: Named

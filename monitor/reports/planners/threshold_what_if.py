@@ -37,7 +37,7 @@ _Ends = tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Ends of what a rate can be; the same where it is known exactly."""
+    """Ends of a rate's possible range; equal if the rate is known exactly."""
 
     lower: float
     upper: float
@@ -45,13 +45,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfLine:
-    """The rates of one slice at a threshold, or at all thresholds inside a band.
+    """Rates of one slice at a threshold, or at all thresholds inside a band.
 
     Attributes:
-        of: which slice.
-        threshold: the threshold, or the lower edge of the band.
-        below: the upper edge of the band; None at a threshold that is an edge.
-        selection: P(auto_serve) of what is not blocked; None is not identified.
+        threshold: threshold, or the lower edge of the band.
+        below: upper edge of the band; None at a threshold that is an edge.
+        selection: P(auto_serve) among unblocked replies; None is not identified.
         tpr: P(auto_serve | ready).
         fpr: P(auto_serve | not ready).
     """

@@ -44,15 +44,14 @@ Shift = Callable[[float], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class TippingLine:
-    """The tipping points of one verdict.
+    """Tipping points of one verdict.
 
     Attributes:
-        of: which slice.
         metric: TPR or FPR.
         verdict: pass, fail or better_off.
-        worst_case: share of missing or wrong labels from which on it can be another one; None where
-            no share makes it another one.
-        even: the same of labels that are wrong evenly.
+        worst_case: smallest share of missing or wrong labels that can turn the verdict; None if no
+            share can.
+        even: smallest share of evenly wrong labels that turns it; None likewise.
     """
 
     of: Named
