@@ -1,11 +1,11 @@
 """Common causes of the crossings of one contract and metric: the slices that explain them.
 
 A slice that is treated worse affects every slice that contains it. It also lies in the reference of
-every slice that does not contain it; such a slice then looks better off. All of them may cross, but there is one incident: it
-names the smallest slice that explains the gap. The causes are searched in the decisions since the
-gap arose (:mod:`monitor.detection.diagnosis.cause_search`). A crossing belongs to the cause that
-adds most to its gap, if that is at least half of the excess over the limit. A crossing without such
-a cause is its own.
+every slice that does not contain it; such a slice then looks better off. All of them may cross, but
+there is one incident: it names the smallest slice that explains the gap. The causes are searched in
+the decisions since the gap arose (:mod:`monitor.detection.diagnosis.cause_search`). A crossing
+belongs to the cause that adds most to its gap, if that is at least half of the excess over the
+limit. A crossing without such a cause is its own.
 """
 
 from __future__ import annotations
