@@ -128,10 +128,10 @@ class Exporter:
         return page
 
     def _fresh(self) -> Page:
-        current = self._current
-        if current is None or not self._started():
+        page_and_time = self._current
+        if page_and_time is None or not self._started():
             return EMPTY
-        page, confirmed = current
+        page, confirmed = page_and_time
         return EMPTY if self._clock.monotonic() - confirmed > STALE_SECONDS else page
 
 

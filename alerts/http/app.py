@@ -240,8 +240,8 @@ def make_app(
         turns: turns of the answers.
     """
     health = probes.views()
-    listed = [_shown(path) for path in (*views.paths, *health) if path not in _UNLISTED]
-    index = "\n".join(["slicewatch", *listed, ""])
+    listed_paths = [_shown(path) for path in (*views.paths, *health) if path not in _UNLISTED]
+    index = "\n".join(["slicewatch", *listed_paths, ""])
     open_views: dict[str, View] = {**health}
     if "/" not in views.pages:
         open_views["/"] = lambda _: PlainTextResponse(index)

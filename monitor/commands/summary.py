@@ -173,8 +173,8 @@ def span(period: Period | None, now: int) -> str:
 
 def _limits(table: ContractTable, metric: Metric) -> str:
     usual = limits_text(table.limits_of("", "", metric))
-    own = (f"{name}: {text}" for name, text in own_limits_text(table, metric))
-    return "; ".join([*filter(None, [usual]), *own, f"needs {needed_text(table, metric)}"])
+    own_texts = (f"{name}: {text}" for name, text in own_limits_text(table, metric))
+    return "; ".join([*filter(None, [usual]), *own_texts, f"needs {needed_text(table, metric)}"])
 
 
 def _judged(
@@ -222,8 +222,8 @@ def _verdict_and_state(
     if state is None:
         return Text(NONE)
     verdict, style = VERDICT_OF[state], STATE_STYLES[state]
-    if judged := _judged_slice(table, group, row, metric):
-        return Text(f"same comparison as {_short_name(judged)}, counted there", style)
+    if judged_slice := _judged_slice(table, group, row, metric):
+        return Text(f"same comparison as {_short_name(judged_slice)}, counted there", style)
     decided = verdict in (Verdict.PASS, Verdict.FAIL)
     return Text(f"{verdict}: {state}" if decided else state.value, style)
 
@@ -243,8 +243,10 @@ def _conclusion(table: ContractTable, window: WindowTable) -> Text:
     undecided = len(judged) - tally[Verdict.PASS] - len(failed)
     verdict = overall(check.verdict for check in judged)
     counts = f"{len(failed)} fail, {tally[Verdict.PASS]} pass, {undecided} are undecided"
-    named = f" Fails: {'; '.join(failed)}." if failed else ""
-    text = f"{table.contract} v{table.version}: {verdict}. Of {len(judged)} checks {counts}.{named}"
+    failures = f" Fails: {'; '.join(failed)}." if failed else ""
+    text = (
+        f"{table.contract} v{table.version}: {verdict}. Of {len(judged)} checks {counts}.{failures}"
+    )
     return Text(text, "bold red" if failed else "bold")
 
 
@@ -270,8 +272,8 @@ def _rate_text(rate: ShownRate) -> str:
 
 
 def _support(table: ContractTable, rate: ShownRate | None) -> Text:
-    more = "" if table.synthetic and table.k == 1 else "+"  # a band's lower edge
-    return Text(NONE if rate is None else f"{rate.support}{more}")
+    mark = "" if table.synthetic and table.k == 1 else "+"  # a band's lower edge
+    return Text(NONE if rate is None else f"{rate.support}{mark}")
 
 
 def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:

@@ -148,11 +148,11 @@ def blindness(facts: Facts) -> list[Reason]:
 
 
 def _no_worker(facts: Facts) -> Iterator[Reason]:
-    alone = [s.name for s in facts.shards if s.seen is None or s.seen > WORKER_SILENT]
-    if alone:
+    unread = [s.name for s in facts.shards if s.seen is None or s.seen > WORKER_SILENT]
+    if unread:
         yield Reason(
             Blind.NO_WORKER,
-            f"no worker reads {_named(alone)}: start slicewatch ingest, or look why it stopped",
+            f"no worker reads {_named(unread)}: start slicewatch ingest, or look why it stopped",
         )
 
 
@@ -167,11 +167,11 @@ def _not_stored(facts: Facts) -> Iterator[Reason]:
 
 
 def _not_read(facts: Facts) -> Iterator[Reason]:
-    waits = [s.name for s in facts.shards if s.decisions and (s.unread or 0) > UNREAD]
-    if waits:
+    waiting = [s.name for s in facts.shards if s.decisions and (s.unread or 0) > UNREAD]
+    if waiting:
         yield Reason(
             Blind.NOT_READ,
-            f"decisions of {_named(waits)} wait in the broker and none has been read for"
+            f"decisions of {_named(waiting)} wait in the broker and none has been read for"
             f" {UNREAD // MINUTE} minutes: look at the log of slicewatch ingest, and whether it"
             " reaches the broker",
         )

@@ -113,10 +113,10 @@ def begun(arrivals: Mapping[int, int]) -> int:
     Args:
         arrivals: numbers above 0 by their time of arrival.
     """
-    few, seen = HARDLY_ANY * sum(arrivals.values()), 0
+    hardly_any, arrived = HARDLY_ANY * sum(arrivals.values()), 0
     for at in sorted(arrivals):
-        seen += arrivals[at]
-        if seen > few:
+        arrived += arrivals[at]
+        if arrived > hardly_any:
             return at
     return max(arrivals)
 

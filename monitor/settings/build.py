@@ -86,10 +86,10 @@ def _build(kind: Any, value: object, key: str) -> Any:
     if is_section(kind):
         return _section(kind, value, key)
     if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
+        item_kind = get_args(kind)[0]
         if not isinstance(value, list):
             raise problem(key, f"{found_text(value)}, expected a list; put it in [ ]")
-        return tuple(_all(item, {join(key, i): part for i, part in enumerate(value)}))
+        return tuple(_all(item_kind, {join(key, i): part for i, part in enumerate(value)}))
     if get_origin(kind) is dict:
         table = _table(value, key)
         leaf = get_args(kind)[1]

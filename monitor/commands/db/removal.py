@@ -91,9 +91,9 @@ def _declaration(
         raise SlicewatchError("--from must be before --to, which is exclusive")
     if version is not None:
         version = plain_line("--version", version, LONGEST_VERSION)
-    why = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
-    who = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
-    return Declaration(TimeSpan(first, last), version, why, who)
+    checked_reason = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
+    checked_owner = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
+    return Declaration(TimeSpan(first, last), version, checked_reason, checked_owner)
 
 
 def _given(option: str, text: str | None) -> str:
@@ -187,9 +187,9 @@ def _is_text(decision_id: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in decision_id)
 
 
-def _sentence(removed: Counter[str], asked: int) -> str:
-    subject = "this id" if asked == 1 else f"these {asked} ids"
+def _sentence(removed: Counter[str], number_of_ids: int) -> str:
+    subject = "this id" if number_of_ids == 1 else f"these {number_of_ids} ids"
     if not removed.total():
         return f"nothing is stored under {subject}"
-    rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
+    rows = ", ".join(f"{count} from {table}" for table, count in removed.items())
     return f"rows removed under {subject}: {rows}"

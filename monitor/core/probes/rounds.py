@@ -380,26 +380,28 @@ def _spread(pair: _Pair) -> int:
 
 
 def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
-    reference_seen, seen = reference.observed, variant.observed
-    flip_stage = stage(reference_seen, seen)
+    reference_observed, variant_observed = reference.observed, variant.observed
+    flip_stage = stage(reference_observed, variant_observed)
     if flip_stage is FlipStage.NO_OBSERVED_FLIP:
         return None
     stage_or_cause = (
-        flip_stage if flip_stage is FlipStage.EVIDENCE_GATE else cause(reference_seen, seen)
+        flip_stage
+        if flip_stage is FlipStage.EVIDENCE_GATE
+        else cause(reference_observed, variant_observed)
     )
     expected = Expected.shared(reference.expected_ready, variant.expected_ready)
-    return _Flip(direction(reference_seen, seen), stage_or_cause.value, expected)
+    return _Flip(direction(reference_observed, variant_observed), stage_or_cause.value, expected)
 
 
 def _order(decision: ProbeDecision) -> tuple[object, ...]:
     """Return the sort key of a decision: event time, then fields that separate equal times."""
-    seen = decision.observed
-    score = -1.0 if seen.score is None else seen.score
+    observed = decision.observed
+    score = -1.0 if observed.score is None else observed.score
     treatment = (
-        seen.route,
+        observed.route,
         score,
-        seen.threshold,
-        seen.evidence_passed,
+        observed.threshold,
+        observed.evidence_passed,
         str(decision.expected_ready),
     )
     return (decision.at, decision.pair, decision.variant, *treatment)

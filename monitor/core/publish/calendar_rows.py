@@ -165,7 +165,7 @@ class GroupInTables:
             return np.ones(size, bool), [None] * size
         labels = self.rates.completeness(spans)
         ends = zip(labels.high[:size].tolist(), labels.shown[:size].tolist(), strict=True)
-        shares = [round(most, 2) if shown else None for most, shown in ends]
+        shares = [round(share, 2) if shown else None for share, shown in ends]
         mature = labels.complete[:size]
         if len(labels.complete) > size:
             mature = mature & labels.complete[size:]
@@ -178,14 +178,14 @@ class GroupInTables:
 
         Precision depends on positives and negatives, and each of them has its own minimum.
         """
-        least = self.contract.limits.min_support(metric)
+        minimum = self.contract.limits.min_support(metric)
         slices, references = compared.slices, compared.references
-        alone = slices.shown & (slices.support >= least - _NEARLY)
-        pair = slices.shown & references.shown
+        enough_alone = slices.shown & (slices.support >= minimum - _NEARLY)
+        enough_together = slices.shown & references.shown
         sampled = (replace(rate, evidence=rate.sampled) for rate in (slices, references))
         for support in support_together(*sampled):
-            pair = pair & (support >= least - _NEARLY)
-        return np.where(self._has_reference, pair, alone)
+            enough_together = enough_together & (support >= minimum - _NEARLY)
+        return np.where(self._has_reference, enough_together, enough_alone)
 
     def _gaps(
         self, spans: Sequence[Span], metric: Metric, enough: Bools
@@ -253,10 +253,10 @@ class GroupInTables:
 
 
 def _judged_where(
-    limited: Bools, verdicts: Sequence[Verdict | None], judged: Sequence[Verdict | None]
+    limited: Bools, verdicts: Sequence[Verdict | None], judgements: Sequence[Verdict | None]
 ) -> list[Verdict | None]:
     """Return the verdicts combined with those on a further limit, for slices that have it."""
-    rows = zip(limited.tolist(), verdicts, judged, strict=True)
+    rows = zip(limited.tolist(), verdicts, judgements, strict=True)
     return [
         both(present, judgement) if applies else present for applies, present, judgement in rows
     ]

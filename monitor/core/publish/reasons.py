@@ -98,9 +98,9 @@ def _counted(metric: Metric) -> str:
 
 def _maturing(place: Place, metric: Metric) -> tuple[str, str]:
     completeness = place.row.completeness
-    came = "" if completeness is None else f": {100 * completeness:.0f} % have come"
+    share_text = "" if completeness is None else f": {100 * completeness:.0f} % have come"
     return (
-        f"Labels that were requested are still missing{came}.",
+        f"Labels that were requested are still missing{share_text}.",
         "It is judged when at least 95 % of them have come.",
     )
 

@@ -112,9 +112,9 @@ def references(counts: SliceCounts, reference: str) -> SliceCounts:
     """
     if reference == COMPLEMENT:
         return counts.complements
-    named = np.array([text == reference for text in counts.slices], bool)
-    row = counts.values[named].sum(axis=0)
-    return SliceCounts(counts.slices, counts.strata, np.where(named[:, None, None], 0, row))
+    is_reference = np.array([text == reference for text in counts.slices], bool)
+    row = counts.values[is_reference].sum(axis=0)
+    return SliceCounts(counts.slices, counts.strata, np.where(is_reference[:, None, None], 0, row))
 
 
 class WithEvidence(Protocol):
