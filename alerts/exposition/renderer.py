@@ -121,7 +121,7 @@ class Renderer:
         sets always stay, even if they exceed the budget alone.
         """
         families = self._families(snapshot)
-        shown_families = _within(families, self._max_series)
+        shown_families = _within_budget(families, self._max_series)
         series = _size(shown_families)
         gauges = [
             piece
@@ -135,8 +135,8 @@ class Renderer:
             series=series,
             dropped=tuple(family.name for family in families if family not in shown_families),
             dropped_series=_size(families) - series,
-            counters=_counted(counters),
-            openmetrics_counters=_counted(counters, stems=True),
+            counters=_counter_lines(counters),
+            openmetrics_counters=_counter_lines(counters, stems=True),
         )
 
     def _families(self, snapshot: Snapshot) -> _Families:
@@ -319,7 +319,7 @@ def _size(families: _Families) -> int:
     return sum(piece.series for pieces in families.values() for piece in pieces)
 
 
-def _within(families: _Families, max_series: int) -> _Families:
+def _within_budget(families: _Families, max_series: int) -> _Families:
     remaining = families
     for tier in sorted({family.tier for family in families if family.tier}):
         if _size(remaining) <= max_series:
@@ -328,7 +328,7 @@ def _within(families: _Families, max_series: int) -> _Families:
     return remaining
 
 
-def _counted(families: _Families, *, stems: bool = False) -> bytes:
+def _counter_lines(families: _Families, *, stems: bool = False) -> bytes:
     """Return the counters; OpenMetrics declares a counter by its stem."""
     written = []
     for family, pieces in families.items():

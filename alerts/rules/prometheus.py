@@ -17,7 +17,7 @@ from alerts.rules.declarations import (
     groups,
     values,
 )
-from alerts.rules.promql import AlertSubject, held, held_name
+from alerts.rules.promql import AlertSubject, held_expression, held_name
 from monitor.settings import Server, Settings, is_loopback
 
 Document = dict[str, Any]
@@ -54,7 +54,7 @@ def rules(settings: Settings) -> Document:
 
 def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
     if alert.hold_while_absent:
-        expr = held(alert.name, alert.expr, alert.hold_while_absent)
+        expr = held_expression(alert.name, alert.expr, alert.hold_while_absent)
         yield {"record": held_name(alert.name), "expr": expr}
 
 

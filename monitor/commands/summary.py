@@ -93,7 +93,10 @@ def _contract(
     groups = [
         _GroupRows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)
     ]
-    groups += [_GroupRows(g.group_by, _named(g), g.decisions, g.labelled, g) for g in window.groups]
+    groups += [
+        _GroupRows(g.group_by, _rows_by_values(g), g.decisions, g.labelled, g)
+        for g in window.groups
+    ]
     longest = max(len(name) + 2 for group in groups for name, _ in group.rows)
     names = longest if width is None else min(longest, max(width, NARROW) - _REST - 1)
     yield Text(f"{table.contract} v{table.version}, window {table.window}", "bold")
@@ -104,19 +107,19 @@ def _contract(
         yield Text(f"{_NAMES[metric]} ({role}): {_limits(table, metric)}", "bold")
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.period(metric), now)}")
-            yield _judged(table, group, metric, names, header=i == 0)
+            yield _verdict_grid(table, group, metric, names, header=i == 0)
     if metrics := [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in limited(table)]:
         yield Text()
         yield Text("rates without a limit", "bold")
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.decisions, now)}")
-            yield _unjudged(table, group, metrics, names, header=i == 0)
+            yield _rate_grid(table, group, metrics, names, header=i == 0)
     yield Text()
     yield _conclusion(table, window)
     yield Text()
 
 
-def _named(group: GroupTable) -> list[tuple[str, SliceRow]]:
+def _rows_by_values(group: GroupTable) -> list[tuple[str, SliceRow]]:
     """Return the listed rows by their values; the heading has the names."""
     return [(_short_name(row.slice), row) for row in listed(group)]
 
@@ -177,12 +180,12 @@ def _limits(table: ContractTable, metric: Metric) -> str:
     return "; ".join([*filter(None, [usual]), *own_texts, f"needs {needed_text(table, metric)}"])
 
 
-def _judged(
+def _verdict_grid(
     table: ContractTable, group: _GroupRows, metric: Metric, names: int, *, header: bool
 ) -> Table:
     ratio = LimitKind.MIN_RATIO in table.limit_kinds(metric)
     heads = {"gap, ratio" if ratio and head == "gap" else head: n for head, n in _COLUMNS.items()}
-    grid = _table(names, heads, header=header)
+    grid = _empty_grid(names, heads, header=header)
     for name, row in group.rows:
         rate = row.rates.get(metric)
         gap = row.gaps.get(metric) if group.table is None else gap_of(group.table, row, metric)
@@ -196,18 +199,18 @@ def _judged(
     return grid
 
 
-def _unjudged(
+def _rate_grid(
     table: ContractTable, group: _GroupRows, metrics: Sequence[Metric], names: int, *, header: bool
 ) -> Table:
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
-    grid = _table(names, widths, header=header)
+    grid = _empty_grid(names, widths, header=header)
     for name, row in group.rows:
         rates = [row.rates.get(metric) for metric in metrics]
         grid.add_row(Text(f"  {name}"), *map(_rate, rates), _support(table, rates[0]))
     return grid
 
 
-def _table(names: int, widths: dict[str, int], *, header: bool) -> Table:
+def _empty_grid(names: int, widths: dict[str, int], *, header: bool) -> Table:
     grid = Table(box=None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("", width=names, overflow="fold")
     for name, width in widths.items():

@@ -380,7 +380,7 @@ def _check_documented(attribute: AttributeSettings, key: str) -> None:
 
 
 def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
-    for kept_by, duration, fix in _kept(settings):
+    for kept_by, duration, fix in _retentions(settings):
         if longest < duration:
             allowed, actual = duration_text(longest), duration_text(duration)
             text = (
@@ -389,7 +389,7 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
             raise problem(key, f"{text}; lower {fix} or raise it")
 
 
-def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
+def _retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
     """Yield settings that keep counts of an attribute: name, duration, and the key to change it."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"

@@ -67,7 +67,7 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
     declaration = _declaration(**declared) if declares else None
     with opened(path) as (settings, engine):
         if declaration is not None:
-            click.echo(_added(add_exclusion(engine, declaration, SystemClock().now())))
+            click.echo(_addition_text(add_exclusion(engine, declaration, SystemClock().now())))
         elif lift is not None:
             lift_exclusion(engine, lift, SystemClock().now())
             click.echo(f"exclusion {lift} is lifted: its tables return to the windows")
@@ -85,24 +85,25 @@ def _declaration(
     start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
 ) -> Declaration:
     first, last = (
-        instant(option, _given(option, text)) for option, text in (("--from", start), ("--to", end))
+        instant(option, _required_text(option, text))
+        for option, text in (("--from", start), ("--to", end))
     )
     if first >= last:
         raise SlicewatchError("--from must be before --to, which is exclusive")
     if version is not None:
         version = plain_line("--version", version, LONGEST_VERSION)
-    checked_reason = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
-    checked_owner = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
+    checked_reason = plain_line("--reason", _required_text("--reason", reason), LONGEST_NOTE)
+    checked_owner = plain_line("--owner", _required_text("--owner", owner), LONGEST_NAME)
     return Declaration(TimeSpan(first, last), version, checked_reason, checked_owner)
 
 
-def _given(option: str, text: str | None) -> str:
+def _required_text(option: str, text: str | None) -> str:
     if text is None or not text.strip():
         raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
     return text
 
 
-def _added(exclusion: Exclusion) -> str:
+def _addition_text(exclusion: Exclusion) -> str:
     declared = exclusion.declared
     span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
     tables = (

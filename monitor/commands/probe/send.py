@@ -413,9 +413,9 @@ def _review_table(traces: Iterable[Listed]) -> Table:
 def _review_row(trace: Listed) -> tuple[str, ...]:
     side, reason = trace.side, "spot check" if trace.spot_check else "disagreement"
     difference = NONE if side.difference is None else f"{side.difference:+.3f}"
-    return side.id, reason, _seen(side.original), _seen(side.swapped), difference
+    return side.id, reason, _observed_text(side.original), _observed_text(side.swapped), difference
 
 
-def _seen(observed: Observed) -> str:
+def _observed_text(observed: Observed) -> str:
     score = NONE if observed.score is None else f"{observed.score:.3f}"
     return f"{observed.route.name.lower()} {score}"

@@ -354,7 +354,7 @@ class ProbePairs:
             facts["since"],
             facts["compared"],
             facts["incomplete"],
-            _counted(facts),
+            _flip_counts(facts),
             pairs,
             msgspec.convert(facts["waiting"], list[ProbeDecision]),
             sum(map(_excess, pairs.values())),
@@ -362,7 +362,7 @@ class ProbePairs:
         )
 
 
-def _counted(facts: Mapping[str, Any]) -> Counter[FlipKey]:
+def _flip_counts(facts: Mapping[str, Any]) -> Counter[FlipKey]:
     rows = facts["flips"]
     if facts["format"] == _WITHOUT_EXPECTED:
         rows = [[[*key, Expected.UNKNOWN], count] for *key, count in rows]

@@ -122,7 +122,7 @@ class GroupInTables:
         if not metric.labelled:
             return [None] * len(self.slices)
         naive = rate_as_labelled(self.rates.labelled_counts(spans), metric)[: len(self.slices)]
-        values, _, _ = _listed(
+        values, _, _ = _rounded_columns(
             np.where(np.isnan(shown.value), np.nan, naive),
             shown.lower,
             shown.upper,
@@ -209,9 +209,11 @@ class GroupInTables:
         gaps_shown = [
             ShownGap(reference, *interval, *ratio, judged) if applies and is_known else None
             for interval, ratio, judged, applies, is_known in zip(
-                zip(*_listed(gaps.value, gaps.lower, gaps.upper, exact=exact), strict=True),
                 zip(
-                    *_listed(gaps.ratio, gaps.ratio_lower, gaps.ratio_upper, exact=exact),
+                    *_rounded_columns(gaps.value, gaps.lower, gaps.upper, exact=exact), strict=True
+                ),
+                zip(
+                    *_rounded_columns(gaps.ratio, gaps.ratio_lower, gaps.ratio_upper, exact=exact),
                     strict=True,
                 ),
                 verdicts,
@@ -268,7 +270,7 @@ def shown_rates(rate: Rates, *, exact: bool = False) -> list[ShownRate | None]:
     A rate without a point is *at most* its upper bound if possibly nothing was a hit, and *at
     least* its lower bound if possibly everything was one.
     """
-    values, lowers, uppers = _listed(rate.value, rate.lower, rate.upper, exact=exact)
+    values, lowers, uppers = _rounded_columns(rate.value, rate.lower, rate.upper, exact=exact)
     supports = np.floor(rate.support + _NEARLY).astype(np.int64).tolist()
     rows = zip(rate.shown.tolist(), values, lowers, uppers, supports, strict=True)
     return [_shown_rate(*row) if shown else None for shown, *row in rows]
@@ -287,7 +289,7 @@ def _shown_rate(
 _Numbers = list[float | None]
 
 
-def _listed(
+def _rounded_columns(
     values: Floats, lowers: Floats, uppers: Floats, *, exact: bool
 ) -> tuple[_Numbers, _Numbers, _Numbers]:
     """Return points to the nearest thousandth, bounds outward, or exact numbers; None for NaN."""

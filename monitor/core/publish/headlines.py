@@ -29,7 +29,9 @@ class Headline:
     sentence: str
 
 
-def of_contract(table: ContractTable, window: WindowTable, slices: Sequence[SliceLine]) -> Headline:
+def contract_headline(
+    table: ContractTable, window: WindowTable, slices: Sequence[SliceLine]
+) -> Headline:
     """Return the verdict on one contract in a window; ``slices`` are ranked."""
     judged_checks = list(checks(table, window))
     tally = Counter(check.verdict for check in judged_checks)

@@ -80,7 +80,7 @@ def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
         return "It is computed from the TPR and the FPR; one of them has too little support.", ""
     needed = place.contract.min_supports.get(metric)
     has = _at_least(place.row.rates.get(metric))
-    asks = f"The contract asks for {needed} {_counted(metric)}" if needed else "It needs more"
+    asks = f"The contract asks for {needed} {_trials_text(metric)}" if needed else "It needs more"
     why = f"{asks} of the slice and of its reference; the slice has {has}."
     return why, _weeks(place.row, metric) or "More labels or a longer window helps."
 
@@ -89,7 +89,7 @@ def _at_least(rate: ShownRate | None) -> str:
     return "fewer than can be shown" if rate is None else f"at least {rate.support}"
 
 
-def _counted(metric: Metric) -> str:
+def _trials_text(metric: Metric) -> str:
     return {
         Metric.TPR: "labelled ready replies",
         Metric.FPR: "labelled replies that were not ready",

@@ -220,7 +220,7 @@ def _read_waiting(
         },
     ).all()
     others = {(row[0], row[1]): row[-1] for row in rows if row[-1]}
-    return LabelColumns.of_rows([row[:-1] for row in rows]), others
+    return LabelColumns.from_rows([row[:-1] for row in rows]), others
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, found: Found) -> Joined:
@@ -278,7 +278,7 @@ def _let_compete(
     joined.win(labels.take(rows), found.take(rows))
     _write_states(connection, list(winners), labels.take(rows))
     if beaten := [row for key, row in winners.items() if key in before]:
-        old = LabelColumns.of_rows([before[key] for key in winners if key in before])
+        old = LabelColumns.from_rows([before[key] for key in winners if key in before])
         ts = found.ts[beaten]
         joined.add(ts, found.cell[beaten], -old.contributions(ts))
     if contested:
@@ -298,7 +298,7 @@ def _pairs(
     places = {keys[row][:2]: row for row in rows.tolist()}
     came = said(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
     standing = [key for key in contested if key in before]
-    old = LabelColumns.of_rows([before[key] for key in standing])
+    old = LabelColumns.from_rows([before[key] for key in standing])
     stood = said(old, [key[:2] for key in standing])
     return np.array([places[key] for key in came], np.int64), count_pairs(connection, stood, came)
 
