@@ -346,7 +346,7 @@ class Service:
         self.metrics.set_watermark_lag(lag)
 
     def _judge(self) -> None:
-        """Judge whether the whole service sees, whoever reads and evaluates."""
+        """Judge whether the whole service sees, by the state of all processes."""
         now = self._clock.monotonic()
         if now < self._next_judged:
             return
@@ -361,7 +361,7 @@ class Service:
         self.metrics.set_blind(reasons)
 
     def _show_bias_scores(self) -> None:
-        """Set metrics of the newest results of the declared dimensions, whoever read them."""
+        """Set metrics of the newest results of the declared dimensions, read by any process."""
         now = self._clock.monotonic()
         if not self._dimensions or now < self._next_scores:
             return

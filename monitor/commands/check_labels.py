@@ -203,7 +203,7 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
 
 
 def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
-    """Yield the limits of a group-by, then those of its slices with their own, by name."""
+    """Yield the limits of a group-by by name, then those of its slices with limits of their own."""
     yield group.name, contract.limits_of(group.name)
     for own_limits in contract.own_limits:
         if own_limits.group_by == group.name and own_limits.slice:

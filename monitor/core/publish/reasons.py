@@ -1,7 +1,7 @@
 """Reasons why a cell is not decided, and what ends them, as far as the guards allow.
 
-The cause that hides a slice (too few decisions, too few labels of a kind, or another slice that
-could be computed from it) is never told, because it would reveal something about its few
+A slice may be hidden for too few decisions, too few labels of a kind, or another slice that could
+be computed from it. The cause is never told, because it would reveal something about the few
 decisions. Waiting times come only from published rows.
 """
 
