@@ -123,7 +123,7 @@ def command(
     if files:
         _check_events(settings, files)
         return
-    composition.event_mappings(settings)  # what is wrong with them is known only there
+    composition.event_mappings(settings)  # raises for mappings that cannot work
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")

@@ -34,8 +34,8 @@ from monitor.store.exclusions import (
     read_exclusions,
 )
 
-LONGEST_VERSION = 4096  # far beyond any tuple of versions that was ever counted
-MAX_LENGTH = 200  # of a decision id, as in its event
+LONGEST_VERSION = 4096  # far longer than any counted tuple of versions
+MAX_LENGTH = 200  # characters of a decision id, as in its event
 
 
 @click.command("exclude")

@@ -43,7 +43,7 @@ MAX_WAITING = 32
 """Runs of a set that may wait for the watermark. More wait only while the watermark stands still;
 they are counted as incomplete."""
 
-_FORMAT = 3  # of the facts
+_FORMAT = 3  # version of the facts
 _WITHOUT_EXPECTED = 2  # earlier format, without the expectation of a flip
 _NEVER = -(1 << 62)  # before every event
 
@@ -86,7 +86,7 @@ class _Flip(msgspec.Struct, frozen=True, array_like=True):
 
     direction: FlipDirection
     stage: str
-    expected: Expected = Expected.UNKNOWN  # of earlier versions
+    expected: Expected = Expected.UNKNOWN  # default for facts of earlier versions
 
     @property
     def behind_gate(self) -> bool:
