@@ -63,7 +63,7 @@ class CertificateFile:
             raise SlicewatchError(f"{self.key}: {self.file} holds no certificate (PEM)") from None
 
 
-def named(settings: Settings) -> tuple[CertificateFile, ...]:
+def configured(settings: Settings) -> tuple[CertificateFile, ...]:
     """Return all certificate files that the settings name."""
     server, security = settings.server, settings.stream.security
     registry = settings.stream.schema_registry
@@ -86,7 +86,7 @@ def named(settings: Settings) -> tuple[CertificateFile, ...]:
 
 def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
     """Yield name and expiry of each readable certificate; their users report unreadable ones."""
-    for certificate in named(settings):
+    for certificate in configured(settings):
         try:
             yield certificate.name, certificate.not_after()
         except SlicewatchError:

@@ -205,16 +205,23 @@ class ConsumerState(enum.StrEnum):
 class Tallies:
     """Running totals of one shard since its first position; two equations hold.
 
-    next_offset - start_offset = messages + gaps; and events = counted + duplicates + thinned +
-    waiting + unmatched + stale + dead letters. ``tombstones``: messages without a value, and so
-    without an event. ``unkept``: dead letters that are only counted, because there were too many.
-    ``requested``: decisions with a label requested, by route. ``repeated``: those of ``requested``
-    whose id was seen before. ``jumps``: length of the present run of events that leap more than a
-    horizon ahead and were not believed (clock ``history``). ``late`` and ``cross_partition``:
-    copies of decisions that were counted again, so they are no part of the equation. ``late``
-    copies come from the partition of the decision: too late for ``dedupe.window``, with another
-    time, or while that is off. ``cross_partition`` copies come from another partition. Copies are
-    recognised for the whole horizon, but only among decisions that labels can find.
+    next_offset - start_offset = messages + gaps; and
+    events = counted + duplicates + thinned + waiting + unmatched + stale + dead letters.
+
+    ``late`` and ``cross_partition`` are copies of decisions that were counted again, so they are
+    no part of the equation. They are recognised for the whole horizon, but only among decisions
+    that labels can find.
+
+    Attributes:
+        tombstones: messages without a value, and so without an event.
+        unkept: dead letters that are only counted, because there were too many.
+        requested: decisions with a label requested, by route.
+        repeated: decisions in ``requested`` whose id was seen before, by route.
+        jumps: length of the present run of events that leap more than a horizon ahead and were
+            not believed (clock ``history``).
+        late: copies from the partition of the decision: too late for ``dedupe.window``, with
+            another time, or while that is off.
+        cross_partition: copies from another partition.
     """
 
     messages: int = 0
@@ -348,17 +355,21 @@ OtherIds = Mapping[tuple[int, int], int]
 class ShardFlush:
     """Flush of one shard: additions, and the positions afterwards.
 
-    A shard has decisions or labels, never both. Attributes that need an explanation:
+    A shard has decisions or labels, never both.
 
-    ``tallies``: totals after the flush, without the outcome of the labels, which the store adds.
-    ``holds_back``: False when the watermark need not wait for the shard, because it never held an
-    event or has ended. ``other_ids``: for labels within a minute of a change of the id key, the
-    decision's hash by the key of the other side, by id and ts; their decision may be stored under
-    it. ``probes``: decisions of declared probe sets among ``decisions``. ``repetition``: repeated
-    requests of days that ended with ``decisions``. ``results``: bias evaluations among ``labels``.
-    ``arrivals``: number of decisions by the slot of five minutes since 1970 in which they came to
-    the broker. ``flushes``: number of earlier flushes, so that a flush that moves no offset is not
-    stored twice; None if unknown.
+    Attributes:
+        holds_back: False if the watermark need not wait for the shard, because it never held an
+            event or has ended.
+        tallies: totals after the flush, without the outcome of the labels, which the store adds.
+        other_ids: for labels within a minute of a change of the id key, the decision's hash by
+            the key of the other side, by id and ts; the decision may be stored under it.
+        probes: decisions of declared probe sets among ``decisions``.
+        repetition: repeated requests of days that ended with ``decisions``.
+        results: bias evaluations among ``labels``.
+        arrivals: decisions by the slot of five minutes since 1970 in which they came to the
+            broker.
+        flushes: number of earlier flushes, so that a flush that moves no offset is not stored
+            twice; None if unknown.
     """
 
     shard: Shard
@@ -436,10 +447,13 @@ CREATED_AGAIN = "was deleted and created again"
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """Stored status of a shard, whoever owns it.
+    """Stored status of a shard, whichever worker owns it.
 
-    ``holds_back``, ``parked`` (the reason) and ``flushed_at`` (wall clock) are as last written.
-    ``retired_at`` (wall clock) is since when the settings lack its topic; None while they have it.
+    Attributes:
+        holds_back: as last written.
+        parked: the reason as last written; None if it is not parked.
+        flushed_at: wall clock of the last flush.
+        retired_at: wall clock since when the settings lack its topic; None while they have it.
     """
 
     shard: Shard
@@ -483,8 +497,10 @@ class Loss:
 class StoredDelta:
     """Delta of one flush of one shard: counts by (5-minute pane, cell).
 
-    ``sizes``: sizes of units; None if no decision named its unit. ``probes``: decisions of declared
-    probe sets. ``repetition``: repeated requests of days that have ended.
+    Attributes:
+        probes: decisions of declared probe sets.
+        sizes: sizes of units; None if no decision named its unit.
+        repetition: repeated requests of days that have ended.
     """
 
     shard: Shard

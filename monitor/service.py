@@ -313,11 +313,11 @@ class Service:
 
     def _newest(self) -> tuple[int, Snapshot] | None:
         """Return the newest Snapshot unless it is shown; it may be stored by another process."""
-        ours = self.evaluator.published
-        stored = self._records.newest_snapshot(self._seen if ours is None else ours[0])
+        own = self.evaluator.published
+        stored = self._records.newest_snapshot(self._seen if own is None else own[0])
         if stored is not None:
             return stored[0], decode(stored[1])
-        return ours if ours is not None and ours[0] != self._seen else None
+        return own if own is not None and own[0] != self._seen else None
 
     def _report(self) -> None:
         """Set metrics of the progress of the stream and of the weekly reports."""
@@ -346,7 +346,7 @@ class Service:
         self.metrics.set_watermark_lag(lag)
 
     def _judge(self) -> None:
-        """Judge whether the whole service sees, whoever reads and evaluates."""
+        """Judge whether the whole service sees, by the state of all processes."""
         now = self._clock.monotonic()
         if now < self._next_judged:
             return
@@ -361,7 +361,7 @@ class Service:
         self.metrics.set_blind(reasons)
 
     def _show_bias_scores(self) -> None:
-        """Set metrics of the newest results of the declared dimensions, whoever read them."""
+        """Set metrics of the newest results of the declared dimensions, read by any process."""
         now = self._clock.monotonic()
         if not self._dimensions or now < self._next_scores:
             return

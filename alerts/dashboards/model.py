@@ -29,7 +29,7 @@ class Unit(enum.StrEnum):
 
     SHARE = "percentunit"
     SECONDS = "s"
-    INSTANT = "dateTimeAsIso"  # of milliseconds
+    INSTANT = "dateTimeAsIso"  # a number of milliseconds
     COUNT = "short"
     PER_SECOND = "cps"
     TEXT = "string"

@@ -35,9 +35,12 @@ def slice_link(**fields: str) -> tuple[str, str]:
         fields: for each variable of that dashboard, the column with its value, or ``$name`` for
             the variable of that name.
     """
-    kept = "&".join(f"${{{name}:queryparam}}" for name in KEPT)
-    chosen = "&".join(f"var-{name}={_value(column)}" for name, column in fields.items())
-    return ("This slice in detail", f"{SLICE_PAGE}?{kept}&{chosen}&${{__url_time_range}}")
+    kept_variables = "&".join(f"${{{name}:queryparam}}" for name in KEPT)
+    slice_variables = "&".join(f"var-{name}={_value(column)}" for name, column in fields.items())
+    return (
+        "This slice in detail",
+        f"{SLICE_PAGE}?{kept_variables}&{slice_variables}&${{__url_time_range}}",
+    )
 
 
 def _value(column: str) -> str:

@@ -54,7 +54,7 @@ def per_second(family: Family, by: Iterable[str], *chosen: str, split: Iterable[
         split: labels that distinguish its counters besides ``by``: topic and partition, or
             instance.
     """
-    return _counted(f"rate({series(family, *chosen)}[{RATE_INTERVAL}])", family, by, split)
+    return _summed(f"rate({series(family, *chosen)}[{RATE_INTERVAL}])", family, by, split)
 
 
 def increase(
@@ -66,7 +66,7 @@ def increase(
     where: str = "",
 ) -> str:
     """Return the growth of a counter within an interval; else like :func:`per_second`."""
-    return _counted(
+    return _summed(
         f"increase({series(family, *chosen, where=where)}[{interval}])", family, by, split
     )
 
@@ -80,7 +80,7 @@ def decided(family: Family, by: Iterable[str], *chosen: str, where: str = "") ->
     return f"max{_by(labels)}({inner})"
 
 
-def _counted(inner: str, family: Family, by: Iterable[str], split: Iterable[str]) -> str:
+def _summed(inner: str, family: Family, by: Iterable[str], split: Iterable[str]) -> str:
     if family.kind is not MetricKind.COUNTER:
         raise ValueError(f"{family.name} is no counter")
     by, split = tuple(by), tuple(split)

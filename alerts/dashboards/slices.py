@@ -64,7 +64,7 @@ _KINDS = (
 )
 
 
-def _of_metrics(*, by_less: bool) -> str:
+def _metric_matcher(*, by_less: bool) -> str:
     """Return a matcher of the metrics whose lower rate is the worse one, or of the others."""
     names = "|".join(metric for metric in Metric if (metric in HARMED_BY_LESS) is by_less)
     return f'metric=~"{names}"'
@@ -77,7 +77,7 @@ def _reference_rate() -> str:
     """
 
     def term(sign: str, *, by_less: bool) -> str:
-        where = _of_metrics(by_less=by_less)
+        where = _metric_matcher(by_less=by_less)
         rate = newest(catalogue.RATE.value, ("group_by", "slice"), *_SLICE, where=where)
         by = ("group_by", "slice", "reference")
         gap = newest(catalogue.GAP.value, by, *_SLICE, where=where)

@@ -313,7 +313,7 @@ depends on how decisions spread over them.
 OF_DECISIONS: tuple[Family, ...] = (
     UNKNOWN_VALUES,  # names an attribute, and bounds the size of its slice __other__
     UNKNOWN_FIELDS,  # names what a producer sends, attributes too, and may depend on their values
-    BELOW_THRESHOLD,  # of one route
+    BELOW_THRESHOLD,  # counts decisions of one route
     *(UNKNOWN_DISTINCT, LIMITED),  # name an attribute, or change with the values it had
     # The total of the slice page in other words: labelled and requested over all decisions.
     *(LABEL_COVERAGE, LABEL_COMPLETENESS),

@@ -41,9 +41,9 @@ class _SelectedMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the selected metrics, in the registry's order."""
-        return (metric for metric in self._registry.collect() if self._wanted(metric.name))
+        return (metric for metric in self._registry.collect() if self._is_selected(metric.name))
 
-    def _wanted(self, name: str) -> bool:
+    def _is_selected(self, name: str) -> bool:
         return name in self._stems or bool(self._prefix and name.startswith(self._prefix))
 
 
@@ -100,15 +100,15 @@ class Exporter:
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return page and service metrics, compressed if asked for, and their content type."""
-        return self._body(self._shown(), self.metrics.registry, accept, gzip)
+        return self._body(self._page_to_show(), self.metrics.registry, accept, gzip)
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return metrics about decisions: slice page, and service metrics that depend on them."""
-        return self._body(self._shown(), self._of_decisions, accept, gzip)
+        return self._body(self._page_to_show(), self._of_decisions, accept, gzip)
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
         """Return metrics about the process only."""
-        self._shown()
+        self._page_to_show()
         return self._body(EMPTY, self._operations, accept, gzip)
 
     def _body(self, page: Page, registry: Collector, accept: str, gzip: bool) -> tuple[bytes, str]:
@@ -121,17 +121,17 @@ class Exporter:
             content_type = TEXT
         return gzipped(page, tail) if gzip else page.plain + tail, content_type
 
-    def _shown(self) -> Page:
+    def _page_to_show(self) -> Page:
         """Return the page to show now, and record in the metrics whether it is withheld."""
         page = self._fresh()
         self.metrics.set_withheld(page is EMPTY)
         return page
 
     def _fresh(self) -> Page:
-        current = self._current
-        if current is None or not self._started():
+        page_and_time = self._current
+        if page_and_time is None or not self._started():
             return EMPTY
-        page, confirmed = current
+        page, confirmed = page_and_time
         return EMPTY if self._clock.monotonic() - confirmed > STALE_SECONDS else page
 
 

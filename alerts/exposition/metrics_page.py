@@ -61,12 +61,12 @@ def example(family: Family) -> str:
     if family.kind is MetricKind.HISTOGRAM:
         return f"histogram_quantile(0.9, sum by (le) (rate({family.name}_bucket[1d])))"
     if family.kind is MetricKind.COUNTER:
-        kept = [label for label in family.labels if label != "partition"]
-        return f"sum{_by(kept)}(rate({family.name}[5m]))"
+        labels = [label for label in family.labels if label != "partition"]
+        return f"sum{_by(labels)}(rate({family.name}[5m]))"
     selected = [f'{name}="{value}"' for name, value in _EXAMPLE.items() if name in family.labels]
     series = family.name + (f"{{{', '.join(selected)}}}" if selected else "")
-    kept = [label for label in family.labels if label not in _EXAMPLE]
-    newest = f"max{_by(kept)}({series})"
+    labels = [label for label in family.labels if label not in _EXAMPLE]
+    newest = f"max{_by(labels)}({series})"
     if family.name.endswith("_timestamp_seconds"):
         return f"{newest} - time()" if family in _AHEAD else f"time() - {newest}"
     return newest
@@ -115,7 +115,7 @@ def _is_bound(family: Family) -> bool:
 def _names(family: Family) -> Iterator[str]:
     """Yield the name of the family, then the names of its bounds if it is an interval."""
     yield family.name
-    stem, family_names = family.name.removesuffix("_ratio"), {listed.name for listed in CATALOGUE}
+    stem, family_names = family.name.removesuffix("_ratio"), {metric.name for metric in CATALOGUE}
     yield from (name for b in _BOUNDS if (name := f"{stem}_{b}_ratio") in family_names)
 
 

@@ -68,13 +68,13 @@ class Page:
     openmetrics_counters: bytes = b""
 
     @classmethod
-    def from_pieces(cls, pieces: Sequence[Piece], **more: Any) -> Page:
-        """Return a page with these pieces as gauges, and ``more`` as its further attributes."""
+    def from_pieces(cls, pieces: Sequence[Piece], **attributes: Any) -> Page:
+        """Return a page with these pieces as gauges, and its further attributes."""
         crc = size = 0
         for piece in pieces:
             crc, size = zlib.crc32(piece.text, crc), size + len(piece.text)
         deflated = b"".join([piece.deflated for piece in pieces])
-        return cls(tuple(piece.text for piece in pieces), deflated, crc, size, **more)
+        return cls(tuple(piece.text for piece in pieces), deflated, crc, size, **attributes)
 
     @property
     def plain(self) -> bytes:
@@ -121,22 +121,22 @@ class Renderer:
         sets always stay, even if they exceed the budget alone.
         """
         families = self._families(snapshot)
-        kept = _within(families, self._max_series)
-        series = _size(kept)
+        shown_families = _within_budget(families, self._max_series)
+        series = _size(shown_families)
         gauges = [
             piece
-            for family, pieces in kept.items()
+            for family, pieces in shown_families.items()
             if family.kind is not MetricKind.COUNTER
             for piece in (self._press.head(family), *pieces)
         ]
-        counters = {f: kept[f] for f in kept if f.kind is MetricKind.COUNTER}
+        counters = {f: shown_families[f] for f in shown_families if f.kind is MetricKind.COUNTER}
         return Page.from_pieces(
             gauges,
             series=series,
-            dropped=tuple(family.name for family in families if family not in kept),
+            dropped=tuple(family.name for family in families if family not in shown_families),
             dropped_series=_size(families) - series,
-            counters=_counted(counters),
-            openmetrics_counters=_counted(counters, stems=True),
+            counters=_counter_lines(counters),
+            openmetrics_counters=_counter_lines(counters, stems=True),
         )
 
     def _families(self, snapshot: Snapshot) -> _Families:
@@ -227,11 +227,11 @@ class _SnapshotSamples(Samples):
                 labels = (contract, spread.metric.value, group.group_by, name)
                 self.put(catalogue.SPREAD, spread.difference, *labels)
 
-    def _add_periods(self, where: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
+    def _add_periods(self, labels: tuple[str, str, str], table: WindowTable | GroupTable) -> None:
         for kind, period in (("decisions", table.decisions), ("labelled", table.labelled)):
             if period is not None:
-                self.put(catalogue.WINDOW_START, _seconds(period.start), *where, kind)
-                self.put(catalogue.WINDOW_END, _seconds(period.end), *where, kind)
+                self.put(catalogue.WINDOW_START, _seconds(period.start), *labels, kind)
+                self.put(catalogue.WINDOW_END, _seconds(period.end), *labels, kind)
 
     def _add_incident(self, table: ContractTable, incident: ShownIncident) -> None:
         labels = (table.contract, incident.metric.value, str(incident.id))
@@ -319,16 +319,16 @@ def _size(families: _Families) -> int:
     return sum(piece.series for pieces in families.values() for piece in pieces)
 
 
-def _within(families: _Families, max_series: int) -> _Families:
-    kept = families
+def _within_budget(families: _Families, max_series: int) -> _Families:
+    remaining = families
     for tier in sorted({family.tier for family in families if family.tier}):
-        if _size(kept) <= max_series:
+        if _size(remaining) <= max_series:
             break
-        kept = {family: pieces for family, pieces in kept.items() if family.tier != tier}
-    return kept
+        remaining = {family: pieces for family, pieces in remaining.items() if family.tier != tier}
+    return remaining
 
 
-def _counted(families: _Families, *, stems: bool = False) -> bytes:
+def _counter_lines(families: _Families, *, stems: bool = False) -> bytes:
     """Return the counters; OpenMetrics declares a counter by its stem."""
     written = []
     for family, pieces in families.items():

@@ -28,16 +28,16 @@ def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
 
 
 def _put_rates(samples: Samples, place: RowPlace, row: SliceRow) -> None:
-    contract, *where = place.cell
+    contract, *slice_labels = place.cell
     for metric, rate in sorted(row.rates.items()):
-        text = label_text(catalogue.SLICE, (contract, metric.value, *where))
+        text = label_text(catalogue.SLICE, (contract, metric.value, *slice_labels))
         _add_rate(samples, text, rate)
     for metric, gap in sorted(row.gaps.items()):
-        labels = (contract, metric.value, *where, gap.reference)
+        labels = (contract, metric.value, *slice_labels, gap.reference)
         _add_gap(samples, label_text(catalogue.COMPARISON, labels), gap)
         if place.decides and gap.verdict is not None:
             _put_one_of(samples, catalogue.VERDICT, labels, gap.verdict)
-    samples.put_by_metric(catalogue.AS_LABELLED, row.as_labelled, contract, *where)
+    samples.put_by_metric(catalogue.AS_LABELLED, row.as_labelled, contract, *slice_labels)
     for band in row.calibration:
         if band.rate is not None:
             text = label_text(catalogue.BAND, (*place.cell, band.band))
@@ -46,25 +46,25 @@ def _put_rates(samples: Samples, place: RowPlace, row: SliceRow) -> None:
 
 
 def _put_findings(samples: Samples, place: RowPlace, row: SliceRow) -> None:
-    contract, *where = place.cell
+    contract, *slice_labels = place.cell
     since = {metric: at / SECOND for metric, at in row.breach_since.items()}
-    samples.put_by_metric(catalogue.BREACH_SINCE, since, contract, *where)
-    samples.put_by_metric(catalogue.EVIDENCE, row.evidence, contract, *where)
-    samples.put_by_metric(catalogue.DETECTABLE, row.detectable_gaps, contract, *where)
+    samples.put_by_metric(catalogue.BREACH_SINCE, since, contract, *slice_labels)
+    samples.put_by_metric(catalogue.EVIDENCE, row.evidence, contract, *slice_labels)
+    samples.put_by_metric(catalogue.DETECTABLE, row.detectable_gaps, contract, *slice_labels)
     needs = {metric: weeks * WEEK / SECOND for metric, weeks in row.label_needs.items()}
-    samples.put_by_metric(catalogue.LABEL_NEED, needs, contract, *where)
+    samples.put_by_metric(catalogue.LABEL_NEED, needs, contract, *slice_labels)
     for finding in row.noted:
         metric = finding.metric.value if finding.metric else ""
-        labels = (contract, metric, *where, finding.annotation.value)
+        labels = (contract, metric, *slice_labels, finding.annotation.value)
         samples.put(catalogue.FINDINGS, finding.count, *labels)
         samples.put(catalogue.FOUND_AT, finding.latest / SECOND, *labels)
 
 
 def _put_diagnosis(samples: Samples, place: RowPlace, row: SliceRow) -> None:
-    contract, *where = place.cell
+    contract, *slice_labels = place.cell
     for metric, shown in sorted(row.stages.items()):
         stage = (shown.stage.value, shown.share.value if shown.share else "")
-        samples.put(catalogue.STAGE, 1, contract, metric.value, *where, *stage)
+        samples.put(catalogue.STAGE, 1, contract, metric.value, *slice_labels, *stage)
     if (agreement := row.agreement) is not None:
         samples.put(catalogue.AGREEMENT.value, agreement.kappa, *place.cell)
         samples.put(catalogue.AGREEMENT.lower, agreement.lower, *place.cell)

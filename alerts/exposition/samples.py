@@ -43,12 +43,12 @@ class Samples:
             self.add(family, label_text(family.labels, labels), value)
 
     def put_by_metric(
-        self, family: Family, values: Mapping[Metric, float], contract: str, *where: str
+        self, family: Family, values: Mapping[Metric, float], contract: str, *labels: str
     ) -> None:
         """Keep a number per metric."""
         # Sorted, because encoding a Snapshot loses the order of its mappings.
         for metric, value in sorted(values.items()):
-            self.put(family, value, contract, metric.value, *where)
+            self.put(family, value, contract, metric.value, *labels)
 
     def add_interval(
         self, interval: Interval, labels: str, shown: ShownRate | ShownGap | PublishedValue

@@ -222,10 +222,10 @@ class ServiceMetrics:
 
     def set_consumer_state(self, state: str) -> None:
         """Show the ConsumerState; raise ValueError for any other text."""
-        current = ConsumerState(state)
+        present = ConsumerState(state)
         with self._lock:
             for possible in ConsumerState:
-                self._set(catalogue.CONSUMER_STATE, float(possible is current), possible.value)
+                self._set(catalogue.CONSUMER_STATE, float(possible is present), possible.value)
 
     def flushed(self, seconds: float) -> None:
         """Record a committed flush."""
@@ -375,8 +375,10 @@ class ServiceMetrics:
         expected = {reason.why: reason.expected for reason in reasons}
         with self._lock:
             self._values.pop(catalogue.BLIND, None)
-            for why in Blind:
-                self._set(catalogue.BLIND, float(why in expected), why.value, expected.get(why, ""))
+            for cause in Blind:
+                self._set(
+                    catalogue.BLIND, float(cause in expected), cause.value, expected.get(cause, "")
+                )
 
     def set_report(self, newest: tuple[str, int] | None) -> None:
         """Set the newest released week and its first release (microseconds), if any."""
@@ -455,14 +457,14 @@ class ServiceMetrics:
         with self._lock:
             for family in _BIAS:
                 self._values.pop(family, None)
-            for result in scores:
-                name, score = result.dimension.name, result.score
+            for current_score in scores:
+                name, score = current_score.dimension.name, current_score.score
                 names = name, score.probe_set, score.probe_version, score.model
                 self._set(catalogue.BIAS_SCORE, score.score, *names)
-                self._set(catalogue.BIAS_LIMIT, result.dimension.limit, name)
-                self._set(catalogue.BIAS_BEYOND, result.beyond, name)
-                self._set(catalogue.BIAS_WORSE_BY, result.worse_by, name)
-                self._set(catalogue.BIAS_DRIFTED, result.drifted, name)
+                self._set(catalogue.BIAS_LIMIT, current_score.dimension.limit, name)
+                self._set(catalogue.BIAS_BEYOND, current_score.beyond, name)
+                self._set(catalogue.BIAS_WORSE_BY, current_score.worse_by, name)
+                self._set(catalogue.BIAS_DRIFTED, current_score.drifted, name)
                 self._set(catalogue.BIAS_MEASURED, score.day * DAY / SECOND, name)
 
     # The collector, as prometheus-client calls it.

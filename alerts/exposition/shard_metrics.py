@@ -81,9 +81,9 @@ def add_shard(
     labels = (shard.topic, str(shard.partition))
     tallies, shown = state.tallies, state.shown
 
-    def put(family: Family, value: float | None, *more: str) -> None:
+    def put(family: Family, value: float | None, *further_labels: str) -> None:
         if value is not None:
-            values.setdefault(family, {})[*labels, *more] = float(value)
+            values.setdefault(family, {})[*labels, *further_labels] = float(value)
 
     put(catalogue.MESSAGES, steps.down(shown.messages))
     for outcome, count in _outcomes(shown).items():

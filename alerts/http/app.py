@@ -123,7 +123,7 @@ class Guarded:
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
         else:
             try:
-                respond = partial(self._turns.made, self._view, request)
+                respond = partial(self._turns.answer, self._view, request)
                 await answer(await safely(self._path, respond))
             finally:
                 self._turns.give_back()
@@ -240,14 +240,16 @@ def make_app(
         turns: turns of the answers.
     """
     health = probes.views()
-    listed = [_shown(path) for path in (*views.paths, *health) if path not in _UNLISTED]
-    index = "\n".join(["slicewatch", *listed, ""])
+    listed_paths = [
+        _path_for_log(path) for path in (*views.paths, *health) if path not in _UNLISTED
+    ]
+    index = "\n".join(["slicewatch", *listed_paths, ""])
     open_views: dict[str, View] = {**health}
     if "/" not in views.pages:
         open_views["/"] = lambda _: PlainTextResponse(index)
 
     def guarded(path: str, view: View, answer_turns: AnswerTurns, *, form: bool = False) -> Route:
-        endpoint = Guarded(_shown(path), view, access, answer_turns, form=form)
+        endpoint = Guarded(_path_for_log(path), view, access, answer_turns, form=form)
         return Route(path, endpoint, methods=("POST",) if form else _METHODS)
 
     app = Starlette(
@@ -268,7 +270,7 @@ def make_app(
     return app
 
 
-def _shown(path: str) -> str:
+def _path_for_log(path: str) -> str:
     """Return a path up to its parameter, whose value must not be shown."""
     return path.partition("{")[0]
 

@@ -132,11 +132,11 @@ def tls_context(config: HttpConfig) -> ssl.SSLContext | None:
 
 
 def _unusable(config: HttpConfig, key: str, error: OSError, *files: Path | None) -> SlicewatchError:
-    named = " and ".join(str(file) for file in files if file is not None)
+    file_names = " and ".join(str(file) for file in files if file is not None)
     reason = error.strerror
     if isinstance(error, ssl.SSLError):
         reason = "PEM is needed, unencrypted, certificate and key of one pair"
-    return SlicewatchError(f"{config.section}.{key}: {named} cannot be used: {reason}")
+    return SlicewatchError(f"{config.section}.{key}: {file_names} cannot be used: {reason}")
 
 
 def common_name(certificate: Mapping[str, Any]) -> str:

@@ -95,9 +95,9 @@ class Guard:
         The time is the same for every token and for none, so that it reveals neither length nor
         matching prefix.
         """
-        scheme, _, given = authorization.partition(" ")
+        scheme, _, credentials = authorization.partition(" ")
         # Header bytes arrive as latin-1.
-        sent = given.strip().encode("latin-1")
+        sent = credentials.strip().encode("latin-1")
         digest = _digest(_password(sent) if scheme.lower() == "basic" else sent)
         matched = None
         for name, token_digest in self._digests.items():

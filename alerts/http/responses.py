@@ -90,7 +90,7 @@ class AnswerTurns:
         """End a turn."""
         self._free.release()
 
-    async def made(self, view: View, request: Request) -> Response:
+    async def answer(self, view: View, request: Request) -> Response:
         """Return the answer of a view, which runs on a thread."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()

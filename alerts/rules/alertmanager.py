@@ -96,12 +96,12 @@ def _office(alerting: Alerting) -> Document:
 
 def _receiver(name: str, receiver: Receiver) -> Document:
     resolved = name in ("page", "ticket")
-    entry: Document = {"name": name}
+    configured: Document = {"name": name}
     if receiver.webhook_url is not None:
-        entry["webhook_configs"] = [_webhook(receiver, resolved)]
+        configured["webhook_configs"] = [_webhook(receiver, resolved)]
     if receiver.chat_url_file is not None:
-        entry["slack_configs"] = [_chat(receiver.chat_url_file, resolved)]
-    return entry
+        configured["slack_configs"] = [_chat(receiver.chat_url_file, resolved)]
+    return configured
 
 
 def _webhook(receiver: Receiver, resolved: bool) -> Document:

@@ -45,7 +45,7 @@ class About(enum.StrEnum):
     """Subject of an alert; inhibition goes by it."""
 
     FAIRNESS = "fairness"  # contracts, by the published Snapshot
-    LABELS = "labels"  # what the rates rest on
+    LABELS = "labels"  # the data behind the rates
     PROBES = "probes"  # matched pairs of synthetic requests, by the published Snapshot
     PIPELINE = "pipeline"  # from the topics to the store
     MONITOR = "monitor"  # the service itself, and the duties of those who run it

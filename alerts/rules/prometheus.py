@@ -17,7 +17,7 @@ from alerts.rules.declarations import (
     groups,
     values,
 )
-from alerts.rules.promql import AlertSubject, held, held_name
+from alerts.rules.promql import AlertSubject, held_expression, held_name
 from monitor.settings import Server, Settings, is_loopback
 
 Document = dict[str, Any]
@@ -40,20 +40,21 @@ def rules(settings: Settings) -> Document:
     # Records precede their readers: Prometheus evaluates rules of a group in order, but not groups.
     records = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
-    named = {"slicewatch-held": records} | {
+    rules_by_group = {"slicewatch-held": records} | {
         name: [rule for alert in group for rule in _rules(alert, settings)]
         for name, group in groups(settings).items()
     }
     return {
         "groups": [
-            {"name": name, "interval": _INTERVAL, "rules": rules} for name, rules in named.items()
+            {"name": name, "interval": _INTERVAL, "rules": rules}
+            for name, rules in rules_by_group.items()
         ]
     }
 
 
 def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
     if alert.hold_while_absent:
-        expr = held(alert.name, alert.expr, alert.hold_while_absent)
+        expr = held_expression(alert.name, alert.expr, alert.hold_while_absent)
         yield {"record": held_name(alert.name), "expr": expr}
 
 
@@ -111,20 +112,20 @@ def _with_selectors(text: str) -> str:
 
 def _selector(name: str, labels: tuple[str, ...]) -> str:
     matchers = ",".join(f"{label}=%q" for label in labels)
-    given = " ".join(f"$labels.{label}" for label in labels)
-    return f"{{{{ ${name} := printf `{matchers}` {given} }}}}"
+    label_values = " ".join(f"$labels.{label}" for label in labels)
+    return f"{{{{ ${name} := printf `{matchers}` {label_values} }}}}"
 
 
 def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
     """Return the address of the alert's panel, with the variables that the alert knows."""
     place = places(settings)[alert.panel]
-    given = "".join(
+    variables = "".join(
         f"{{{{ with $labels.{variable.name} }}}}&var-{variable.name}="
         "{{ . | urlquery }}{{ end }}"
         for variable in place.dashboard.variables
     )
     chosen = "".join(f"<< {name} >>" for name in alert.choices)
-    return f"{grafana.rstrip('/')}{place.path}{given}{chosen}"
+    return f"{grafana.rstrip('/')}{place.path}{variables}{chosen}"
 
 
 def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
@@ -154,14 +155,14 @@ def example(settings: Settings) -> Document:
 
 def needed_files(settings: Settings) -> tuple[str, ...]:
     """Return files that Prometheus needs but the settings do not name; people must create them."""
-    named = {
+    paths = {
         path
         for job in _scrapes(settings)
         for part in ("authorization", "tls_config")
         for path in job.get(part, {}).values()
     }
-    ours = (TOKEN_FILE, OPERATIONS_TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
-    return tuple(path for path in ours if path in named)
+    own_files = (TOKEN_FILE, OPERATIONS_TOKEN_FILE, CLIENT_CERTIFICATE, CLIENT_KEY)
+    return tuple(path for path in own_files if path in paths)
 
 
 def _scrapes(settings: Settings) -> Iterator[Document]:
@@ -209,9 +210,9 @@ def _bearer(file: str | None) -> Document:
 def _token_file(server: Server) -> str | None:
     """Return the file of the token that Prometheus sends; None if readers need none."""
     readers = [reader for reader in server.tokens if reader.name not in server.producers]
-    named = {reader.name: reader for reader in readers}
-    if READER in named:
-        return named[READER].token_file or TOKEN_FILE
+    readers_by_name = {reader.name: reader for reader in readers}
+    if READER in readers_by_name:
+        return readers_by_name[READER].token_file or TOKEN_FILE
     if server.token is not None or server.token_file is not None:
         return server.token_file or TOKEN_FILE
     first = next(iter(readers), None)

@@ -56,7 +56,7 @@ def held_name(alert: str) -> str:
     return f"slicewatch:{'_'.join(words).lower()}:held"
 
 
-def held(alert: str, expr: str, shown: AlertSubject) -> str:
+def held_expression(alert: str, expr: str, shown: AlertSubject) -> str:
     """Return PromQL for an alert's verdict, or for the last one while its series are absent.
 
     An exported state always wins, so a repair resolves at once. A restart, a lost evaluator or a

@@ -205,9 +205,9 @@ def command(
 
 def _check_alone(options: Mapping[str, object], main: str) -> None:
     """Refuse options that do not apply to this kind of audit."""
-    given = [name for name, value in options.items() if value is not None]
-    if given:
-        raise AuditError(f"{given[0]} is not for an audit by {main}; leave it out")
+    given_options = [name for name, value in options.items() if value is not None]
+    if given_options:
+        raise AuditError(f"{given_options[0]} is not for an audit by {main}; leave it out")
 
 
 def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
@@ -220,8 +220,8 @@ def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> No
     """Refuse to write two reports to one stream, or a report over a file that is kept."""
     taken: set[Path] = {source.resolve() for source in inputs if source is not None}
     for output in outputs:
-        kept = output.suffix.lower() in _KEPT and output.exists()
-        if output.resolve() in taken or kept:
+        is_kept = output.suffix.lower() in _KEPT and output.exists()
+        if output.resolve() in taken or is_kept:
             fault = (
                 "is another file of this audit, or a set" if output != _STDOUT else "given twice"
             )

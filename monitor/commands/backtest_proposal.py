@@ -24,22 +24,22 @@ def proposed(settings: Settings, proposals: Sequence[Proposal]) -> str:
     parts = []
     for use_case, proposal in zip(settings.use_case, proposals, strict=True):
         parts += [
-            *(f"# {line}" for line in _said(proposal)),
-            use_case_text(_changed(use_case, proposal)),
+            *(f"# {line}" for line in _evidence_lines(proposal)),
+            use_case_text(_proposed_use_case(use_case, proposal)),
         ]
     return "\n".join(parts)
 
 
-def _said(proposal: Proposal) -> Iterator[str]:
+def _evidence_lines(proposal: Proposal) -> Iterator[str]:
     weeks = ", ".join(proposal.weeks)
     yield f"Proposed from {weeks}. Each slice that can be decided was within the"
     yield "limits in these weeks, with the whole 95 % interval of its gap. Whether the weeks were"
     yield "as they should be is for people to say, and so is what may be allowed."
     for metric in proposal.metrics:
-        yield from _said_of(metric)
+        yield from _metric_lines(metric)
 
 
-def _said_of(proposal: MetricProposal) -> Iterator[str]:
+def _metric_lines(proposal: MetricProposal) -> Iterator[str]:
     name = proposal.metric.value
     if proposal.max_gap is None:
         yield f"{name}: no slice had the support to propose a limit; the present one is kept."
@@ -60,7 +60,7 @@ def _said_of(proposal: MetricProposal) -> Iterator[str]:
             yield f"  not decided: {slice_name(slice_.slice)} ({support})"
 
 
-def _changed(use_case: UseCase, proposal: Proposal) -> UseCase:
+def _proposed_use_case(use_case: UseCase, proposal: Proposal) -> UseCase:
     changes: dict[str, object] = {}
     for metric in proposal.metrics:
         if metric.max_gap is not None and metric.min_support is not None:

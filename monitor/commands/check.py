@@ -123,7 +123,7 @@ def command(
     if files:
         _check_events(settings, files)
         return
-    composition.event_mappings(settings)  # what is wrong with them is known only there
+    composition.event_mappings(settings)  # raises for mappings that cannot work
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
@@ -225,7 +225,7 @@ def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list
 
 def _certificates(settings: Settings) -> Iterator[str]:
     now, expired = SystemClock().now(), []
-    for certificate in certificates.named(settings):
+    for certificate in certificates.configured(settings):
         try:
             end = certificate.not_after()
         except SlicewatchError as error:
@@ -258,7 +258,7 @@ def _topics(settings: Settings) -> Iterator[str]:
         for topic in (stream.decisions_topic, stream.labels_topic):
             partitions = len(topics.partitions(topic))
             retention = topics.retention(topic)
-            yield f"ok: topic {topic}, {partitions} partitions, {_kept(retention)}"
+            yield f"ok: topic {topic}, {partitions} partitions, {_retention_text(retention)}"
             if retention is not None and retention < stream.horizon:
                 yield (
                     f"warning: topic {topic} keeps messages for {_days(retention)}, less than"
@@ -283,12 +283,12 @@ def _registry(settings: Settings) -> Iterator[str]:
             if newest is None:
                 yield f"note: it has no schema {subject}; another name is as good"
             elif settings.mapping == MappingSettings():
-                yield _of_schema(subject, kind, newest.schema)
+                yield _schema_line(subject, kind, newest.schema)
     finally:
         registry.close()
 
 
-def _of_schema(subject: str, kind: str, text: str) -> str:
+def _schema_line(subject: str, kind: str, text: str) -> str:
     missing = missing_fields(kind, text)
     if missing:
         return (
@@ -298,7 +298,7 @@ def _of_schema(subject: str, kind: str, text: str) -> str:
     return f"ok: schema {subject} has every field that a {kind} must have"
 
 
-def _kept(retention: float | None) -> str:
+def _retention_text(retention: float | None) -> str:
     if retention is None:
         return "we may not read how long it keeps messages"
     return "keeps messages for ever" if isinf(retention) else f"keeps messages {_days(retention)}"

@@ -138,9 +138,9 @@ class _FileCheck:
         self._unknown.update(self._state.flushed(flush.tallies).unknown)
         self._complete = flush.tallies.unkept == self._unkept
         if not self._complete:
-            more = flush.tallies.unkept - self._unkept
+            unkept = flush.tallies.unkept - self._unkept
             yield (
-                f"{self._file.name}: {more:,} more events that could not be read, up to line"
+                f"{self._file.name}: {unkept:,} more events that could not be read, up to line"
                 f" {self._state.next_offset:,}"
             )
         self._unkept = flush.tallies.unkept
@@ -227,5 +227,5 @@ def _events(value: bytes) -> list[Any]:
 
 
 def _refusal(letter: DeadLetter, event: Any) -> str:
-    given = event.get(letter.field) if isinstance(event, dict) else None
-    return refusal(letter.reason, letter.field, given)
+    field_value = event.get(letter.field) if isinstance(event, dict) else None
+    return refusal(letter.reason, letter.field, field_value)

@@ -115,8 +115,8 @@ def grid_lines(grid: Sequence[float]) -> Iterator[str]:
     """Describe what the grid makes of audit probabilities; a table lists those that lose labels."""
     kept_rates = ", ".join(f"{rate.sent:g}" for rate in _common(grid) if not rate.lost)
     yield f"ok: stream.audit_rates: no label requested at {kept_rates} is discarded"
-    if (most := largest_loss(grid)) > 0:
-        losses = f"at any other audit_p from {grid[-1]:g} on, at most {most:.0%} are"
+    if (loss := largest_loss(grid)) > 0:
+        losses = f"at any other audit_p from {grid[-1]:g} on, at most {loss:.0%} are"
         yield f"ok: stream.audit_rates: {losses}"
 
 
@@ -203,7 +203,7 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
 
 
 def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
-    """Yield the limits of a group-by, then those of its slices with their own, by name."""
+    """Yield the limits of a group-by by name, then those of its slices with limits of their own."""
     yield group.name, contract.limits_of(group.name)
     for own_limits in contract.own_limits:
         if own_limits.group_by == group.name and own_limits.slice:
@@ -238,5 +238,5 @@ def _needed(traffic: Decidable) -> float:
     return max(float("inf") if n is None else n for n in (traffic.passes, traffic.fails))
 
 
-def _count(least: int | None) -> str:
-    return NONE if least is None else f"{least:,}"
+def _count(traffic: int | None) -> str:
+    return NONE if traffic is None else f"{traffic:,}"

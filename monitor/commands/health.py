@@ -47,12 +47,12 @@ class Door:
         try:
             client.request("GET", path)
             answer = client.getresponse()
-            said = answer.read(4096).decode(errors="replace").strip()
+            text = answer.read(4096).decode(errors="replace").strip()
         except (OSError, http.client.HTTPException) as error:
             return False, f"no answer from {self.host}:{self.port} ({type(error).__name__})"
         finally:
             client.close()
-        return answer.status == HTTPStatus.OK, said or f"status {answer.status}"
+        return answer.status == HTTPStatus.OK, text or f"status {answer.status}"
 
     def _client(self) -> http.client.HTTPConnection:
         if not self.tls:
@@ -76,9 +76,9 @@ def command(probe: str | None, path: Path) -> None:
     Example: slicewatch health --ready
     """
     door = Door.from_settings(load_settings(path, with_secrets=False).server)
-    good, said = door.ask(probe or "/livez")
-    click.echo(said)
-    if not good:
+    is_good, text = door.ask(probe or "/livez")
+    click.echo(text)
+    if not is_good:
         sys.exit(EXIT_UNHEALTHY)
 
 

@@ -45,7 +45,7 @@ def _option(field: str) -> str:
     return f"--{field}"
 
 
-def _said(command: str, by: str | None, note: str | None) -> ActInput:
+def _checked_act(command: str, by: str | None, note: str | None) -> ActInput:
     """Check ``--by`` and ``--note`` as typed and return them.
 
     Raises:
@@ -84,7 +84,7 @@ def close(
     Example: slicewatch incident close 3 --outcome accepted --until 2026-09-01 --by "triage team"
     --note "repaired with the next release"
     """
-    act, now = _said("close", by, note), SystemClock().now()
+    act, now = _checked_act("close", by, note), SystemClock().now()
     closing = checked_closing(outcome, until, now, _option)
     with opened(path) as (settings, engine):
         stored_incidents.close(engine, number, closing, act, now)
@@ -106,7 +106,7 @@ def ack(number: int, path: Path, *, by: str | None, note: str | None) -> None:
 
     Example: slicewatch incident ack 3 --by "triage team" --note "looking at the judge"
     """
-    act = _said("ack", by, note)
+    act = _checked_act("ack", by, note)
     with opened(path) as (settings, engine):
         acknowledge(engine, number, act, SystemClock().now())
         cycle = duration_text(settings.evaluate.cycle)

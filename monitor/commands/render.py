@@ -21,10 +21,10 @@ from monitor.settings import Settings
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
     """Return every generated file by its path below the output folder."""
-    given = settings or Settings()
+    used_settings = settings or Settings()
     json_schemas = schemas() | judging_schemas() | {"audit": as_json.schema()}
     documents = {f"{name}.schema.json": schema for name, schema in json_schemas.items()}
-    stream = given.stream
+    stream = used_settings.stream
     documents["asyncapi.json"] = asyncapi.document(stream.decisions_topic, stream.labels_topic)
     files = {
         f"schemas/{name}": json.dumps(schema, indent=2, sort_keys=True) + "\n"
@@ -33,7 +33,7 @@ def rendered(settings: Settings | None = None) -> dict[str, str]:
     for name, avro in SCHEMAS.items():
         files[f"schemas/{name}.avsc"] = json.dumps(avro, indent=2) + "\n"
     files["docs/metrics.md"] = metrics_page.page()
-    return files | rules.rendered(given)
+    return files | rules.rendered(used_settings)
 
 
 @click.command("render")
@@ -59,15 +59,15 @@ def command(out: Path, settings: Path | None) -> None:
 
     Example: slicewatch render --settings slicewatch.toml --out deploy
     """
-    given = load_settings(settings, with_secrets=False) if settings else Settings()
-    for name, text in rendered(given).items():
+    used_settings = load_settings(settings, with_secrets=False) if settings else Settings()
+    for name, text in rendered(used_settings).items():
         target = out / name
         target.parent.mkdir(parents=True, exist_ok=True)
         with uninterrupted():
             target.write_text(text, encoding="utf-8")
         click.echo(f"wrote {target}")
-    for name, receiver in given.alerting.receivers.items():
+    for name, receiver in used_settings.alerting.receivers.items():
         if not receiver.notifies:
             click.echo(f"note: alerting.{name} has no receiver: Alertmanager notifies nobody")
-    for path in rules.needed_files(given):
+    for path in rules.needed_files(used_settings):
         click.echo(f"note: prometheus.yml names {path}: put it there, readable by Prometheus alone")

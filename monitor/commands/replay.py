@@ -93,8 +93,8 @@ def command(
             " files of labels again",
             err=True,
         )
-    if again := _counted_again(tallies):
-        click.echo(again, err=True)
+    if recounted := _counted_again(tallies):
+        click.echo(recounted, err=True)
     for line in notes.lines(progress.events):
         click.echo(line, err=True)
     if tables:

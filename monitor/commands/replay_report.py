@@ -51,8 +51,8 @@ class RunNotes(ServiceMetrics):
                 yield f"  {number:,}: {why(reason, field)}"
             yield "slicewatch check --events FILE names the lines"
         if self.dropped:
-            named = (f"{name} ({number:,})" for name, number in self.dropped.most_common())
-            yield f"fields that no event has were dropped unread: {', '.join(named)}"
+            fields = (f"{name} ({number:,})" for name, number in self.dropped.most_common())
+            yield f"fields that no event has were dropped unread: {', '.join(fields)}"
         if self.below:
             yield (
                 f"{self.below:,} decisions are on auto_serve although their judge_score is below"

@@ -146,14 +146,14 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    wanted, named = _formats(formats), _week(week, last_week=last_week)
+    wanted_formats, week_in_zone = _formats(formats), _week(week, last_week=last_week)
     with opened(path) as (settings, engine):
-        iso_week = named(settings.report.timezone)
+        iso_week = week_in_zone(settings.report.timezone)
         stored = _awaited(engine, iso_week, revision, wait)
         if against is not None:
             stored = _against(engine, iso_week, stored, against)
         report = WeeklyReport.from_stored(stored, report_facts(settings))
-        files = _files(report, wanted)
+        files = _files(report, wanted_formats)
         if bundled:
             files = _bundle(engine, report, files)
     for file in _written(files, out):
@@ -178,9 +178,9 @@ def sign(
     if by is None or not by.strip():
         raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
     act = act_input(by, note or "", lambda field: f"--{field}")
-    named = _week(week, last_week=False)
+    week_in_zone = _week(week, last_week=False)
     with opened(path) as (settings, engine):
-        iso_week = named(settings.report.timezone)
+        iso_week = week_in_zone(settings.report.timezone)
         release_revision = _stored(engine, iso_week, revision).revision
         signed = weekly_releases.sign(engine, release_revision, act, SystemClock().now())
     click.echo(
@@ -189,10 +189,10 @@ def sign(
 
 
 def _formats(text: str) -> list[str]:
-    wanted = list(dict.fromkeys(part.strip() for part in text.split(",")))
-    if not set(wanted) <= FORMATS.keys():
+    formats = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not set(formats) <= FORMATS.keys():
         raise SlicewatchError(f"--format must be a list of {', '.join(FORMATS)}, such as html,json")
-    return wanted
+    return formats
 
 
 def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:

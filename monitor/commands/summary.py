@@ -93,7 +93,10 @@ def _contract(
     groups = [
         _GroupRows("all decisions", [(_TOTAL, window.total)], window.decisions, window.labelled)
     ]
-    groups += [_GroupRows(g.group_by, _named(g), g.decisions, g.labelled, g) for g in window.groups]
+    groups += [
+        _GroupRows(g.group_by, _rows_by_values(g), g.decisions, g.labelled, g)
+        for g in window.groups
+    ]
     longest = max(len(name) + 2 for group in groups for name, _ in group.rows)
     names = longest if width is None else min(longest, max(width, NARROW) - _REST - 1)
     yield Text(f"{table.contract} v{table.version}, window {table.window}", "bold")
@@ -104,19 +107,19 @@ def _contract(
         yield Text(f"{_NAMES[metric]} ({role}): {_limits(table, metric)}", "bold")
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.period(metric), now)}")
-            yield _judged(table, group, metric, names, header=i == 0)
+            yield _verdict_grid(table, group, metric, names, header=i == 0)
     if metrics := [m for m in (Metric.SELECTION, Metric.BLOCKED) if m not in limited(table)]:
         yield Text()
         yield Text("rates without a limit", "bold")
         for i, group in enumerate(groups):
             yield Text(f"{group.name}: {span(group.decisions, now)}")
-            yield _unjudged(table, group, metrics, names, header=i == 0)
+            yield _rate_grid(table, group, metrics, names, header=i == 0)
     yield Text()
     yield _conclusion(table, window)
     yield Text()
 
 
-def _named(group: GroupTable) -> list[tuple[str, SliceRow]]:
+def _rows_by_values(group: GroupTable) -> list[tuple[str, SliceRow]]:
     """Return the listed rows by their values; the heading has the names."""
     return [(_short_name(row.slice), row) for row in listed(group)]
 
@@ -173,16 +176,16 @@ def span(period: Period | None, now: int) -> str:
 
 def _limits(table: ContractTable, metric: Metric) -> str:
     usual = limits_text(table.limits_of("", "", metric))
-    own = (f"{name}: {text}" for name, text in own_limits_text(table, metric))
-    return "; ".join([*filter(None, [usual]), *own, f"needs {needed_text(table, metric)}"])
+    own_texts = (f"{name}: {text}" for name, text in own_limits_text(table, metric))
+    return "; ".join([*filter(None, [usual]), *own_texts, f"needs {needed_text(table, metric)}"])
 
 
-def _judged(
+def _verdict_grid(
     table: ContractTable, group: _GroupRows, metric: Metric, names: int, *, header: bool
 ) -> Table:
     ratio = LimitKind.MIN_RATIO in table.limit_kinds(metric)
     heads = {"gap, ratio" if ratio and head == "gap" else head: n for head, n in _COLUMNS.items()}
-    grid = _table(names, heads, header=header)
+    grid = _empty_grid(names, heads, header=header)
     for name, row in group.rows:
         rate = row.rates.get(metric)
         gap = row.gaps.get(metric) if group.table is None else gap_of(group.table, row, metric)
@@ -196,18 +199,18 @@ def _judged(
     return grid
 
 
-def _unjudged(
+def _rate_grid(
     table: ContractTable, group: _GroupRows, metrics: Sequence[Metric], names: int, *, header: bool
 ) -> Table:
     widths = {f"{metric.value} rate": 16 for metric in metrics} | {"n": _COLUMNS["n"]}
-    grid = _table(names, widths, header=header)
+    grid = _empty_grid(names, widths, header=header)
     for name, row in group.rows:
         rates = [row.rates.get(metric) for metric in metrics]
         grid.add_row(Text(f"  {name}"), *map(_rate, rates), _support(table, rates[0]))
     return grid
 
 
-def _table(names: int, widths: dict[str, int], *, header: bool) -> Table:
+def _empty_grid(names: int, widths: dict[str, int], *, header: bool) -> Table:
     grid = Table(box=None, show_header=header, pad_edge=False, padding=(0, 1, 0, 0))
     grid.add_column("", width=names, overflow="fold")
     for name, width in widths.items():
@@ -222,8 +225,8 @@ def _verdict_and_state(
     if state is None:
         return Text(NONE)
     verdict, style = VERDICT_OF[state], STATE_STYLES[state]
-    if judged := _judged_slice(table, group, row, metric):
-        return Text(f"same comparison as {_short_name(judged)}, counted there", style)
+    if judged_slice := _judged_slice(table, group, row, metric):
+        return Text(f"same comparison as {_short_name(judged_slice)}, counted there", style)
     decided = verdict in (Verdict.PASS, Verdict.FAIL)
     return Text(f"{verdict}: {state}" if decided else state.value, style)
 
@@ -243,8 +246,10 @@ def _conclusion(table: ContractTable, window: WindowTable) -> Text:
     undecided = len(judged) - tally[Verdict.PASS] - len(failed)
     verdict = overall(check.verdict for check in judged)
     counts = f"{len(failed)} fail, {tally[Verdict.PASS]} pass, {undecided} are undecided"
-    named = f" Fails: {'; '.join(failed)}." if failed else ""
-    text = f"{table.contract} v{table.version}: {verdict}. Of {len(judged)} checks {counts}.{named}"
+    failures = f" Fails: {'; '.join(failed)}." if failed else ""
+    text = (
+        f"{table.contract} v{table.version}: {verdict}. Of {len(judged)} checks {counts}.{failures}"
+    )
     return Text(text, "bold red" if failed else "bold")
 
 
@@ -270,8 +275,8 @@ def _rate_text(rate: ShownRate) -> str:
 
 
 def _support(table: ContractTable, rate: ShownRate | None) -> Text:
-    more = "" if table.synthetic and table.k == 1 else "+"  # a band's lower edge
-    return Text(NONE if rate is None else f"{rate.support}{more}")
+    mark = "" if table.synthetic and table.k == 1 else "+"  # a band's lower edge
+    return Text(NONE if rate is None else f"{rate.support}{mark}")
 
 
 def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:

@@ -89,7 +89,7 @@ def current_scores(
         dimensions: declared dimensions.
         results: results in any order, at most one per day and dimension.
     """
-    current = []
+    scores = []
     for dimension in dimensions:
         dimension_results = sorted(
             (r for r in results if r.dimension == dimension.name), key=lambda r: r.day
@@ -99,8 +99,8 @@ def current_scores(
         *earlier, newest = dimension_results
         same_set = [r for r in earlier if _set_of(r) == _set_of(newest)]
         worse_by = dimension.worse_by(newest.score, same_set[-1].score) if same_set else None
-        current.append(CurrentScore(dimension, newest, worse_by))
-    return current
+        scores.append(CurrentScore(dimension, newest, worse_by))
+    return scores
 
 
 def _set_of(score: BiasScore) -> tuple[str, str]:

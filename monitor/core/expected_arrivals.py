@@ -113,10 +113,10 @@ def begun(arrivals: Mapping[int, int]) -> int:
     Args:
         arrivals: numbers above 0 by their time of arrival.
     """
-    few, seen = HARDLY_ANY * sum(arrivals.values()), 0
+    hardly_any, arrived = HARDLY_ANY * sum(arrivals.values()), 0
     for at in sorted(arrivals):
-        seen += arrivals[at]
-        if seen > few:
+        arrived += arrivals[at]
+        if arrived > hardly_any:
             return at
     return max(arrivals)
 
@@ -199,9 +199,9 @@ class _Silence:
         return [self._pause(start, end) for start, end in pairwise(self._came)]
 
     def _pause(self, start: int, end: int) -> _Pause:
-        return _Pause(end - start, 1 + self._seen(start + 1, end), end)
+        return _Pause(end - start, 1 + self._seen_slots(start + 1, end), end)
 
-    def _seen(self, start: int, end: int) -> int:
+    def _seen_slots(self, start: int, end: int) -> int:
         """Return the number of seen slots of a span without its end."""
         span = range(start, end)
         return len(span) if self._hidden is None else len(span) - sum(map(self._hidden, span))
@@ -246,7 +246,7 @@ class _Silence:
     def _judge_by_longest_pause(self) -> MissingDecisions | None:
         """Judge a router without regular times by twice its longest pause."""
         longest = max(pause.seen for pause in self._pauses)
-        over = self._seen(self._came[-1] + 1, self._present + 1) - 2 * longest
+        over = self._seen_slots(self._came[-1] + 1, self._present + 1) - 2 * longest
         if over < SLOTS_HOUR:
             return None
         hours = -(-longest // SLOTS_HOUR)

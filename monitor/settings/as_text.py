@@ -67,7 +67,7 @@ def contract_numbers(use_case: UseCase) -> str:
     limits = {n: v for n, v in all_limits.items() if v is not None or n not in _LATER_LIMITS}
     set_age = use_case.contract.max_age
     age = {} if set_age is None else {"max_age": duration_text(set_age)}
-    own = sorted(
+    own_limits = sorted(
         [
             own_limit.group_by,
             own_limit.slice,
@@ -78,7 +78,7 @@ def contract_numbers(use_case: UseCase) -> str:
     return _canonical(
         {
             **age,
-            **({"own_limits": own} if own else {}),
+            **({"own_limits": own_limits} if own_limits else {}),
             "group_bys": sorted([list(g.attributes), g.reference] for g in contract.group_bys),
             "k": contract.k,
             "limits": {name: _plain_leaf(type(v), v) for name, v in limits.items()},
@@ -149,10 +149,10 @@ def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[
             yield f"# {key}: not set" if part is None else f"{key} = {_toml(part)}"
     for key, part in nested.items():
         full = ".".join([*path, key])
-        for item in part if isinstance(part, list) else [part]:
+        for sub_table in part if isinstance(part, list) else [part]:
             yield ""
             yield f"[[{full}]]" if isinstance(part, list) else f"[{full}]"
-            yield from _table(item, key, (*path, key))
+            yield from _table(sub_table, key, (*path, key))
 
 
 def _is_nested(key: str, part: Any) -> bool:

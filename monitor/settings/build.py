@@ -86,14 +86,14 @@ def _build(kind: Any, value: object, key: str) -> Any:
     if is_section(kind):
         return _section(kind, value, key)
     if get_origin(kind) is tuple:
-        item = get_args(kind)[0]
+        item_kind = get_args(kind)[0]
         if not isinstance(value, list):
             raise problem(key, f"{found_text(value)}, expected a list; put it in [ ]")
-        return tuple(_all(item, {join(key, i): part for i, part in enumerate(value)}))
+        return tuple(_build_all(item_kind, {join(key, i): part for i, part in enumerate(value)}))
     if get_origin(kind) is dict:
         table = _table(value, key)
         leaf = get_args(kind)[1]
-        parts = _all(leaf, {join(key, name): part for name, part in table.items()})
+        parts = _build_all(leaf, {join(key, name): part for name, part in table.items()})
         return {normalize("NFC", n): _nfc(part) for n, part in zip(table, parts, strict=True)}
     return _leaf(kind, value, key)
 
@@ -102,7 +102,7 @@ def _nfc(value: object) -> object:
     return normalize("NFC", value) if isinstance(value, str) else value
 
 
-def _all(kind: Any, parts: Mapping[str, object]) -> list[Any]:
+def _build_all(kind: Any, parts: Mapping[str, object]) -> list[Any]:
     """Build values of one kind by full key, or raise one error with all their problems."""
     problems, built = Problems(), []
     for key, part in parts.items():
@@ -143,11 +143,11 @@ def _leaf(kind: Any, value: object, key: str) -> Any:
         parsed = _PARSERS[base](value)
         _check_bounds(parsed, meta)
     except (ValueError, OverflowError, msgspec.ValidationError):
-        raise problem(key, f"{_found(base, value)}, expected {expected(kind)}") from None
+        raise problem(key, f"{_found_text(base, value)}, expected {expected(kind)}") from None
     return parsed
 
 
-def _found(base: Any, value: object) -> str:
+def _found_text(base: Any, value: object) -> str:
     if isinstance(value, str) and base not in (Secret, Url):
         return f"found {'' if _choices(base) else 'text '}{shown(value)}"
     return found_text(value, numbers=base not in (Secret, Url))

@@ -33,10 +33,10 @@ def check_use_cases(settings: Settings) -> None:
     with problems.collected():
         _check_k(settings)
     allowed: AllowLists = {a.name: a.listed for a in settings.attribute}
-    most = settings.evaluate.max_group_by_attributes
+    most_attributes = settings.evaluate.max_group_by_attributes
     for i, use_case in enumerate(settings.use_case):
         with problems.collected():
-            _check_use_case(use_case, join("use_case", i), allowed, most)
+            _check_use_case(use_case, join("use_case", i), allowed, most_attributes)
     with problems.collected():
         _check_unique([u.name for u in settings.use_case], "use_case", ".name")
     problems.raise_any()
@@ -51,12 +51,14 @@ def _check_attributes(settings: Settings) -> None:
     problems.raise_any()
     versions = [a.version_of or f"none {i}" for i, a in enumerate(settings.attribute)]
     _check_unique(versions, "attribute", ".version_of")
-    atoms, most = settings.coding.max_atoms, settings.ingest.max_atoms
-    if atoms > most:
+    atoms, most_atoms = settings.coding.max_atoms, settings.ingest.max_atoms
+    if atoms > most_atoms:
         largest = max(settings.attribute, key=lambda a: len(a.listed))
         fix = f"shorten {shown(largest.name)} ({len(largest.listed)} values) or raise it"
         total = f"{atoms} combinations" if atoms < 10**12 else "a trillion combinations or more"
-        raise problem("ingest.max_atoms", f"the attributes have {total}, {most} are allowed; {fix}")
+        raise problem(
+            "ingest.max_atoms", f"the attributes have {total}, {most_atoms} are allowed; {fix}"
+        )
 
 
 def _check_attribute(attribute: AttributeSettings, key: str) -> None:
@@ -79,8 +81,8 @@ def _check_attribute(attribute: AttributeSettings, key: str) -> None:
 
 def _check_ranges(attribute: AttributeSettings, key: str) -> None:
     conflicts = {"values": attribute.values, "aliases": attribute.aliases}
-    for name, given in conflicts.items():
-        if given:
+    for name, texts in conflicts.items():
+        if texts:
             raise problem(f"{key}.{name}", "is set beside ranges; keep one of the two")
     for i, (low, high) in enumerate(pairwise(attribute.ranges), start=1):
         if low >= high:
@@ -96,15 +98,15 @@ def _check_aliases(attribute: AttributeSettings, key: str) -> None:
         if alias in attribute.values:
             raise problem(alias_key, f"{shown(alias)} is a listed value itself; remove the alias")
         if value not in attribute.values:
-            listed = ", ".join(attribute.values)
-            raise problem(alias_key, f"{shown(value)} is not one of values; use one of {listed}")
+            values = ", ".join(attribute.values)
+            raise problem(alias_key, f"{shown(value)} is not one of values; use one of {values}")
 
 
 def _check_target(attribute: AttributeSettings, key: str) -> None:
     for value in attribute.target:
         if value not in attribute.listed:
-            listed = ", ".join(attribute.listed)
-            raise problem(key, f"{shown(value)} is not one of its values; use some of {listed}")
+            values = ", ".join(attribute.listed)
+            raise problem(key, f"{shown(value)} is not one of its values; use some of {values}")
     if sum(attribute.target.values()) > 1:
         raise problem(key, "has shares whose sum is above 1; make them shares of one population")
 
@@ -128,7 +130,7 @@ def _check_k(settings: Settings) -> None:
             raise problem(f"use_case[{i}].k", f"found {use_case.k}; {fix}")
 
 
-def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most: int) -> None:
+def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most_attributes: int) -> None:
     for name, value in use_case.where.items():
         _check_listed(name, value, f"{key}.where", allowed)
     _check_windows(use_case, key)
@@ -136,7 +138,7 @@ def _check_use_case(use_case: UseCase, key: str, allowed: AllowLists, most: int)
         fix = 'add { attributes = ["..."] } with a declared attribute'
         raise problem(f"{key}.group_bys", f"is empty, so nothing is compared; {fix}")
     for i, group_by in enumerate(use_case.group_bys):
-        _check_group_by(group_by, use_case, join(f"{key}.group_bys", i), allowed, most)
+        _check_group_by(group_by, use_case, join(f"{key}.group_bys", i), allowed, most_attributes)
     names = [" + ".join(sorted(g.attributes)) for g in use_case.group_bys]
     _check_unique(names, f"{key}.group_bys")
     _check_own_limits(use_case, f"{key}.limit", allowed)
@@ -167,11 +169,15 @@ def _check_listed(name: str, value: str, key: str, allowed: AllowLists) -> None:
 
 
 def _check_group_by(
-    group_by: GroupBySettings, use_case: UseCase, key: str, allowed: AllowLists, most: int
+    group_by: GroupBySettings,
+    use_case: UseCase,
+    key: str,
+    allowed: AllowLists,
+    most_attributes: int,
 ) -> None:
     names = group_by.attributes
-    if not 1 <= len(names) <= most:
-        fix = f"use 1 to {most} (evaluate.max_group_by_attributes)"
+    if not 1 <= len(names) <= most_attributes:
+        fix = f"use 1 to {most_attributes} (evaluate.max_group_by_attributes)"
         raise problem(f"{key}.attributes", f"has {len(names)} attributes; {fix}")
     _check_unique(names, f"{key}.attributes")
     for i, name in enumerate(names):

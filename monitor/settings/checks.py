@@ -242,9 +242,11 @@ def _check_rates(rates: Sequence[float]) -> None:
 def _check_durations(settings: Settings) -> None:
     for small_key, small, large_key, large in _ordered(settings):
         if small > large:
-            few, many = duration_text(small), duration_text(large)
+            small_text, large_text = duration_text(small), duration_text(large)
             fix = f"lower it or raise {large_key}"
-            raise problem(small_key, f"{few} is longer than {large_key} ({many}); {fix}")
+            raise problem(
+                small_key, f"{small_text} is longer than {large_key} ({large_text}); {fix}"
+            )
     if settings.dedupe.window > MAX_DEDUPE:
         fix = f"at most {duration_text(MAX_DEDUPE)} are possible, since all of it is in memory"
         raise problem("dedupe.window", f"is {duration_text(settings.dedupe.window)}; {fix}")
@@ -378,14 +380,16 @@ def _check_documented(attribute: AttributeSettings, key: str) -> None:
 
 
 def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
-    for kept_by, kept, fix in _kept(settings):
-        if longest < kept:
-            few, many = duration_text(longest), duration_text(kept)
-            text = f"counts of {shown(name)} may be kept {few} only, {kept_by} keeps them {many}"
+    for kept_by, duration, fix in _retentions(settings):
+        if longest < duration:
+            allowed, actual = duration_text(longest), duration_text(duration)
+            text = (
+                f"counts of {shown(name)} may be kept {allowed} only, {kept_by} keeps them {actual}"
+            )
             raise problem(key, f"{text}; lower {fix} or raise it")
 
 
-def _kept(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
+def _retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
     """Yield settings that keep counts of an attribute: name, duration, and the key to change it."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"
@@ -561,9 +565,11 @@ def _check_producers(server: Server) -> None:
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
     """Yield every token that is set, of both ports, with its key."""
-    named = ((f"server.tokens[{i}].token", reader.token) for i, reader in enumerate(server.tokens))
+    named_tokens = (
+        (f"server.tokens[{i}].token", reader.token) for i, reader in enumerate(server.tokens)
+    )
     operations = ("server.operations.token", server.operations.token)
-    for key, token in (("server.token", server.token), *named, operations):
+    for key, token in (("server.token", server.token), *named_tokens, operations):
         if token is not None:
             yield key, token
 

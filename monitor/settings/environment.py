@@ -75,7 +75,9 @@ def override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
         SettingsError: a variable leads nowhere: into a plain value, or past the end of a list.
     """
     variables = [(_segments(name), name) for name in env if name.startswith(PREFIX)]
-    for segments, name in sorted(variables, key=lambda item: [_order(part) for part in item[0]]):
+    for segments, name in sorted(
+        variables, key=lambda variable: [_order(part) for part in variable[0]]
+    ):
         _place(tree, segments, EnvText.parse(name, env[name]))
 
 

@@ -132,7 +132,7 @@ class Url(str):
 
     @property
     def masked(self) -> str:
-        """The URL with every password replaced."""
+        """The URL with masked passwords."""
         text = _USER_INFO.sub(rf"://\1:{MASK}@", self)
         return _QUERY_SECRET.sub(rf"\1{MASK}", text)
 

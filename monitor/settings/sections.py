@@ -282,8 +282,10 @@ class Server(SettingsSection, frozen=True, kw_only=True):
     @property
     def all_tokens(self) -> dict[str, Secret]:
         """Every token by its name; the token without a name gets a default one."""
-        named = {DEFAULT_READER: self.token} | {reader.name: reader.token for reader in self.tokens}
-        return {name: token for name, token in named.items() if token is not None}
+        tokens = {DEFAULT_READER: self.token} | {
+            reader.name: reader.token for reader in self.tokens
+        }
+        return {name: token for name, token in tokens.items() if token is not None}
 
     @property
     def knows_readers(self) -> bool:

@@ -8,7 +8,7 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import limited
 from monitor.core.publish.glossary import FINDINGS, SYNTHETIC, slice_name
-from monitor.core.publish.headlines import of_contract
+from monitor.core.publish.headlines import contract_headline
 from monitor.core.publish.history import HistoryPoint
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
@@ -190,7 +190,7 @@ def contract_content(
         verdict_window=table.window,
         windows=tuple(window_table.window for window_table in table.windows),
         metrics=metrics,
-        verdict=of_contract(table, window, slices),
+        verdict=contract_headline(table, window, slices),
         notes=tuple(_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,

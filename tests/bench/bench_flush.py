@@ -78,7 +78,7 @@ class Site:
             (key, at, 0, 0, 1, at + int(HOUR), key, 1, 0, 0)
             for key, at in zip(ids.tolist(), ts.tolist(), strict=True)
         ]
-        return self._flush("labels", labels=LabelColumns.of_rows(rows)) / max(len(rows), 1)
+        return self._flush("labels", labels=LabelColumns.from_rows(rows)) / max(len(rows), 1)
 
     def _ids(self, rows: int) -> Int64s:
         return self._rng.integers(2**61, size=rows)

@@ -65,7 +65,7 @@ RETRACTION = Said(7, 80, NOT_READY, RETRACTED)
 
 
 def columns(labels: tuple[Said, ...]) -> LabelColumns:
-    return LabelColumns.of_rows(
+    return LabelColumns.from_rows(
         [
             (one.decision, T0, one.complaint, one.rank, 1, T0 + one.at * MINUTE,
              one.at * 100 + one.reviewer, one.ready, 0, one.reviewer)

@@ -116,7 +116,7 @@ def decisions(ids: list[int], at: int = T0) -> DecisionColumns:
 
 
 def labels(ids: list[int], revision: int = 1, at: int = T0) -> LabelColumns:
-    return LabelColumns.of_rows(
+    return LabelColumns.from_rows(
         [(one, at, 0, 0, revision, at + HOUR, one * 10 + revision, 1, 0, 1) for one in ids]
     )
 

@@ -295,7 +295,7 @@ def test_messages_that_were_lost_are_no_silence_of_the_router(engine: sa.Engine)
 def labels(*complaints: int) -> LabelColumns:
     """Labels of decisions that nobody has seen, driven by a complaint (1) or not (0)."""
     rows = [(n, NOW, complaint, 0, 1, NOW, n, 1, 0, 0) for n, complaint in enumerate(complaints, 1)]
-    return LabelColumns.of_rows(rows)
+    return LabelColumns.from_rows(rows)
 
 
 def flush(store: IngestStore, shard: Shard, epoch: int, start: int, read: LabelColumns) -> None:

@@ -116,7 +116,7 @@ def decisions(ids: list[int], at: int = T0, kept: bool = True) -> DecisionColumn
 
 def labels(rows: list[tuple[int, int, int]], at: int = T0, complaint: int = 0) -> LabelColumns:
     """Rows of (decision id, revision, ready)."""
-    return LabelColumns.of_rows(
+    return LabelColumns.from_rows(
         [
             (key, at, complaint, 0, revision, at + HOUR, key * 10 + revision, ready, 0, 1)
             for key, revision, ready in rows

@@ -128,7 +128,7 @@ def decisions(ids: Sequence[int]) -> DecisionColumns:
 
 def labels(ids: Sequence[int], revision: int = 1, ready: int = 1) -> LabelColumns:
     """Initial labels; every revision is another reviewer's."""
-    return LabelColumns.of_rows(
+    return LabelColumns.from_rows(
         [
             (key, T0, 0, 0, revision, T0 + HOUR, key * 10 + revision, ready, 0, revision)
             for key in ids

@@ -34,8 +34,8 @@ from monitor.store.exclusions import (
     read_exclusions,
 )
 
-LONGEST_VERSION = 4096  # far beyond any tuple of versions that was ever counted
-MAX_LENGTH = 200  # of a decision id, as in its event
+LONGEST_VERSION = 4096  # far longer than any counted tuple of versions
+MAX_LENGTH = 200  # characters of a decision id, as in its event
 
 
 @click.command("exclude")
@@ -67,7 +67,7 @@ def exclude(path: Path, lift: int | None, listing: bool, **declared: str | None)
     declaration = _declaration(**declared) if declares else None
     with opened(path) as (settings, engine):
         if declaration is not None:
-            click.echo(_added(add_exclusion(engine, declaration, SystemClock().now())))
+            click.echo(_addition_text(add_exclusion(engine, declaration, SystemClock().now())))
         elif lift is not None:
             lift_exclusion(engine, lift, SystemClock().now())
             click.echo(f"exclusion {lift} is lifted: its tables return to the windows")
@@ -85,24 +85,25 @@ def _declaration(
     start: str | None, end: str | None, version: str | None, reason: str | None, owner: str | None
 ) -> Declaration:
     first, last = (
-        instant(option, _given(option, text)) for option, text in (("--from", start), ("--to", end))
+        instant(option, _required_text(option, text))
+        for option, text in (("--from", start), ("--to", end))
     )
     if first >= last:
         raise SlicewatchError("--from must be before --to, which is exclusive")
     if version is not None:
         version = plain_line("--version", version, LONGEST_VERSION)
-    why = plain_line("--reason", _given("--reason", reason), LONGEST_NOTE)
-    who = plain_line("--owner", _given("--owner", owner), LONGEST_NAME)
-    return Declaration(TimeSpan(first, last), version, why, who)
+    checked_reason = plain_line("--reason", _required_text("--reason", reason), LONGEST_NOTE)
+    checked_owner = plain_line("--owner", _required_text("--owner", owner), LONGEST_NAME)
+    return Declaration(TimeSpan(first, last), version, checked_reason, checked_owner)
 
 
-def _given(option: str, text: str | None) -> str:
+def _required_text(option: str, text: str | None) -> str:
     if text is None or not text.strip():
         raise SlicewatchError(f"{option} is missing; slicewatch db exclude --help has an example")
     return text
 
 
-def _added(exclusion: Exclusion) -> str:
+def _addition_text(exclusion: Exclusion) -> str:
     declared = exclusion.declared
     span = f"from {_moment(declared.span.start)} to {_moment(declared.span.end)}"
     tables = (
@@ -187,9 +188,9 @@ def _is_text(decision_id: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in decision_id)
 
 
-def _sentence(removed: Counter[str], asked: int) -> str:
-    subject = "this id" if asked == 1 else f"these {asked} ids"
+def _sentence(removed: Counter[str], number_of_ids: int) -> str:
+    subject = "this id" if number_of_ids == 1 else f"these {number_of_ids} ids"
     if not removed.total():
         return f"nothing is stored under {subject}"
-    rows = ", ".join(f"{number} from {table}" for table, number in removed.items())
+    rows = ", ".join(f"{count} from {table}" for table, count in removed.items())
     return f"rows removed under {subject}: {rows}"

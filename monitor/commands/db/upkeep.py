@@ -213,15 +213,18 @@ def resume(
 
     Example: slicewatch db resume-from decisions 0 81234 --reason "topic was truncated"
     """
-    shard, why = Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition), _why(reason)
+    shard, checked_reason = (
+        Shard(plain_line("TOPIC", topic, LONGEST_TOPIC), partition),
+        _why(reason),
+    )
     newest = None if clock is None else instant("--clock", clock)
     with opened(path) as (settings, engine):
         time = None if newest is None else ShardTime(newest, settings.stream.lateness)
         now = SystemClock().now()
-        resumed = resume_from(engine, shard, offset, why, now, force=force, time=time)
+        resumed = resume_from(engine, shard, offset, checked_reason, now, force=force, time=time)
     before = "was never read" if resumed.before is None else f"was at {resumed.before}"
-    again = f"; {resumed.again} offsets will be counted again" if resumed.again else ""
-    click.echo(f"{shard} {before}, continues at {offset}{again}")
+    recounted = f"; {resumed.again} offsets will be counted again" if resumed.again else ""
+    click.echo(f"{shard} {before}, continues at {offset}{recounted}")
 
 
 def _why(reason: str) -> str:

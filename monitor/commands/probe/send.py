@@ -170,8 +170,8 @@ def run(
     raise SystemExit(code)
 
 
-def _refuse_with_swap(**given: object) -> None:
-    for name, value in given.items():
+def _refuse_with_swap(**options: object) -> None:
+    for name, value in options.items():
         if value is not None:
             raise SlicewatchError(f"--{name} has no meaning with --swap; leave it out")
 
@@ -203,16 +203,16 @@ def send_set(path: Path, settings: Settings, options: Asking, plan: SendPlan) ->
     """Run a plan and return the exit code."""
     probe_set = _read(path)
     content = digest(probe_set)
-    named = declared(probe_set, content, settings.probes.sets) if plan.publish else None
+    declared_set = declared(probe_set, content, settings.probes.sets) if plan.publish else None
     names = {attribute.name for attribute in settings.attribute}
     check_items(probe_set.items, names if plan.publish else None)
     if plan.results is not None:
         _check_results(plan.results)
     access = options.access(settings)
-    for warning in _warnings(settings, options, plan, named):
+    for warning in _warnings(settings, options, plan, declared_set):
         click.echo(f"warning: {warning}", err=True)
     if plan.dry:
-        click.echo(_plan_text(probe_set, content, options, named))
+        click.echo(_plan_text(probe_set, content, options, declared_set))
         return 0
     with (
         asking(access, options.rate) as (sender, stop),
@@ -243,15 +243,16 @@ def _check_results(path: Path) -> None:
 
 
 def _warnings(
-    settings: Settings, options: Asking, plan: SendPlan, named: ProbeSetSettings | None
+    settings: Settings, options: Asking, plan: SendPlan, declared_set: ProbeSetSettings | None
 ) -> Iterator[str]:
     every = Duration(int(plan.schedule.every * SECOND))
-    if named is None or plan.schedule.times == 1:
+    if declared_set is None or plan.schedule.times == 1:
         return
-    if every > named.every:
+    if every > declared_set.every:
         yield (
-            f"--every {duration_text(every)} is longer than {duration_text(named.every)}, which "
-            f"probes.sets {named.name} declares: the set will be reported as overdue"
+            f"--every {duration_text(every)} is longer than"
+            f" {duration_text(declared_set.every)}, which probes.sets {declared_set.name}"
+            " declares: the set will be reported as overdue"
         )
     if every < settings.probes.timeout:
         yield (
@@ -261,9 +262,9 @@ def _warnings(
 
 
 def _plan_text(
-    probe_set: ProbeSet, content: str, options: Asking, named: ProbeSetSettings | None
+    probe_set: ProbeSet, content: str, options: Asking, declared_set: ProbeSetSettings | None
 ) -> str:
-    destination = f"published as {named.name}" if named else "not published"
+    destination = f"published as {declared_set.name}" if declared_set else "not published"
     pairs = len({item.pair for item in probe_set.items})
     return (
         f"{probe_set.name} {probe_set.version}, digest {content}\n"
@@ -404,17 +405,17 @@ def _cells(share: SwapShare) -> Iterator[str]:
     yield f"{share.lower:.1%} to {share.upper:.1%}"
 
 
-def _review_table(listed: Iterable[Listed]) -> Table:
+def _review_table(traces: Iterable[Listed]) -> Table:
     names = ("id", "listed as", "original", "swapped", "score difference")
-    return plain_table(names, map(_review_row, listed))
+    return plain_table(names, map(_review_row, traces))
 
 
 def _review_row(trace: Listed) -> tuple[str, ...]:
     side, reason = trace.side, "spot check" if trace.spot_check else "disagreement"
     difference = NONE if side.difference is None else f"{side.difference:+.3f}"
-    return side.id, reason, _seen(side.original), _seen(side.swapped), difference
+    return side.id, reason, _observed_text(side.original), _observed_text(side.swapped), difference
 
 
-def _seen(observed: Observed) -> str:
+def _observed_text(observed: Observed) -> str:
     score = NONE if observed.score is None else f"{observed.score:.3f}"
     return f"{observed.route.name.lower()} {score}"

@@ -28,7 +28,7 @@ class Counter(enum.IntEnum):
     N = 0  # decisions
     Q = 1  # labels requested (kept by thinning)
     LABELLED = 2  # decisions with a ready / not ready label
-    READY = 3  # of these, labelled ready
+    READY = 3  # decisions labelled ready
     UNDECIDABLE = 4  # label received, the reviewer could not tell
     COMPLAINTS = 5  # decisions with a complaint-driven label: never a sample
     REVISED = 6  # decisions whose label was corrected, adjudicated or retracted; never decreases

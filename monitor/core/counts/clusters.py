@@ -65,10 +65,10 @@ class UnitSizes:
             units: keyed hash of the unit of each decision; 0 without one.
             ts: decided_at of each decision, microseconds.
         """
-        given = units != 0
-        if not given.any():
+        has_unit = units != 0
+        if not has_unit.any():
             return None
-        keys = (ts[given] // DAY << _UNIT_BITS) | (units[given] & _UNIT_MASK)
+        keys = (ts[has_unit] // DAY << _UNIT_BITS) | (units[has_unit] & _UNIT_MASK)
         return cls(*np.unique(keys, return_counts=True))
 
     @classmethod
@@ -187,13 +187,13 @@ def find_repetition(day: int, atoms: Int64s, scores: Floats, minutes: Int64s) ->
 
     base = atom * span * span
     all_pairs, same_minute = pairs(base), pairs(base + minute)
-    same_score, both = pairs(base + score), pairs(base + score * span + minute)
+    same_score, same_both = pairs(base + score), pairs(base + score * span + minute)
     testable = (same_score > 0) & (same_score <= MAX_ALIKE * all_pairs)
     chance = same_score[testable] * same_minute[testable] / all_pairs[testable]
     quiet = same_score == 0
     return Repetition(
         day=day,
         tested=int(np.count_nonzero((testable | quiet)[atom])),
-        alike=int(both[testable].sum()),
+        alike=int(same_both[testable].sum()),
         by_chance=int(np.ceil(chance.sum())),
     )

@@ -206,11 +206,11 @@ class Coding:
 
     def within(self, other: Coding) -> Coding:
         """Return this coding without entries that ``other`` does not list."""
-        listed = {a.name: a.values for a in other.attributes}
+        other_values = {a.name: a.values for a in other.attributes}
         attributes = (
-            replace(a, values=tuple(v for v in a.values if v in listed[a.name]))
+            replace(a, values=tuple(v for v in a.values if v in other_values[a.name]))
             for a in self.attributes
-            if a.name in listed
+            if a.name in other_values
         )
         return replace(self, attributes=tuple(attributes))
 
@@ -218,8 +218,8 @@ class Coding:
 def _plain(attribute: Attribute) -> list[object]:
     """Return the description of an attribute for JSON, with aliases and edges if there are any."""
     parts: list[object] = [attribute.name, sorted(attribute.values), attribute.version_of]
-    more = [sorted(attribute.aliases), list(attribute.edges)]
-    return parts + more if any(more) else parts
+    optional_parts = [sorted(attribute.aliases), list(attribute.edges)]
+    return parts + optional_parts if any(optional_parts) else parts
 
 
 def _attribute(

@@ -99,10 +99,10 @@ class LabelColumns:
     @classmethod
     def empty(cls) -> LabelColumns:
         """Return columns without rows."""
-        return cls.of_rows([])
+        return cls.from_rows([])
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[int]]) -> LabelColumns:
+    def from_rows(cls, rows: Sequence[Sequence[int]]) -> LabelColumns:
         """Return columns from rows of (ids, ts, complaint, rank, revision, ..., reviewer)."""
         table = np.array(rows, np.int64).reshape(len(rows), len(fields(cls)))
         ids, ts, complaint, rank, revision, labelled_at, label, ready, blind, reviewer = table.T

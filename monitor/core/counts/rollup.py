@@ -176,8 +176,8 @@ def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
 
 def cells_within(index: CellIndex, where: Collection[tuple[str, str]]) -> Int64s:
     """Return the cells whose atoms have all of these attribute values, increasing."""
-    wanted = set(where)
-    atoms = [atom for atom, text in index.atom_texts.items() if wanted <= parse_atom(text).items()]
+    values = set(where)
+    atoms = [atom for atom, text in index.atom_texts.items() if values <= parse_atom(text).items()]
     return index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
 
 

@@ -33,7 +33,7 @@ SHOWN_STEP = 100
 """Step of shown totals of events: above any k in use, so that no two views differ by a few, and no
 change is due to one event only."""
 _LARGEST = 2**53
-_DECIMALS = 100  # of bounds, gaps and ratios: two
+_DECIMALS = 100  # two decimals for bounds, gaps and ratios
 STEPS = (0.01, 0.02, 0.05, 0.1)
 """Steps that rates are rounded to. Coarser ones would be useless. So below 10 k trials, step and
 band together hide the count behind a rate, but among fewer than k numbers."""

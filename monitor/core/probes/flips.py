@@ -104,10 +104,10 @@ def cause(reference: Observed, variant: Observed) -> FlipCause:
     if not (explained(reference) and explained(variant)):
         return FlipCause.ROUTE
     thresholds = (reference.threshold, variant.threshold)
-    apart = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
-    if all(apart):
+    differs = [_served(reference.score, t) is not _served(variant.score, t) for t in thresholds]
+    if all(differs):
         return FlipCause.JUDGE_SCORE
-    return FlipCause.SCORE_AND_THRESHOLD if any(apart) else FlipCause.THRESHOLD
+    return FlipCause.SCORE_AND_THRESHOLD if any(differs) else FlipCause.THRESHOLD
 
 
 def in_rates(observed: Observed) -> bool:

@@ -43,7 +43,7 @@ MAX_WAITING = 32
 """Runs of a set that may wait for the watermark. More wait only while the watermark stands still;
 they are counted as incomplete."""
 
-_FORMAT = 3  # of the facts
+_FORMAT = 3  # version of the facts
 _WITHOUT_EXPECTED = 2  # earlier format, without the expectation of a flip
 _NEVER = -(1 << 62)  # before every event
 
@@ -86,7 +86,7 @@ class _Flip(msgspec.Struct, frozen=True, array_like=True):
 
     direction: FlipDirection
     stage: str
-    expected: Expected = Expected.UNKNOWN  # of earlier versions
+    expected: Expected = Expected.UNKNOWN  # default for facts of earlier versions
 
     @property
     def behind_gate(self) -> bool:
@@ -354,7 +354,7 @@ class ProbePairs:
             facts["since"],
             facts["compared"],
             facts["incomplete"],
-            _counted(facts),
+            _flip_counts(facts),
             pairs,
             msgspec.convert(facts["waiting"], list[ProbeDecision]),
             sum(map(_excess, pairs.values())),
@@ -362,7 +362,7 @@ class ProbePairs:
         )
 
 
-def _counted(facts: Mapping[str, Any]) -> Counter[FlipKey]:
+def _flip_counts(facts: Mapping[str, Any]) -> Counter[FlipKey]:
     rows = facts["flips"]
     if facts["format"] == _WITHOUT_EXPECTED:
         rows = [[[*key, Expected.UNKNOWN], count] for *key, count in rows]
@@ -380,26 +380,28 @@ def _spread(pair: _Pair) -> int:
 
 
 def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
-    reference_seen, seen = reference.observed, variant.observed
-    flip_stage = stage(reference_seen, seen)
+    reference_observed, variant_observed = reference.observed, variant.observed
+    flip_stage = stage(reference_observed, variant_observed)
     if flip_stage is FlipStage.NO_OBSERVED_FLIP:
         return None
     stage_or_cause = (
-        flip_stage if flip_stage is FlipStage.EVIDENCE_GATE else cause(reference_seen, seen)
+        flip_stage
+        if flip_stage is FlipStage.EVIDENCE_GATE
+        else cause(reference_observed, variant_observed)
     )
     expected = Expected.shared(reference.expected_ready, variant.expected_ready)
-    return _Flip(direction(reference_seen, seen), stage_or_cause.value, expected)
+    return _Flip(direction(reference_observed, variant_observed), stage_or_cause.value, expected)
 
 
 def _order(decision: ProbeDecision) -> tuple[object, ...]:
     """Return the sort key of a decision: event time, then fields that separate equal times."""
-    seen = decision.observed
-    score = -1.0 if seen.score is None else seen.score
+    observed = decision.observed
+    score = -1.0 if observed.score is None else observed.score
     treatment = (
-        seen.route,
+        observed.route,
         score,
-        seen.threshold,
-        seen.evidence_passed,
+        observed.threshold,
+        observed.evidence_passed,
         str(decision.expected_ready),
     )
     return (decision.at, decision.pair, decision.variant, *treatment)

@@ -238,12 +238,12 @@ class GroupRates:
             return labelled_estimate(self.labelled_counts(spans), metric)
         route = Route.AUTO_SERVE if metric is Metric.SELECTION else Route.BLOCKED_BY_EVIDENCE
         hits = np.array([part.route is route for part in self.tables.parts], bool)
-        return selection_estimate(self._counted(Measure.DECISIONS, spans), hits)
+        return selection_estimate(self._total_over(Measure.DECISIONS, spans), hits)
 
     def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:
         """Return the counts behind labelled rates over several spans."""
         reviewed = [part.audit_rate is not None for part in self.tables.parts]
-        decisions = self._counted(Measure.DECISIONS, spans)
+        decisions = self._total_over(Measure.DECISIONS, spans)
         served = [part.route is Route.AUTO_SERVE for part in self.tables.parts_of(Measure.READY)]
         return LabelledCounts(
             Counted(
@@ -252,8 +252,8 @@ class GroupRates:
                 decisions.variance[reviewed],
                 decisions.shown,
             ),
-            self._counted(Measure.READY, spans),
-            self._counted(Measure.NOT_READY, spans),
+            self._total_over(Measure.READY, spans),
+            self._total_over(Measure.NOT_READY, spans),
             np.array(served, bool),
         )
 
@@ -263,7 +263,7 @@ class GroupRates:
         rates = np.array([part.audit_rate for part in parts], np.float64)
         return completeness(self.labelled_counts(spans), rates, float(SHOWN_MATURE))
 
-    def _counted(self, measure: Measure, spans: Sequence[Span]) -> Counted:
+    def _total_over(self, measure: Measure, spans: Sequence[Span]) -> Counted:
         key = measure, tuple(spans)
         if key not in self._sums:
             bands = self._bands(measure)

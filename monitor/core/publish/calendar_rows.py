@@ -122,7 +122,7 @@ class GroupInTables:
         if not metric.labelled:
             return [None] * len(self.slices)
         naive = rate_as_labelled(self.rates.labelled_counts(spans), metric)[: len(self.slices)]
-        values, _, _ = _listed(
+        values, _, _ = _rounded_columns(
             np.where(np.isnan(shown.value), np.nan, naive),
             shown.lower,
             shown.upper,
@@ -165,7 +165,7 @@ class GroupInTables:
             return np.ones(size, bool), [None] * size
         labels = self.rates.completeness(spans)
         ends = zip(labels.high[:size].tolist(), labels.shown[:size].tolist(), strict=True)
-        shares = [round(most, 2) if shown else None for most, shown in ends]
+        shares = [round(share, 2) if shown else None for share, shown in ends]
         mature = labels.complete[:size]
         if len(labels.complete) > size:
             mature = mature & labels.complete[size:]
@@ -178,14 +178,14 @@ class GroupInTables:
 
         Precision depends on positives and negatives, and each of them has its own minimum.
         """
-        least = self.contract.limits.min_support(metric)
+        minimum = self.contract.limits.min_support(metric)
         slices, references = compared.slices, compared.references
-        alone = slices.shown & (slices.support >= least - _NEARLY)
-        pair = slices.shown & references.shown
+        enough_alone = slices.shown & (slices.support >= minimum - _NEARLY)
+        enough_together = slices.shown & references.shown
         sampled = (replace(rate, evidence=rate.sampled) for rate in (slices, references))
         for support in support_together(*sampled):
-            pair = pair & (support >= least - _NEARLY)
-        return np.where(self._has_reference, pair, alone)
+            enough_together = enough_together & (support >= minimum - _NEARLY)
+        return np.where(self._has_reference, enough_together, enough_alone)
 
     def _gaps(
         self, spans: Sequence[Span], metric: Metric, enough: Bools
@@ -209,9 +209,11 @@ class GroupInTables:
         gaps_shown = [
             ShownGap(reference, *interval, *ratio, judged) if applies and is_known else None
             for interval, ratio, judged, applies, is_known in zip(
-                zip(*_listed(gaps.value, gaps.lower, gaps.upper, exact=exact), strict=True),
                 zip(
-                    *_listed(gaps.ratio, gaps.ratio_lower, gaps.ratio_upper, exact=exact),
+                    *_rounded_columns(gaps.value, gaps.lower, gaps.upper, exact=exact), strict=True
+                ),
+                zip(
+                    *_rounded_columns(gaps.ratio, gaps.ratio_lower, gaps.ratio_upper, exact=exact),
                     strict=True,
                 ),
                 verdicts,
@@ -253,10 +255,10 @@ class GroupInTables:
 
 
 def _judged_where(
-    limited: Bools, verdicts: Sequence[Verdict | None], judged: Sequence[Verdict | None]
+    limited: Bools, verdicts: Sequence[Verdict | None], judgements: Sequence[Verdict | None]
 ) -> list[Verdict | None]:
     """Return the verdicts combined with those on a further limit, for slices that have it."""
-    rows = zip(limited.tolist(), verdicts, judged, strict=True)
+    rows = zip(limited.tolist(), verdicts, judgements, strict=True)
     return [
         both(present, judgement) if applies else present for applies, present, judgement in rows
     ]
@@ -268,7 +270,7 @@ def shown_rates(rate: Rates, *, exact: bool = False) -> list[ShownRate | None]:
     A rate without a point is *at most* its upper bound if possibly nothing was a hit, and *at
     least* its lower bound if possibly everything was one.
     """
-    values, lowers, uppers = _listed(rate.value, rate.lower, rate.upper, exact=exact)
+    values, lowers, uppers = _rounded_columns(rate.value, rate.lower, rate.upper, exact=exact)
     supports = np.floor(rate.support + _NEARLY).astype(np.int64).tolist()
     rows = zip(rate.shown.tolist(), values, lowers, uppers, supports, strict=True)
     return [_shown_rate(*row) if shown else None for shown, *row in rows]
@@ -287,7 +289,7 @@ def _shown_rate(
 _Numbers = list[float | None]
 
 
-def _listed(
+def _rounded_columns(
     values: Floats, lowers: Floats, uppers: Floats, *, exact: bool
 ) -> tuple[_Numbers, _Numbers, _Numbers]:
     """Return points to the nearest thousandth, bounds outward, or exact numbers; None for NaN."""

@@ -95,7 +95,7 @@ class Decidable:
 
     def at(self, daily: float) -> bool:
         """Return True when both verdicts can be reached at this traffic."""
-        return all(least is not None and least <= daily for least in (self.passes, self.fails))
+        return all(needed is not None and needed <= daily for needed in (self.passes, self.fails))
 
 
 def decidable(design: Design, metric: Metric) -> Decidable:
@@ -107,13 +107,13 @@ def decidable(design: Design, metric: Metric) -> Decidable:
     limit = design.contract.limits.max_gap(metric)
     if limit is None:
         raise ValueError(f"the contract sets no limit on gaps of {metric}")
-    alone = _with_limits(design, min_selection_ratio=None)
-    most = {
+    gap_design = _with_limits(design, min_selection_ratio=None)
+    largest_gap = {
         Metric.SELECTION: design.selection,
         # No more can be served than there are replies that are not ready.
         Metric.PRECISION: min(1, (1 - design.ready) / design.selection) - 1 + design.precision,
     }.get(metric, min(design.tpr, 1 - design.fpr))
-    return _decidable(alone, metric, float(limit + BEYOND), most)
+    return _decidable(gap_design, metric, float(limit + BEYOND), largest_gap)
 
 
 def decidable_ratio(design: Design) -> Decidable:
@@ -127,14 +127,14 @@ def decidable_ratio(design: Design) -> Decidable:
     limit = design.contract.limits.min_selection_ratio
     if limit is None:
         raise ValueError("the contract sets no limit on the ratio of selection rates")
-    alone = _with_limits(design, max_selection_gap=None)
+    ratio_design = _with_limits(design, max_selection_gap=None)
     beyond = float(1 - limit + BEYOND) * design.selection
-    return _decidable(alone, Metric.SELECTION, beyond, design.selection)
+    return _decidable(ratio_design, Metric.SELECTION, beyond, design.selection)
 
 
-def _decidable(design: Design, metric: Metric, beyond: float, most: float) -> Decidable:
+def _decidable(design: Design, metric: Metric, beyond: float, largest_gap: float) -> Decidable:
     passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
-    if beyond > most:
+    if beyond > largest_gap:
         return Decidable(passes, None)
     verdicts = _verdicts(design, beyond, metric if metric in _ALONE else None)
     return Decidable(passes, _least(verdicts[metric], Verdict.FAIL))
@@ -182,7 +182,7 @@ def _verdicts(
     verdicts = {}
     for metric in Metric:
         shown = group_tables.over([_SPAN], metric).gaps
-        verdicts[metric] = [None if item is None else item.verdict for item in shown]
+        verdicts[metric] = [None if shown_gap is None else shown_gap.verdict for shown_gap in shown]
     return verdicts
 
 

@@ -36,9 +36,10 @@ def deciding_limit(
     crossed = row.breach_limits.get(metric)
     if crossed is not None:
         return ShownLimit(crossed, limits[crossed]) if crossed in limits else None
-    each = (ShownLimit(kind, value) for kind, value in limits.items())
+    shown_limits = (ShownLimit(kind, value) for kind, value in limits.items())
     return next(
-        (limit for limit in each if _verdict(row.rates.get(metric), gap, limit) is verdict), None
+        (limit for limit in shown_limits if _verdict(row.rates.get(metric), gap, limit) is verdict),
+        None,
     )
 
 

@@ -61,8 +61,8 @@ def each_row(
     products = {}
     for place, row in rows_in_place(snapshot):
         last = before.get(place)
-        same = last is not None and (last[0] is row or last[0] == row)
-        products[place] = row, last[1] if last is not None and same else make(place, row)
+        is_same = last is not None and (last[0] is row or last[0] == row)
+        products[place] = row, last[1] if last is not None and is_same else make(place, row)
     return products
 
 

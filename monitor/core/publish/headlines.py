@@ -29,23 +29,31 @@ class Headline:
     sentence: str
 
 
-def of_contract(table: ContractTable, window: WindowTable, slices: Sequence[SliceLine]) -> Headline:
+def contract_headline(
+    table: ContractTable, window: WindowTable, slices: Sequence[SliceLine]
+) -> Headline:
     """Return the verdict on one contract in a window; ``slices`` are ranked."""
-    judged = list(checks(table, window))
-    tally = Counter(check.verdict for check in judged)
+    judged_checks = list(checks(table, window))
+    tally = Counter(check.verdict for check in judged_checks)
     failed, passed = tally[Verdict.FAIL], tally[Verdict.PASS]
-    verdict = overall(check.verdict for check in judged)
-    undecided = len(judged) - failed - passed
+    verdict = overall(check.verdict for check in judged_checks)
+    undecided = len(judged_checks) - failed - passed
     if verdict is Verdict.FAIL:
-        more = f" {failed - 1} more of {len(judged)} checks fail." if failed > 1 else ""
-        failing = {(check.metric, check.slice) for check in judged if check.verdict is verdict}
-        return Headline(verdict, f"The contract is broken: {_worst(slices, failing)}.{more}")
+        more_fails = (
+            f" {failed - 1} more of {len(judged_checks)} checks fail." if failed > 1 else ""
+        )
+        failing = {
+            (check.metric, check.slice) for check in judged_checks if check.verdict is verdict
+        }
+        return Headline(verdict, f"The contract is broken: {_worst(slices, failing)}.{more_fails}")
     if verdict is Verdict.PASS:
-        return Headline(verdict, f"All {len(judged)} checks are within the contract.")
-    if not judged:
+        return Headline(verdict, f"All {len(judged_checks)} checks are within the contract.")
+    if not judged_checks:
         return Headline(verdict, "Nothing can be checked yet.")
-    rest = f"{passed} of {len(judged)} are within the contract, {undecided} are undecided"
-    return Headline(verdict, f"No check fails; {rest}.")
+    breakdown = (
+        f"{passed} of {len(judged_checks)} are within the contract, {undecided} are undecided"
+    )
+    return Headline(verdict, f"No check fails; {breakdown}.")
 
 
 def _worst(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]]) -> str:

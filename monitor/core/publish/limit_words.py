@@ -98,10 +98,10 @@ def beyond_limit(slice_: str, cell: Cell) -> str:
         failure = f"{name}: {comparison} than those of {slice_name(cell.gap.reference)}"
     if limit is None:
         return failure
-    return f"{failure} ({', '.join(_beside(cell, limit))})"
+    return f"{failure} ({', '.join(_breach_parts(cell, limit))})"
 
 
-def _beside(cell: Cell, limit: ShownLimit) -> Iterator[str]:
+def _breach_parts(cell: Cell, limit: ShownLimit) -> Iterator[str]:
     """Yield the limited number, the limit, and why a number within it is a breach."""
     text, limited = _measured(cell, limit)
     if limited is None:

@@ -65,10 +65,10 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
             (Tolerance.of_ratio, limits.min_ratio(metric)),
         ):
             if limit is not None:
-                kept = allowed(limit)
-                at_rates = tuple(_smallest(contract.k, kept, z, rate) for rate in RATES)
-                coded = _smallest(contract.k, kept, z, None)
-                supports.append(Displayable(own, metric, limit, at_rates, coded, kept.ratio))
+                tolerance = allowed(limit)
+                at_rates = tuple(_smallest(contract.k, tolerance, z, rate) for rate in RATES)
+                coded = _smallest(contract.k, tolerance, z, None)
+                supports.append(Displayable(own, metric, limit, at_rates, coded, tolerance.ratio))
     return tuple(supports)
 
 
@@ -79,7 +79,7 @@ def _limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
         yield own_limits.slice or own_limits.group_by, own_limits.alone(contract.limits)
 
 
-def _smallest(k: int, kept: Tolerance, z: float, rate: float | None) -> int | None:
+def _smallest(k: int, tolerance: Tolerance, z: float, rate: float | None) -> int | None:
     """Return the smallest size from which two equal rates pass; None as rate: k - 1 were missed."""
     sizes = edges(k, Coarseness.FINE)
     sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
@@ -87,6 +87,6 @@ def _smallest(k: int, kept: Tolerance, z: float, rate: float | None) -> int | No
     counts = Counted.from_bands(row_rule(np.stack([hits, sizes - hits], axis=1), k))
     shown = selection_rate(counts, np.array([True, False]), z)
     gaps = gap(*ComparedRates(Metric.SELECTION, shown, shown).columns())
-    beyond = np.flatnonzero(~kept.within(gaps))
+    beyond = np.flatnonzero(~tolerance.within(gaps))
     first = int(beyond[-1]) + 1 if len(beyond) else 0
     return int(sizes[first]) if first < len(sizes) else None

@@ -1,7 +1,7 @@
 """Reasons why a cell is not decided, and what ends them, as far as the guards allow.
 
-The cause that hides a slice (too few decisions, too few labels of a kind, or another slice that
-could be computed from it) is never told, because it would reveal something about its few
+A slice may be hidden for too few decisions, too few labels of a kind, or another slice that could
+be computed from it. The cause is never told, because it would reveal something about the few
 decisions. Waiting times come only from published rows.
 """
 
@@ -80,7 +80,7 @@ def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
         return "It is computed from the TPR and the FPR; one of them has too little support.", ""
     needed = place.contract.min_supports.get(metric)
     has = _at_least(place.row.rates.get(metric))
-    asks = f"The contract asks for {needed} {_counted(metric)}" if needed else "It needs more"
+    asks = f"The contract asks for {needed} {_trials_text(metric)}" if needed else "It needs more"
     why = f"{asks} of the slice and of its reference; the slice has {has}."
     return why, _weeks(place.row, metric) or "More labels or a longer window helps."
 
@@ -89,7 +89,7 @@ def _at_least(rate: ShownRate | None) -> str:
     return "fewer than can be shown" if rate is None else f"at least {rate.support}"
 
 
-def _counted(metric: Metric) -> str:
+def _trials_text(metric: Metric) -> str:
     return {
         Metric.TPR: "labelled ready replies",
         Metric.FPR: "labelled replies that were not ready",
@@ -98,9 +98,9 @@ def _counted(metric: Metric) -> str:
 
 def _maturing(place: Place, metric: Metric) -> tuple[str, str]:
     completeness = place.row.completeness
-    came = "" if completeness is None else f": {100 * completeness:.0f} % have come"
+    share_text = "" if completeness is None else f": {100 * completeness:.0f} % have come"
     return (
-        f"Labels that were requested are still missing{came}.",
+        f"Labels that were requested are still missing{share_text}.",
         "It is judged when at least 95 % of them have come.",
     )
 

@@ -50,8 +50,12 @@ def version_groups(contracts: Iterable[Contract], coding: Coding) -> Iterator[Ve
     for contract in contracts:
         for group in contract.group_bys:
             if not versions.isdisjoint(group.attributes):
-                named = {} if group.reference == COMPLEMENT else parse_atom(group.reference)
-                baseline = {name: value for name, value in named.items() if name in versions}
+                reference_values = (
+                    {} if group.reference == COMPLEMENT else parse_atom(group.reference)
+                )
+                baseline = {
+                    name: value for name, value in reference_values.items() if name in versions
+                }
                 yield VersionGroup(contract.name, group.name, baseline)
 
 

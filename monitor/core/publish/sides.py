@@ -46,12 +46,12 @@ def mirrored(contract: ContractTable, group: GroupTable, row: SliceRow, metric: 
         return ""
     if not _are_mirrors(contract, group, rows, metric):
         return ""
-    judged = max(
+    judged_row = max(
         rows, key=lambda slice_row: (slice_row.states[metric] in BAD, _size(slice_row, metric))
     )
-    state, judged_state = row.states[metric], judged.states[metric]
-    same = state is judged_state or state is State.BETTER_OFF or judged_state in BAD
-    return judged.slice if same and judged.slice != row.slice else ""
+    state, judged_state = row.states[metric], judged_row.states[metric]
+    is_mirror = state is judged_state or state is State.BETTER_OFF or judged_state in BAD
+    return judged_row.slice if is_mirror and judged_row.slice != row.slice else ""
 
 
 def _are_mirrors(
@@ -119,10 +119,10 @@ def turned(gap: ShownGap, reference: str) -> ShownGap:
     )
     if gap.ratio_lower is None:
         return ShownGap(reference, value, lower, upper)
-    least = _inverse(gap.ratio_upper) or 0.0
+    ratio_lower = _inverse(gap.ratio_upper) or 0.0
     return ShownGap(
         *(reference, value, lower, upper),
-        *(_inverse(gap.ratio), least, _inverse(gap.ratio_lower)),
+        *(_inverse(gap.ratio), ratio_lower, _inverse(gap.ratio_lower)),
     )
 
 

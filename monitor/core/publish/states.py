@@ -100,7 +100,7 @@ def state(
         return State.INSUFFICIENT_SUPPORT
     if not mature:
         return State.MATURING
-    return _judged([verdict for verdict in verdicts if verdict is not None])
+    return _state_by_verdicts([verdict for verdict in verdicts if verdict is not None])
 
 
 def states(
@@ -162,7 +162,7 @@ def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
     return dict.fromkeys(metrics, State.SUPPRESSED)
 
 
-def _judged(verdicts: list[Verdict]) -> State:
+def _state_by_verdicts(verdicts: list[Verdict]) -> State:
     return next(
         (state for verdict, state in _JUDGED.items() if verdict in verdicts), State.NO_LIMIT
     )
@@ -208,7 +208,7 @@ def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
         return row
     evidence = {
         metric: findings.tests[row.slice, metric]
-        for metric in _shown(row)
+        for metric in _shown_metrics(row)
         if (row.slice, metric) in findings.tests
     }
     since = {
@@ -265,7 +265,7 @@ def _maturing(metric: Metric, state: State) -> State:
 
 def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
     """Return advisory findings of shown metrics; those of no metric need a shown labelled one."""
-    shown = _shown(row)
+    shown = _shown_metrics(row)
     labelled = any(metric.labelled for metric in shown)
     noted = findings.noted.get(row.slice, ())
     return tuple(
@@ -273,5 +273,5 @@ def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
     )
 
 
-def _shown(row: SliceRow) -> list[Metric]:
+def _shown_metrics(row: SliceRow) -> list[Metric]:
     return [metric for metric, state in row.states.items() if state is not State.SUPPRESSED]

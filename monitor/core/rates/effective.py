@@ -149,8 +149,8 @@ class Evidence:
     @property
     def exchanged(self) -> Evidence:
         """Evidence of the other route's share."""
-        both = (column[::-1] for column in (self.hits, self.alone, self.shared))
-        return Evidence(1 - self.value, self.support, *both)
+        columns = (column[::-1] for column in (self.hits, self.alone, self.shared))
+        return Evidence(1 - self.value, self.support, *columns)
 
     @classmethod
     def bounds_of(cls, parts: Sequence[Evidence], z: float) -> list[tuple[Floats, Floats]]:
@@ -168,8 +168,8 @@ class Evidence:
         sampled = (self.shared > 0).any(axis=0) & ~np.isnan(self.value)
         if not sampled.any():
             return lower, upper
-        least = Evidence.together([self, self.exchanged])._least(z)
-        below, above = least[: len(sampled)], 1 - least[len(sampled) :]
+        lower_bounds = Evidence.together([self, self.exchanged])._least(z)
+        below, above = lower_bounds[: len(sampled)], 1 - lower_bounds[len(sampled) :]
         lower = np.where(sampled, np.minimum(below, self.value), lower)
         return lower, np.where(sampled, np.maximum(above, self.value), upper)
 

@@ -112,9 +112,9 @@ def references(counts: SliceCounts, reference: str) -> SliceCounts:
     """
     if reference == COMPLEMENT:
         return counts.complements
-    named = np.array([text == reference for text in counts.slices], bool)
-    row = counts.values[named].sum(axis=0)
-    return SliceCounts(counts.slices, counts.strata, np.where(named[:, None, None], 0, row))
+    is_reference = np.array([text == reference for text in counts.slices], bool)
+    row = counts.values[is_reference].sum(axis=0)
+    return SliceCounts(counts.slices, counts.strata, np.where(is_reference[:, None, None], 0, row))
 
 
 class WithEvidence(Protocol):
@@ -227,10 +227,10 @@ def _interval(rates: RateColumns) -> tuple[Floats, Floats, Floats]:
 
 def _verdicts(fails: Bools, better: Bools, passes: Bools, enough: Bools) -> list[Verdict | None]:
     rows = zip(*(flags.tolist() for flags in (fails, better, passes, enough)), strict=True)
-    return [_one_verdict(*row) for row in rows]
+    return [_verdict_by_flags(*row) for row in rows]
 
 
-def _one_verdict(fails: bool, better: bool, passes: bool, enough: bool) -> Verdict:
+def _verdict_by_flags(fails: bool, better: bool, passes: bool, enough: bool) -> Verdict:
     if not enough:
         return Verdict.INSUFFICIENT_SUPPORT
     if fails:

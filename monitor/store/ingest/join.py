@@ -223,7 +223,7 @@ def _read_waiting(
         },
     ).all()
     other_ids = {(row[0], row[1]): row[-1] for row in rows if row[-1]}
-    return LabelColumns.of_rows([row[:-1] for row in rows]), other_ids
+    return LabelColumns.from_rows([row[:-1] for row in rows]), other_ids
 
 
 def _apply(connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions) -> Joined:
@@ -285,7 +285,7 @@ def _let_compete(
     joined.win(labels.take(rows), decisions.take(rows))
     _write_states(connection, list(winners), labels.take(rows))
     if beaten := [row for key, row in winners.items() if key in before]:
-        old = LabelColumns.of_rows([before[key] for key in winners if key in before])
+        old = LabelColumns.from_rows([before[key] for key in winners if key in before])
         ts = decisions.ts[beaten]
         joined.add(ts, decisions.cell[beaten], -old.contributions(ts))
     if contested:
@@ -305,7 +305,7 @@ def _pairs(
     places = {keys[row][:2]: row for row in rows.tolist()}
     newer = reviewer_answers(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
     stored_keys = [key for key in contested if key in before]
-    old = LabelColumns.of_rows([before[key] for key in stored_keys])
+    old = LabelColumns.from_rows([before[key] for key in stored_keys])
     earlier = reviewer_answers(old, [key[:2] for key in stored_keys])
     return np.array([places[key] for key in newer], np.int64), count_pairs(
         connection, earlier, newer

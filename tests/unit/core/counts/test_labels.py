@@ -36,7 +36,7 @@ def row(
 
 
 def added(*rows: tuple[int, ...]) -> list[dict[str, int]]:
-    labels = LabelColumns.of_rows(rows)
+    labels = LabelColumns.from_rows(rows)
     table = labels.contributions(np.full(len(rows), T0, np.int64))
     assert table.shape == (len(rows), COUNTERS)
     return [{Counter(i).name: v for i, v in enumerate(values) if v} for values in table.tolist()]
@@ -80,7 +80,7 @@ def test_a_label_before_its_decision_has_no_delay() -> None:
 
 def test_labelled_is_the_sum_of_its_delays_and_bounds_the_rest() -> None:
     choices = itertools.product(KIND_RANKS, (0, 1, 2), (0, 1), (1, 2), (0, 1), (0, 500 * HOUR))
-    table = LabelColumns.of_rows([row(*c[:4], blind=c[4], delay=c[5]) for c in choices])
+    table = LabelColumns.from_rows([row(*c[:4], blind=c[4], delay=c[5]) for c in choices])
     values = table.contributions(np.full(len(table), T0, np.int64))
     labelled = values[:, Counter.LABELLED]
     assert (values[:, Counter.DELAY_0 : Counter.DELAY_7 + 1].sum(axis=1) == labelled).all()
@@ -104,7 +104,7 @@ def test_labelled_is_the_sum_of_its_delays_and_bounds_the_rest() -> None:
 def test_what_is_a_reviewer_s_own_word(label: tuple[int, ...], own: bool) -> None:
     """Who corrects or decides between others knows what they said; nobody knows who nobody is."""
     review = Review(label[5], label[6], 7, label[7])
-    assert LabelColumns.of_rows([label]).reviews() == [review if own else None]
+    assert LabelColumns.from_rows([label]).reviews() == [review if own else None]
 
 
 def test_columns_of_nothing() -> None:
@@ -114,7 +114,7 @@ def test_columns_of_nothing() -> None:
 
 
 def test_concat_then_take_gives_the_parts_back() -> None:
-    first, second = LabelColumns.of_rows([row(), row(blind=1)]), LabelColumns.of_rows([row()])
+    first, second = LabelColumns.from_rows([row(), row(blind=1)]), LabelColumns.from_rows([row()])
     both = LabelColumns.concat([first, second])
     assert len(both) == 3
     assert both.take(np.array([2])).blind.tolist() == [False]

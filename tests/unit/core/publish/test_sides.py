@@ -12,7 +12,7 @@ from monitor.core.contract import GroupBy, Metric, OwnLimits, State, Verdict
 from monitor.core.counts.cells import Route
 from monitor.core.publish.annotations import Fault
 from monitor.core.publish.conclusion import LimitCheck, checks, overall
-from monitor.core.publish.headlines import of_contract
+from monitor.core.publish.headlines import contract_headline
 from monitor.core.publish.lines import SliceLine, line, places, ranked
 from monitor.core.publish.sides import listed, turned
 from monitor.core.publish.snapshot import (
@@ -65,7 +65,7 @@ def lines(made: ContractTable) -> dict[str, SliceLine]:
 
 
 def sentence(made: ContractTable) -> str:
-    return of_contract(made, made.windows[0], tuple(lines(made).values())).sentence
+    return contract_headline(made, made.windows[0], tuple(lines(made).values())).sentence
 
 
 def test_of_two_slices_the_one_that_is_worse_off_fails_and_the_other_is_its_mirror() -> None:
