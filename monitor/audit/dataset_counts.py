@@ -128,11 +128,11 @@ def _target(path: Path, line: int, header: Iterable[str], cells: Mapping[str, st
 
 
 def _check_doubles(path: Path, lines: Iterable[tuple[int, Combination]]) -> None:
-    seen: dict[tuple[object, ...], int] = {}
+    first_lines: dict[tuple[object, ...], int] = {}
     for line, combination in lines:
-        first = seen.setdefault((*combination.values.values(), combination.ready), line)
-        if first != line:
-            text = f"the combination of line {first} again; add the counts up"
+        first_line = first_lines.setdefault((*combination.values.values(), combination.ready), line)
+        if first_line != line:
+            text = f"the combination of line {first_line} again; add the counts up"
             raise problem(path, text, line=line)
 
 

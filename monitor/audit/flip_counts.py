@@ -202,7 +202,7 @@ def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDir
 
 
 def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
-    """Count flips by stage; a stage with the number 0 is left out, so it reveals no reason."""
+    """Count flips by stage; a stage with the number 0 is left out, which hides why it is 0."""
     by_stage: dict[str, list[Compared]] = defaultdict(list)
     for flip in flips:
         flip_stage = stage(flip.reference.observed, flip.variant.observed)
@@ -212,7 +212,7 @@ def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
 
 
 def _p_value(behind: Sequence[Compared]) -> float:
-    """Compute McNemar's p-value from one comparison per pair, since comparisons of a pair depend.
+    """Compute McNemar's p-value with one comparison per pair: those of one pair are dependent.
 
     Several comparisons per pair: the smallest p-value times their number (Bonferroni).
     """

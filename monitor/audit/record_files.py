@@ -384,9 +384,9 @@ def _check_columns(path: Path, header: Sequence[str]) -> None:
         return
     if 2 * len(unknowns) > len(header):
         # Without a header the first row is data, which is not repeated.
-        count = "no" if len(unknowns) == len(header) else "hardly a"
+        quantifier = "no" if len(unknowns) == len(header) else "hardly a"
         columns = ", ".join(_SHOWN_COLUMNS)
-        text = f"{count} known column; the first row names the columns: {columns}"
+        text = f"{quantifier} known column; the first row names the columns: {columns}"
         raise problem(path, text, line=1)
     raise unknown(path, 1, _SHOWN_COLUMNS, unknowns[0])
 

@@ -102,12 +102,8 @@ class _Slices:
             return None
         if self.reference is None:
             return max(harms) - min(harms)
-        reference_rate = rates[self.names[self.reference]]
-        return (
-            None
-            if reference_rate is None
-            else max((rate - harm * reference_rate for rate in harms), key=abs)
-        )
+        base = rates[self.names[self.reference]]
+        return None if base is None else max((rate - harm * base for rate in harms), key=abs)
 
 
 def what_if(

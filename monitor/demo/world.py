@@ -184,10 +184,8 @@ class SyntheticRouter:
     def _scores(self, at: Int64s, values: Int64s, ready: Bools) -> Floats:
         world = self._world
         variety = list(ATTRIBUTES).index("language_variety")
-        of_regressed_slice = values[:, variety] == list(ATTRIBUTES["language_variety"]).index(
-            REGRESSED
-        )
-        regressed = of_regressed_slice & ready & (at >= world.regression_at)
+        in_slice = values[:, variety] == list(ATTRIBUTES["language_variety"]).index(REGRESSED)
+        regressed = in_slice & ready & (at >= world.regression_at)
         mean = np.where(ready, world.ready_score, world.unready_score) - world.drop * regressed
         raw = mean + world.spread * self._rng.standard_normal(len(at))
         return np.asarray(np.round(np.clip(raw, 0.0, 1.0), 4), np.float64)
