@@ -75,7 +75,7 @@ class DecisionFields(Struct, kw_only=True):
 
 
 class Decision(DecisionFields, kw_only=True):
-    """One routing decision.
+    """A routing decision.
 
     Key its Kafka message by decision_id, or by anything else that all copies of it share, so that
     they come in one partition; and send a copy as it was. A copy with the same decision_id and
@@ -120,7 +120,7 @@ class FastDecision(DecisionFields, kw_only=True, gc=False):
 
 
 class Label(Struct, kw_only=True, gc=False):
-    """One reviewer's judgement of one decision.
+    """A reviewer's judgement of a decision.
 
     Attributes:
         label_id: unique.

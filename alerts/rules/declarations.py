@@ -64,7 +64,7 @@ class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One alert.
+    """An alert.
 
     Attributes:
         name: CamelCase, with the common prefix.

@@ -38,7 +38,7 @@ class Point(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VariantOutcome:
-    """One variant of a flip: its slice of the axis, where it went, and by what."""
+    """Variant of a flip: its slice of the axis, its route, and the reason."""
 
     variant: str
     values: Mapping[str, str]
@@ -121,7 +121,7 @@ class SliceLine:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the contract, as the point and as the interval say it, side by side.
+    """Limit of the contract, judged by the point and by the interval.
 
     Attributes:
         name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``selection_gap``, ``selection_ratio``,
@@ -203,7 +203,7 @@ class CalibrationLine:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfLine:
-    """What another common threshold would do to these very items; a look back, no forecast.
+    """Outcome of another common threshold on the same items; a look back, no forecast.
 
     Attributes:
         threshold: applied to every variant.
@@ -236,7 +236,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of a set: what is worked on, or what is held out.
+    """Part of a set: the items in use, or those held out.
 
     Attributes:
         name: ``regression`` or ``held_out``.
@@ -267,7 +267,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One router on the set.
+    """Run of a router on the set.
 
     Attributes:
         title: ``baseline`` or ``candidate``.
@@ -319,7 +319,7 @@ class Requirement(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequirementLine:
-    """One requirement: met or missing, by whom and when, and why."""
+    """Requirement: met or missing, by whom and when, and why."""
 
     requirement: Requirement
     met: bool
@@ -371,7 +371,7 @@ class ReleaseDecision:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """All of it.
+    """Whole report of an audit.
 
     Attributes:
         dataset: name and version of the set.

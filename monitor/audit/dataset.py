@@ -159,7 +159,7 @@ class ReadyShare:
 
 @dataclass(frozen=True, slots=True)
 class SliceShare:
-    """One slice of the training set.
+    """Slice of the training set.
 
     Attributes:
         slice: slice text.

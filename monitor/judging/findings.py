@@ -27,7 +27,7 @@ class AnswerError(Exception):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """One passage.
+    """Passage of a text that a judge found biased.
 
     Attributes:
         category: of people that it is about.

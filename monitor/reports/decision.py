@@ -25,7 +25,7 @@ _OVER = (Stand.CLOSED, Stand.RESOLVED, Stand.ACCEPTED)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One requirement of an approval.
+    """Requirement of an approval.
 
     Attributes:
         name: what is required.

@@ -38,7 +38,7 @@ class AttributeFacts:
 
 @dataclass(frozen=True, slots=True)
 class UseCaseFacts:
-    """One use of the router and its contract, as their owner declared them.
+    """A use of the router and its contract, as the owner declared them.
 
     Attributes:
         name: of the use case, and of its contract.

@@ -23,7 +23,7 @@ from monitor.reports.as_json import SignatureLine
 
 @dataclass(frozen=True, slots=True)
 class ContractContent:
-    """One contract, its slices ranked from the worst to those of which nothing is known.
+    """A contract, its slices ranked from the worst to those of which nothing is known.
 
     Attributes:
         contract: name.
@@ -195,7 +195,7 @@ class PastIncident:
 
 @dataclass(frozen=True, slots=True)
 class SliceContent:
-    """One slice, all of its metrics.
+    """A slice with all its metrics.
 
     Attributes:
         moment: what it is of.

@@ -62,7 +62,7 @@ class ActReport:
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
-    """One incident.
+    """Incident with everything that may be shown of it.
 
     Attributes:
         id: of the incident.

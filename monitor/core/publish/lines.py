@@ -33,7 +33,7 @@ RANKS = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One metric of one slice in one window.
+    """A metric of a slice in a window.
 
     Attributes:
         metric: which rate.
@@ -83,7 +83,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class SliceLine:
-    """One slice in one window.
+    """A slice in a window.
 
     Attributes:
         group_by: attribute names joined by ``+``; empty for all decisions.

@@ -31,7 +31,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """From the broker to the Snapshot.
+    """State of the way from the broker to the Snapshot.
 
     Attributes:
         topics: of the settings, in their order; without partitions until these are known.

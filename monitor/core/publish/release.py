@@ -144,7 +144,7 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a person signed.
+    """Signature of a person under a revision.
 
     Attributes:
         week: as in ``2026-W47``.

@@ -40,7 +40,7 @@ class LimitKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownLimit:
-    """One limit of a slice and metric.
+    """Limit of a slice and metric.
 
     Attributes:
         kind: what it limits.
@@ -53,7 +53,7 @@ class ShownLimit:
 
 @dataclass(frozen=True, slots=True)
 class ShownRate:
-    """One rate as it may be shown.
+    """Rate as it may be shown.
 
     Attributes:
         value: the rate, rounded; None where it is coded or not identified.
@@ -171,7 +171,7 @@ class ShownAgreement:
 
 @dataclass(frozen=True, slots=True)
 class SliceRow:
-    """One slice in one window.
+    """A slice in a window.
 
     Attributes:
         slice: slice text; ``""`` is the total.
@@ -251,7 +251,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """All slices of one group-by in one window; hidden slices are rows without numbers.
+    """Slices of a group-by in a window; hidden slices are rows without numbers.
 
     Attributes:
         group_by: attribute names joined by ``+``.
@@ -271,7 +271,7 @@ class GroupTable:
 
 @dataclass(frozen=True, slots=True)
 class WindowTable:
-    """One window of one contract.
+    """A window of a contract.
 
     Every group-by has periods of its own: it advances when all its slices have enough that is
     new, and shows what it showed last until then.
@@ -374,7 +374,7 @@ class PublishedValue:
 
 @dataclass(frozen=True, slots=True)
 class ShownIncident:
-    """One cause of one or more crossings, as it may be shown.
+    """Cause of one or more crossings, as it may be shown.
 
     Its identity never changes: not when its slice becomes visible or is hidden, and not when more
     slices are found to inherit it.
@@ -454,7 +454,7 @@ class OwnLimit:
 
 @dataclass(frozen=True, slots=True)
 class ContractTable:
-    """One contract: its identity, its limits as exported, and its windows.
+    """Contract: its identity, its limits as exported, and its windows.
 
     ``requests_at_fault`` is sorted by route, audit rate and fault, ``labels_at_fault`` by
     group-by, slice, route and fault; both are empty while all is well.
