@@ -126,7 +126,7 @@ class Coder:
     Attributes:
         codes: by key, as far as they are in memory.
         crowded: a version tuple found no room.
-        turned_away: how often a version tuple found no room, never decreasing.
+        turned_away: number of times that a version tuple found no room, never decreasing.
         unlisted: distinct values outside the allow-list, in all events read.
         rejects_unknown: undeclared attributes, like all unknown fields, make an event unreadable.
 

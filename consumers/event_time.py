@@ -61,7 +61,7 @@ class Leaps:
         refused: leaps that are not believed, one flag per decided event.
         decided: number of events, from the first on, that can be judged now; the rest wait for
             later events.
-        lone: it is the only event of all shards so far: it counts, and does not set the clock.
+        lone: this is the only event of all shards so far: it counts, and does not set the clock.
     """
 
     refused: Bools

@@ -55,7 +55,7 @@ class Target:
     """Address of a router.
 
     Attributes:
-        url: where probes are sent; holds no secret.
+        url: address that probes are sent to; without secrets.
         host: the router's host, for people.
         tls: whether the connection is encrypted.
     """

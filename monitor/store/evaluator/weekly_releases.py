@@ -124,7 +124,7 @@ def newest_weeks(connection: sa.Connection, limit: int) -> list[StoredWeek]:
 
     Args:
         connection: of the store.
-        limit: how many at most.
+        limit: most weeks to return.
     """
     weeks = stored_weeks(connection)[::-1][:limit]
     return [_stored_week(connection, week) for week in weeks]

@@ -83,7 +83,7 @@ class Matched:
     Attributes:
         labels: labels that waited, then fresh ones.
         other_ids: other ids of all labels, as in a flush.
-        waited: how many waited.
+        waited: number of labels that waited.
         decisions: the decision of each label.
         due: labels that have waited long enough without a decision.
     """
@@ -128,7 +128,7 @@ def match(
         stored: the decisions.
         shard: the label shard that owns ``fresh``.
         fresh: labels of this flush; may be empty.
-        other_ids: of ``fresh``, as in a flush.
+        other_ids: other ids of ``fresh``, as in a flush.
         reached: labels that wait are tried up to this decided_at; None: all of them.
     """
     watermark = stored.watermark

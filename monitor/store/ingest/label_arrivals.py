@@ -48,8 +48,8 @@ def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int 
 
     Args:
         connection: the store.
-        topic: of labels.
-        now: by the database's clock, microseconds.
+        topic: topic of labels.
+        now: time by the database's clock, microseconds.
     """
     rows = connection.execute(_BY_HOUR, {"of": topic})
     arrivals = {row.hour: int(row.came) for row in rows}

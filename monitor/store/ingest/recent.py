@@ -32,12 +32,12 @@ class FoundDecisions:
     """Decisions of labels, columns of equal length; -1 in ``hour`` where there is none.
 
     Attributes:
-        hour: hour of its decided_at.
-        id: keyed hash of its id.
+        hour: hour of decided_at.
+        id: keyed hash of the decision's id.
         ts: decided_at, microseconds.
-        cell: where it is counted.
-        request: of :class:`monitor.ports.LabelRequest`.
-        labelled: 0 where no label of it can have been stored yet, as far as this worker knows.
+        cell: cell that it is counted in.
+        request: value of :class:`monitor.ports.LabelRequest`.
+        labelled: 0 where no label can have been stored yet, as far as this worker knows.
     """
 
     hour: Int64s

@@ -95,7 +95,7 @@ class PublishedReader:
 
         Args:
             now: wall clock.
-            limit: how many at most.
+            limit: most incidents to return.
         """
         with self._one_at_a_time():
             return newest_reports(self._engine, now, limit)
@@ -125,7 +125,7 @@ class PublishedReader:
         """Return the newest weeks that have a Release, the newest first.
 
         Args:
-            limit: how many at most.
+            limit: most weeks to return.
         """
         with self._one_at_a_time(), reading(self._engine) as connection:
             return newest_weeks(connection, limit)
