@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +42,18 @@ _LABELS_OF: Mapping[Metric, tuple[Measure, ...]] = {
 """Label tables that must show their counts if a rate is to be shown."""
 
 
+class LabelSizes(NamedTuple):
+    """Sizes of all rows in the label tables of one span, which decide the spans of a window.
+
+    Attributes:
+        bands: sizes, in decisions that the labels stand for; a row shows what all measures show.
+        silent: rows whose labels do not come, shape (rows,).
+    """
+
+    bands: Bands
+    silent: Bools
+
+
 @dataclass
 class UseCaseTables:
     """Published tables of one use case: one edition per measure and span.
@@ -52,12 +66,16 @@ class UseCaseTables:
     parts: tuple[Part, ...] = ()
     tables: dict[Measure, dict[Span, Table]] = field(default_factory=dict)
     _bands: dict[tuple[Measure, tuple[Row, ...]], dict[Span, Bands]] = field(default_factory=dict)
+    _label_sizes: dict[tuple[tuple[Measure, ...], tuple[Row, ...], int], dict[Span, LabelSizes]] = (
+        field(default_factory=dict)
+    )
 
     def use_parts(self, parts: tuple[Part, ...]) -> None:
         """Read all tables in these columns from now on."""
         if parts != self.parts:
             self.parts = parts
             self._bands.clear()
+            self._label_sizes.clear()
 
     def add(self, tables: Iterable[Table]) -> None:
         """Add published tables; a later edition replaces an earlier one."""
@@ -66,15 +84,17 @@ class UseCaseTables:
             for (measure, _), bands in self._bands.items():
                 if measure is table.measure:
                     bands.pop(table.span, None)
+            for sizes in self._label_sizes.values():
+                sizes.pop(table.span, None)
 
     def forget(self, before: Mapping[SpanKind, int]) -> None:
         """Drop the tables of spans that ended before the instant of their kind."""
-        for tables in self.tables.values():
-            for span in [span for span in tables if span.end < before[span.kind]]:
-                del tables[span]
-        for bands in self._bands.values():
-            for span in [span for span in bands if span.end < before[span.kind]]:
-                del bands[span]
+        by_span: Iterable[dict[Span, Any]] = chain(
+            self.tables.values(), self._bands.values(), self._label_sizes.values()
+        )
+        for kept in by_span:
+            for span in [span for span in kept if span.end < before[span.kind]]:
+                del kept[span]
 
     def bands(self, measure: Measure, rows: tuple[Row, ...]) -> Mapping[Span, Bands]:
         """Return the bands of rows in every span, in the columns of :meth:`parts_of` the measure.
@@ -92,6 +112,35 @@ class UseCaseTables:
         names = [part.name for part in self.parts_of(measure)]
         table = self.tables[measure][span]
         return _aligned(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
+
+    def label_sizes(
+        self, measures: tuple[Measure, ...], rows: tuple[Row, ...], k: int
+    ) -> Mapping[Span, LabelSizes]:
+        """Return the sizes of rows in label tables, by span that has all tables of a rate.
+
+        Labelled rates need the decisions of the same spans, so spans without them do not count.
+        """
+        decisions = self.bands(Measure.DECISIONS, rows)
+        labels = {measure: self.bands(measure, rows) for measure in LABEL_MEASURES}
+        sizes = self._label_sizes.setdefault((measures, rows, k), {})
+        common = set(decisions).intersection(*(labels[measure] for measure in measures))
+        for span in common - sizes.keys():
+            of_span = {measure: bands[span] for measure, bands in labels.items() if span in bands}
+            sizes[span] = self._label_size(decisions[span], of_span, measures, k)
+        return sizes
+
+    def _label_size(
+        self, decisions: Bands, labels: Mapping[Measure, Bands], measures: Sequence[Measure], k: int
+    ) -> LabelSizes:
+        """Measure the rows of one span; only ``measures`` count for the size."""
+        parts = self.parts_of(Measure.READY)
+        reviewed = np.array([part.audit_rate is not None for part in self.parts], bool)
+        requested = decisions.low[:, 1:][:, reviewed] * [part.audit_rate or 0.0 for part in parts]
+        weights = np.array([_decisions_per_label(part) for part in parts])
+        return LabelSizes(
+            _sizes([labels[measure] for measure in measures], weights),
+            _silent([bands.low[:, 1:] for bands in labels.values()], requested, k),
+        )
 
     def newest_pairs(self, window: str) -> Span | None:
         """Return the newest week with pairs, or four weeks for a window of 28 days, or None."""
@@ -198,27 +247,15 @@ class GroupRates:
 
         Labelled rates need decisions of the same spans, so spans without them do not count.
         """
-        decisions = self._bands(Measure.DECISIONS)
-        labels = [self._bands(measure) for measure in _LABELS_OF[metric]]
-        common = set(decisions).intersection(*labels)
-        if not labels:
-            return chosen_spans(window, decisions)
-        decisions_per_label = np.array(
-            [_decisions_per_label(p) for p in self.tables.parts_of(Measure.READY)]
+        measures = _LABELS_OF[metric]
+        if not measures:
+            return chosen_spans(window, self._bands(Measure.DECISIONS))
+        sizes = self.tables.label_sizes(measures, self.rows, k)
+        return chosen_spans(
+            window,
+            {span: size.bands for span, size in sizes.items()},
+            {span: size.silent for span, size in sizes.items()},
         )
-        sizes = {span: _sizes([t[span] for t in labels], decisions_per_label) for span in common}
-        both = [self._bands(measure) for measure in LABEL_MEASURES]
-        reviewed = np.array([part.audit_rate is not None for part in self.tables.parts], bool)
-        rates = np.array([part.audit_rate for part in self.tables.parts_of(Measure.READY)])
-        silent = {
-            span: _silent(
-                [bands[span].low[:, 1:] for bands in both if span in bands],
-                decisions[span].low[:, 1:][:, reviewed] * rates,
-                k,
-            )
-            for span in common
-        }
-        return chosen_spans(window, sizes, silent)
 
     def rate(self, spans: Sequence[Span], metric: Metric, z: float = Z95) -> ShownRate:
         """Return the rate of every row over several spans together.
