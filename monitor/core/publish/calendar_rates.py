@@ -223,6 +223,7 @@ class GroupRates:
     tables: UseCaseTables
     rows: tuple[Row, ...]
     _estimates: dict[tuple[tuple[Span, ...], Metric], RateEstimate] = field(default_factory=dict)
+    _rates: dict[tuple[tuple[Span, ...], Metric, float], ShownRate] = field(default_factory=dict)
     _sums: dict[tuple[Measure, tuple[Span, ...]], Counted] = field(default_factory=dict)
 
     def _bands(self, measure: Measure) -> Mapping[Span, Bands]:
@@ -266,9 +267,11 @@ class GroupRates:
             z: normal quantile of its bounds.
         """
         key = tuple(spans), metric
-        if key not in self._estimates:
-            self._estimates[key] = self._estimate(spans, metric)
-        return self._estimates[key].at(z)
+        if (*key, z) not in self._rates:
+            if key not in self._estimates:
+                self._estimates[key] = self._estimate(spans, metric)
+            self._rates[*key, z] = self._estimates[key].at(z)
+        return self._rates[*key, z]
 
     def _estimate(self, spans: Sequence[Span], metric: Metric) -> RateEstimate:
         if metric.labelled:

@@ -231,11 +231,8 @@ class RateEstimate:
 
     def at(self, z: float) -> ShownRate:
         """Return the rate with the bounds of a normal quantile."""
-        lower, upper = self.with_error.bounds(z)
-        least, most = (
-            np.nan_to_num(self.ends[0].bounds(z)[0], nan=0.0),
-            np.nan_to_num(self.ends[1].bounds(z)[1], nan=1.0),
-        )
+        (lower, upper), (least, _), (_, most) = Evidence.bounds_of([self.with_error, *self.ends], z)
+        least, most = np.nan_to_num(least, nan=0.0), np.nan_to_num(most, nan=1.0)
         return ShownRate(
             np.where(self.point, self.middle.value, np.nan),
             np.where(self.shown, np.where(self.point, lower, least), np.nan),
