@@ -29,7 +29,7 @@ SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Metric in words.
+    """Metric in words: heading, symbol, meaning, and the parts of a sentence about 100 trials.
 
     Attributes:
         name: heading.

@@ -22,7 +22,7 @@ from monitor.core.time import to_datetime
 
 @dataclass(frozen=True, slots=True)
 class ValueReport:
-    """A gap or a rate as a Snapshot showed it.
+    """Gap or rate as a Snapshot showed it, with the end of its tables.
 
     Attributes:
         value: None where it is coded.
@@ -39,7 +39,7 @@ class ValueReport:
 
 @dataclass(frozen=True, slots=True)
 class ActReport:
-    """An act of a person on an incident.
+    """Act of a person on an incident: acknowledgement or close.
 
     Attributes:
         number: among the acts of the incident.
@@ -128,7 +128,7 @@ class IncidentReport:
 def report(
     incident: Incident, acts: Sequence[Act], shown: ShownIncident | None, now: int
 ) -> IncidentReport:
-    """Return the report of an incident.
+    """Return the report of an incident: status after its acts, and figures that a Snapshot shows.
 
     Args:
         incident: incident kept by the evaluator; only its state is reported.

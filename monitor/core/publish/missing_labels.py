@@ -47,7 +47,7 @@ class WorstCase:
 
 
 def lacking(rows: Sequence[SliceRow]) -> list[SliceRow]:
-    """Return rows of a group-by that are maturing and less complete than most others."""
+    """Return rows of a group-by that are maturing and less complete than most other rows."""
     with_completeness = [row for row in rows if row.completeness is not None]
     return [
         row
@@ -72,7 +72,7 @@ def worst_cases(row: SliceRow) -> tuple[WorstCase, ...]:
 
 
 class _FullRate(NamedTuple):
-    """A rate that is shown with its interval, not as a code."""
+    """Rate that is shown with its interval, not as a code."""
 
     value: float
     lower: float

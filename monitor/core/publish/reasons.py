@@ -29,7 +29,7 @@ _WEEKS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Row with its tables.
+    """Row of a slice with the tables of its contract, window and group-by.
 
     Attributes:
         contract: table of the contract.
@@ -44,12 +44,12 @@ class Place:
     row: SliceRow
 
     def period(self, metric: Metric) -> Period | None:
-        """Return the period of a metric."""
+        """Return the event time that a metric of the row covers; None before the first table."""
         return self.table.labelled if metric.labelled else self.table.decisions
 
 
 def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
-    """Return why a metric is not decided, and what ends that; both empty if it is decided."""
+    """Return two texts: why a metric is not decided, and what ends that; empty if it is decided."""
     state = place.row.states[metric]
     explain = _EXPLAINED.get(state)
     return explain(place, metric) if explain else ("", "")
