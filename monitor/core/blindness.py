@@ -152,7 +152,7 @@ def _no_worker(facts: Facts) -> Iterator[Reason]:
     if unread:
         yield Reason(
             Blind.NO_WORKER,
-            f"no worker reads {_joined(unread)}: start slicewatch ingest, or look why it stopped",
+            f"no worker reads {_names(unread)}: start slicewatch ingest, or look why it stopped",
         )
 
 
@@ -161,7 +161,7 @@ def _not_stored(facts: Facts) -> Iterator[Reason]:
     if unstored:
         yield Reason(
             Blind.NOT_STORED,
-            f"what is read of {_joined(unstored)} cannot be stored: look at the log of slicewatch"
+            f"what is read of {_names(unstored)} cannot be stored: look at the log of slicewatch"
             " ingest, and at the database's disk and rights",
         )
 
@@ -171,7 +171,7 @@ def _not_read(facts: Facts) -> Iterator[Reason]:
     if waiting:
         yield Reason(
             Blind.NOT_READ,
-            f"decisions of {_joined(waiting)} wait in the broker and none has been read for"
+            f"decisions of {_names(waiting)} wait in the broker and none has been read for"
             f" {UNREAD // MINUTE} minutes: look at the log of slicewatch ingest, and whether it"
             " reaches the broker",
         )
@@ -190,7 +190,7 @@ def _behind(facts: Facts) -> Iterator[Reason]:
     if late:
         yield Reason(
             Blind.BEHIND,
-            f"{_joined(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
+            f"{_names(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
             " and all windows wait for it: ingest is behind there, look first at the log of the"
             " worker that reads it (slicewatch db status names it)",
         )
@@ -222,7 +222,7 @@ def _where_labels_are(facts: Facts) -> str:
     return "labels wait to be read, look first at the log of slicewatch ingest"
 
 
-def _joined(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(sorted(names)[:NAMED]) + more
 

@@ -134,7 +134,7 @@ class Limits:
         return limit
 
     def min_ratio(self, metric: Metric) -> Fraction | None:
-        """Return the smallest allowed ratio of lower to higher rate of a metric; None if none."""
+        """Return the smallest allowed ratio of lower to higher rate of a metric, or None."""
         return self.min_selection_ratio if metric is Metric.SELECTION else None
 
     def min_level(self, metric: Metric) -> Fraction | None:

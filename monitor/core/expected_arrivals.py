@@ -265,7 +265,7 @@ class _Silence:
         while ahead <= min(end, self._elapsed):
             firsts = self._first_decisions(ahead)
             latest = max(firsts, default=ahead)
-            hidden = self._hidden_before(ahead, latest)
+            hidden = self._first_unseen(ahead, latest)
             if hidden is not None:
                 end += hidden + 1 - ahead
                 ahead = hidden + 1
@@ -275,7 +275,7 @@ class _Silence:
                 ahead = min(firsts, default=ahead) + 1
         return None
 
-    def _hidden_before(self, ahead: int, latest: int) -> int | None:
+    def _first_unseen(self, ahead: int, latest: int) -> int | None:
         """Return the distance of the first unseen slot from ``ahead`` to ``latest``, or None."""
         if self._hidden is None:
             return None

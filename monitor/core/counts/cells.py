@@ -111,12 +111,12 @@ _FEW_CODES = 1 << 10
 def decode_strata(codes: Int64s) -> StratumColumns:
     """Return the fields that stratum codes pack, one read-only array per field."""
     if codes.ndim == 1 and codes.size <= _FEW_CODES and codes.dtype == np.int64:
-        return _decoded_again(codes.tobytes())  # the strata of a table are asked for many times
+        return _decoded_cached(codes.tobytes())  # the strata of a table are asked for many times
     return _decoded(codes)
 
 
 @lru_cache(maxsize=256)
-def _decoded_again(codes: bytes) -> StratumColumns:
+def _decoded_cached(codes: bytes) -> StratumColumns:
     columns = _decoded(np.frombuffer(codes, np.int64))
     for column in fields(columns):
         getattr(columns, column.name).flags.writeable = False

@@ -66,10 +66,10 @@ class Attribute:
             return MISSING
         if value in self.values:
             return value
-        listed_value = dict(self.aliases).get(value) if self.aliases else self._range(value)
+        listed_value = dict(self.aliases).get(value) if self.aliases else self._range_of(value)
         return listed_value if listed_value in self.values else OTHER
 
-    def _range(self, value: str) -> str | None:
+    def _range_of(self, value: str) -> str | None:
         if not self.edges or not _NUMBER.match(value):
             return None
         return range_names(self.edges)[bisect_right(self.edges, float(value))]
@@ -85,11 +85,11 @@ def range_names(edges: tuple[float, ...]) -> tuple[str, ...]:
         >>> range_names((-0.5, 2.0))
         ('under -0.5', '-0.5 to under 2', '2+')
     """
-    inner = (_between(low, high, edges) for low, high in pairwise(edges))
+    inner = (_range_name(low, high, edges) for low, high in pairwise(edges))
     return (f"under {edges[0]:.12g}", *inner, f"{edges[-1]:.12g}+")
 
 
-def _between(low: float, high: float, edges: tuple[float, ...]) -> str:
+def _range_name(low: float, high: float, edges: tuple[float, ...]) -> str:
     if edges[0] < 0 or any(edge != int(edge) for edge in edges):
         return f"{low:.12g} to under {high:.12g}"
     return f"{low:.12g}" if high == low + 1 else f"{low:.12g}-{high - 1:.12g}"
@@ -140,7 +140,7 @@ class Coding:
         return total
 
     def canonical(self) -> str:
-        """Return the canonical JSON text; equal codings have equal texts."""
+        """Return the coding as canonical JSON text; equal codings have equal texts."""
         return json.dumps(
             {
                 "attributes": [_attribute_as_list(attribute) for attribute in self.attributes],

@@ -127,7 +127,7 @@ def mature(
 
 
 def usual_delay(delays: Int64s) -> int | None:
-    """Return the delay (microseconds) within which 98 % of labels come, on the slowest route.
+    """Return the microseconds within which 98 % of labels come on the slowest route, or None.
 
     Args:
         delays: labels of successive hours by route and delay bucket, shape (routes, buckets).

@@ -56,11 +56,11 @@ def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
 
     The mask is read-only.
     """
-    return _reviewed(np.asarray(counts.strata, np.int64).tobytes())
+    return _reviewed_mask(np.asarray(counts.strata, np.int64).tobytes())
 
 
 @lru_cache(maxsize=256)  # hours have the same strata, too
-def _reviewed(codes: bytes) -> npt.NDArray[np.bool_]:
+def _reviewed_mask(codes: bytes) -> npt.NDArray[np.bool_]:
     mask = is_reviewed(decode_strata(np.frombuffer(codes, np.int64)))
     mask.flags.writeable = False
     return mask

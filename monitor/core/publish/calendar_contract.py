@@ -156,15 +156,15 @@ class ContractInTables:
             synthetic=contract.synthetic,
             k=contract.k,
             window=contract.window,
-            max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
-            min_levels=_numbers({metric: limits.min_level(metric) for metric in Metric}),
-            max_levels=_numbers({metric: limits.max_level(metric) for metric in Metric}),
+            max_gaps=_as_floats({metric: limits.max_gap(metric) for metric in Metric}),
+            min_levels=_as_floats({metric: limits.min_level(metric) for metric in Metric}),
+            max_levels=_as_floats({metric: limits.max_level(metric) for metric in Metric}),
             min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
             windows=tuple(windows),
             review_due=contract.review_due,
             primary=contract.primary_metric,
             max_age=contract.max_age,
-            min_ratios=_numbers({metric: limits.min_ratio(metric) for metric in Metric}),
+            min_ratios=_as_floats({metric: limits.min_ratio(metric) for metric in Metric}),
             own_limits=tuple(own_limits(contract)),
         )
 
@@ -254,5 +254,5 @@ def own_limits(contract: Contract) -> Iterator[OwnLimit]:
                     yield OwnLimit(declared.group_by, declared.slice, metric, kind, float(limit))
 
 
-def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
+def _as_floats(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
     return {metric: float(limit) for metric, limit in limits.items() if limit is not None}

@@ -91,7 +91,7 @@ class UseCaseTables:
         """Return the bands of rows in one span that has a table, without caching them."""
         names = [part.name for part in self.parts_of(measure)]
         table = self.tables[measure][span]
-        return _aligned(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
+        return _aligned_bands(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
 
     def newest_pairs(self, window: str) -> Span | None:
         """Return the newest week with reviewers' pairs, or four weeks for ``28d``; or None."""
@@ -148,7 +148,7 @@ class UseCaseTables:
         return tuple(part for part in self.parts if part.audit_rate is not None)
 
 
-def _aligned(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
+def _aligned_bands(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
     places = table.layout.places_of(rows)
     column_of = {name: 1 + place for place, name in enumerate(table.frame.parts)}
     columns = np.array([0, *(column_of.get(name, -1) for name in names)], np.int64)

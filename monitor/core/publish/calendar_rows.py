@@ -149,7 +149,7 @@ class GroupInTables:
     def _compared_rates(
         self, spans: Sequence[Span], metric: Metric, compared_slices: int = 0
     ) -> ComparedRates:
-        """Return rates of slices and references, with bounds for this many comparisons."""
+        """Return rates of slices and references; bounds of ``compared_slices`` hold together."""
         z = simultaneous_z(compared_slices)
         rate, size = self.rates.rate(spans, metric, z), len(self.slices)
         slices = rows_of(rate, slice(0, size))
@@ -159,7 +159,7 @@ class GroupInTables:
         return ComparedRates(metric, slices, rows_of(rate, np.full(size, place)))
 
     def _maturity(self, spans: Sequence[Span], metric: Metric) -> tuple[Bools, list[float | None]]:
-        """Return a mask of slices whose labels and reference's labels came, and completeness."""
+        """Return a mask of slices whose own and reference labels came, and each slice's share."""
         size = len(self.slices)
         if not metric.labelled:
             return np.ones(size, bool), [None] * size

@@ -99,7 +99,7 @@ class Decidable:
 
 
 def decidable(design: Design, metric: Metric) -> Decidable:
-    """Return the least traffic at which the limit on a metric's gap gets each verdict.
+    """Return the least daily traffic at which a gap of a metric can get ``pass``, and ``fail``.
 
     Raises:
         ValueError: if the contract sets no limit on gaps of the metric.
@@ -117,7 +117,7 @@ def decidable(design: Design, metric: Metric) -> Decidable:
 
 
 def decidable_ratio(design: Design) -> Decidable:
-    """Return the least traffic at which the limit on the selection ratio gets each verdict.
+    """Return the least daily traffic at which a selection ratio can get ``pass``, and ``fail``.
 
     A ratio of BEYOND below the limit must ``fail``.
 

@@ -27,7 +27,7 @@ class Encoded:
 
 
 def encode_after(snapshot: Snapshot, before: Encoded | None) -> Encoded:
-    """Encode a Snapshot as canonical JSON; bytes of rows equal to ``before`` are reused."""
+    """Encode a Snapshot as canonical JSON, with bytes from ``before`` for rows that are equal."""
     rows = each_row(snapshot, _encoded, before.rows if before else {})
     # The encoder copies bytes that stand in the place of a row.
     parts = (cast(SliceRow, part) for _, part in rows.values())

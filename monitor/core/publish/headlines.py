@@ -72,10 +72,10 @@ def incident_sentence(
 ) -> str:
     """Return a sentence on the gap of an incident, with the broken limit."""
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
-    return f"{_happened(metric, slice_, behind)}{broken}"
+    return f"{_gap_sentence(metric, slice_, behind)}{broken}"
 
 
-def _happened(metric: Metric, slice_: str, behind: Behind | None) -> str:
+def _gap_sentence(metric: Metric, slice_: str, behind: Behind | None) -> str:
     name = slice_name(slice_)
     if slice_ == WITHHELD:
         return f"{RATED[metric].removeprefix('its ')}: details are withheld to protect few people"

@@ -53,7 +53,9 @@ def lacking(rows: Sequence[SliceRow]) -> list[SliceRow]:
         row
         for row in with_completeness
         if State.MATURING in {row.states.get(Metric.TPR), row.states.get(Metric.FPR)}
-        and _is_below(row, [other_row for other_row in with_completeness if other_row is not row])
+        and _is_below_median(
+            row, [other_row for other_row in with_completeness if other_row is not row]
+        )
     ]
 
 
@@ -85,7 +87,7 @@ def _full_rate(rate: ShownRate | None) -> _FullRate | None:
     return _FullRate(rate.value, rate.lower, rate.upper)
 
 
-def _is_below(row: SliceRow, other_rows: Sequence[SliceRow]) -> bool:
+def _is_below_median(row: SliceRow, other_rows: Sequence[SliceRow]) -> bool:
     shares = [
         other_row.completeness for other_row in other_rows if other_row.completeness is not None
     ]

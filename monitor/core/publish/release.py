@@ -286,13 +286,15 @@ def released_findings(
     A Snapshot has only the last finding of each kind. When it comes again in a later week, the
     known finding of this week stays.
     """
-    newest = (finding for finding in _noted(snapshot) if week.start < finding.latest <= week.end)
+    newest = (
+        finding for finding in _findings_noted(snapshot) if week.start < finding.latest <= week.end
+    )
     findings = {_key(finding): finding for finding in before}
     findings |= {_key(finding): finding for finding in newest}
     return tuple(findings[key] for key in sorted(findings))
 
 
-def _noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
+def _findings_noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
     for table in snapshot.contracts:
         for group in (group for window in table.windows for group in window.groups):
             for row in group.rows:
@@ -320,7 +322,7 @@ def _key(finding: ReleasedFinding) -> tuple[str, str, str, str, str]:
 def kept_tables(
     before: Release | None, tables: Iterable[ContractTable]
 ) -> tuple[ContractTable, ...]:
-    """Return the tables of the next revision: present ones, or those of ``before`` if data is gone.
+    """Return the tables of the next revision: ``tables``, or those of ``before`` if these are gone.
 
     A week is judged by the contract versions of its first revision. A table stays unchanged if its
     contract is gone or has another version, or if its calendar tables are no longer kept: a
@@ -331,11 +333,12 @@ def kept_tables(
         return tuple(present)
     by_version = {(table.contract, table.version): table for table in present}
     return tuple(
-        _newer(last, by_version.get((last.contract, last.version))) for last in before.contracts
+        _table_to_keep(last, by_version.get((last.contract, last.version)))
+        for last in before.contracts
     )
 
 
-def _newer(last: ContractTable, present: ContractTable | None) -> ContractTable:
+def _table_to_keep(last: ContractTable, present: ContractTable | None) -> ContractTable:
     return last if present is None or _has_lost(last, present) else present
 
 

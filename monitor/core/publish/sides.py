@@ -81,7 +81,7 @@ def better_off_alone(group: GroupTable, metric: Metric) -> SliceRow | None:
 
 
 def gap_of(group: GroupTable, row: SliceRow, metric: Metric) -> ShownGap | None:
-    """Return the gap of a row; for a worse-off named reference, the largest to a better slice."""
+    """Return a row's gap; for a worse-off named reference, the gap to the slice most ahead."""
     if metric in row.gaps or row.states.get(metric) not in BAD:
         return row.gaps.get(metric)
     ahead = [

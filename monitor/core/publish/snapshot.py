@@ -30,7 +30,7 @@ WITHHELD = "withheld"
 
 
 class LimitKind(enum.StrEnum):
-    """Kind of a limit: on a gap, a ratio of two rates, or a rate of its own."""
+    """Kind of a limit: on a gap, on a ratio of two rates, or on the level of one rate."""
 
     MAX_GAP = "max_gap"
     MIN_RATIO = "min_ratio"
@@ -100,7 +100,7 @@ class ShownGap:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationCell:
-    """P(ready | score band) of one slice; None where fewer than ten (or k) were labelled."""
+    """Rate P(ready | score band) of a slice; None where fewer than ten (or k) were labelled."""
 
     band: str
     rate: ShownRate | None
@@ -487,7 +487,7 @@ class ContractTable:
     own_limits: tuple[OwnLimit, ...] = ()
 
     def limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
-        """Return the limits on a metric of a slice by kind; limits of its own win."""
+        """Return the limits on a metric of a slice, by kind; own limits replace the contract's."""
         limits = {
             LimitKind.MAX_GAP: self.max_gaps,
             LimitKind.MIN_RATIO: self.min_ratios,

@@ -49,29 +49,29 @@ def age_text(seconds: float) -> str:
         return "less than a minute"
     for unit, length, until in (("minute", MINUTE, 2 * HOUR), ("hour", HOUR, 2 * DAY)):
         if micros < until:
-            return _count(micros / length, unit)
-    return _count(micros / DAY, "day")
+            return _count_text(micros / length, unit)
+    return _count_text(micros / DAY, "day")
 
 
-def _count(number: float, unit: str) -> str:
+def _count_text(number: float, unit: str) -> str:
     rounded = f"{number:.0f}"
     return f"{rounded} {unit}" if rounded == "1" else f"{rounded} {unit}s"
 
 
 def percent(rate: float | None) -> str:
     """Return a rate in per cent, with at most one decimal; a dash for None."""
-    return NONE if rate is None else f"{_short(100 * rate)} %"
+    return NONE if rate is None else f"{_one_decimal(100 * rate)} %"
 
 
 def points(difference: float | None) -> str:
     """Return a difference of rates in points with its sign, such as ``+20.5``; a dash for None."""
     if difference is None:
         return NONE
-    text = _short(100 * difference)
+    text = _one_decimal(100 * difference)
     return text if text.startswith("-") or text == "0" else f"+{text}"
 
 
-def _short(number: float) -> str:
+def _one_decimal(number: float) -> str:
     text = f"{number:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
@@ -80,7 +80,7 @@ def bounds(lower: float | None, upper: float | None) -> str:
     """Return the bounds of a rate in per cent, such as ``79 to 87 %``; a dash if one is None."""
     if lower is None or upper is None:
         return NONE
-    return f"{_short(100 * lower)} to {_short(100 * upper)} %"
+    return f"{_one_decimal(100 * lower)} to {_one_decimal(100 * upper)} %"
 
 
 def gap_bounds(lower: float | None, upper: float | None) -> str:
@@ -130,11 +130,13 @@ def sampling_text(served: Sequence[float], reviewed: Sequence[float]) -> str:
         (reviewed, "replies in human review", "get a label"),
     )
     return "; ".join(
-        f"{_share(rates)} {replies} {treatment}" for rates, replies, treatment in parts if rates
+        f"{_share_text(rates)} {replies} {treatment}"
+        for rates, replies, treatment in parts
+        if rates
     )
 
 
-def _share(rates: Sequence[float]) -> str:
+def _share_text(rates: Sequence[float]) -> str:
     if {*rates} == {1}:
         return "all"
     return " or ".join(f"{100 * rate:.3g} %" for rate in sorted({*rates})) + " of"

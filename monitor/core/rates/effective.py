@@ -142,7 +142,7 @@ class Evidence:
         return cls(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
     def __iter__(self) -> Iterator[Floats]:
-        """Iterate over the columns in their order; all have a last axis S."""
+        """Yield value, support, hits, alone and shared, in this order; all have a last axis S."""
         return iter((self.value, self.support, self.hits, self.alone, self.shared))
 
     def rows(self, at: slice) -> Evidence:
@@ -163,7 +163,7 @@ class Evidence:
         return list(zip(np.split(lower, edges), np.split(upper, edges), strict=True))
 
     def bounds(self, z: float) -> tuple[Floats, Floats]:
-        """Return bounds at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
+        """Return (lower, upper) at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
 
         Without trials they are 0 and 1. If all is labelled they are plain Wilson's.
         """
