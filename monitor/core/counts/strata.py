@@ -172,7 +172,7 @@ def merge_bands(cells: Floats) -> Floats:
 
 
 def _pool_thin(merged: Floats, weights: Floats) -> Floats:
-    """Return slots per route: strata with enough labels, then one pool of all other audit rates."""
+    """Return slots per route: strata labelled enough or fully, then a pool of the other rates."""
     families = merged.sum(axis=3)
     thin = (families[1] < MIN_LABELS) & (families[1] < families[0])
     pool = _pool_rates(np.where(thin, families, 0), weights)
