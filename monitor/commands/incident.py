@@ -12,7 +12,7 @@ from monitor.commands.console import console
 from monitor.commands.incident_report import acts_table, details, table_of
 from monitor.commands.open_store import opened
 from monitor.commands.options import Command, incident_argument, settings_option
-from monitor.core.publish.act_input import ActInput, act_input, sentence
+from monitor.core.publish.act_input import ActInput, checked_act_input, sentence
 from monitor.core.publish.act_input import closing as checked_closing
 from monitor.core.publish.annotations import Outcome
 from monitor.errors import SlicewatchError
@@ -55,7 +55,7 @@ def _checked_act(command: str, by: str | None, note: str | None) -> ActInput:
         raise SlicewatchError(
             f"--by is missing; slicewatch incident {command} --help has an example"
         )
-    return act_input(by, note or "", _option)
+    return checked_act_input(by, note or "", _option)
 
 
 @command.command("close")

@@ -17,7 +17,7 @@ from monitor.commands.starting import uninterrupted
 from monitor.commands.working import working
 from monitor.composition import report_facts
 from monitor.core.plain_text import LONGEST_NAME
-from monitor.core.publish.act_input import act_input
+from monitor.core.publish.act_input import checked_act_input
 from monitor.core.publish.release import StoredReport
 from monitor.core.publish.snapshot import decode
 from monitor.core.publish.words import moment_text
@@ -177,7 +177,7 @@ def sign(
     """
     if by is None or not by.strip():
         raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
-    act = act_input(by, note or "", lambda field: f"--{field}")
+    act = checked_act_input(by, note or "", lambda field: f"--{field}")
     week_in_zone = _week(week, last_week=False)
     with opened(path) as (settings, engine):
         iso_week = week_in_zone(settings.report.timezone)

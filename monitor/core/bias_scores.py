@@ -11,7 +11,7 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BiasDimension:
-    """Declared dimension of bias evaluations.
+    """Dimension of bias evaluations as the settings declare it: limit, direction, drift and owner.
 
     Attributes:
         name: name of the dimension in its results.
@@ -28,13 +28,13 @@ class BiasDimension:
     owner: str
 
     def worse_by(self, score: float, reference: float) -> float:
-        """Return by how much a score is worse than another; below 0 if it is better."""
+        """Return by how much ``score`` is worse than ``reference``; below 0 if it is better."""
         return reference - score if self.at_least else score - reference
 
 
 @dataclass(frozen=True, slots=True)
 class BiasScore:
-    """Result of one bias evaluation.
+    """Result of one bias evaluation: the score of one dimension on one day.
 
     Attributes:
         dimension: name of the dimension.
@@ -58,7 +58,7 @@ class BiasScore:
 
 @dataclass(frozen=True, slots=True)
 class CurrentScore:
-    """Newest result of a dimension.
+    """Newest score of a dimension, with its worsening since the previous score of the same set.
 
     Attributes:
         worse_by: worsening since the previous result of the same set; None without one.
@@ -76,14 +76,14 @@ class CurrentScore:
 
     @property
     def drifted(self) -> bool | None:
-        """True when the score has drifted since the last time; None without an earlier score."""
+        """True when the score worsened by the dimension's drift or more; None for a first score."""
         return None if self.worse_by is None else self.worse_by >= self.dimension.drift - _EXACT
 
 
 def current_scores(
     dimensions: Iterable[BiasDimension], results: Sequence[BiasScore]
 ) -> list[CurrentScore]:
-    """Return the newest result of each dimension that has one.
+    """Return a CurrentScore for each dimension with results, in the order of ``dimensions``.
 
     Args:
         dimensions: declared dimensions.

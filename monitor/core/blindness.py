@@ -103,7 +103,7 @@ class ReadShard:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Inputs of the judgement.
+    """Facts from which :func:`blindness` judges: clock, shards, missing decisions, silent labels.
 
     Attributes:
         now: wall clock (microseconds).
@@ -124,17 +124,17 @@ class Facts:
 
     @property
     def newest(self) -> int | None:
-        """Event time of the newest decision."""
+        """Event time of the newest decision (microseconds); None before the first decision."""
         times = [s.newest for s in self.shards if s.decisions and s.newest is not None]
         return max(times, default=None)
 
     def read_to_end(self, *, decisions: bool) -> bool:
-        """Return True when no decisions, or no labels, wait in the broker."""
+        """Return True when all shards of decisions, or all of labels, are read to the end."""
         return all(s.read_to_end for s in self.shards if s.decisions == decisions)
 
 
 def blindness(facts: Facts) -> list[Reason]:
-    """Return every reason why the monitor is blind; empty if it sees, or has not begun.
+    """Return every reason why the monitor is blind; no reasons if it sees, or has not begun.
 
     Example:
         >>> alone = ReadShard("decisions/0", True, 90_000_000, 0, 0, True)
@@ -152,7 +152,7 @@ def _no_worker(facts: Facts) -> Iterator[Reason]:
     if unread:
         yield Reason(
             Blind.NO_WORKER,
-            f"no worker reads {_joined(unread)}: start slicewatch ingest, or look why it stopped",
+            f"no worker reads {_names(unread)}: start slicewatch ingest, or look why it stopped",
         )
 
 
@@ -161,7 +161,7 @@ def _not_stored(facts: Facts) -> Iterator[Reason]:
     if unstored:
         yield Reason(
             Blind.NOT_STORED,
-            f"what is read of {_joined(unstored)} cannot be stored: look at the log of slicewatch"
+            f"what is read of {_names(unstored)} cannot be stored: look at the log of slicewatch"
             " ingest, and at the database's disk and rights",
         )
 
@@ -171,7 +171,7 @@ def _not_read(facts: Facts) -> Iterator[Reason]:
     if waiting:
         yield Reason(
             Blind.NOT_READ,
-            f"decisions of {_joined(waiting)} wait in the broker and none has been read for"
+            f"decisions of {_names(waiting)} wait in the broker and none has been read for"
             f" {UNREAD // MINUTE} minutes: look at the log of slicewatch ingest, and whether it"
             " reaches the broker",
         )
@@ -190,14 +190,14 @@ def _behind(facts: Facts) -> Iterator[Reason]:
     if late:
         yield Reason(
             Blind.BEHIND,
-            f"{_joined(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
+            f"{_names(late)} is more than {BEHIND // MINUTE} minutes behind the newest decision,"
             " and all windows wait for it: ingest is behind there, look first at the log of the"
             " worker that reads it (slicewatch db status names it)",
         )
 
 
 def _missing_decisions(facts: Facts) -> Iterator[Reason]:
-    """Yield missing decisions; while decisions wait to be read, the router is not judged."""
+    """Yield the reason for missing decisions; none while the broker has decisions to read."""
     missing = facts.missing
     if missing is not None and facts.read_to_end(decisions=True):
         kind = Blind.DECISIONS_SILENT if missing.pages else Blind.DECISIONS_LATE
@@ -222,13 +222,13 @@ def _where_labels_are(facts: Facts) -> str:
     return "labels wait to be read, look first at the log of slicewatch ingest"
 
 
-def _joined(names: Sequence[str]) -> str:
+def _names(names: Sequence[str]) -> str:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(sorted(names)[:NAMED]) + more
 
 
 def silent_since(arrivals: Mapping[int, int], now: int) -> int | None:
-    """Return the hour of the last label if labels have been silent for too long since; else None.
+    """Return the hour (pane index) of the last label if labels are silent for too long; else None.
 
     Labels are silent after a day that brought hardly any, once they miss as many as an average day
     of a usual week brings. The usual number is the median of the same hours in up to four weeks
@@ -242,8 +242,8 @@ def silent_since(arrivals: Mapping[int, int], now: int) -> int | None:
         now: the present hour; later hours are errors of a clock.
     """
     label_counts = {hour: number for hour, number in arrivals.items() if number > 0 and hour <= now}
-    last = _last(label_counts)
-    weeks = [] if last is None else _weeks_before(label_counts, last + 1)
+    last = _last_labelled_hour(label_counts)
+    weeks = [] if last is None else _label_counts_of_weeks(label_counts, last + 1)
     if last is None or not weeks:
         return None
     missed = [median(sums) for sums in zip(*map(accumulate, weeks), strict=True)]
@@ -255,8 +255,8 @@ def silent_since(arrivals: Mapping[int, int], now: int) -> int | None:
     return last if is_reported else None
 
 
-def _last(label_counts: Mapping[int, int]) -> int | None:
-    """Return the newest hour that began a day with more than hardly any labels, or None."""
+def _last_labelled_hour(label_counts: Mapping[int, int]) -> int | None:
+    """Return the newest hour that starts a day with more than hardly any labels; None if none."""
     hardly_any = HARDLY_ANY * sum(label_counts.values()) / (KEPT_WEEKS * WEEK_DAYS)
     for hour in sorted(label_counts, reverse=True):
         if sum(label_counts.get(hour + ahead, 0) for ahead in range(DAY_HOURS)) > hardly_any:
@@ -264,8 +264,8 @@ def _last(label_counts: Mapping[int, int]) -> int | None:
     return None
 
 
-def _weeks_before(label_counts: Mapping[int, int], first: int) -> list[list[int]]:
-    """Return the labels of the 168 hours from ``first`` on, in each fully known earlier week."""
+def _label_counts_of_weeks(label_counts: Mapping[int, int], first: int) -> list[list[int]]:
+    """Return label counts of the 168 hours from ``first``, for each fully known earlier week."""
     known_from = begun(label_counts)
     starts = (first - back * WEEK_HOURS for back in range(1, WEEKS + 1))
     return [

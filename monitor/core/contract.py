@@ -8,7 +8,7 @@ from fractions import Fraction
 
 
 class Metric(enum.StrEnum):
-    """A rate of one slice.
+    """Rate of a slice that a contract may limit: selection, TPR, FPR, blocked, ready, precision.
 
     SELECTION = P(auto_serve); TPR = P(auto_serve | ready); FPR = P(auto_serve | not ready);
     BLOCKED = P(blocked_by_evidence); READY = P(ready), the base rate; PRECISION =
@@ -51,7 +51,7 @@ class Verdict(enum.StrEnum):
 
 
 class State(enum.StrEnum):
-    """The one state a slice x metric is in; WITHIN_CONTRACT is the only good one."""
+    """State of a slice and metric under its contract; WITHIN_CONTRACT is the only good state."""
 
     SUPPRESSED = "suppressed"  # fewer than k, whatever the reason
     INSUFFICIENT_SUPPORT = "insufficient_support"  # below the contract's minimum
@@ -66,7 +66,7 @@ class State(enum.StrEnum):
 
 
 class PrimaryMetric(enum.StrEnum):
-    """Metric that a contract is about first of all; other limited metrics are guardrails.
+    """Primary metric of a contract, TPR or FPR; all other limited metrics are guardrails.
 
     The harm of a TPR gap is delayed help (equal opportunity), that of an FPR gap a wrong answer.
     Both gaps are always limited, so every contract bounds equalized odds.
@@ -77,14 +77,14 @@ class PrimaryMetric(enum.StrEnum):
 
 
 class Role(enum.StrEnum):
-    """Part that a metric plays in a contract."""
+    """Role of a metric in a contract: primary or guardrail."""
 
     PRIMARY = "primary"  # leads every text, and pages at the higher severity
     GUARDRAIL = "guardrail"  # limited, so that the primary is not kept at its cost
 
 
 def role_of(metric: Metric, primary: Metric) -> Role:
-    """Return the role of a metric in a contract with this primary metric."""
+    """Return PRIMARY if ``metric`` is the contract's ``primary`` metric, else GUARDRAIL."""
     return Role.PRIMARY if metric is primary else Role.GUARDRAIL
 
 
@@ -100,7 +100,7 @@ GAP_LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Numbers of a contract; all limits are inclusive, None means unlimited.
+    """Limits and minimum support of a contract; limits are inclusive, None means unlimited.
 
     Attributes:
         max_tpr_gap: largest allowed TPR gap, in rate units (0.10 is ten points).
@@ -134,7 +134,7 @@ class Limits:
         return limit
 
     def min_ratio(self, metric: Metric) -> Fraction | None:
-        """Return the limit on the ratio of two rates of a metric; None without one."""
+        """Return the smallest allowed ratio of lower to higher rate of a metric, or None."""
         return self.min_selection_ratio if metric is Metric.SELECTION else None
 
     def min_level(self, metric: Metric) -> Fraction | None:
@@ -146,12 +146,12 @@ class Limits:
         return self.max_fpr if metric is Metric.FPR else None
 
     def level(self, metric: Metric) -> Fraction | None:
-        """Return the floor or ceiling of a metric's level; None without one."""
+        """Return the limit on a metric's level (``min_tpr`` or ``max_fpr``); None without one."""
         low = self.min_level(metric)
         return self.max_level(metric) if low is None else low
 
     def min_support(self, metric: Metric) -> int:
-        """Return the support of a metric: positives for TPR, negatives for FPR, else both."""
+        """Return the support a metric needs: positives for TPR, negatives for FPR, else the sum."""
         return {Metric.TPR: self.min_positives, Metric.FPR: self.min_negatives}.get(
             metric, self.min_positives + self.min_negatives
         )
@@ -159,7 +159,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class OwnLimits:
-    """Limits of one group-by or slice, in place of the contract's.
+    """Limits of one group-by or slice that replace the contract's limits of the same names.
 
     Attributes:
         group_by: name, as exported.
@@ -173,11 +173,11 @@ class OwnLimits:
     limits: tuple[tuple[str, Fraction], ...]
 
     def over(self, limits: Limits) -> Limits:
-        """Return limits in which these replace those of the same name."""
+        """Return a copy of ``limits`` in which these own limits replace limits of the same name."""
         return replace(limits, **dict(self.limits))  # type: ignore[arg-type]  # names of limits
 
     def alone(self, limits: Limits) -> Limits:
-        """Return only these limits, with the minimum support of a contract."""
+        """Return Limits with only these own limits, and with the minimum support of ``limits``."""
         support = limits.min_positives, limits.min_negatives
         nothing = Limits(None, None, None, None, None, *support)  # type: ignore[arg-type]
         return self.over(nothing)
@@ -189,7 +189,7 @@ COMPLEMENT = "complement"
 
 @dataclass(frozen=True, slots=True)
 class GroupBy:
-    """Family of slices: the attributes, and the reference of each slice.
+    """Family of compared slices: attributes that define them, and the reference of each slice.
 
     Attributes:
         attributes: sorted names; several attributes make intersections.
@@ -207,7 +207,7 @@ class GroupBy:
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """Contract of a use case for the engine; texts stay in the settings.
+    """Contract of a use case as the engine uses it: limits, window, group-bys, smallest cell.
 
     Attributes:
         name: unique; the ``contract`` label of every metric.
@@ -243,7 +243,7 @@ class Contract:
     own_limits: tuple[OwnLimits, ...] = ()
 
     def limits_of(self, group_by: str, slice_: str = "") -> Limits:
-        """Return the most specific limits of a slice; those of the group-by without a slice."""
+        """Return the limits of a slice, or of the whole group-by; the most specific limit wins."""
         limits = self.limits
         for name in dict.fromkeys(("", slice_)):
             for own_limits in self.own_limits:
@@ -253,7 +253,7 @@ class Contract:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """Metrics that are shown; precision only if the contract limits it."""
+        """Metrics shown under the contract; precision only if a limit on precision exists."""
         own_limits = (own_limits.over(self.limits) for own_limits in self.own_limits)
         limits = [
             precision_limit.max_precision_gap for precision_limit in (self.limits, *own_limits)

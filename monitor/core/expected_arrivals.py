@@ -51,7 +51,7 @@ _NUMBERS = ("no", "one", "two", "three", "four", "five", "six")
 
 @dataclass(frozen=True, slots=True)
 class MissingDecisions:
-    """Decisions that should have come by now.
+    """Alert on decisions that should have come by now: page or ticket, and its text.
 
     Attributes:
         pages: True if they are missing for long enough to wake somebody; else a ticket.
@@ -64,7 +64,7 @@ class MissingDecisions:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Times at which a silence has no meaning.
+    """Times at which missing decisions mean nothing: declared quiet times and lost spans.
 
     Attributes:
         zone: time zone of quiet times and days.
@@ -77,7 +77,7 @@ class Unseen:
     lost: Sequence[tuple[int, int]] = ()
 
     def slots(self) -> Callable[[int], bool] | None:
-        """Return a function that tells whether a slot is unseen; None if no slot is."""
+        """Return a predicate that is True for unseen slots; None if there are no unseen slots."""
         if not self.quiet and not self.lost:
             return None
         return cache(self._hides)
@@ -92,7 +92,7 @@ class Unseen:
 def missing_decisions(
     arrivals: Mapping[int, int], now: int, unseen: Unseen = Unseen()
 ) -> MissingDecisions | None:
-    """Return decisions that should have come since the last one; None if none should have.
+    """Return the alert on decisions that should have come since the last one; None if none should.
 
     Args:
         arrivals: decisions by the slot of their arrival, of the five weeks before the last.
@@ -104,11 +104,11 @@ def missing_decisions(
     if not arrived or present - max(arrived) < STEADY_SILENCE:
         return None
     first = begun(arrived)
-    return _Silence(sorted(slot for slot in arrived if slot >= first), present, unseen).judge()
+    return _Silence(sorted(slot for slot in arrived if slot >= first), present, unseen).overdue()
 
 
 def begun(arrivals: Mapping[int, int]) -> int:
-    """Return the first time before which hardly any of all arrivals had come.
+    """Return the first time by which more than 1 % of all arrivals had come.
 
     Args:
         arrivals: numbers above 0 by their time of arrival.
@@ -123,7 +123,7 @@ def begun(arrivals: Mapping[int, int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """Time from one decision to the next.
+    """Pause between two successive decisions, measured in slots.
 
     Attributes:
         length: distance of their slots.
@@ -137,7 +137,7 @@ class _Pause:
 
 
 class _Silence:
-    """Silence of a router, with the weeks before it.
+    """Present silence of a router, compared with its decisions in the weeks before.
 
     Times of day are compared on the local clock: a local slot is the UTC slot moved by the offset
     of the time zone. Distances ``ahead`` count from the last slot with decisions.
@@ -157,36 +157,36 @@ class _Silence:
         self._period = SLOTS_WEEK if self._weeks else SLOTS_DAY
         self._periods = self._weeks or min(DAYS, history // SLOTS_DAY)
 
-    def judge(self) -> MissingDecisions | None:
-        """Return missing decisions with the time at which they were due; None without any."""
+    def overdue(self) -> MissingDecisions | None:
+        """Return the alert on overdue decisions (page or ticket, with text); None if none are."""
         if self._is_hidden(self._present):
             return None
         if self._is_steady():
-            return self._judge_steady()
+            return self._overdue_if_steady()
         if not self._periods or not self._pauses:
             return None
-        due = self._due(TAIL)
-        if due is not None and self._elapsed >= self._told_after(due[1]):
+        due = self._next_due(TAIL)
+        if due is not None and self._elapsed >= self._reported_after(due[1]):
             return MissingDecisions(self._pages(due[1]), self._due_text(*due))
-        return self._judge_by_longest_pause()
+        return self._overdue_by_longest_pause()
 
     # Steady routers
 
     def _is_steady(self) -> bool:
-        """Return True if all weeks were steady; of three or more, an outage may have spoilt one."""
-        steady = sum(pause <= STEADY_GAP for pause in self._longest)
+        """Return True if all former weeks were steady; of three or more weeks, one may not be."""
+        steady = sum(pause <= STEADY_GAP for pause in self._longest_pauses)
         return steady > 0 and steady >= self._weeks - (self._weeks > 2)  # noqa: PLR2004
 
-    def _judge_steady(self) -> MissingDecisions | None:
+    def _overdue_if_steady(self) -> MissingDecisions | None:
         if self._hides(self._present - STEADY_SILENCE, STEADY_SILENCE):
             return None
-        minutes = max(1, min(self._longest)) * SLOT // MINUTE
+        minutes = max(1, min(self._longest_pauses)) * SLOT // MINUTE
         text = f"Decisions usually come at least every {minutes} minutes{self._when}"
         return MissingDecisions(True, f"{text}; {self._none_since()}")
 
     @cached_property
-    def _longest(self) -> list[int]:
-        """Longest pause of every former week, newest first."""
+    def _longest_pauses(self) -> list[int]:
+        """Longest pause of each former week in slots without unseen ones, newest week first."""
         longest = [0] * self._weeks
         for pause in self._pauses:
             week = (self._came[-1] - pause.end) // SLOTS_WEEK
@@ -202,49 +202,49 @@ class _Silence:
         return _Pause(end - start, 1 + self._seen_slots(start + 1, end), end)
 
     def _seen_slots(self, start: int, end: int) -> int:
-        """Return the number of seen slots of a span without its end."""
+        """Return the number of slots from ``start`` to before ``end`` that are not unseen."""
         span = range(start, end)
         return len(span) if self._hidden is None else len(span) - sum(map(self._hidden, span))
 
     # Routers that rest
 
-    def _told_after(self, due: int) -> int:
-        """Return the distance at which missing decisions are reported."""
+    def _reported_after(self, due: int) -> int:
+        """Return the distance at which decisions that were due at ``due`` are reported missing."""
         pause = self._usual_pause()
         if due < SOON:
             return max(SLOTS_HOUR, pause + pause // 2)
         return due + max(SLOTS_HOUR, pause)
 
     def _usual_pause(self) -> int:
-        """Return the third-longest pause within sessions; outages may cause the two longest."""
+        """Return the third-longest pause within sessions in slots; 0 with fewer than three."""
         short = sorted(pause.seen for pause in self._pauses if pause.length < SHORT_PAUSE)
         return short[-3] if len(short) > 2 else 0  # noqa: PLR2004
 
     def _pages(self, due: int) -> bool:
-        """Return True once decisions are missing for one of the router's own working days.
+        """Return True once decisions due at ``due`` are missing for a working day of the router.
 
         A silence that began next to a weekend, while the router rested, may be a holiday.
         """
         if not self._weeks:
             return False
-        next_due = self._due(due + SLOTS_DAY - SLOTS_HOUR)
+        next_due = self._next_due(due + SLOTS_DAY - SLOTS_HOUR)
         if next_due is not None and due > AT_REST and self._rests_before(next_due[1] + SLOTS_DAY):
-            next_due = self._due(max(due + SLOTS_DAY, HOLIDAY) + SLOTS_HOUR)
+            next_due = self._next_due(max(due + SLOTS_DAY, HOLIDAY) + SLOTS_HOUR)
         return next_due is not None and self._elapsed >= next_due[1] + SLOTS_HOUR
 
     def _rests_before(self, end: int) -> bool:
-        """Return True if no former week had decisions in a weekend-long span before `end`."""
+        """Return True if some weekend-long span before ``end`` was empty in all former weeks."""
         ahead = 0
         while ahead <= end:
-            waits = (self._wait(number, ahead + 1) for number in range(self._periods))
+            waits = (self._slots_to_decision(number, ahead + 1) for number in range(self._periods))
             following = min((wait for wait in waits if wait is not None), default=REST) + 1
             if following >= REST:
                 return True
             ahead += following
         return False
 
-    def _judge_by_longest_pause(self) -> MissingDecisions | None:
-        """Judge a router without regular times by twice its longest pause."""
+    def _overdue_by_longest_pause(self) -> MissingDecisions | None:
+        """Return the alert if the silence is twice the longest pause plus an hour; else None."""
         longest = max(pause.seen for pause in self._pauses)
         over = self._seen_slots(self._came[-1] + 1, self._present + 1) - 2 * longest
         if over < SLOTS_HOUR:
@@ -254,8 +254,8 @@ class _Silence:
         pages = self._weeks > 0 and over >= SLOTS_DAY
         return MissingDecisions(pages, f"{text}; {self._none_since()}")
 
-    def _due(self, ahead: int) -> tuple[int, int] | None:
-        """Return the next time at which every former week had decisions, if it has come.
+    def _next_due(self, ahead: int) -> tuple[int, int] | None:
+        """Return distances (earliest, latest) of the next due decisions from ``ahead`` on, or None.
 
         Returns:
             Distances of the earliest and the latest first decision of these weeks, which are within
@@ -263,9 +263,9 @@ class _Silence:
         """
         end = ahead + self._period + SLOTS_HOUR  # the pattern repeats after this
         while ahead <= min(end, self._elapsed):
-            firsts = self._firsts(ahead)
+            firsts = self._first_decisions(ahead)
             latest = max(firsts, default=ahead)
-            hidden = self._hidden_before(ahead, latest)
+            hidden = self._first_unseen(ahead, latest)
             if hidden is not None:
                 end += hidden + 1 - ahead
                 ahead = hidden + 1
@@ -275,33 +275,33 @@ class _Silence:
                 ahead = min(firsts, default=ahead) + 1
         return None
 
-    def _hidden_before(self, ahead: int, latest: int) -> int | None:
-        """Return the distance of the first unseen slot of a span of this silence, or None."""
+    def _first_unseen(self, ahead: int, latest: int) -> int | None:
+        """Return the distance of the first unseen slot from ``ahead`` to ``latest``, or None."""
         if self._hidden is None:
             return None
         span = range(ahead, min(latest, self._elapsed) + 1)
         return next((x for x in span if self._is_hidden(self._came[-1] + x)), None)
 
-    def _firsts(self, ahead: int) -> list[int]:
-        """Return distances of the first decision from `ahead` on, per former week that shows it."""
+    def _first_decisions(self, ahead: int) -> list[int]:
+        """Return distances of the first decision from ``ahead`` on, per former week with one."""
         return [
             ahead + wait
             for number in range(self._periods)
-            if (wait := self._wait(number, ahead)) is not None
-            and not self._hides(self._came[-1] + self._place(number, ahead) - self._last, wait)
+            if (wait := self._slots_to_decision(number, ahead)) is not None
+            and not self._hides(self._came[-1] + self._local_slot(number, ahead) - self._last, wait)
         ]
 
-    def _wait(self, number: int, ahead: int) -> int | None:
-        """Return the slots from `ahead` to the first decision in a former week, or None."""
-        base, place = self._last - self._period * (number + 1), self._place(number, ahead)
+    def _slots_to_decision(self, number: int, ahead: int) -> int | None:
+        """Return slots from ``ahead`` to the first decision in former week ``number``, or None."""
+        base, place = self._last - self._period * (number + 1), self._local_slot(number, ahead)
         index = bisect_left(self._local, place)
         if index < len(self._local) and self._local[index] <= base + self._period:
             return self._local[index] - place
         first = self._local[bisect_right(self._local, base)]  # the same period again
         return self._period + first - place if first <= base + self._period else None
 
-    def _place(self, number: int, ahead: int) -> int:
-        """Return the corresponding time in a former week."""
+    def _local_slot(self, number: int, ahead: int) -> int:
+        """Return the local slot in former week ``number`` that matches distance ``ahead``."""
         return self._last - self._period * (number + 1) + (ahead - 1) % self._period + 1
 
     def _hides(self, start: int, length: int) -> bool:
@@ -316,7 +316,7 @@ class _Silence:
         return slot + _offset(slot // SLOTS_HOUR, self._zone)
 
     def _at(self, ahead: int) -> datetime:
-        """Return the local time of a distance, as shown by a clock there."""
+        """Return the local clock time at a distance from the last decision."""
         return to_datetime((self._last + ahead) * SLOT)
 
     # Words
@@ -342,6 +342,6 @@ class _Silence:
 
 @lru_cache(maxsize=4096)
 def _offset(hour: int, zone: str) -> int:
-    """Return the slots by which a local clock is ahead of UTC."""
+    """Return the slots by which a zone's clock is ahead of UTC at an hour (hours since 1970)."""
     offset = in_zone(hour * HOUR, zone).utcoffset() or timedelta()
     return offset // timedelta(microseconds=SLOT)

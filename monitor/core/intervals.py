@@ -42,7 +42,7 @@ def divide(numerator: npt.ArrayLike, denominator: npt.ArrayLike, empty: float = 
 
 
 def wilson(point: npt.ArrayLike, n: npt.ArrayLike, z: float = Z95) -> tuple[Floats, Floats]:
-    """Return the Wilson score interval of a rate: all P with |point - P| <= z sqrt(P(1-P) / n).
+    """Return Wilson's (lower, upper) of a rate: all P with |point - P| <= z sqrt(P(1-P) / n).
 
     Args:
         point: rates in [0, 1]; NaN gives NaN bounds, except without trials.
@@ -81,7 +81,7 @@ def mover(  # noqa: PLR0917 - two points with their bounds
     l2: npt.ArrayLike,
     u2: npt.ArrayLike,
 ) -> tuple[Floats, Floats]:
-    """Return the interval of t1 - t2 for two independent rates, from their own intervals.
+    """Return (lower, upper) of t1 - t2 for independent rates t1, t2 with intervals l1-u1, l2-u2.
 
     ``lower = d - sqrt((t1-l1)^2 + (u2-t2)^2)``, ``upper = d + sqrt((u1-t1)^2 + (t2-l2)^2)``.
     If a point is NaN but its bounds are known (a rate that is not identified), the
@@ -104,7 +104,7 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
     l2: npt.ArrayLike,
     u2: npt.ArrayLike,
 ) -> tuple[Floats, Floats]:
-    """Return the interval of t1 / t2 for two independent rates, from their own intervals.
+    """Return (lower, upper) of t1 / t2 for independent rates t1, t2 with intervals l1-u1, l2-u2.
 
     If a point is NaN but its bounds are known, the ratio is between l1 / u2 and u1 / l2. Unknown
     bounds give NaN. Only the upper bound is NaN if t2 or l2 is 0, because the ratio then has a
@@ -125,5 +125,5 @@ def ratio_interval(  # noqa: PLR0917 - two points with their bounds
 
 
 def _root(square: Floats) -> Floats:
-    """Return square roots of numbers that are negative only by rounding."""
+    """Return square roots; numbers below 0, which rounding causes, count as 0."""
     return np.sqrt(np.maximum(square, 0))

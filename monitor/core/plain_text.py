@@ -9,7 +9,7 @@ LONGEST_NAME, LONGEST_NOTE = 80, 500
 
 
 def plain_line(field: str, text: str, longest: int) -> str:
-    """Return typed text without surrounding spaces, fit to be stored and shown.
+    """Return typed text without surrounding spaces; refuse it if too long or not one plain line.
 
     Args:
         field: option or field of the text, for the message.

@@ -18,7 +18,7 @@ _ONE_DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class QuietTime:
-    """Hours of certain days, in local time.
+    """Declared quiet time of a router: hours of certain days, in local time.
 
     Attributes:
         days: ``daily``, the name of a weekday, or ``dates``.
@@ -36,7 +36,7 @@ class QuietTime:
 
     @classmethod
     def named(cls, text: str) -> QuietTime:
-        """Return the quiet time of a text.
+        """Parse the text of a quiet time, such as ``saturday 22:00-06:00`` or ``2026-12-25``.
 
         Raises:
             ValueError: the text names no quiet time.

@@ -56,7 +56,7 @@ def pane_of(at: int, grain: Grain) -> int: ...
 @overload
 def pane_of(at: Int64s, grain: Grain) -> Int64s: ...
 def pane_of(at: int | Int64s, grain: Grain) -> int | Int64s:
-    """Return the index of the pane that holds an instant (microseconds)."""
+    """Return the index of the pane of this grain that holds an instant (microseconds)."""
     return (at + _shift(grain)) // int(grain)
 
 
@@ -65,7 +65,7 @@ def pane_start(pane: int, grain: Grain) -> int: ...
 @overload
 def pane_start(pane: Int64s, grain: Grain) -> Int64s: ...
 def pane_start(pane: int | Int64s, grain: Grain) -> int | Int64s:
-    """Return the first instant (microseconds) of a pane."""
+    """Return the first instant (microseconds) of the pane with this index and grain."""
     return pane * int(grain) - _shift(grain)
 
 
@@ -85,7 +85,7 @@ _LAST = to_micros(datetime(9999, 12, 31, tzinfo=UTC))
 
 
 def in_zone(micros: int, zone: str) -> datetime:
-    """Return the aware datetime of an instant in microseconds, in a time zone."""
+    """Return the aware datetime, in a time zone, of an instant in microseconds."""
     return to_datetime(micros).astimezone(_zone(zone))
 
 
@@ -143,13 +143,13 @@ class IsoWeek:
 
     @classmethod
     def containing(cls, at: int, zone: str = UTC_ZONE) -> IsoWeek:
-        """Return the week that holds an instant (microseconds)."""
+        """Return the ISO week in a time zone that holds an instant (microseconds)."""
         iso_date = in_zone(min(max(at, _FIRST), _LAST), zone).isocalendar()
         return cls(iso_date.year, iso_date.week, zone)
 
     @classmethod
     def named(cls, name: str, zone: str = UTC_ZONE) -> IsoWeek:
-        """Return the week of a name such as ``2026-W47``.
+        """Parse the name of a week, such as ``2026-W47``; the week begins at midnight in ``zone``.
 
         Raises:
             ValueError: there is no such week.
@@ -168,12 +168,12 @@ class IsoWeek:
 
     @property
     def start(self) -> int:
-        """First instant (microseconds)."""
+        """First instant of the week (microseconds)."""
         return self._monday(0)
 
     @property
     def end(self) -> int:
-        """First instant after the week."""
+        """First instant after the week (microseconds)."""
         return self._monday(1)
 
     def _monday(self, weeks: int) -> int:
@@ -186,12 +186,12 @@ class IsoWeek:
 
     @property
     def before(self) -> IsoWeek:
-        """Previous week."""
+        """Previous week in the same time zone."""
         return IsoWeek.containing(self.start - 1, self.zone)
 
     @property
     def after(self) -> IsoWeek:
-        """Next week."""
+        """Next week in the same time zone."""
         return IsoWeek.containing(self.end, self.zone)
 
 
@@ -204,7 +204,7 @@ class TimeSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowKind:
-    """Rolling window: its name, length, grain of panes, and whether it has labels.
+    """Kind of a rolling window: name, length, grain of panes, and whether it has labels.
 
     Attributes:
         name: shown and exported name, for example ``7d``.

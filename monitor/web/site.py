@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from monitor.core.publish.act_input import act_input, closing
+from monitor.core.publish.act_input import checked_act_input, closing
 from monitor.core.publish.history import SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.lines import Cell, cell, find_place, window_of
@@ -291,14 +291,14 @@ class Site:
 
     def _acknowledge(self, request: Request) -> Response:
         def act(number: int, fields: Mapping[str, str]) -> None:
-            act_fields = act_input(_author(fields), fields.get("note", ""), _field_name)
+            act_fields = checked_act_input(_author(fields), fields.get("note", ""), _field_name)
             self._published.acknowledge(number, act_fields, self._now())
 
         return self._acted(request, "acknowledged", act)
 
     def _close(self, request: Request) -> Response:
         def act(number: int, fields: Mapping[str, str]) -> None:
-            act_fields = act_input(_author(fields), fields.get("note", ""), _field_name)
+            act_fields = checked_act_input(_author(fields), fields.get("note", ""), _field_name)
             now = self._now()
             outcome = closing(fields.get("outcome"), fields.get("until"), now, _field_name)
             self._published.close(number, outcome, act_fields, now)

@@ -114,7 +114,7 @@ class World:
 
     def sides(self, metric: Metric) -> tuple[Rates, Rates]:
         """The rates with the evidence that a minimum of support is judged by."""
-        compared = self.seen._compared(self.spans, metric)
+        compared = self.seen._compared_rates(self.spans, metric)
         slices, others = compared.slices, compared.references
         return replace(slices, evidence=slices.sampled), replace(others, evidence=others.sampled)
 

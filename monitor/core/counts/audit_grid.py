@@ -41,7 +41,7 @@ _SLACK = 1e-4  # so that 0.7071 sent with four digits means 2 ** -0.5
 
 @dataclass(frozen=True, slots=True)
 class Thinned:
-    """Audit probability as sent and as counted.
+    """Audit probability as sent and as counted, with the share of labels lost between them.
 
     Attributes:
         sent: ``audit_p``, in (0, 1].
@@ -68,13 +68,13 @@ def rate_index(grid: Sequence[float], audit_p: float) -> int:
 
 
 def thinned(grid: Sequence[float], audit_p: float) -> Thinned:
-    """Return how a probability in (0, 1] is counted on a decreasing grid."""
+    """Return an audit probability in (0, 1] as sent and as counted on a decreasing grid."""
     counted = grid[rate_index(grid, audit_p)]
     return Thinned(audit_p, counted, 1 - min(1.0, counted / audit_p))
 
 
 def largest_loss(grid: Sequence[float]) -> float:
-    """Return the largest share of labels lost by any probability within a decreasing grid.
+    """Return the largest share of labels that any probability within a decreasing grid loses.
 
     Example:
         >>> round(largest_loss((1.0, 0.5, 0.4)), 2), round(largest_loss((0.4,)), 2)

@@ -23,7 +23,7 @@ DELAY_EDGES_HOURS = (1, 3, 6, 12, 24, 72, 168)
 
 
 class Counter(enum.IntEnum):
-    """Column of a cell."""
+    """Counter of a cell; the number is its column in :class:`Counts`."""
 
     N = 0  # decisions
     Q = 1  # labels requested (kept by thinning)
@@ -80,7 +80,7 @@ class Stratum:
     # (2 bits) | band (5 bits) | rate (6 bits).
     @property
     def code(self) -> int:
-        """Stratum as a small integer."""
+        """Code of the stratum: its fields packed into one integer."""
         return (
             (self.probe << 14)
             | (self.evidence_passed << 13)
@@ -109,14 +109,14 @@ _FEW_CODES = 1 << 10
 
 
 def decode_strata(codes: Int64s) -> StratumColumns:
-    """Decode stratum codes; the arrays are read-only."""
+    """Return the fields that stratum codes pack, one read-only array per field."""
     if codes.ndim == 1 and codes.size <= _FEW_CODES and codes.dtype == np.int64:
-        return _decoded_again(codes.tobytes())  # the strata of a table are asked for many times
+        return _decoded_cached(codes.tobytes())  # the strata of a table are asked for many times
     return _decoded(codes)
 
 
 @lru_cache(maxsize=256)
-def _decoded_again(codes: bytes) -> StratumColumns:
+def _decoded_cached(codes: bytes) -> StratumColumns:
     columns = _decoded(np.frombuffer(codes, np.int64))
     for column in fields(columns):
         getattr(columns, column.name).flags.writeable = False
@@ -147,12 +147,12 @@ class Counts:
 
     @classmethod
     def empty(cls) -> Counts:
-        """Return the empty table, which adds nothing."""
+        """Return the table without rows; adding it changes nothing."""
         return cls(np.empty(0, np.int64), np.empty((0, COUNTERS), np.int64))
 
     @classmethod
     def from_rows(cls, keys: Int64s, values: Int64s) -> Counts:
-        """Sum rows of equal keys; the order of rows does not matter."""
+        """Return the table of rows in any order; rows with equal keys are summed."""
         order = np.argsort(keys, kind="stable")
         keys, values = keys[order], values[order]
         changes = keys[1:] != keys[:-1]
@@ -166,7 +166,7 @@ class Counts:
 
 
 def merge(tables: Iterable[Counts]) -> Counts:
-    """Add tables key by key, and drop rows of zeros; no tables give the empty table."""
+    """Return the sum of tables, key by key, without rows of zeros; no tables give an empty one."""
     parts = [table for table in tables if len(table.keys)]
     if not parts:
         return Counts.empty()
@@ -209,17 +209,17 @@ def atom_text(values: Mapping[str, str]) -> str:
 
 
 def parse_atom(text: str) -> dict[str, str]:
-    """Return the attribute values of an atom; the empty text is the atom without attributes.
+    """Return values by attribute name from the text of an atom; the empty text has no attributes.
 
     Raises:
         ValueError: the text is not that of an atom.
     """
-    return dict(_pairs(text))
+    return dict(_parsed_pairs(text))
 
 
 @lru_cache(maxsize=65_536)
-def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """Return names and values; the cache serves atoms that every publication parses again."""
+def _parsed_pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """Return (name, value) pairs of an atom's text; cached, as each publication parses it again."""
     if "\\" not in text:
         plain = dict(pair.split("=", 1) for pair in text.split(",")) if text else {}
         return tuple(plain.items())

@@ -44,7 +44,7 @@ LARGER = 1.5
 
 @dataclass(frozen=True, slots=True)
 class UnitSizes:
-    """Decisions by UTC day and unit.
+    """Numbers of decisions by UTC day and unit.
 
     A unit is 32 bits of a keyed hash of unit and day. Units with equal bits count as one, so sizes
     err towards too large.
@@ -59,7 +59,7 @@ class UnitSizes:
 
     @classmethod
     def from_decisions(cls, units: Int64s, ts: Int64s) -> UnitSizes | None:
-        """Count decisions; return None if none has a unit.
+        """Count decisions by UTC day and unit; return None if no decision has a unit.
 
         Args:
             units: keyed hash of the unit of each decision; 0 without one.
@@ -73,14 +73,14 @@ class UnitSizes:
 
     @classmethod
     def merged(cls, parts: Sequence[UnitSizes]) -> UnitSizes:
-        """Return the sum of at least one part."""
+        """Return the sum of several parts by day and unit; at least one part is needed."""
         keys, row_of = np.unique(np.concatenate([p.keys for p in parts]), return_inverse=True)
         n = np.zeros(len(keys), np.int64)
         np.add.at(n, row_of, np.concatenate([part.n for part in parts]))
         return cls(keys, n)
 
     def by_day(self) -> dict[int, UnitSizes]:
-        """Return the units of each UTC day."""
+        """Return the sizes of each UTC day, by the number of days since 1970."""
         days = self.keys >> _UNIT_BITS
         starts = np.flatnonzero(np.append(True, days[1:] != days[:-1]))
         ends = np.append(starts[1:], len(days))
@@ -92,7 +92,7 @@ class UnitSizes:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Pairs of decisions of one atom and minute with the same score, within one UTC day.
+    """Numbers of pairs of decisions with equal atom, minute and score within one UTC day.
 
     Attributes:
         day: days since 1970.
@@ -109,7 +109,7 @@ class Repetition:
 
 @dataclass(frozen=True, slots=True)
 class DayClusters:
-    """Facts on clusters of one UTC day, as integer sums.
+    """Sums of one UTC day that show how large clusters are: units and repeated scores.
 
     Attributes:
         named: number of decisions that named their unit.
@@ -131,12 +131,12 @@ class DayClusters:
 
     @classmethod
     def from_repetition(cls, repetition: Repetition) -> DayClusters:
-        """Return the sums of one block of a shard."""
+        """Return the sums that one repetition contributes; its units are 0."""
         return cls(tested=repetition.tested, alike=repetition.alike, by_chance=repetition.by_chance)
 
     @property
     def implied_size(self) -> float:
-        """Design effect of the pairs alike beyond chance, at least 1.
+        """Cluster size that pairs alike beyond chance imply (a design effect), at least 1.
 
         If units of n_u decisions are alike, sum n_u^2 / sum n_u = 1 + 2 pairs / decisions.
         """
@@ -145,7 +145,7 @@ class DayClusters:
         return 1 + 2 * max(self.alike - self.by_chance, 0) / self.tested
 
     def repeats(self, cluster_size: int) -> bool:
-        """Return True when clusters seem larger than the setting, far more than by chance."""
+        """Return True when repeated scores imply clusters well above ``cluster_size``."""
         return (
             self.tested >= MIN_TESTED
             and self.alike > TIMES_CHANCE * self.by_chance
@@ -154,7 +154,7 @@ class DayClusters:
 
 
 def rounded_up(size: int) -> int:
-    """Return the next power of two, which is what may be shown of the largest unit.
+    """Return the smallest power of two not below ``size``; only this is shown of the largest unit.
 
     Example:
         >>> [rounded_up(size) for size in (1, 2, 3, 50)]
@@ -164,7 +164,9 @@ def rounded_up(size: int) -> int:
 
 
 def find_repetition(day: int, atoms: Int64s, scores: Floats, minutes: Int64s) -> Repetition:
-    """Return the repetition of one day; columns of equal length, scores without NaN.
+    """Count a day's decision pairs with equal atom, minute and score, and those expected by chance.
+
+    Columns have one item per decision; scores are not NaN.
 
     Example:
         >>> three = np.array([0.1, 0.1, 0.2])
@@ -178,7 +180,7 @@ def find_repetition(day: int, atoms: Int64s, scores: Floats, minutes: Int64s) ->
     size = int(atom.max(initial=-1)) + 1
 
     def pairs(key: Int64s) -> Floats:
-        """Return the pairs of equal keys, by the atom that a key begins with."""
+        """Return the number of pairs of equal keys, by the atom that begins the key."""
         keys, n = np.unique(key, return_counts=True)
         pair_counts: Floats = np.bincount(keys // (span * span), n * (n - 1) / 2, size).astype(
             np.float64

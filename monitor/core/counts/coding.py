@@ -38,7 +38,7 @@ Listed = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """Allow-listed attribute.
+    """Allow-listed attribute of decisions: listed values, aliases, or ranges of numbers.
 
     Attributes:
         name: name in the event's ``attributes``, or the name for a version field.
@@ -61,15 +61,15 @@ class Attribute:
     edges: tuple[float, ...] = ()
 
     def code(self, value: str | None) -> str:
-        """Return the listed value, ``__other__`` or ``__missing__``."""
+        """Return the listed value for a sent one, else ``__other__``; ``__missing__`` for None."""
         if value is None:
             return MISSING
         if value in self.values:
             return value
-        listed_value = dict(self.aliases).get(value) if self.aliases else self._range(value)
+        listed_value = dict(self.aliases).get(value) if self.aliases else self._range_of(value)
         return listed_value if listed_value in self.values else OTHER
 
-    def _range(self, value: str) -> str | None:
+    def _range_of(self, value: str) -> str | None:
         if not self.edges or not _NUMBER.match(value):
             return None
         return range_names(self.edges)[bisect_right(self.edges, float(value))]
@@ -85,11 +85,11 @@ def range_names(edges: tuple[float, ...]) -> tuple[str, ...]:
         >>> range_names((-0.5, 2.0))
         ('under -0.5', '-0.5 to under 2', '2+')
     """
-    inner = (_between(low, high, edges) for low, high in pairwise(edges))
+    inner = (_range_name(low, high, edges) for low, high in pairwise(edges))
     return (f"under {edges[0]:.12g}", *inner, f"{edges[-1]:.12g}+")
 
 
-def _between(low: float, high: float, edges: tuple[float, ...]) -> str:
+def _range_name(low: float, high: float, edges: tuple[float, ...]) -> str:
     if edges[0] < 0 or any(edge != int(edge) for edge in edges):
         return f"{low:.12g} to under {high:.12g}"
     return f"{low:.12g}" if high == low + 1 else f"{low:.12g}-{high - 1:.12g}"
@@ -120,7 +120,7 @@ class Coding:
 
     @property
     def band_names(self) -> tuple[str, ...]:
-        """Name of each band, the same on every surface."""
+        """Names of all score bands in order, such as ``below 0.70``; the last is ``no score``."""
         edges = [f"{edge:.2f}" for edge in self.score_bands]
         if not edges:
             return ("any score", "no score")
@@ -140,10 +140,10 @@ class Coding:
         return total
 
     def canonical(self) -> str:
-        """Return the canonical JSON text; equal codings have equal texts."""
+        """Return the coding as canonical JSON text; equal codings have equal texts."""
         return json.dumps(
             {
-                "attributes": [_plain(attribute) for attribute in self.attributes],
+                "attributes": [_attribute_as_list(attribute) for attribute in self.attributes],
                 "audit_rates": list(self.audit_rates),
                 "score_bands": list(self.score_bands),
             },
@@ -152,24 +152,24 @@ class Coding:
 
     @property
     def hash(self) -> str:
-        """Short content hash of the canonical text."""
+        """Hash of the canonical text, 16 hexadecimal digits."""
         return blake2b(self.canonical().encode(), digest_size=8).hexdigest()
 
     @classmethod
     def parse(cls, text: str) -> Coding:
-        """Return the coding of a text written by :meth:`canonical`."""
+        """Return the coding of a JSON text that :meth:`canonical` returned."""
         body = json.loads(text)
         attributes = tuple(_attribute(*parts) for parts in body["attributes"])
         return cls(attributes, tuple(body["score_bands"]), tuple(body["audit_rates"]))
 
     @property
     def strata(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Score bands and audit rates of stratum codes: fixed for the life of a store."""
+        """Score bands and audit rates that stratum codes refer to; fixed for a store's life."""
         return self.score_bands, self.audit_rates
 
     @property
     def listed(self) -> frozenset[Listed]:
-        """Names of all attributes, and all of their values."""
+        """Listed pairs of attribute name and value, and (name, None) for every name."""
         return frozenset((a.name, value) for a in self.attributes for value in (None, *a.values))
 
     def lacks(self, other: Coding) -> tuple[str, ...]:
@@ -186,7 +186,7 @@ class Coding:
         return tuple(sorted(names | values))
 
     def means_otherwise(self, other: Coding) -> tuple[str, ...]:
-        """Return attributes of both for which the same texts mean something else, sorted.
+        """Return names of attributes in both codings whose aliases or edges differ, sorted.
 
         Example:
             >>> old = Attribute("release", ("stable",), "policy", (("p1", "stable"),))
@@ -205,7 +205,7 @@ class Coding:
         )
 
     def within(self, other: Coding) -> Coding:
-        """Return this coding without entries that ``other`` does not list."""
+        """Return this coding without attributes and values that ``other`` does not list."""
         other_values = {a.name: a.values for a in other.attributes}
         attributes = (
             replace(a, values=tuple(v for v in a.values if v in other_values[a.name]))
@@ -215,8 +215,8 @@ class Coding:
         return replace(self, attributes=tuple(attributes))
 
 
-def _plain(attribute: Attribute) -> list[object]:
-    """Return the description of an attribute for JSON, with aliases and edges if there are any."""
+def _attribute_as_list(attribute: Attribute) -> list[object]:
+    """Return an attribute as a list for JSON, with aliases and edges only if there are any."""
     parts: list[object] = [attribute.name, sorted(attribute.values), attribute.version_of]
     optional_parts = [sorted(attribute.aliases), list(attribute.edges)]
     return parts + optional_parts if any(optional_parts) else parts
@@ -261,10 +261,10 @@ class CodingHistory:
 
     @property
     def newest(self) -> Coding:
-        """Coding of the present, which lists everything that any era lists."""
+        """Coding of the newest era, which lists everything that any era lists."""
         return self.eras[-1].coding
 
     def index(self, ts: Int64s) -> Int64s:
-        """Return the era of each instant."""
+        """Return the index of the era of each instant (microseconds)."""
         starts = np.array([era.start for era in self.eras[1:]], np.int64)
         return np.searchsorted(starts, ts, side="right").astype(np.int64)

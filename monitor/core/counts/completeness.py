@@ -54,7 +54,7 @@ _COME = Fraction(49, 50)
 
 
 class CohortState(enum.StrEnum):
-    """Outcome of an hour's cohort at its turn."""
+    """State of an hour's cohort after its turn: consumed by the detectors, or skipped."""
 
     CONSUMED = "consumed"  # its labels are in or overdue: the detectors consumed it
     INCOMPLETE = "incomplete"  # its requests are no longer known: skipped
@@ -62,7 +62,7 @@ class CohortState(enum.StrEnum):
 
 
 def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
-    """Return labels received and requested per route x audit rate, each of shape (S, R).
+    """Return labels received and labels requested per route x audit rate, each of shape (S, R).
 
     R is fixed (every possible route x rate), so that hours with different strata stack. Received
     never exceeds requested: an unrequested label does not make up for a missing one.
@@ -85,7 +85,7 @@ def mature(
     *,
     ahead: int = 0,
 ) -> npt.NDArray[np.bool_]:
-    """Flag the mature hourly cohorts: those with the labels of every route x rate back.
+    """Return one flag per hour: True if enough labels of every route x rate have come.
 
     A stratum with under 50 requests in its hour is joined with its preceding hours until 50
     are reached, at most a day. So an hour at night without requests is judged by the day before
@@ -122,12 +122,12 @@ def mature(
         # Integers: hours are complete together when these add up to 0 or more.
         spare = received_labels * threshold.denominator - requested_labels * threshold.numerator
         total = np.concatenate([[0], np.cumsum(spare)])
-        flags &= _largest_ahead(total[1:], ahead) >= total[_joined_from(requested_labels)]
+        flags &= _largest_ahead(total[1:], ahead) >= total[_first_joined_hours(requested_labels)]
     return flags
 
 
 def usual_delay(delays: Int64s) -> int | None:
-    """Return the time that labels usually take, from the decision on (microseconds).
+    """Return the microseconds within which 98 % of labels come on the slowest route, or None.
 
     Args:
         delays: labels of successive hours by route and delay bucket, shape (routes, buckets).
@@ -157,7 +157,7 @@ def usual_delay(delays: Int64s) -> int | None:
 
 
 def longest_delay(delays: Int64s) -> int:
-    """Return the longest delay of any label, to the end of its bucket, at least a day.
+    """Return the longest delay of any label (microseconds), to its bucket's end, at least a day.
 
     Args:
         delays: labels by route and delay bucket, shape (routes, buckets); some are not 0.
@@ -171,8 +171,8 @@ def longest_delay(delays: Int64s) -> int:
     return round(max(_SHORTEST_HOURS, ends[bucket]) * HOUR)
 
 
-def _joined_from(requested: Int64s) -> Int64s:
-    """Return the first of the fewest hours, up to each hour, that reach :data:`MIN_REQUESTS`."""
+def _first_joined_hours(requested: Int64s) -> Int64s:
+    """Return, per hour, the latest start from which :data:`MIN_REQUESTS` came, within a day."""
     cumulated = np.concatenate([[0], np.cumsum(requested)])
     start = np.searchsorted(cumulated, cumulated[1:] - MIN_REQUESTS, side="right") - 1
     earliest = np.arange(len(requested)) + 1 - MAX_JOINED_HOURS
@@ -180,7 +180,7 @@ def _joined_from(requested: Int64s) -> Int64s:
 
 
 def _largest_ahead(values: Int64s, ahead: int) -> Int64s:
-    """Return the largest of each value and the next ``ahead`` values.
+    """Return, for each value, the largest of it and the next ``ahead`` values.
 
     A run of a block's length ends in its first block or in the next one. So the largest value is
     that of a block's end or of a block's beginning.

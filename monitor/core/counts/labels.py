@@ -35,7 +35,7 @@ class Review(NamedTuple):
 
 
 def first_two(reviews: Iterable[Review]) -> tuple[Review, ...]:
-    """Return the first reviews of the first two reviewers, in order, or fewer."""
+    """Return the first review of each of the first two reviewers, in order, or fewer."""
     first_reviews: dict[int, Review] = {}
     for review in sorted(reviews):
         first_reviews.setdefault(review.reviewer, review)
@@ -43,7 +43,7 @@ def first_two(reviews: Iterable[Review]) -> tuple[Review, ...]:
 
 
 def compared(pair: tuple[Review, ...]) -> Counter | None:
-    """Return the counter for a pair of reviews; None without a second reviewer."""
+    """Return the counter to which a pair of reviews adds; None without a second review."""
     if len(pair) < 2:  # noqa: PLR2004 - a pair
         return None
     if pair[0].ready != pair[1].ready:
@@ -93,7 +93,7 @@ class LabelColumns:
         return len(self.ids)
 
     def take(self, rows: Int64s | Bools) -> LabelColumns:
-        """Return the chosen rows, in the order given."""
+        """Return the labels at these row indices, in this order, or under this mask."""
         return LabelColumns(*(getattr(self, f.name)[rows] for f in fields(self)))
 
     @classmethod
@@ -121,7 +121,7 @@ class LabelColumns:
 
     @classmethod
     def concat(cls, parts: Sequence[LabelColumns]) -> LabelColumns:
-        """Return all parts, one after the other."""
+        """Return the labels of all parts, one part after the other; no parts give no labels."""
         if not parts:
             return cls.empty()
         return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
@@ -139,7 +139,7 @@ class LabelColumns:
         return [Review(*row) if is_own else None for is_own, *row in rows]
 
     def contributions(self, decided_at: Int64s) -> Int64s:
-        """Return the contribution of each row to its cell while it is the label that counts.
+        """Return the counters that each label adds to its cell while it is the label that counts.
 
         Args:
             decided_at: time of the decision, where the delay begins.

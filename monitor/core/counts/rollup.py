@@ -51,12 +51,12 @@ class SliceCounts:
         )
 
     def above(self, lower_table: SliceCounts) -> SliceCounts:
-        """Return these rows, and below them those of another table with the same strata."""
+        """Return these slices, followed by those of a table with the same strata."""
         values = np.concatenate([self.values, lower_table.values])
         return SliceCounts(self.slices + lower_table.slices, self.strata, values)
 
     def pooled(self, names: Sequence[str]) -> SliceCounts:
-        """Sum rows with the same new name; ``names[i]`` is the new name of slice i."""
+        """Return sums of slices with the same new name; ``names[i]`` is the new name of slice i."""
         slices = tuple(sorted(set(names)))
         position = {name: i for i, name in enumerate(slices)}
         values = np.zeros((len(slices), *self.values.shape[1:]), np.int64)
@@ -117,15 +117,15 @@ class HourlyCounts:
         return Counts(self.cells[rows], self.values[rows])
 
     def among(self, cells: Int64s) -> HourlyCounts:
-        """Return the counts of these cells."""
+        """Return only the rows whose cell id is in ``cells``."""
         return self.only(np.isin(self.cells, cells))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> HourlyCounts:
-        """Return the chosen rows."""
+        """Return the rows for which a mask of shape (R,) is True."""
         return HourlyCounts(self.hours, self.hour[rows], self.cells[rows], self.values[rows])
 
     def roll_up(self, index: CellIndex, attributes: Sequence[str]) -> HourlySlices:
-        """Sum cells into the slices of one group-by, hour by hour, stratum by stratum.
+        """Return the sums of cells by hour, slice of one group-by, and stratum.
 
         Args:
             index: index of the cell ids; every id must be in it.
@@ -133,7 +133,7 @@ class HourlyCounts:
         """
         rows = np.searchsorted(index.cells, self.cells)
         strata, stratum_of = np.unique(index.strata[rows], return_inverse=True)
-        slices, slice_of = _slices(index, rows, attributes)
+        slices, slice_of = _slices_of_rows(index, rows, attributes)
         values = np.zeros((self.hours, len(slices), len(strata), COUNTERS), np.int64)
         np.add.at(values, (self.hour, slice_of, stratum_of), self.values)
         return HourlySlices(slices, strata, values)
@@ -141,7 +141,7 @@ class HourlyCounts:
 
 @dataclass(frozen=True, slots=True)
 class CellIndex:
-    """Index of cell ids, as parallel arrays sorted by id.
+    """Atom, stratum and versions of each cell id, as parallel arrays sorted by id.
 
     Attributes:
         cells: cell ids, increasing.
@@ -162,7 +162,7 @@ class CellIndex:
 
 @lru_cache(maxsize=65_536)
 def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
-    """Return the slice of a group-by that an atom belongs to.
+    """Return the text of the slice, for a group-by's attributes, to which an atom's text belongs.
 
     Example:
         >>> slice_text("channel=chat,language_variety=formal", ("channel",))
@@ -175,20 +175,20 @@ def slice_text(atom: str, attributes: tuple[str, ...]) -> str:
 
 
 def cells_within(index: CellIndex, where: Collection[tuple[str, str]]) -> Int64s:
-    """Return the cells whose atoms have all of these attribute values, increasing."""
+    """Return ids of cells whose atoms have all of these (name, value) pairs, increasing."""
     values = set(where)
     atoms = [atom for atom, text in index.atom_texts.items() if values <= parse_atom(text).items()]
     return index.cells[np.isin(index.atoms, np.array(atoms, np.int64))]
 
 
 def among(counts: Counts, cells: Int64s) -> Counts:
-    """Return the counts of these cells."""
+    """Return only the counts whose cell id is in ``cells``."""
     rows = np.isin(counts.keys, cells)
     return Counts(counts.keys[rows], counts.values[rows])
 
 
 def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> SliceCounts:
-    """Sum cells into the slices of one group-by, stratum by stratum.
+    """Return the sums of a window's cells by slice of one group-by, and stratum.
 
     Args:
         counts: a window's counts by cell id; every id must be in ``index``.
@@ -198,10 +198,10 @@ def roll_up(counts: Counts, index: CellIndex, attributes: Sequence[str]) -> Slic
     return HourlyCounts.from_tables([counts]).roll_up(index, attributes).at(0)
 
 
-def _slices(
+def _slices_of_rows(
     index: CellIndex, rows: Int64s, attributes: Sequence[str]
 ) -> tuple[tuple[str, ...], Int64s]:
-    """Return the slices of these cells, sorted, and the slice index of each cell."""
+    """Return the sorted slice texts of rows of an index, and each row's position among them."""
     atoms, atom_of = np.unique(index.atoms[rows], return_inverse=True)
     texts = [slice_text(index.atom_texts[int(atom)], tuple(attributes)) for atom in atoms]
     slices = tuple(sorted(set(texts)))

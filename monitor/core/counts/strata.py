@@ -45,27 +45,29 @@ class PostStrata:
 
 
 def production(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Return the mask of the strata of production traffic, shape (K,)."""
+    """Return a mask of shape (K,): True for strata of production traffic, False for probes."""
     return ~decode_strata(counts.strata).probe
 
 
 def reviewed(counts: SliceCounts) -> npt.NDArray[np.bool_]:
-    """Return the mask of the strata of labelled rates: production, evidence passed, not blocked.
+    """Return a mask of shape (K,): True for strata of labelled rates.
+
+    These are production strata with evidence passed that are not blocked.
 
     The mask is read-only.
     """
-    return _reviewed(np.asarray(counts.strata, np.int64).tobytes())
+    return _reviewed_mask(np.asarray(counts.strata, np.int64).tobytes())
 
 
 @lru_cache(maxsize=256)  # hours have the same strata, too
-def _reviewed(codes: bytes) -> npt.NDArray[np.bool_]:
+def _reviewed_mask(codes: bytes) -> npt.NDArray[np.bool_]:
     mask = is_reviewed(decode_strata(np.frombuffer(codes, np.int64)))
     mask.flags.writeable = False
     return mask
 
 
 def is_reviewed(strata: StratumColumns) -> npt.NDArray[np.bool_]:
-    """Return the mask of the strata of labelled rates, from decoded stratum codes."""
+    """Return a mask of decoded strata: True for those that labelled rates use."""
     auto, review = REVIEWED_ROUTES
     of_both = (strata.route == auto) | (strata.route == review)
     return np.asarray(~strata.probe & strata.evidence_passed & of_both, bool)
@@ -96,7 +98,7 @@ def by_route(counts: SliceCounts) -> Int64s:
 
 
 def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
-    """Merge score bands, then pool audit rates, until every stratum has labels or none can.
+    """Return strata with enough labels, made by merging score bands and pooling audit rates.
 
     1. Neighbouring score bands of one route and one audit rate are merged, from the lowest up,
        until each has 10 labels; the rest at the top joins the last merged band. Decisions
@@ -120,7 +122,7 @@ def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
 
 
 def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
-    """Return reviewed strata as (N, labelled, ready) x route x rate x band x S, and the rates."""
+    """Return (N, labelled, ready) x route x rate x band x S, and the grid index of each rate."""
     columns, strata = reviewed_columns(counts)
     rates, rate_of = np.unique(strata.rate, return_inverse=True)
     bands, band_of = np.unique(strata.band, return_inverse=True)
@@ -132,7 +134,7 @@ def reviewed_cells(counts: SliceCounts) -> tuple[Floats, Int64s]:
 
 
 def _consistent(cells: Floats) -> Floats:
-    """Return counts with 0 <= ready <= labelled <= N.
+    """Return (N, labelled, ready) changed as little as needed for 0 <= ready <= labelled <= N.
 
     Labels may be folded a moment before their decisions, because shards have separate cursors; that
     must not give a rate outside [0, 1].
@@ -144,7 +146,7 @@ def _consistent(cells: Floats) -> Floats:
 
 
 def merge_bands(cells: Floats) -> Floats:
-    """Merge neighbouring bands until each has :data:`MIN_LABELS` labels.
+    """Return cells with neighbouring bands merged until each has :data:`MIN_LABELS` labels.
 
     Args:
         cells: (N, labelled, ready) x route x rate x band x S.
@@ -170,7 +172,7 @@ def merge_bands(cells: Floats) -> Floats:
 
 
 def _pool_thin(merged: Floats, weights: Floats) -> Floats:
-    """Pool route x rates with too few labels into one pool per route, the last slot."""
+    """Return slots per route: strata labelled enough or fully, then a pool of the other rates."""
     families = merged.sum(axis=3)
     thin = (families[1] < MIN_LABELS) & (families[1] < families[0])
     pool = _pool_rates(np.where(thin, families, 0), weights)
@@ -182,7 +184,7 @@ def _pool_thin(merged: Floats, weights: Floats) -> Floats:
 
 
 def _pool_rates(families: Floats, weights: Floats) -> Floats:
-    """Return one pool per route: N, Kish's effective labels, and ready on their scale.
+    """Return one pool per route: decisions, Kish's effective labels, and ready on their scale.
 
     A label at audit rate r represents 1 / r decisions. So the pooled ready rate is sum(w m) / sum(w
     n), with (sum w n)^2 / sum(w^2 n) effective labels (Kish 1965).
@@ -195,7 +197,10 @@ def _pool_rates(families: Floats, weights: Floats) -> Floats:
 
 
 def _join_route(slots: Floats) -> Floats:
-    """Let a route's labelled strata represent its pool (the last slot) if that has no labels."""
+    """Return slots where the labelled strata of a route also represent its pool without labels.
+
+    The pool is the last slot.
+    """
     rest, pool = slots[0, :, :-1].sum(axis=1), slots[0, :, -1]
     joins = (slots[1, :, -1] == 0) & (pool > 0) & (rest > 0)
     decisions = slots[0] * np.where(joins, divide(rest + pool, rest, empty=1), 1)[:, None]

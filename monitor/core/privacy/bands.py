@@ -54,8 +54,8 @@ def edges(k: int) -> tuple[int, ...]:
 
 
 @cache
-def _bands(k: int) -> tuple[Int64s, Int64s]:
-    """Return the lower edges, and the lower edges with a 0 first for supports below all of them."""
+def _edge_tables(k: int) -> tuple[Int64s, Int64s]:
+    """Return the bands' lower edges, and the same array with a 0 in front."""
     table = np.asarray((0, *edges(k)), np.int64)
     table.flags.writeable = False
     return table[1:], table
@@ -63,7 +63,7 @@ def _bands(k: int) -> tuple[Int64s, Int64s]:
 
 @dataclass(frozen=True, slots=True)
 class Precision:
-    """Resolution of everything shown under one contract.
+    """Resolution of numbers shown under one contract: bands of support, steps of rates, bounds.
 
     Attributes:
         k: smallest cell that may be shown.
@@ -78,12 +78,12 @@ class Precision:
         n = np.floor(np.asarray(trials, np.float64) + _SLACK)
         if self.exact:
             return np.nan_to_num(n, nan=0).astype(np.int64)
-        lower_edges, table = _bands(self.k)
+        lower_edges, table = _edge_tables(self.k)
         band: Int64s = table[lower_edges.searchsorted(np.where(np.isnan(n), 0, n), side="right")]
         return band
 
     def most(self, support: npt.ArrayLike) -> Int64s:
-        """Return the largest number that a shown support stands for.
+        """Return the largest number that each shown support (a band's lower edge) stands for.
 
         Example:
             >>> Precision(11).most([11, 21, 32]).tolist()
@@ -92,7 +92,7 @@ class Precision:
         n = np.asarray(support, np.int64)
         if self.exact:
             return n
-        lower_edges, _ = _bands(self.k)
+        lower_edges, _ = _edge_tables(self.k)
         return np.asarray(lower_edges[lower_edges.searchsorted(n, side="right")] - 1)
 
     @property
@@ -112,7 +112,7 @@ class Precision:
         return self.support(support).astype(np.float64)
 
     def step(self, support: npt.ArrayLike) -> Floats:
-        """Return the finest rounding step of a rate that hides k of its support.
+        """Return, for each support, the finest rounding step of a rate that hides k decisions.
 
         Example:
             >>> Precision(11).step([21, 300, 600, 1200]).tolist()
@@ -139,7 +139,7 @@ class Precision:
         return np.asarray((values / step).round() * step).round(2) + 0.0  # never -0.0
 
     def at_most(self, part: int, total: int) -> float:
-        """Return a share that may be below k, rounded up to a step that hides k; never 0.
+        """Return ``part / total`` rounded up to a step that hides k decisions; never 0.
 
         Example:
             >>> Precision(11).at_most(0, 500), Precision(11).at_most(30, 5_000)

@@ -20,7 +20,7 @@ Named = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class ActInput:
-    """Author of an act, and the note on it.
+    """Author and note that a person gives when acknowledging or closing an incident.
 
     Attributes:
         by: a person or a team, in one line.
@@ -33,7 +33,7 @@ class ActInput:
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """Outcome with which people close an incident.
+    """Outcome with which a person closes an incident, and the end of an acceptance.
 
     Attributes:
         outcome: the outcome.
@@ -44,8 +44,8 @@ class Closing:
     until: int | None = None
 
 
-def act_input(by: str, note: str, named: Named) -> ActInput:
-    """Return the checked author and note; the author is not empty.
+def checked_act_input(by: str, note: str, named: Named) -> ActInput:
+    """Return author and note, checked as single lines of text; callers refuse an empty author.
 
     Raises:
         SlicewatchError: a text is too long or not a single line.
@@ -55,7 +55,7 @@ def act_input(by: str, note: str, named: Named) -> ActInput:
 
 
 def closing(outcome: str | None, until: str | None, now: int, named: Named) -> Closing:
-    """Return the outcome of a close, with the end of an acceptance.
+    """Return the checked outcome of a close and the end of an acceptance, from the typed texts.
 
     Args:
         outcome: one of :class:`Outcome`, as typed.
@@ -79,11 +79,11 @@ def closing(outcome: str | None, until: str | None, now: int, named: Named) -> C
         example = f"as in {named('until')} 2026-09-01"
         needs = f"{named('outcome')} {Outcome.ACCEPTED} needs {named('until')} DATE"
         raise SlicewatchError(f"{needs}, {example}")
-    return Closing(Outcome.ACCEPTED, _end_of(until, now, named))
+    return Closing(Outcome.ACCEPTED, _end_of_day(until, now, named))
 
 
-def _end_of(text: str, now: int, named: Named) -> int:
-    """Return the end of a future day."""
+def _end_of_day(text: str, now: int, named: Named) -> int:
+    """Return the end (microseconds) of an ISO day; refuse a day that is not within a year."""
     try:
         day = date.fromisoformat(text)
     except ValueError:
@@ -95,7 +95,7 @@ def _end_of(text: str, now: int, named: Named) -> int:
 
 
 def sentence(closing: Closing) -> str:
-    """Return the meaning of a close, to follow "incident 3 is"."""
+    """Return the effect of a close in words, as the rest of a sentence "incident 3 is ..."."""
     if closing.until is None:
         return f"closed as {closing.outcome.value}: a gap that still exists will page again."
     day = f"{to_datetime(closing.until - DAY):%Y-%m-%d}"

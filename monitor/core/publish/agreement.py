@@ -29,7 +29,7 @@ from monitor.core.publish.snapshot import ShownAgreement
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Numbers of decisions with two independent labels, in any order of the two.
+    """Numbers of decisions that two reviewers labelled: both ready, both not ready, or apart.
 
     Numbers are integers, or the middles of bands.
 
@@ -45,12 +45,12 @@ class Pairs:
 
     @property
     def table(self) -> Floats:
-        """Pairs as first x second reviewer, with the disagreements in equal halves."""
+        """Pairs by first x second reviewer, shape (2, 2), the disagreements in equal halves."""
         return np.array([[self.both, self.apart / 2], [self.apart / 2, self.neither]])
 
 
 def cohens_kappa(tables: Floats) -> tuple[Floats, Floats]:
-    """Return kappa and its standard error, for tables of pairs.
+    """Return Cohen's kappa and its standard error for each table of pairs, two arrays.
 
     NaN without pairs, and if both reviewers put everything into one class, where chance agrees
     fully.

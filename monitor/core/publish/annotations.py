@@ -11,7 +11,7 @@ from monitor.core.contract import Role
 
 
 class Annotation(enum.StrEnum):
-    """Advisory finding in a slice at some time."""
+    """Kind of an advisory finding in a slice; advisory findings never page."""
 
     GAP = "gap"  # on a weekly list: its contract is broken (false discovery rate 0.10)
     DRIFT = "drift"  # on a weekly list: worse than its own reference, mix by mix
@@ -24,7 +24,7 @@ class Annotation(enum.StrEnum):
 
 
 class Stage(enum.StrEnum):
-    """A stage of the router, in order."""
+    """Stage of the router at which a slice and its reference diverge; in the router's order."""
 
     EVIDENCE = "evidence"
     SCORE = "score"
@@ -34,7 +34,7 @@ class Stage(enum.StrEnum):
 
 
 class Share(enum.StrEnum):
-    """Share of a difference that a stage or cause accounts for; the only form that may be shown."""
+    """Share of a difference that a stage or cause explains, in three classes that may be shown."""
 
     MOST = "most"  # two thirds or more
     ABOUT_HALF = "about half"
@@ -42,7 +42,7 @@ class Share(enum.StrEnum):
 
 
 class Fault(enum.StrEnum):
-    """Fault in the labels of a stratum or slice."""
+    """Fault in the labels of a stratum or slice: too few or too many requests, or no labels."""
 
     TOO_FEW = "too_few"  # labels are requested less often than the decisions say
     TOO_MANY = "too_many"
@@ -50,21 +50,21 @@ class Fault(enum.StrEnum):
 
 
 class IncidentKind(enum.StrEnum):
-    """Kind of an incident, by what found it."""
+    """Kind of an incident by the test that found it: sequential test or weekly list."""
 
     BREACH = "breach"  # a contract stream has crossed
     LISTED = "listed"  # on the weekly list
 
 
 class Severity(enum.StrEnum):
-    """Urgency of an incident: what its alert is sent as."""
+    """Urgency of an incident: page or ticket."""
 
     PAGE = "page"  # somebody is woken
     TICKET = "ticket"  # somebody looks at it in office hours
 
 
 def severity_of(kind: IncidentKind, role: Role) -> Severity:
-    """Return the severity of an incident whose metric has this role in its contract.
+    """Return the severity of an incident from its kind and its metric's role in the contract.
 
     Only this function decides it: pages, reports and metrics call it, and a test compares the rules
     of the alerts.
@@ -78,7 +78,7 @@ def severity_of(kind: IncidentKind, role: Role) -> Severity:
 
 
 class Behind(enum.StrEnum):
-    """Side that is worse off in an incident, by the sign that every gap has."""
+    """Side that is worse off in an incident: slice, reference, or the slice against a level."""
 
     SLICE = "slice"  # the slice, compared with its reference
     REFERENCE = "reference"  # the reference: the slice is better off
@@ -86,7 +86,7 @@ class Behind(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """Outcome of an incident, as people found it when they closed it."""
+    """Outcome of an incident, as stated by the person who closed it."""
 
     CONFIRMED = "confirmed"  # there was a gap, and it is repaired
     FALSE_ALARM = "false_alarm"  # there was none

@@ -10,7 +10,7 @@ from monitor.core.publish.annotations import Severity
 
 @dataclass(frozen=True, slots=True)
 class BacktestIncident:
-    """Page or ticket that would have been raised.
+    """Page or ticket that a contract would have raised over stored cohorts.
 
     Attributes:
         severity: page or ticket.
@@ -33,7 +33,7 @@ class BacktestIncident:
 
 @dataclass(frozen=True, slots=True)
 class Backtest:
-    """Outcome of a trial.
+    """Result of trying a contract on stored cohorts: their span, and the incidents it would raise.
 
     Attributes:
         start: event time at which the cohorts begin (microseconds); None without cohorts.

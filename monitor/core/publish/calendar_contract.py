@@ -35,7 +35,7 @@ from monitor.core.time import TimeSpan, WindowKind
 
 @dataclass(frozen=True, slots=True)
 class TableBasis:
-    """Inputs of the table of one group-by; an equal basis gives equal tables.
+    """Inputs of one group-by's table; equal inputs give equal tables.
 
     Attributes:
         group: the group-by; None for the total.
@@ -53,7 +53,7 @@ class TableBasis:
 
 @dataclass(frozen=True, slots=True)
 class ContractInTables:
-    """Contract, seen through the published tables of its use case.
+    """Contract with the published tables of its use case, from which its own tables are computed.
 
     Attributes:
         contract: the comparisons and the limits.
@@ -69,7 +69,7 @@ class ContractInTables:
     def basis(
         self, group: GroupBy | None, kind: WindowKind, left_out: Sequence[TimeSpan] = ()
     ) -> TableBasis:
-        """Return the newest spans of a window, for each metric of a group-by.
+        """Return the inputs of a group-by's table for a window: the newest spans of each metric.
 
         Args:
             group: the group-by; None for the total.
@@ -90,7 +90,7 @@ class ContractInTables:
         )
 
     def basis_of_week(self, group: GroupBy | None, week: Span) -> TableBasis:
-        """Return a closed week as the basis, for each metric whose tables are published."""
+        """Return the inputs of a group-by's table for a closed week; metrics may lack tables."""
         group_tables = GroupInTables.from_tables(self.contract, group, self.tables)
         spans = (
             (metric, (week,) if group_tables.rates.has(week, metric) else ())
@@ -100,7 +100,7 @@ class ContractInTables:
         return TableBasis(group, group_tables.slices, tuple(spans), week if has_pairs else None)
 
     def group(self, basis: TableBasis, compared: int | None = None) -> GroupTable:
-        """Return the table of one group-by.
+        """Return the table of a group-by from its inputs; computed once for equal inputs.
 
         Args:
             basis: inputs of the table.
@@ -136,7 +136,7 @@ class ContractInTables:
     def _agreement(
         self, group_tables: GroupInTables, span: Span | None
     ) -> list[ShownAgreement | None]:
-        """Return the agreement of the reviewers of every slice."""
+        """Return the shown agreement of reviewers for each slice; None if hidden or no span."""
         if span is None:
             return [None] * len(group_tables.slices)
         rows = tuple(Row(text) for text in group_tables.slices)
@@ -147,7 +147,7 @@ class ContractInTables:
         ]
 
     def table(self, windows: Sequence[WindowTable]) -> ContractTable:
-        """Return the table of the contract."""
+        """Return the table of the contract, with its limits and the given tables of windows."""
         contract, limits = self.contract, self.contract.limits
         return ContractTable(
             contract=contract.name,
@@ -156,22 +156,22 @@ class ContractInTables:
             synthetic=contract.synthetic,
             k=contract.k,
             window=contract.window,
-            max_gaps=_numbers({metric: limits.max_gap(metric) for metric in Metric}),
-            min_levels=_numbers({metric: limits.min_level(metric) for metric in Metric}),
-            max_levels=_numbers({metric: limits.max_level(metric) for metric in Metric}),
+            max_gaps=_as_floats({metric: limits.max_gap(metric) for metric in Metric}),
+            min_levels=_as_floats({metric: limits.min_level(metric) for metric in Metric}),
+            max_levels=_as_floats({metric: limits.max_level(metric) for metric in Metric}),
             min_supports={metric: limits.min_support(metric) for metric in USUAL_METRICS},
             windows=tuple(windows),
             review_due=contract.review_due,
             primary=contract.primary_metric,
             max_age=contract.max_age,
-            min_ratios=_numbers({metric: limits.min_ratio(metric) for metric in Metric}),
+            min_ratios=_as_floats({metric: limits.min_ratio(metric) for metric in Metric}),
             own_limits=tuple(own_limits(contract)),
         )
 
     def _calibration(
         self, group_tables: GroupInTables, spans: Sequence[Span]
     ) -> list[tuple[CalibrationCell, ...]]:
-        """Return P(ready | score band) of every slice, if the tables have rows of score bands."""
+        """Return P(ready | score band) by band for each slice; empty without tables by score."""
         names = self.coding.band_names
         rows = tuple(
             Row(text, band=band) for text in group_tables.slices for band in range(len(names))
@@ -190,7 +190,7 @@ class ContractInTables:
 
 
 def _is_declared(slice_name: str) -> bool:
-    """Return True for a slice of declared values, which has a row even if it is hidden."""
+    """Return True for a slice without ``__other__`` and ``__missing__``; it always has a row."""
     return not {OTHER, MISSING} & {*parse_atom(slice_name).values()}
 
 
@@ -230,7 +230,7 @@ def _row(
 
 
 def _spreads(rows_by_metric: Mapping[Metric, MetricRows]) -> Iterator[Spread]:
-    """Yield worst and best slice of each metric, over the rates that have a point."""
+    """Yield the spread from worst to best slice for each metric with at least two points."""
     for metric, rows in rows_by_metric.items():
         points = [np.nan if r is None or r.value is None else r.value for r in rows.rates]
         ends = spread(metric, points)
@@ -240,7 +240,7 @@ def _spreads(rows_by_metric: Mapping[Metric, MetricRows]) -> Iterator[Spread]:
 
 
 def own_limits(contract: Contract) -> Iterator[OwnLimit]:
-    """Yield the limits of group-bys and slices for publication, in the order of the contract."""
+    """Yield each limit of a group-by or slice in its published form, in the contract's order."""
     for declared in contract.own_limits:
         limits = declared.alone(contract.limits)
         for metric in Metric:
@@ -254,5 +254,5 @@ def own_limits(contract: Contract) -> Iterator[OwnLimit]:
                     yield OwnLimit(declared.group_by, declared.slice, metric, kind, float(limit))
 
 
-def _numbers(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
+def _as_floats(limits: Mapping[Metric, Fraction | None]) -> dict[Metric, float]:
     return {metric: float(limit) for metric, limit in limits.items() if limit is not None}

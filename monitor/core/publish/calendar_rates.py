@@ -71,7 +71,7 @@ class UseCaseTables:
     )
 
     def use_parts(self, parts: tuple[Part, ...]) -> None:
-        """Read all tables in these columns from now on."""
+        """Set the columns in which all tables are read; drop bands read in other columns."""
         if parts != self.parts:
             self.parts = parts
             self._bands.clear()
@@ -88,7 +88,7 @@ class UseCaseTables:
                 sizes.pop(table.span, None)
 
     def forget(self, before: Mapping[SpanKind, int]) -> None:
-        """Drop the tables of spans that ended before the instant of their kind."""
+        """Drop tables of spans that ended before the instant given for their kind of span."""
         by_span: Iterable[dict[Span, Any]] = chain(
             self.tables.values(), self._bands.values(), self._label_sizes.values()
         )
@@ -97,7 +97,7 @@ class UseCaseTables:
                 del kept[span]
 
     def bands(self, measure: Measure, rows: tuple[Row, ...]) -> Mapping[Span, Bands]:
-        """Return the bands of rows in every span, in the columns of :meth:`parts_of` the measure.
+        """Return the bands of these rows by span, in the columns of :meth:`parts_of` the measure.
 
         A row that a table lacks is hidden.
         """
@@ -111,7 +111,7 @@ class UseCaseTables:
         """Return the bands of rows in one span that has a table, without caching them."""
         names = [part.name for part in self.parts_of(measure)]
         table = self.tables[measure][span]
-        return _aligned(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
+        return _aligned_bands(table, rows, PAIR_PARTS if measure is Measure.PAIRS else names)
 
     def label_sizes(
         self, measures: tuple[Measure, ...], rows: tuple[Row, ...], k: int
@@ -138,12 +138,12 @@ class UseCaseTables:
         requested = decisions.low[:, 1:][:, reviewed] * [part.audit_rate or 0.0 for part in parts]
         weights = np.array([_decisions_per_label(part) for part in parts])
         return LabelSizes(
-            _sizes([labels[measure] for measure in measures], weights),
-            _silent([bands.low[:, 1:] for bands in labels.values()], requested, k),
+            _row_sizes([labels[measure] for measure in measures], weights),
+            _lacks_labels([bands.low[:, 1:] for bands in labels.values()], requested, k),
         )
 
     def newest_pairs(self, window: str) -> Span | None:
-        """Return the newest week with pairs, or four weeks for a window of 28 days, or None."""
+        """Return the newest week with reviewers' pairs, or four weeks for ``28d``; or None."""
         spans = self.tables.get(Measure.PAIRS, {})
         kinds = (SpanKind.FOUR_WEEKS, SpanKind.WEEK) if window == "28d" else (SpanKind.WEEK,)
         spans_by_kind = ([span for span in spans if span.kind is kind] for kind in kinds)
@@ -162,7 +162,7 @@ class UseCaseTables:
         )
 
     def slices(self, attributes: Sequence[str]) -> tuple[str, ...]:
-        """Return the slices of a group-by in the newest table of decisions, sorted."""
+        """Return the slice texts of a group-by in the newest table of decisions, sorted."""
         tables = self.tables.get(Measure.DECISIONS, {})
         if not tables:
             return ()
@@ -170,7 +170,7 @@ class UseCaseTables:
         return newest.layout.slices_of(tuple(sorted(attributes)))
 
     def spans_by_score(self, spans: Sequence[Span], metric: Metric) -> tuple[Span, ...]:
-        """Return the newest week of a window of at least a week, else the spans of the window.
+        """Return spans with rows by score band: the newest week of a window, else its own spans.
 
         Weeks and longer spans have rows of score bands; days and hours have none.
 
@@ -197,7 +197,7 @@ class UseCaseTables:
         return tuple(part for part in self.parts if part.audit_rate is not None)
 
 
-def _aligned(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
+def _aligned_bands(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
     places = table.layout.places_of(rows)
     column_of = {name: 1 + place for place, name in enumerate(table.frame.parts)}
     columns = np.array([0, *(column_of.get(name, -1) for name in names)], np.int64)
@@ -213,7 +213,7 @@ def _aligned(table: Table, rows: Sequence[Row], names: Sequence[str]) -> Bands:
 
 @dataclass(frozen=True, slots=True)
 class GroupRates:
-    """Rates of the rows of one group-by.
+    """Rates of one group-by's rows, computed from published tables and cached.
 
     Attributes:
         tables: published tables of the use case.
@@ -230,7 +230,7 @@ class GroupRates:
         return self.tables.bands(measure, self.rows)
 
     def beside(self, rows: Sequence[Row]) -> GroupRates:
-        """Return the rates of other rows of the same tables, such as score bands."""
+        """Return a GroupRates for other rows of the same tables, such as score bands."""
         return GroupRates(self.tables, tuple(rows))
 
     def has(self, span: Span, metric: Metric) -> bool:
@@ -239,12 +239,12 @@ class GroupRates:
         return all(span in self._bands(measure) for measure in measures)
 
     def has_any(self, spans: Sequence[Span]) -> bool:
-        """Return True if any row is in the tables of any span."""
+        """Return True if the decisions table of any of these spans has any of the rows."""
         tables = self.tables.tables.get(Measure.DECISIONS, {})
         return any((tables[span].layout.places_of(self.rows) >= 0).any() for span in spans)
 
     def spans(self, window: str, metric: Metric, k: int) -> tuple[Span, ...]:
-        """Return the spans of a window of a metric, oldest first; empty before any has closed.
+        """Return the spans of a window that show a metric, oldest first; empty before any closes.
 
         Labelled rates need decisions of the same spans, so spans without them do not count.
         """
@@ -281,7 +281,7 @@ class GroupRates:
         return selection_estimate(self._total_over(Measure.DECISIONS, spans), hits)
 
     def labelled_counts(self, spans: Sequence[Span]) -> LabelledCounts:
-        """Return the counts behind labelled rates over several spans."""
+        """Return the counts of every row behind labelled rates, summed over several spans."""
         reviewed = [part.audit_rate is not None for part in self.tables.parts]
         decisions = self._total_over(Measure.DECISIONS, spans)
         served = [part.route is Route.AUTO_SERVE for part in self.tables.parts_of(Measure.READY)]
@@ -315,8 +315,8 @@ def _decisions_per_label(part: Part) -> int:
     return round(1 / part.audit_rate) if part.audit_rate else 1
 
 
-def _silent(labels: Sequence[Int64s], requested: Floats, k: int) -> Bools:
-    """Return the rows whose labels do not come, of one route at least.
+def _lacks_labels(labels: Sequence[Int64s], requested: Floats, k: int) -> Bools:
+    """Return a mask of rows whose requested labels do not come on at least one route.
 
     Of a route, 2 k - 1 labels or more were requested and neither measure shows one. If the labels
     had come, either those that say ready or the others would be k.
@@ -330,8 +330,8 @@ def _silent(labels: Sequence[Int64s], requested: Floats, k: int) -> Bools:
     return np.asarray((shows_none & (requested >= 2 * k - 1)).any(axis=1))
 
 
-def _sizes(bands: Sequence[Bands], decisions_per_label: Int64s) -> Bands:
-    """Return the sizes of rows in the label tables together; a row shows what all of them show.
+def _row_sizes(bands: Sequence[Bands], decisions_per_label: Int64s) -> Bands:
+    """Return the bands of each row's size over all label tables, counted in decisions.
 
     A label counts once for each decision it represents: at audits of 5 %, a band of 0 to 10 labels
     is one of 200 decisions, however many reviews there are.
@@ -345,7 +345,7 @@ def _sizes(bands: Sequence[Bands], decisions_per_label: Int64s) -> Bands:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRates:
-    """Rates of one metric for slices and their references, shapes (slices,).
+    """Rates of one metric for slices and for their references, arrays of shape (slices,).
 
     Attributes:
         slices: rates of the slices.
@@ -357,7 +357,7 @@ class ComparedRates:
     references: ShownRate
 
     def columns(self) -> tuple[RateColumns, RateColumns]:
-        """Return both sides with their bounds; NaN if a rate is not shown."""
+        """Return the rates of slices and of references with bounds; NaN if a rate is hidden."""
         slices, references = (
             RateColumns(
                 self.metric,
@@ -373,7 +373,7 @@ class ComparedRates:
 
 
 def rows_of(rate: ShownRate, places: Int64s | slice) -> ShownRate:
-    """Return the rates of the chosen rows, in the order given."""
+    """Return the rates of the rows at these places, in this order."""
     evidence, sampled = (
         Evidence(*(column[..., places] for column in columns))
         for columns in (rate.evidence, rate.sampled)

@@ -65,7 +65,7 @@ class MetricRows:
 
 @dataclass(frozen=True)
 class GroupInTables:
-    """Group-by of a contract, seen through the published tables of its use case.
+    """Group-by of a contract with the published tables from which its rows are computed.
 
     Attributes:
         contract: the limits.
@@ -85,7 +85,7 @@ class GroupInTables:
     def from_tables(
         cls, contract: Contract, group: GroupBy | None, tables: UseCaseTables
     ) -> GroupInTables:
-        """Return the group-by with the slices that its newest table lists."""
+        """Return the group-by with the slices that the newest table of decisions lists."""
         slices = ("",) if group is None else tables.slices(group.attributes)
         rows = [Row(text) for text in slices]
         if group is not None and group.reference == COMPLEMENT:
@@ -93,16 +93,16 @@ class GroupInTables:
         return cls(contract, group, GroupRates(tables, tuple(rows)), slices)
 
     def over(self, spans: Sequence[Span], metric: Metric) -> MetricRows:
-        """Return the rows of one metric over several spans together."""
+        """Return rates, gaps and states of every slice for one metric, over several spans."""
         nones: list[None] = [None] * len(self.slices)
         if not spans:
             hidden = [State.SUPPRESSED] * len(self.slices)
             return MetricRows(self.slices, None, [*nones], [*nones], [*nones], hidden, [*nones])
-        compared = self._compared(spans, metric)
-        enough = self._enough(compared, metric)
-        mature, completeness = self._mature(spans, metric)
-        gap_verdicts, gaps = self._gaps(spans, metric, enough & mature)
-        levels = self._levels(compared.slices, metric, enough & mature)
+        compared = self._compared_rates(spans, metric)
+        enough = self._has_support(compared, metric)
+        mature, completeness = self._maturity(spans, metric)
+        gap_verdicts, gaps = self._judged_gaps(spans, metric, enough & mature)
+        levels = self._level_verdicts(compared.slices, metric, enough & mature)
         reference = self._reference_place
         if reference is not None and Verdict.BETTER_OFF in gap_verdicts:
             gap_verdicts[reference], enough[reference] = Verdict.FAIL, True
@@ -138,7 +138,7 @@ class GroupInTables:
 
     @property
     def _has_reference(self) -> Bools:
-        """Slices that are compared with a reference, shape (slices,)."""
+        """Mask of the slices that are compared with a reference, shape (slices,)."""
         compared = np.full(len(self.slices), self.group is not None)
         if self._reference_place is not None:
             compared[self._reference_place] = False
@@ -146,10 +146,10 @@ class GroupInTables:
             compared[:] = False
         return compared
 
-    def _compared(
+    def _compared_rates(
         self, spans: Sequence[Span], metric: Metric, compared_slices: int = 0
     ) -> ComparedRates:
-        """Return the rates of both sides; bounds of `compared_slices` comparisons hold together."""
+        """Return rates of slices and references; bounds of ``compared_slices`` hold together."""
         z = simultaneous_z(compared_slices)
         rate, size = self.rates.rate(spans, metric, z), len(self.slices)
         slices = rows_of(rate, slice(0, size))
@@ -158,8 +158,8 @@ class GroupInTables:
         place = self._reference_place or 0
         return ComparedRates(metric, slices, rows_of(rate, np.full(size, place)))
 
-    def _mature(self, spans: Sequence[Span], metric: Metric) -> tuple[Bools, list[float | None]]:
-        """Return which slices and references have their labels, and the slices' completeness."""
+    def _maturity(self, spans: Sequence[Span], metric: Metric) -> tuple[Bools, list[float | None]]:
+        """Return a mask of slices whose own and reference labels came, and each slice's share."""
         size = len(self.slices)
         if not metric.labelled:
             return np.ones(size, bool), [None] * size
@@ -173,8 +173,8 @@ class GroupInTables:
             mature = mature & mature[self._reference_place]
         return mature, [*shares]
 
-    def _enough(self, compared: ComparedRates, metric: Metric) -> Bools:
-        """Return rows with the contract's minimum support, judged with their reference if any.
+    def _has_support(self, compared: ComparedRates, metric: Metric) -> Bools:
+        """Return a mask of slices that, like their reference, have the contract's minimum support.
 
         Precision depends on positives and negatives, and each of them has its own minimum.
         """
@@ -187,10 +187,10 @@ class GroupInTables:
             enough_together = enough_together & (support >= minimum - _NEARLY)
         return np.where(self._has_reference, enough_together, enough_alone)
 
-    def _gaps(
+    def _judged_gaps(
         self, spans: Sequence[Span], metric: Metric, enough: Bools
     ) -> tuple[list[Verdict | None], list[ShownGap | None]]:
-        """Return the verdicts on the gaps of a metric, and the shown gaps."""
+        """Return the verdict on each slice's gap of a metric, and each gap as shown."""
         verdicts: list[Verdict | None] = [None] * len(self.slices)
         exact = self.contract.k == 1
         has_reference = self._has_reference
@@ -198,9 +198,9 @@ class GroupInTables:
             return verdicts, [None] * len(self.slices)
         reference, together = self.group.reference, self.compared
         if together is None:
-            shown = self._compared(spans, metric).slices.shown
+            shown = self._compared_rates(spans, metric).slices.shown
             together = comparisons(int(shown.sum()), reference)
-        gaps = gap(*self._compared(spans, metric, together).columns())
+        gaps = gap(*self._compared_rates(spans, metric, together).columns())
         if not exact:
             gaps = _rounded_outward(gaps)
         for tolerance, limited in self._tolerances(metric):
@@ -225,7 +225,7 @@ class GroupInTables:
         return verdicts, gaps_shown
 
     def _tolerances(self, metric: Metric) -> Iterator[tuple[Tolerance, Bools]]:
-        """Yield the limits on the gap of a metric and on its ratio, with the limited slices."""
+        """Yield each tolerance for a metric's gaps or ratios, with a mask of the limited slices."""
         for limit, limited in self._each_limit(lambda limits: limits.max_gap(metric)):
             yield Tolerance.of_gap(limit), limited
         for limit, limited in self._each_limit(lambda limits: limits.min_ratio(metric)):
@@ -234,20 +234,22 @@ class GroupInTables:
     def _each_limit(
         self, limit_of: Callable[[Limits], Fraction | None]
     ) -> Iterator[tuple[Fraction, Bools]]:
-        """Yield each limit that slices have, with the slices that have it."""
+        """Yield each distinct limit of the slices, with a mask of the slices that have it."""
         name = "" if self.group is None else self.group.name
         limits = [limit_of(self.contract.limits_of(name, text)) for text in self.slices]
         for limit in sorted({limit for limit in limits if limit is not None}):
             yield limit, np.array([slice_limit == limit for slice_limit in limits], bool)
 
-    def _levels(self, rate: Rates, metric: Metric, enough: Bools) -> list[Verdict | None]:
-        """Return the verdicts on the rates against their levels; the total has no level."""
+    def _level_verdicts(self, rate: Rates, metric: Metric, enough: Bools) -> list[Verdict | None]:
+        """Return the verdict on each slice's rate against its level; None without a level."""
         verdicts: list[Verdict | None] = [None] * len(self.slices)
         if self.group is None:
             return verdicts
         columns, _ = ComparedRates(metric, rate, rate).columns()
         if self.contract.k > 1:
-            columns = replace(columns, lower=_down(columns.lower), upper=_up(columns.upper))
+            columns = replace(
+                columns, lower=_rounded_down(columns.lower), upper=_rounded_up(columns.upper)
+            )
         for level, limited in self._each_limit(lambda limits: limits.level(metric)):
             judged = level_verdict(columns, level, enough)
             verdicts = _judged_where(limited, verdicts, judged)
@@ -257,7 +259,7 @@ class GroupInTables:
 def _judged_where(
     limited: Bools, verdicts: Sequence[Verdict | None], judgements: Sequence[Verdict | None]
 ) -> list[Verdict | None]:
-    """Return the verdicts combined with those on a further limit, for slices that have it."""
+    """Return ``verdicts`` combined with ``judgements`` on a further limit where it applies."""
     rows = zip(limited.tolist(), verdicts, judgements, strict=True)
     return [
         both(present, judgement) if applies else present for applies, present, judgement in rows
@@ -265,7 +267,7 @@ def _judged_where(
 
 
 def shown_rates(rate: Rates, *, exact: bool = False) -> list[ShownRate | None]:
-    """Return the shown rates, in thousandths unless numbers are exact; None is hidden.
+    """Return each rate as published, in thousandths unless numbers are exact; None is hidden.
 
     A rate without a point is *at most* its upper bound if possibly nothing was a hit, and *at
     least* its lower bound if possibly everything was one.
@@ -292,7 +294,7 @@ _Numbers = list[float | None]
 def _rounded_columns(
     values: Floats, lowers: Floats, uppers: Floats, *, exact: bool
 ) -> tuple[_Numbers, _Numbers, _Numbers]:
-    """Return points to the nearest thousandth, bounds outward, or exact numbers; None for NaN."""
+    """Return points and bounds in thousandths, bounds outward, or exact numbers; None for NaN."""
 
     def listed(numbers: Floats, rounding: Callable[[float], float]) -> _Numbers:
         return [
@@ -310,21 +312,21 @@ def _rounded_columns(
 
 
 def _rounded_outward(gaps: GapColumns) -> GapColumns:
-    """Return the gaps with their shown bounds, so that readers come to the same verdicts."""
+    """Return the gaps with bounds rounded outward to thousandths, as they are shown."""
     return replace(
         gaps,
-        lower=_down(gaps.lower),
-        upper=_up(gaps.upper),
-        ratio_lower=_down(gaps.ratio_lower),
-        ratio_upper=_up(gaps.ratio_upper),
+        lower=_rounded_down(gaps.lower),
+        upper=_rounded_up(gaps.upper),
+        ratio_lower=_rounded_down(gaps.ratio_lower),
+        ratio_upper=_rounded_up(gaps.ratio_upper),
     )
 
 
-def _down(bounds: Floats) -> Floats:
-    """Return lower bounds in thousandths."""
+def _rounded_down(bounds: Floats) -> Floats:
+    """Return lower bounds rounded down to thousandths."""
     return np.floor(bounds * _DECIMALS + _NEARLY) / _DECIMALS
 
 
-def _up(bounds: Floats) -> Floats:
-    """Return upper bounds in thousandths."""
+def _rounded_up(bounds: Floats) -> Floats:
+    """Return upper bounds rounded up to thousandths."""
     return np.ceil(bounds * _DECIMALS - _NEARLY) / _DECIMALS

@@ -22,7 +22,7 @@ from monitor.core.publish.states import VERDICT_OF
 
 @dataclass(frozen=True, slots=True)
 class LimitCheck:
-    """Judged check of one limited metric of one slice.
+    """Check of one limited metric of one slice, with its verdict.
 
     Attributes:
         metric: limited metric.
@@ -40,7 +40,7 @@ class LimitCheck:
 
     @property
     def name(self) -> str:
-        """The slice of the check, or all but that slice."""
+        """Name of the slice for people, or ``all but`` that slice."""
         name = slice_name(self.slice)
         return f"all but {name}" if self.of_rest else name
 

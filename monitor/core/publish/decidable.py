@@ -47,7 +47,7 @@ _ALONE = (Metric.SELECTION, Metric.PRECISION)
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Conditions for deciding a contract.
+    """Assumed conditions for deciding a contract: slices, audit rate, window and true rates.
 
     Attributes:
         contract: its limits, k and minimum support.
@@ -94,12 +94,12 @@ class Decidable:
     fails: int | None
 
     def at(self, daily: float) -> bool:
-        """Return True when both verdicts can be reached at this traffic."""
+        """Return True when ``daily`` decisions per slice suffice for both verdicts."""
         return all(needed is not None and needed <= daily for needed in (self.passes, self.fails))
 
 
 def decidable(design: Design, metric: Metric) -> Decidable:
-    """Return the least traffic at which the limit on a metric's gap can be decided.
+    """Return the least daily traffic at which a gap of a metric can get ``pass``, and ``fail``.
 
     Raises:
         ValueError: if the contract sets no limit on gaps of the metric.
@@ -117,7 +117,7 @@ def decidable(design: Design, metric: Metric) -> Decidable:
 
 
 def decidable_ratio(design: Design) -> Decidable:
-    """Return the least traffic at which the limit on the ratio of selection rates is decided.
+    """Return the least daily traffic at which a selection ratio can get ``pass``, and ``fail``.
 
     A ratio of BEYOND below the limit must ``fail``.
 
@@ -133,22 +133,22 @@ def decidable_ratio(design: Design) -> Decidable:
 
 
 def _decidable(design: Design, metric: Metric, beyond: float, largest_gap: float) -> Decidable:
-    passes = _least(_verdicts(design, 0.0)[metric], Verdict.PASS)
+    passes = _least_traffic(_verdicts_by_traffic(design, 0.0)[metric], Verdict.PASS)
     if beyond > largest_gap:
         return Decidable(passes, None)
-    verdicts = _verdicts(design, beyond, metric if metric in _ALONE else None)
-    return Decidable(passes, _least(verdicts[metric], Verdict.FAIL))
+    verdicts = _verdicts_by_traffic(design, beyond, metric if metric in _ALONE else None)
+    return Decidable(passes, _least_traffic(verdicts[metric], Verdict.FAIL))
 
 
 def first_decided(
     designs: Iterable[tuple[float, Design]], find: Callable[[Design], Decidable], daily: float
 ) -> float | None:
-    """Return the first choice whose design is decided at this traffic, or None."""
+    """Return the first choice whose design ``daily`` decisions per slice can decide, or None."""
     return next((choice for choice, design in designs if find(design).at(daily)), None)
 
 
 def with_limit(design: Design, metric: Metric, limit: Fraction) -> Design:
-    """Return the design with another limit on the gaps of a metric that can have one."""
+    """Return the design with ``limit`` as the contract's limit on gaps of a metric."""
     return _with_limits(design, **{f"max_{metric}_gap": limit})
 
 
@@ -158,10 +158,10 @@ def _with_limits(design: Design, **limits: Fraction | None) -> Design:
 
 
 @cache
-def _verdicts(
+def _verdicts_by_traffic(
     design: Design, gap: float, alone: Metric | None = None
 ) -> dict[Metric, list[Verdict | None]]:
-    """Return the verdicts, by traffic, on a slice that is worse off by `gap`.
+    """Return, by metric, the verdicts at growing traffic on a slice that is worse off by ``gap``.
 
     The gap is in TPR, FPR and the blocked rate at once or, with ``alone``, only in that metric.
     """
@@ -170,13 +170,13 @@ def _verdicts(
     counts = [
         np.concatenate([slices, reference_counts])
         for slices, reference_counts in zip(
-            _counts(design, volume, gap, alone),
-            _counts(design, volume * max(reference_slices, 1), 0.0),
+            _expected_counts(design, volume, gap, alone),
+            _expected_counts(design, volume * max(reference_slices, 1), 0.0),
             strict=True,
         )
     ]
     group_tables = replace(
-        GroupInTables.from_tables(contract, GroupBy(("traffic",)), _tables(design, counts)),
+        GroupInTables.from_tables(contract, GroupBy(("traffic",)), _traffic_tables(design, counts)),
         compared=comparisons(design.slices, design.reference),
     )
     verdicts = {}
@@ -186,8 +186,8 @@ def _verdicts(
     return verdicts
 
 
-def _tables(design: Design, counts: Sequence[Int64s]) -> UseCaseTables:
-    """Return tables with all volumes of traffic as slices, and with their references."""
+def _traffic_tables(design: Design, counts: Sequence[Int64s]) -> UseCaseTables:
+    """Return tables in which each volume of traffic is a slice with its reference."""
     names = [f"traffic={place:02d}" for place in range(len(_TRAFFIC))]
     rows = [*map(Row, names), *(Row(name, complement=True) for name in names)]
     parts = (
@@ -204,23 +204,23 @@ def _tables(design: Design, counts: Sequence[Int64s]) -> UseCaseTables:
     return tables
 
 
-def _least(verdicts: list[Verdict | None], expected: Verdict) -> int | None:
-    """Return the traffic from which all verdicts are as wanted, to two digits."""
+def _least_traffic(verdicts: list[Verdict | None], expected: Verdict) -> int | None:
+    """Return the least daily traffic from which all verdicts are ``expected``, or None."""
     missed = [place for place, verdict in enumerate(verdicts) if verdict is not expected]
     first = missed[-1] + 1 if missed else 0
     return round(float(f"{_SURE * _TRAFFIC[first]:.2g}")) if first < len(verdicts) else None
 
 
-def _counts(
+def _expected_counts(
     design: Design, volume: Floats, gap: float, alone: Metric | None = None
 ) -> tuple[Int64s, Int64s, Int64s]:
-    """Return expected decisions, ready labels and not ready ones of these volumes, by part.
+    """Return expected decisions, ready labels and not ready labels of each volume, by part.
 
     Every gap is in the direction of harm.
     """
     limited = design.contract.limits.max_blocked_gap is not None
     blocked = min(_BLOCKED + (0.0 if alone else gap), 1.0) if limited else 0.0
-    tpr, fpr = _served(design, gap, alone)
+    tpr, fpr = _served_rates(design, gap, alone)
     ready = volume * (1 - blocked) * design.ready
     not_ready = volume * (1 - blocked) * (1 - design.ready)
     routed = [(ready * tpr, not_ready * fpr), (ready * (1 - tpr), not_ready * (1 - fpr))]
@@ -235,8 +235,8 @@ def _counts(
     )
 
 
-def _served(design: Design, gap: float, alone: Metric | None) -> tuple[float, float]:
-    """Return TPR and FPR of a slice that is worse off by `gap`, as in :func:`_verdicts`."""
+def _served_rates(design: Design, gap: float, alone: Metric | None) -> tuple[float, float]:
+    """Return TPR and FPR of a slice that is worse off by ``gap`` in all metrics or in ``alone``."""
     if alone is Metric.SELECTION:  # the same share of all served replies, ready or not
         kept = 1 - gap / design.selection
         return design.tpr * kept, design.fpr * kept
@@ -247,24 +247,24 @@ def _served(design: Design, gap: float, alone: Metric | None) -> tuple[float, fl
 
 
 def by_audit(design: Design, rates: Iterable[float]) -> Iterable[tuple[float, Design]]:
-    """Return the design at other audit rates."""
+    """Yield each audit rate with the design at that rate."""
     return ((rate, replace(design, audit=rate)) for rate in rates)
 
 
 def by_window(design: Design, days: Iterable[float]) -> Iterable[tuple[float, Design]]:
-    """Return the design with other windows, in days."""
+    """Yield each length of a window in days with the design for that window."""
     return ((length, replace(design, days=length)) for length in days)
 
 
 def by_limit(design: Design, metric: Metric) -> Iterable[tuple[float, Design]]:
-    """Yield the design with wider limits, in steps of five points, up to a half."""
+    """Yield each wider limit on a metric's gap with its design, in steps of .05 up to .5."""
     limit = design.contract.limits.max_gap(metric) or Fraction(0)
     while (limit := limit + Fraction(1, 20)) <= _WORST_LIMIT:
         yield float(limit), with_limit(design, metric, limit)
 
 
 def by_ratio(design: Design) -> Iterable[tuple[float, Design]]:
-    """Yield the design with lower limits on the ratio, in steps of 0.05, down to a half."""
+    """Yield each lower limit on the selection ratio with its design, in steps of .05 down to .5."""
     limit = design.contract.limits.min_selection_ratio or Fraction(0)
     while (limit := limit - Fraction(1, 20)) >= _WORST_LIMIT:
         yield float(limit), _with_limits(design, min_selection_ratio=limit)

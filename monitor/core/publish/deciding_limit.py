@@ -19,7 +19,7 @@ _NOT_KEPT = (Verdict.FAIL, Verdict.BETTER_OFF, Verdict.INCONCLUSIVE)
 def deciding_limit(
     row: SliceRow, metric: Metric, limits: Mapping[LimitKind, float], gap: ShownGap | None
 ) -> ShownLimit | None:
-    """Return the deciding limit; None if all are kept, or none is judged.
+    """Return the limit of a row's metric that is broken or not known to be kept; None without one.
 
     For a breach it is the limit that the sequential test found broken. Otherwise it is the first
     whose shown bounds agree with the state.
@@ -38,13 +38,19 @@ def deciding_limit(
         return ShownLimit(crossed, limits[crossed]) if crossed in limits else None
     shown_limits = (ShownLimit(kind, value) for kind, value in limits.items())
     return next(
-        (limit for limit in shown_limits if _verdict(row.rates.get(metric), gap, limit) is verdict),
+        (
+            limit
+            for limit in shown_limits
+            if _verdict_on_limit(row.rates.get(metric), gap, limit) is verdict
+        ),
         None,
     )
 
 
-def _verdict(rate: ShownRate | None, gap: ShownGap | None, limit: ShownLimit) -> Verdict | None:
-    """Return the verdict of the shown bounds; None if the limited number is not shown."""
+def _verdict_on_limit(
+    rate: ShownRate | None, gap: ShownGap | None, limit: ShownLimit
+) -> Verdict | None:
+    """Return the verdict on one limit by shown bounds; None if the limited number is hidden."""
     if limit.kind in (LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL):
         return None if rate is None else allowed(limit).verdict_of(rate.lower, rate.upper)
     if gap is None:
@@ -55,7 +61,7 @@ def _verdict(rate: ShownRate | None, gap: ShownGap | None, limit: ShownLimit) ->
 
 
 def allowed(limit: ShownLimit) -> Tolerance:
-    """Return the range that a limit allows."""
+    """Return the tolerance that a limit stands for: of gaps, ratios or rates."""
     match limit.kind:
         case LimitKind.MAX_GAP:
             return Tolerance.of_gap(limit.value)

@@ -17,7 +17,7 @@ _Table = TypeVar("_Table", GroupTable, WindowTable)
 
 
 class RowPlace(NamedTuple):
-    """Place of a row; the total has neither a group-by nor a slice.
+    """Place of a row in a Snapshot; the total has neither a group-by nor a slice.
 
     Attributes:
         contract: name of the contract.
@@ -35,12 +35,12 @@ class RowPlace(NamedTuple):
 
     @property
     def cell(self) -> tuple[str, str, str, str]:
-        """Contract, group-by, slice, window."""
+        """Contract, group-by, slice and window of the row."""
         return self[:4]
 
     @property
     def where(self) -> tuple[str, str, str]:
-        """Group-by, slice, window."""
+        """Group-by, slice and window of the row."""
         return self[1:4]
 
 
@@ -51,7 +51,7 @@ Made = Mapping[RowPlace, tuple[SliceRow, _T]]
 def each_row(
     snapshot: Snapshot, make: Callable[[RowPlace, SliceRow], _T], before: Made[_T]
 ) -> Made[_T]:
-    """Return the product of every row, in order.
+    """Return each row with its product of ``make``, by place; products of equal rows are reused.
 
     Args:
         snapshot: Snapshot with the rows.
@@ -79,7 +79,7 @@ def rows_in_place(snapshot: Snapshot) -> Iterator[tuple[RowPlace, SliceRow]]:
 
 
 def with_known_rows(table: _Table, before: _Table) -> _Table:
-    """Return a table that reuses the rows of an earlier table if they are equal.
+    """Return a table that reuses the row objects of an earlier table if they are equal.
 
     Identical rows need no further comparison by functions that cache their products.
     """

@@ -15,7 +15,7 @@ from monitor.core.publish.snapshot import SliceRow, Snapshot, WindowTable, canon
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Encoded Snapshot.
+    """Encoded Snapshot, with the bytes of each row for the next encoding.
 
     Attributes:
         body: canonical JSON.
@@ -27,7 +27,7 @@ class Encoded:
 
 
 def encode_after(snapshot: Snapshot, before: Encoded | None) -> Encoded:
-    """Return what :func:`~monitor.core.publish.snapshot.encode` returns, reusing earlier rows."""
+    """Encode a Snapshot as canonical JSON, with bytes from ``before`` for rows that are equal."""
     rows = each_row(snapshot, _encoded, before.rows if before else {})
     # The encoder copies bytes that stand in the place of a row.
     parts = (cast(SliceRow, part) for _, part in rows.values())

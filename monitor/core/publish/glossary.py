@@ -29,7 +29,7 @@ SYNTHETIC = "Synthetic test conditions, not a finding about people."
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Metric in words.
+    """Metric in words: heading, symbol, meaning, and the parts of a sentence about 100 trials.
 
     Attributes:
         name: heading.
@@ -124,35 +124,35 @@ def said(metric: Metric, rate: ShownRate | None) -> str:
     if rate is None:
         return ""
     term = TERMS[metric]
-    number = _number(rate)
-    return f"Of 100 {term.of}, {number} {term.happened}{_between(rate)}." if number else ""
+    number = _number_text(rate)
+    return f"Of 100 {term.of}, {number} {term.happened}{_interval_text(rate)}." if number else ""
 
 
-def _number(rate: ShownRate) -> str:
+def _number_text(rate: ShownRate) -> str:
     if rate.at_least is not None:
-        return f"at least {_whole(rate.at_least)}"
+        return f"at least {_whole_percent(rate.at_least)}"
     if rate.at_most is not None:
-        return f"at most {_whole(rate.at_most)}"
+        return f"at most {_whole_percent(rate.at_most)}"
     if rate.value is not None:
-        return f"about {_whole(rate.value)}"
+        return f"about {_whole_percent(rate.value)}"
     if rate.lower is not None and rate.upper is not None:
-        return f"between {math.floor(_hundred(rate.lower))} and {math.ceil(_hundred(rate.upper))}"
+        return f"between {math.floor(_percent(rate.lower))} and {math.ceil(_percent(rate.upper))}"
     return ""
 
 
-def _between(rate: ShownRate) -> str:
+def _interval_text(rate: ShownRate) -> str:
     if rate.value is None or rate.lower is None or rate.upper is None:
         return ""
-    lower, upper = math.floor(_hundred(rate.lower)), math.ceil(_hundred(rate.upper))
+    lower, upper = math.floor(_percent(rate.lower)), math.ceil(_percent(rate.upper))
     return f" (between {lower} and {upper})"
 
 
-def _hundred(rate: float) -> float:
+def _percent(rate: float) -> float:
     return round(100 * rate, 9)  # 0.29 * 100 is 28.999...
 
 
-def _whole(rate: float) -> str:
-    return f"{_hundred(rate):.0f}"
+def _whole_percent(rate: float) -> str:
+    return f"{_percent(rate):.0f}"
 
 
 def slice_name(text: str) -> str:

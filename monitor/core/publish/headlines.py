@@ -18,7 +18,7 @@ from monitor.core.rates.gap_words import RATED, said_of_slice
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The verdict of a page or contract.
+    """Verdict at the top of a page or contract: a word and a sentence.
 
     Attributes:
         word: a verdict, or ``blind``.
@@ -32,7 +32,7 @@ class Headline:
 def contract_headline(
     table: ContractTable, window: WindowTable, slices: Sequence[SliceLine]
 ) -> Headline:
-    """Return the verdict on one contract in a window; ``slices`` are ranked."""
+    """Return the verdict on a contract in a window; ``slices`` are its lines, the worst first."""
     judged_checks = list(checks(table, window))
     tally = Counter(check.verdict for check in judged_checks)
     failed, passed = tally[Verdict.FAIL], tally[Verdict.PASS]
@@ -45,7 +45,9 @@ def contract_headline(
         failing = {
             (check.metric, check.slice) for check in judged_checks if check.verdict is verdict
         }
-        return Headline(verdict, f"The contract is broken: {_worst(slices, failing)}.{more_fails}")
+        return Headline(
+            verdict, f"The contract is broken: {_worst_failure(slices, failing)}.{more_fails}"
+        )
     if verdict is Verdict.PASS:
         return Headline(verdict, f"All {len(judged_checks)} checks are within the contract.")
     if not judged_checks:
@@ -56,8 +58,8 @@ def contract_headline(
     return Headline(verdict, f"No check fails; {breakdown}.")
 
 
-def _worst(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]]) -> str:
-    """Return the first failing metric of the worst slice, in words."""
+def _worst_failure(slices: Sequence[SliceLine], failing: Collection[tuple[Metric, str]]) -> str:
+    """Return the first failing metric of the worst slice in words; ``slices`` come worst first."""
     for slice_line in slices:
         for cell in slice_line.cells:
             if (cell.metric, slice_line.slice) in failing:
@@ -70,10 +72,10 @@ def incident_sentence(
 ) -> str:
     """Return a sentence on the gap of an incident, with the broken limit."""
     broken = "" if limit is None else f" (limit: {limit_text(limit)})"
-    return f"{_happened(metric, slice_, behind)}{broken}"
+    return f"{_gap_sentence(metric, slice_, behind)}{broken}"
 
 
-def _happened(metric: Metric, slice_: str, behind: Behind | None) -> str:
+def _gap_sentence(metric: Metric, slice_: str, behind: Behind | None) -> str:
     name = slice_name(slice_)
     if slice_ == WITHHELD:
         return f"{RATED[metric].removeprefix('its ')}: details are withheld to protect few people"

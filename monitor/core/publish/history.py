@@ -10,7 +10,7 @@ from monitor.core.contract import Metric, State, Verdict
 
 @dataclass(frozen=True, slots=True)
 class SliceKey:
-    """Subject of a history.
+    """Key of a history: contract, window, slice and metric.
 
     Attributes:
         contract: name.
@@ -29,7 +29,7 @@ class SliceKey:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPoint:
-    """The last publication of a day; None is withheld.
+    """Point of a history: numbers of the last publication of a day; None is withheld.
 
     Attributes:
         day: of the watermark, UTC.

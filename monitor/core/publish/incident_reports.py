@@ -22,7 +22,7 @@ from monitor.core.time import to_datetime
 
 @dataclass(frozen=True, slots=True)
 class ValueReport:
-    """A gap or a rate as a Snapshot showed it.
+    """Gap or rate as a Snapshot showed it, with the end of its tables.
 
     Attributes:
         value: None where it is coded.
@@ -39,7 +39,7 @@ class ValueReport:
 
 @dataclass(frozen=True, slots=True)
 class ActReport:
-    """An act of a person on an incident.
+    """Act of a person on an incident: acknowledgement or close.
 
     Attributes:
         number: among the acts of the incident.
@@ -128,7 +128,7 @@ class IncidentReport:
 def report(
     incident: Incident, acts: Sequence[Act], shown: ShownIncident | None, now: int
 ) -> IncidentReport:
-    """Return the report of an incident.
+    """Return the report of an incident: status after its acts, and figures that a Snapshot shows.
 
     Args:
         incident: incident kept by the evaluator; only its state is reported.
@@ -137,7 +137,7 @@ def report(
             nothing about it.
         now: wall clock.
     """
-    status, page = standing(incident, acts, now), shown or _hidden(incident)
+    status, page = standing(incident, acts, now), shown or _withheld_incident(incident)
     return IncidentReport(
         id=incident.id,
         kind=incident.kind,
@@ -145,7 +145,7 @@ def report(
         state=status.state,
         by=status.by,
         outcome=status.outcome,
-        accepted_until=_time(status.until),
+        accepted_until=_optional_time(status.until),
         contract=incident.contract,
         metric=incident.metric,
         group_by=page.group_by,
@@ -154,37 +154,37 @@ def report(
         inherited=page.inherited,
         since=to_datetime(incident.opened_at),
         noticed_at=to_datetime(incident.opened_wall),
-        resolved_at=_time(incident.resolved_at),
-        first=_value(page.first),
-        latest=_value(page.latest),
+        resolved_at=_optional_time(incident.resolved_at),
+        first=_value_report(page.first),
+        latest=_value_report(page.latest),
         stage=page.stage,
-        versions_changed_at=_time(page.versions_changed_at),
+        versions_changed_at=_optional_time(page.versions_changed_at),
         versions_changed=page.versions_changed,
-        settings_changed_at=_time(page.settings_changed_at),
+        settings_changed_at=_optional_time(page.settings_changed_at),
         sampling=page.sampling,
-        resolvable_at=_time(page.resolvable_at),
+        resolvable_at=_optional_time(page.resolvable_at),
         snapshot=incident.snapshot,
         behind=page.behind,
         limit=page.limit,
-        acts=tuple(map(_act, acts)),
+        acts=tuple(map(_act_report, acts)),
     )
 
 
-def _hidden(incident: Incident) -> ShownIncident:
+def _withheld_incident(incident: Incident) -> ShownIncident:
     about = incident.id, incident.kind, Severity.TICKET, incident.metric, incident.opened_at
     return ShownIncident(*about, "", WITHHELD)
 
 
-def _value(shown: PublishedValue | None) -> ValueReport | None:
+def _value_report(shown: PublishedValue | None) -> ValueReport | None:
     if shown is None:
         return None
     return ValueReport(shown.value, shown.lower, shown.upper, to_datetime(shown.at))
 
 
-def _act(act: Act) -> ActReport:
-    at, until = to_datetime(act.at), _time(act.until)
+def _act_report(act: Act) -> ActReport:
+    at, until = to_datetime(act.at), _optional_time(act.until)
     return ActReport(act.number, at, act.action, act.by, act.outcome, until, act.note)
 
 
-def _time(at: int | None) -> datetime | None:
+def _optional_time(at: int | None) -> datetime | None:
     return None if at is None else to_datetime(at)

@@ -25,7 +25,7 @@ class Action(enum.StrEnum):
 
 
 class Stand(enum.StrEnum):
-    """State of an incident."""
+    """State of an incident after people's acts and the evaluator's findings."""
 
     OPEN = "open"  # nobody looks after it
     ACKNOWLEDGED = "acknowledged"
@@ -107,7 +107,7 @@ class Incident:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Status of an incident.
+    """Status of an incident: its state, who set it, and until when.
 
     Attributes:
         state: open, acknowledged, accepted, closed or resolved.
@@ -130,12 +130,12 @@ class Standing:
 
     @property
     def pages(self) -> bool:
-        """True when it must be reported: neither accepted nor over."""
+        """True when the incident must be reported: neither accepted nor over."""
         return self.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
 
 
 def standing(incident: Incident, acts: Sequence[Act], now: int) -> Standing:
-    """Return the status of an incident.
+    """Return the status of an incident after people's acts, as of ``now``.
 
     The last of several acceptances counts. When it is over, somebody must acknowledge the incident
     again, because earlier acknowledgements did not know how long it would last.

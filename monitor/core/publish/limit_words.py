@@ -28,7 +28,7 @@ DAY_BY_DAY = "the sequential test found the breach day by day"
 
 
 def limit_text(limit: ShownLimit) -> str:
-    """Return a limit in words."""
+    """Return a limit in words, such as ``gap at most 10 points``."""
     text, times = _TEXTS[limit.kind]
     return text.format(round(times * limit.value, 6))
 
@@ -49,7 +49,7 @@ def own_limits_text(table: ContractTable, metric: Metric) -> Iterator[tuple[str,
 
 
 def needed_text(table: ContractTable, metric: Metric) -> str:
-    """Return the support that a metric needs; precision is computed from TPR and FPR."""
+    """Return in words the support that a contract asks for in one metric."""
     if metric is Metric.PRECISION:
         return "the support of TPR and FPR"
     return f"a support of {table.min_supports[metric]}"
@@ -63,7 +63,7 @@ def relative_rate(gap: ShownGap) -> float | None:
 
 
 def compared_text(cell: Cell) -> str:
-    """Return a gap, a limited ratio, and their limits; empty if no gap is shown."""
+    """Return the gap and limited ratio of a cell with their limits, in words; empty if hidden."""
     if cell.gap is None:
         return ""
     parts = [f"gap {gap_text(cell.gap)} points{_in_brackets(cell, LimitKind.MAX_GAP)}"]
@@ -74,7 +74,7 @@ def compared_text(cell: Cell) -> str:
 
 def _in_brackets(cell: Cell, kind: LimitKind) -> str:
     limit = cell.limits.get(kind)
-    return "" if limit is None else f" (limit {_bare(ShownLimit(kind, limit))})"
+    return "" if limit is None else f" (limit {_limit_number(ShownLimit(kind, limit))})"
 
 
 def decides_text(cell: Cell) -> str:
@@ -103,18 +103,18 @@ def beyond_limit(slice_: str, cell: Cell) -> str:
 
 def _breach_parts(cell: Cell, limit: ShownLimit) -> Iterator[str]:
     """Yield the limited number, the limit, and why a number within it is a breach."""
-    text, limited = _measured(cell, limit)
+    text, limited = _limited_number(cell, limit)
     if limited is None:
         yield f"limit: {limit_text(limit)}"
         return
     yield text
-    yield f"limit {_bare(limit)}"
+    yield f"limit {_limit_number(limit)}"
     if cell.state is State.BREACH and allowed(limit).holds(limited):
         yield DAY_BY_DAY
 
 
-def _measured(cell: Cell, limit: ShownLimit) -> tuple[str, float | None]:
-    """Return the shown number that a limit applies to, in words and as a number."""
+def _limited_number(cell: Cell, limit: ShownLimit) -> tuple[str, float | None]:
+    """Return the shown number to which a limit applies, in words and as a number."""
     if limit.kind in _LEVELS:
         rate = cell.rate.value if cell.rate else None
         return percent(rate), rate
@@ -128,7 +128,7 @@ def _measured(cell: Cell, limit: ShownLimit) -> tuple[str, float | None]:
     return size, gap.value
 
 
-def _bare(limit: ShownLimit) -> str:
-    """Return the number of a limit, in the unit of the number next to it."""
+def _limit_number(limit: ShownLimit) -> str:
+    """Return the number of a limit as text, without words; levels in per cent, gaps in points."""
     number = f"{round(_TEXTS[limit.kind][1] * limit.value, 6):g}"
     return f"{number} %" if limit.kind in _LEVELS else number

@@ -8,7 +8,7 @@ from datetime import date
 
 @dataclass(frozen=True, slots=True)
 class Limitation:
-    """A known limitation of the use case or of what is measured, as its owner registered it.
+    """Known limitation of the use case or of the measurement, as its owner registered it.
 
     Attributes:
         text: what is limited.

@@ -33,7 +33,7 @@ RANKS = (
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A metric of a slice in a window.
+    """Metric of a slice in a window, with everything that a page shows of it.
 
     Attributes:
         metric: which rate.
@@ -76,14 +76,14 @@ class Cell:
 
     @property
     def limits(self) -> dict[LimitKind, float]:
-        """Limits of the cell."""
+        """Limits of the cell by kind; kinds without a limit are absent."""
         limits = (self.max_gap, self.min_ratio, self.min_level, self.max_level)
         return {k: x for k, x in zip(LimitKind, limits, strict=True) if x is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class SliceLine:
-    """A slice in a window.
+    """Line of a page or report: one slice in a window, with a cell for each metric.
 
     Attributes:
         group_by: attribute names joined by ``+``; empty for all decisions.
@@ -105,27 +105,27 @@ def all_metrics(table: ContractTable) -> tuple[Metric, ...]:
 
 
 def window_of(table: ContractTable, name: str | None = None) -> WindowTable | None:
-    """Return a window of a contract, by default the deciding one; None without it."""
+    """Return the table of a contract's window, by default of the deciding one; None if absent."""
     window_name = name or table.window
     return next((window for window in table.windows if window.window == window_name), None)
 
 
 def places(contract: ContractTable, window: WindowTable) -> Iterator[Place]:
-    """Yield the rows of a window, group-by by group-by, without the total."""
+    """Yield each listed row of a window with its tables, group-by by group-by; no total."""
     for group in window.groups:
         for row in listed(group):
             yield Place(contract, window, group, row)
 
 
 def total_place(contract: ContractTable, window: WindowTable) -> Place:
-    """Return the row of all decisions."""
+    """Return the row of all decisions with its tables."""
     return Place(contract, window, window, window.total)
 
 
 def find_place(
     contract: ContractTable, window: WindowTable, group_by: str, slice_: str
 ) -> Place | None:
-    """Return a row by its names; None if the table lacks it."""
+    """Return a row with its tables, by group-by and slice; None if the window lacks the row."""
     if not group_by:
         return total_place(contract, window) if not slice_ else None
     names = (group_by, slice_)
@@ -134,13 +134,13 @@ def find_place(
 
 
 def line(place: Place, metrics: Iterable[Metric]) -> SliceLine:
-    """Return the line of a row with the chosen metrics."""
+    """Return the line of a row, with a cell for each of these metrics that the row has."""
     shown = tuple(cell(place, metric) for metric in metrics if metric in place.row.states)
     return SliceLine(_group_by(place.table), place.row.slice, place.row.completeness, shown)
 
 
 def cell(place: Place, metric: Metric) -> Cell:
-    """Return one metric of a row."""
+    """Return the cell of one metric of a row."""
     contract, row = place.contract, place.row
     gap, limits = _judged_by(place, metric)
     period, rate = place.period(metric), row.rates.get(metric)
@@ -180,12 +180,12 @@ def _mirror_of(place: Place, metric: Metric) -> str:
 
 
 def ranked(lines: Iterable[SliceLine]) -> tuple[SliceLine, ...]:
-    """Return the lines from the worst to the unknown ones; ties by gap, then name."""
-    return tuple(sorted(lines, key=_rank))
+    """Return the lines sorted from the worst to the unknown ones; ties by gap, then by name."""
+    return tuple(sorted(lines, key=_sort_key))
 
 
-def _rank(slice_line: SliceLine) -> tuple[int, int, float, str, str]:
-    """Return the worst state of a line's metrics, the first metric with it, and its gap."""
+def _sort_key(slice_line: SliceLine) -> tuple[int, int, float, str, str]:
+    """Return the sort key of a line: rank of the worst state, first metric in it, gap, names."""
     ranks = [RANKS.index(cell.state) for cell in slice_line.cells]
     worst = min(ranks, default=len(RANKS))
     at = ranks.index(worst) if ranks else 0

@@ -47,13 +47,15 @@ class WorstCase:
 
 
 def lacking(rows: Sequence[SliceRow]) -> list[SliceRow]:
-    """Return rows of a group-by that are maturing and less complete than most others."""
+    """Return rows of a group-by that are maturing and less complete than most other rows."""
     with_completeness = [row for row in rows if row.completeness is not None]
     return [
         row
         for row in with_completeness
         if State.MATURING in {row.states.get(Metric.TPR), row.states.get(Metric.FPR)}
-        and _is_below(row, [other_row for other_row in with_completeness if other_row is not row])
+        and _is_below_median(
+            row, [other_row for other_row in with_completeness if other_row is not row]
+        )
     ]
 
 
@@ -72,7 +74,7 @@ def worst_cases(row: SliceRow) -> tuple[WorstCase, ...]:
 
 
 class _FullRate(NamedTuple):
-    """A rate that is shown with its interval, not as a code."""
+    """Rate that is shown with its interval, not as a code."""
 
     value: float
     lower: float
@@ -85,7 +87,7 @@ def _full_rate(rate: ShownRate | None) -> _FullRate | None:
     return _FullRate(rate.value, rate.lower, rate.upper)
 
 
-def _is_below(row: SliceRow, other_rows: Sequence[SliceRow]) -> bool:
+def _is_below_median(row: SliceRow, other_rows: Sequence[SliceRow]) -> bool:
     shares = [
         other_row.completeness for other_row in other_rows if other_row.completeness is not None
     ]

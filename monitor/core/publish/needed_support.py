@@ -49,7 +49,7 @@ class Displayable:
 
 
 def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ...]:
-    """Return the support that each limited gap and ratio of a contract needs.
+    """Return the support needed to show each limited gap and ratio of a contract as kept.
 
     Precision is computed from TPR and FPR, and has no support of its own.
 
@@ -59,28 +59,33 @@ def displayable(contract: Contract, largest_group: int) -> tuple[Displayable, ..
     """
     z = simultaneous_z(comparisons(largest_group, "complement"))
     supports = []
-    for (own, limits), metric in product(_limits(contract), USUAL_METRICS):
+    for (own, limits), metric in product(_named_limits(contract), USUAL_METRICS):
         for allowed, limit in (
             (Tolerance.of_gap, limits.max_gap(metric)),
             (Tolerance.of_ratio, limits.min_ratio(metric)),
         ):
             if limit is not None:
                 tolerance = allowed(limit)
-                at_rates = tuple(_smallest(contract.k, tolerance, z, rate) for rate in RATES)
-                coded = _smallest(contract.k, tolerance, z, None)
+                at_rates = tuple(
+                    _smallest_support(contract.k, tolerance, z, rate) for rate in RATES
+                )
+                coded = _smallest_support(contract.k, tolerance, z, None)
                 supports.append(Displayable(own, metric, limit, at_rates, coded, tolerance.ratio))
     return tuple(supports)
 
 
-def _limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
-    """Yield the contract's limits, then those of group-bys and slices."""
+def _named_limits(contract: Contract) -> Iterator[tuple[str, Limits]]:
+    """Yield ("", limits of the contract), then (name, limits) of each group-by and slice."""
     yield "", contract.limits
     for own_limits in contract.own_limits:
         yield own_limits.slice or own_limits.group_by, own_limits.alone(contract.limits)
 
 
-def _smallest(k: int, tolerance: Tolerance, z: float, rate: float | None) -> int | None:
-    """Return the smallest size from which two equal rates pass; None as rate: k - 1 were missed."""
+def _smallest_support(k: int, tolerance: Tolerance, z: float, rate: float | None) -> int | None:
+    """Return the smallest size from which two equal rates pass, or None.
+
+    If ``rate`` is None, k - 1 trials were missed.
+    """
     sizes = edges(k, Coarseness.FINE)
     sizes = sizes[(sizes >= 2 * k - 1) & (sizes < _LARGEST)]
     hits = sizes - (k - 1) if rate is None else np.round(sizes * rate).astype(np.int64)

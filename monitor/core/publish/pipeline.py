@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """The partitions of one topic.
+    """Numbers of one topic: its partitions, events and dead letters.
 
     Attributes:
         topic: name.
@@ -31,7 +31,7 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """State of the way from the broker to the Snapshot.
+    """State of the pipeline from the broker to the Snapshot, as the store knows it.
 
     Attributes:
         topics: of the settings, in their order; without partitions until these are known.

@@ -29,7 +29,7 @@ _WEEKS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Row with its tables.
+    """Row of a slice with the tables of its contract, window and group-by.
 
     Attributes:
         contract: table of the contract.
@@ -44,12 +44,12 @@ class Place:
     row: SliceRow
 
     def period(self, metric: Metric) -> Period | None:
-        """Return the period of a metric."""
+        """Return the event time that a metric of the row covers; None before the first table."""
         return self.table.labelled if metric.labelled else self.table.decisions
 
 
 def why_and_until(place: Place, metric: Metric) -> tuple[str, str]:
-    """Return why a metric is not decided, and what ends that; both empty if it is decided."""
+    """Return two texts: why a metric is not decided, and what ends that; empty if it is decided."""
     state = place.row.states[metric]
     explain = _EXPLAINED.get(state)
     return explain(place, metric) if explain else ("", "")
@@ -82,7 +82,7 @@ def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
     has = _at_least(place.row.rates.get(metric))
     asks = f"The contract asks for {needed} {_trials_text(metric)}" if needed else "It needs more"
     why = f"{asks} of the slice and of its reference; the slice has {has}."
-    return why, _weeks(place.row, metric) or "More labels or a longer window helps."
+    return why, _weeks_text(place.row, metric) or "More labels or a longer window helps."
 
 
 def _at_least(rate: ShownRate | None) -> str:
@@ -108,7 +108,7 @@ def _maturing(place: Place, metric: Metric) -> tuple[str, str]:
 def _inconclusive(place: Place, metric: Metric) -> tuple[str, str]:
     return (
         "Its interval straddles the limit, so it is neither kept nor broken for certain.",
-        _weeks(place.row, metric),
+        _weeks_text(place.row, metric),
     )
 
 
@@ -121,7 +121,7 @@ def _stale(place: Place, metric: Metric) -> tuple[str, str]:
     )
 
 
-def _weeks(row: SliceRow, metric: Metric) -> str:
+def _weeks_text(row: SliceRow, metric: Metric) -> str:
     weeks = row.label_needs.get(metric)
     return (
         "" if weeks is None else f"To find a gap 5 points beyond the limit takes {_WEEKS[weeks]}."

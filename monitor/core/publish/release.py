@@ -34,7 +34,7 @@ AFTER_HORIZON = 2 * WEEK
 
 @dataclass(frozen=True, slots=True)
 class ReleasedIncident:
-    """An incident that was open in the week, as the Snapshots showed it.
+    """Incident that was open in the week of a Release, as the Snapshots showed it.
 
     Attributes:
         id: of the incident.
@@ -65,7 +65,7 @@ class ReleasedIncident:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedFinding:
-    """An advisory finding of the week, as a Snapshot showed it: it never pages.
+    """Advisory finding in the week of a Release, as a Snapshot showed it; it never pages.
 
     Attributes:
         contract: name.
@@ -111,7 +111,7 @@ class Release:
 
     @property
     def excluded(self) -> bool:
-        """True when any of its tables is left out."""
+        """True when any table of the week is left out because its data are bad."""
         return any(window.excluded for table in self.contracts for window in table.windows)
 
 
@@ -133,12 +133,12 @@ class Revision:
 
     @property
     def release(self) -> Release:
-        """Decoded Release."""
+        """Release decoded from the body."""
         return decode(self.body)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its bytes in hexadecimal, to which a signature is bound."""
+        """SHA-256 of the body in hexadecimal, to which a signature is bound."""
         return hashlib.sha256(self.body).hexdigest()
 
 
@@ -188,7 +188,7 @@ class StoredReport:
 
 @dataclass(frozen=True, slots=True)
 class StoredWeek:
-    """Week with a Release, without its tables.
+    """Stored week with a Release: numbers of its revisions and signatures, without its tables.
 
     Attributes:
         week: name such as ``2026-W47``.
@@ -209,17 +209,17 @@ class StoredWeek:
 
 
 def encode(release: Release) -> bytes:
-    """Return the canonical JSON; equal Releases have equal bytes."""
+    """Return the canonical JSON of a Release; equal Releases have equal bytes."""
     return msgspec.json.encode(release, order="deterministic")
 
 
 def decode(data: bytes) -> Release:
-    """Return the Release that :func:`encode` wrote."""
+    """Return the Release of the JSON that :func:`encode` returned."""
     return msgspec.json.decode(data, type=Release)
 
 
 def decode_slices(data: bytes, slices: Collection[str]) -> Release:
-    """Return the Release without rows of other slices, much sooner if it has many rows."""
+    """Decode a Release with only the rows of these slices, which is faster if it has many rows."""
     tokens = [b'"slice":' + msgspec.json.encode(text) for text in slices]
     parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     contracts = _parts(parts["contracts"])
@@ -247,7 +247,7 @@ def _raw(value: object) -> msgspec.Raw:
 def released_incidents(
     week: IsoWeek, reports: Iterable[IncidentReport]
 ) -> tuple[ReleasedIncident, ...]:
-    """Return the incidents that were open in a week, as a Snapshot showed them."""
+    """Return the reported incidents that were open in a week in their published form, by id."""
     incidents = [_incident(report) for report in reports]
     return tuple(
         incident
@@ -281,18 +281,20 @@ def _incident(report: IncidentReport) -> ReleasedIncident:
 def released_findings(
     week: IsoWeek, snapshot: Snapshot, before: Iterable[ReleasedFinding]
 ) -> tuple[ReleasedFinding, ...]:
-    """Return the advisory findings of a week: those of a Snapshot, and those known before.
+    """Return a week's advisory findings, sorted: those of a Snapshot, and those known before.
 
     A Snapshot has only the last finding of each kind. When it comes again in a later week, the
     known finding of this week stays.
     """
-    newest = (finding for finding in _noted(snapshot) if week.start < finding.latest <= week.end)
+    newest = (
+        finding for finding in _findings_noted(snapshot) if week.start < finding.latest <= week.end
+    )
     findings = {_key(finding): finding for finding in before}
     findings |= {_key(finding): finding for finding in newest}
     return tuple(findings[key] for key in sorted(findings))
 
 
-def _noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
+def _findings_noted(snapshot: Snapshot) -> Iterator[ReleasedFinding]:
     for table in snapshot.contracts:
         for group in (group for window in table.windows for group in window.groups):
             for row in group.rows:
@@ -320,7 +322,7 @@ def _key(finding: ReleasedFinding) -> tuple[str, str, str, str, str]:
 def kept_tables(
     before: Release | None, tables: Iterable[ContractTable]
 ) -> tuple[ContractTable, ...]:
-    """Return the tables of a Release: the present ones, or those of the revision before.
+    """Return the tables of the next revision: ``tables``, or those of ``before`` if these are gone.
 
     A week is judged by the contract versions of its first revision. A table stays unchanged if its
     contract is gone or has another version, or if its calendar tables are no longer kept: a
@@ -331,22 +333,23 @@ def kept_tables(
         return tuple(present)
     by_version = {(table.contract, table.version): table for table in present}
     return tuple(
-        _newer(last, by_version.get((last.contract, last.version))) for last in before.contracts
+        _table_to_keep(last, by_version.get((last.contract, last.version)))
+        for last in before.contracts
     )
 
 
-def _newer(last: ContractTable, present: ContractTable | None) -> ContractTable:
+def _table_to_keep(last: ContractTable, present: ContractTable | None) -> ContractTable:
     return last if present is None or _has_lost(last, present) else present
 
 
 def _has_lost(last: ContractTable, present: ContractTable) -> bool:
-    """Return True when a table once began earlier, and no table in it is left out now."""
-    earlier, later = (dict(_starts(table)) for table in (last, present))
+    """Return True when a period of ``last`` begins later in ``present``, or is absent there."""
+    earlier, later = (dict(_period_starts(table)) for table in (last, present))
     return any(key not in later or later[key] > at for key, at in earlier.items())
 
 
-def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
-    """Yield the starts of the periods; periods with excluded tables do not count."""
+def _period_starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
+    """Yield ((group-by, kind), start) of each period of a table that has no excluded data."""
     for window in table.windows:
         for part in tables_of(window):
             name = "" if isinstance(part, WindowTable) else part.group_by
@@ -357,5 +360,5 @@ def _starts(table: ContractTable) -> Iterator[tuple[tuple[str, str], int]]:
 
 
 def has_decisions(tables: Iterable[ContractTable]) -> bool:
-    """Return True when anything was released."""
+    """Return True when any window of these tables covers any event time."""
     return any(periods(window) for table in tables for window in table.windows)

@@ -32,7 +32,7 @@ class VersionGroup:
 
 @dataclass(frozen=True, slots=True)
 class VersionPair:
-    """A slice of one version of the router, beside the same slice of the reference version.
+    """Lines of one slice for a version of the router, and for the baseline version.
 
     Attributes:
         version: its numbers, those of its gap among them.
@@ -45,7 +45,7 @@ class VersionPair:
 
 
 def version_groups(contracts: Iterable[Contract], coding: Coding) -> Iterator[VersionGroup]:
-    """Yield the group-bys over versions, for all contracts."""
+    """Yield the group-bys whose attributes include a version of the router, for all contracts."""
     versions = {attribute.name for attribute in coding.attributes if attribute.version_of}
     for contract in contracts:
         for group in contract.group_bys:
@@ -62,7 +62,7 @@ def version_groups(contracts: Iterable[Contract], coding: Coding) -> Iterator[Ve
 def side_by_side(
     slices: Sequence[SliceLine], groups: Iterable[VersionGroup]
 ) -> Iterator[VersionPair]:
-    """Yield every version but the baseline, paired with the baseline, group by group.
+    """Yield each line of a version, paired with the same slice of the baseline, group by group.
 
     Args:
         slices: lines of a contract.
@@ -81,5 +81,5 @@ def side_by_side(
 
 
 def _baseline_slice(slice_: str, baseline: Mapping[str, str]) -> str | None:
-    """Return the slice that differs only in its version; None without a baseline."""
+    """Return the text of the same slice in the baseline version; None without a baseline."""
     return atom_text(parse_atom(slice_) | dict(baseline)) if baseline else None

@@ -29,14 +29,14 @@ _LEVELS = (LimitKind.MIN_LEVEL, LimitKind.MAX_LEVEL)
 
 
 def listed(group: GroupTable) -> Iterator[SliceRow]:
-    """Yield the rows with content; a hidden ``__other__`` exists even without decisions."""
+    """Yield the rows of a group-by, except hidden rows of ``__other__``."""
     for row in group.rows:
         if row.rates or OTHER not in parse_atom(row.slice).values():
             yield row
 
 
 def mirrored(contract: ContractTable, group: GroupTable, row: SliceRow, metric: Metric) -> str:
-    """Return the slice that a row mirrors; empty if the row is judged by itself.
+    """Return the text of the slice that a row mirrors; empty if the row is judged by itself.
 
     Of two slices with complements, only the one that is worse off by the shown gap is judged. Both
     are judged if only one row has a problem of its own, such as missing labels.
@@ -47,7 +47,7 @@ def mirrored(contract: ContractTable, group: GroupTable, row: SliceRow, metric: 
     if not _are_mirrors(contract, group, rows, metric):
         return ""
     judged_row = max(
-        rows, key=lambda slice_row: (slice_row.states[metric] in BAD, _size(slice_row, metric))
+        rows, key=lambda slice_row: (slice_row.states[metric] in BAD, _gap_size(slice_row, metric))
     )
     state, judged_state = row.states[metric], judged_row.states[metric]
     is_mirror = state is judged_state or state is State.BETTER_OFF or judged_state in BAD
@@ -70,18 +70,18 @@ def _are_mirrors(
 
 
 def better_off_alone(group: GroupTable, metric: Metric) -> SliceRow | None:
-    """Return the slice that all others together are behind, if none of their rows says so.
+    """Return the row furthest better off, if no row of the group-by is worse off; else None.
 
-    Each of these others is within the limit or too small to be judged, but together they are not.
+    Each of the others is within the limit or too small to be judged, but together they are not.
     """
     ahead = [row for row in group.rows if row.states.get(metric) is State.BETTER_OFF]
     if not ahead or any(row.states.get(metric) in BAD for row in group.rows):
         return None
-    return min(ahead, key=lambda row: _size(row, metric))
+    return min(ahead, key=lambda row: _gap_size(row, metric))
 
 
 def gap_of(group: GroupTable, row: SliceRow, metric: Metric) -> ShownGap | None:
-    """Return the gap of a row; for a worse-off named reference, the largest to a better slice."""
+    """Return a row's gap; for a worse-off named reference, the gap to the slice most ahead."""
     if metric in row.gaps or row.states.get(metric) not in BAD:
         return row.gaps.get(metric)
     ahead = [
@@ -91,14 +91,14 @@ def gap_of(group: GroupTable, row: SliceRow, metric: Metric) -> ShownGap | None:
     against = [ahead_row for ahead_row in against if ahead_row.gaps[metric].reference == row.slice]
     if not against:
         return None
-    best = min(against, key=lambda ahead_row: _size(ahead_row, metric))
+    best = min(against, key=lambda ahead_row: _gap_size(ahead_row, metric))
     return turned(best.gaps[metric], best.slice)
 
 
 def judged_by(
     contract: ContractTable, group: GroupTable, row: SliceRow, metric: Metric
 ) -> tuple[ShownGap | None, dict[LimitKind, float]]:
-    """Return the gap of a row, and the limits by which the row is judged.
+    """Return the gap of a row and metric, and the limits by kind that judge the row.
 
     A named reference that is worse off is judged by the limits of the slice that it is behind,
     because that slice declares the comparison.
@@ -113,7 +113,7 @@ def judged_by(
 
 
 def turned(gap: ShownGap, reference: str) -> ShownGap:
-    """Return the gap as seen from its other side."""
+    """Return a gap from the other side, against ``reference``: signs and ratios are inverted."""
     value, lower, upper = (
         None if number is None else -number for number in (gap.value, gap.upper, gap.lower)
     )
@@ -127,9 +127,9 @@ def turned(gap: ShownGap, reference: str) -> ShownGap:
 
 
 def _inverse(ratio: float | None) -> float | None:
-    """Return the ratio as seen from the other side; None over zero, or without a bound.
+    """Return 1 / ratio to four decimals; None for 0 or None.
 
-    It has four decimals; with two, a bound just beyond a limit could equal the limit.
+    With two decimals, a bound just beyond a limit could equal the limit.
     """
     return round(1 / ratio, 4) if ratio else None
 
@@ -138,8 +138,8 @@ def _bounds(gap: ShownGap) -> tuple[float | None, float | None, float | None]:
     return gap.value, gap.lower, gap.upper
 
 
-def _size(row: SliceRow, metric: Metric) -> float:
-    """Return how much worse off a slice is; for a coded gap, the middle of its bounds."""
+def _gap_size(row: SliceRow, metric: Metric) -> float:
+    """Return the gap of a row; the middle of its bounds if the gap is coded, 0 without a gap."""
     gap = row.gaps.get(metric)
     if gap is None:
         return 0.0

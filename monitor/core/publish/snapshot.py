@@ -30,7 +30,7 @@ WITHHELD = "withheld"
 
 
 class LimitKind(enum.StrEnum):
-    """Kind of a limit: on a gap, a ratio of two rates, or a rate of its own."""
+    """Kind of a limit: on a gap, on a ratio of two rates, or on the level of one rate."""
 
     MAX_GAP = "max_gap"
     MIN_RATIO = "min_ratio"
@@ -40,7 +40,7 @@ class LimitKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownLimit:
-    """Limit of a slice and metric.
+    """Limit of a slice and metric as published: its kind and number.
 
     Attributes:
         kind: what it limits.
@@ -53,7 +53,7 @@ class ShownLimit:
 
 @dataclass(frozen=True, slots=True)
 class ShownRate:
-    """Rate as it may be shown.
+    """Rate of a slice as published: rounded or coded, with bounds and support.
 
     Attributes:
         value: the rate, rounded; None where it is coded or not identified.
@@ -74,7 +74,7 @@ class ShownRate:
 
 @dataclass(frozen=True, slots=True)
 class ShownGap:
-    """A slice against its reference; positive means that the slice is worse off.
+    """Gap of a slice to its reference as published; positive means that the slice is worse off.
 
     Attributes:
         reference: slice text of the reference, or ``complement``.
@@ -100,7 +100,7 @@ class ShownGap:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationCell:
-    """P(ready | score band) of one slice; None where fewer than ten (or k) were labelled."""
+    """Rate P(ready | score band) of a slice; None where fewer than ten (or k) were labelled."""
 
     band: str
     rate: ShownRate | None
@@ -108,7 +108,7 @@ class CalibrationCell:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Advisory finding in a slice, as of the end of a day.
+    """Advisory findings of one kind in a slice, as of the end of a day.
 
     Attributes:
         annotation: what was found.
@@ -125,7 +125,7 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class ShownStage:
-    """The stage of the router at which a slice and its reference diverge.
+    """Stage of the router at which a slice and its reference diverge, and its share.
 
     Attributes:
         stage: NONE where no stage differs significantly; UNKNOWN where the difference is one of
@@ -139,7 +139,7 @@ class ShownStage:
 
 @dataclass(frozen=True, slots=True)
 class ComponentChange:
-    """A part of the router of which another version began to answer a slice.
+    """Change of one component of the router to another version that answers a slice.
 
     Attributes:
         component: ``judge``, ``rubric``, ``policy``, ``router`` or ``threshold``.
@@ -171,7 +171,7 @@ class ShownAgreement:
 
 @dataclass(frozen=True, slots=True)
 class SliceRow:
-    """A slice in a window.
+    """Published row of one slice in a window: states, rates, gaps and findings by metric.
 
     Attributes:
         slice: slice text; ``""`` is the total.
@@ -224,7 +224,7 @@ class SliceRow:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Worst to best slice of a group-by: described, never tested."""
+    """Difference of one metric between the worst and best slice of a group-by; never tested."""
 
     metric: Metric
     worst: str
@@ -234,7 +234,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The event time of what is shown: whole calendar spans.
+    """Event time that shown numbers cover: whole calendar spans.
 
     Attributes:
         start: first instant (microseconds).
@@ -251,7 +251,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class GroupTable:
-    """Slices of a group-by in a window; hidden slices are rows without numbers.
+    """Table of a group-by in a window: one row per slice; rows of hidden slices have no numbers.
 
     Attributes:
         group_by: attribute names joined by ``+``.
@@ -271,7 +271,7 @@ class GroupTable:
 
 @dataclass(frozen=True, slots=True)
 class WindowTable:
-    """A window of a contract.
+    """Table of a contract's window: a row of all decisions, and a table per group-by.
 
     Every group-by has periods of its own: it advances when all its slices have enough that is
     new, and shows what it showed last until then.
@@ -305,18 +305,18 @@ class WindowTable:
 
 
 def tables_of(window: WindowTable) -> tuple[WindowTable | GroupTable, ...]:
-    """Return the total of a window, and its group-bys."""
+    """Return the window itself, which holds the total, and the tables of its group-bys."""
     return (window, *window.groups)
 
 
 def periods(table: WindowTable | GroupTable) -> tuple[Period, ...]:
-    """Return the periods of a table."""
+    """Return the periods of decisions and of labels that a table has."""
     return tuple(p for p in (table.decisions, table.labelled) if p is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestsAtFault:
-    """Labels of a stratum are not requested as often as its decisions say.
+    """Fault of a stratum: labels are requested less or more often than its decisions say.
 
     Attributes:
         route: of the stratum.
@@ -335,7 +335,7 @@ class RequestsAtFault:
 
 @dataclass(frozen=True, slots=True)
 class LabelsAtFault:
-    """A fault in the labels of one slice and route that lasts.
+    """Lasting fault in the labels of one slice and route.
 
     Attributes:
         group_by: of the slice.
@@ -357,7 +357,7 @@ class LabelsAtFault:
 
 @dataclass(frozen=True, slots=True)
 class PublishedValue:
-    """A gap, or a rate that has a level to keep, as a page of some time showed it.
+    """Gap, or rate with a limited level, as a page showed it at some time.
 
     Attributes:
         value: as shown; None where it is coded. A gap is positive where the slice is worse off.
@@ -374,10 +374,10 @@ class PublishedValue:
 
 @dataclass(frozen=True, slots=True)
 class ShownIncident:
-    """Cause of one or more crossings, as it may be shown.
+    """Incident as published: the cause of one or more crossings.
 
-    Its identity never changes: not when its slice becomes visible or is hidden, and not when more
-    slices are found to inherit it.
+    The identity of an incident never changes: not when its slice becomes visible or is hidden, and
+    not when more slices are found to inherit the incident.
 
     Attributes:
         id: of the incident.
@@ -435,7 +435,7 @@ class ShownIncident:
 
 @dataclass(frozen=True, slots=True)
 class OwnLimit:
-    """A limit that one group-by, or one slice of it, has in place of the contract's.
+    """Limit that overrides the contract's for a group-by or one of its slices.
 
     Attributes:
         group_by: name.
@@ -454,7 +454,7 @@ class OwnLimit:
 
 @dataclass(frozen=True, slots=True)
 class ContractTable:
-    """Contract: its identity, its limits as exported, and its windows.
+    """Published table of a contract: identity, limits, windows, faults and incidents.
 
     ``requests_at_fault`` is sorted by route, audit rate and fault, ``labels_at_fault`` by
     group-by, slice, route and fault; both are empty while all is well.
@@ -487,7 +487,7 @@ class ContractTable:
     own_limits: tuple[OwnLimit, ...] = ()
 
     def limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
-        """Return the most specific limits of a slice."""
+        """Return the limits on a metric of a slice, by kind; own limits replace the contract's."""
         limits = {
             LimitKind.MAX_GAP: self.max_gaps,
             LimitKind.MIN_RATIO: self.min_ratios,
@@ -503,7 +503,7 @@ class ContractTable:
         return {*self.limits_of("", "", metric), *own_kinds}
 
     def own_limits_of(self, group_by: str, slice_: str, metric: Metric) -> dict[LimitKind, float]:
-        """Return the limits of a slice that replace the contract's: its own, or its group-by's."""
+        """Return the limits on a metric that a slice or its group-by sets itself, by kind."""
         limits: dict[LimitKind, float] = {}
         for name in ("", slice_):
             limits |= {
@@ -517,7 +517,7 @@ class ContractTable:
 
 @dataclass(frozen=True, slots=True)
 class ShownFlips:
-    """Flips of one probe set.
+    """Number of a probe set's flips with one variant, direction, stage and expectation.
 
     Attributes:
         variant: variant that was compared with the set's reference.
@@ -572,7 +572,7 @@ class ShownProbeSet:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything that is published live.
+    """Everything that is published live: contracts, probe sets, and the time they cover.
 
     Attributes:
         watermark: event time (microseconds) up to which decisions are complete, rounded to five
@@ -589,24 +589,24 @@ class Snapshot:
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Return the canonical JSON; equal Snapshots have equal bytes."""
+    """Return the canonical JSON of a Snapshot; equal Snapshots have equal bytes."""
     return canonical(snapshot)
 
 
 def canonical(part: Snapshot | SliceRow) -> bytes:
-    """Return the bytes of a Snapshot, or of a row within one; equal ones have equal bytes."""
+    """Return the canonical JSON of a Snapshot or of a row; equal values have equal bytes."""
     return msgspec.json.encode(part, order="deterministic")
 
 
 def decode(data: bytes) -> Snapshot:
-    """Return the Snapshot that :func:`encode` wrote."""
+    """Return the Snapshot of the JSON that :func:`encode` returned."""
     return msgspec.json.decode(data, type=Snapshot)
 
 
 def numbered(snapshot: Snapshot, number: int) -> Snapshot:
-    """Return a stored Snapshot for pages, in which new incidents link to its number.
+    """Return a stored Snapshot in which new incidents carry its ``number``, for links.
 
-    Its own bytes cannot contain its number, but the first notification must.
+    The bytes of a stored Snapshot cannot contain its number, but the first notification must.
 
     Args:
         snapshot: stored Snapshot.

@@ -110,7 +110,7 @@ def states(
     gaps: list[Verdict | None],
     levels: list[Verdict | None],
 ) -> list[State]:
-    """Return the states of one metric, row by row."""
+    """Return the state of every slice for one metric, from columns with one item per slice."""
     rows = zip(shown.tolist(), enough.tolist(), mature.tolist(), gaps, levels, strict=True)
     return list(starmap(_state_of, rows))
 
@@ -123,7 +123,7 @@ def _state_of(
 
 
 def with_crossing(state: State) -> State:
-    """Return the state of a slice x metric with an unresolved crossing.
+    """Return BREACH for a state that bounds decide, as a crossing is open; else the same state.
 
     Example:
         >>> with_crossing(State.WITHIN_CONTRACT).value, with_crossing(State.MATURING).value
@@ -134,7 +134,7 @@ def with_crossing(state: State) -> State:
 
 
 def with_others_behind(state: State) -> State:
-    """Return the state of a slice x metric while a crossing shows that others are behind it.
+    """Return BETTER_OFF for a state that is not bad, as others are behind; else the same state.
 
     Example:
         >>> with_others_behind(State.INCONCLUSIVE).value, with_others_behind(State.BREACH).value
@@ -144,7 +144,7 @@ def with_others_behind(state: State) -> State:
 
 
 def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
-    """Return the row with these metrics too old for the contract, so that none of them is green.
+    """Return the row with the states of ``old`` metrics changed from WITHIN_CONTRACT to STALE.
 
     Example:
         >>> row = SliceRow("a=x", {Metric.TPR: State.WITHIN_CONTRACT, Metric.FPR: State.SUSPECTED})
@@ -158,7 +158,7 @@ def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
 
 
 def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
-    """Return the states of a hidden row."""
+    """Return the states of a hidden row: SUPPRESSED for each metric."""
     return dict.fromkeys(metrics, State.SUPPRESSED)
 
 
@@ -170,7 +170,7 @@ def _state_by_verdicts(verdicts: list[Verdict]) -> State:
 
 @dataclass(frozen=True, slots=True)
 class SliceEvidence:
-    """Evidence about a slice and metric, as of the end of a day.
+    """Evidence of sequential tests about a slice and metric, as of the end of a day.
 
     Attributes:
         evidence: progress of its streams towards a page; CROSSED while a crossing is unresolved.
@@ -188,7 +188,7 @@ class SliceEvidence:
 
 @dataclass(frozen=True, slots=True)
 class GroupFindings:
-    """Findings about a group-by, as of the ends of days.
+    """Findings about the slices of a group-by, as of the ends of days.
 
     Attributes:
         tests: evidence of the sequential tests, by slice and metric.
@@ -200,7 +200,7 @@ class GroupFindings:
 
 
 def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
-    """Return the row with the findings about its slice, if it is shown.
+    """Return the row with the findings about its slice, for shown metrics only.
 
     Slices of undeclared values are not tested.
     """
@@ -226,12 +226,12 @@ def with_findings(row: SliceRow, findings: GroupFindings) -> SliceRow:
         evidence={metric: finding.evidence for metric, finding in evidence.items()},
         breach_since={m: since[m] for m in breached},
         breach_limits={m: kind for m in breached if (kind := evidence[m].limit) is not None},
-        noted=_noted(row, findings),
+        noted=_shown_findings(row, findings),
     )
 
 
 def with_missing_labels(table: ContractTable) -> ContractTable:
-    """Return the table with labelled rates of slices that lack labels as maturing.
+    """Return the table with MATURING for labelled metrics of slices whose labels are missing.
 
     Their bounds do not matter, because they ignore the missing labels.
     """
@@ -242,10 +242,12 @@ def with_missing_labels(table: ContractTable) -> ContractTable:
     }
     if not missing:
         return table
-    return replace(table, windows=tuple(_unripe(window, missing) for window in table.windows))
+    return replace(
+        table, windows=tuple(_with_maturing_rows(window, missing) for window in table.windows)
+    )
 
 
-def _unripe(window: WindowTable, missing: Collection[tuple[str, str]]) -> WindowTable:
+def _with_maturing_rows(window: WindowTable, missing: Collection[tuple[str, str]]) -> WindowTable:
     groups = []
     for group in window.groups:
         rows = [
@@ -263,8 +265,11 @@ def _maturing(metric: Metric, state: State) -> State:
     return State.MATURING if metric.labelled and state not in hidden_or_few else state
 
 
-def _noted(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
-    """Return advisory findings of shown metrics; those of no metric need a shown labelled one."""
+def _shown_findings(row: SliceRow, findings: GroupFindings) -> tuple[Noted, ...]:
+    """Return a slice's advisory findings on shown metrics.
+
+    Findings without a metric need a shown labelled metric.
+    """
     shown = _shown_metrics(row)
     labelled = any(metric.labelled for metric in shown)
     noted = findings.noted.get(row.slice, ())

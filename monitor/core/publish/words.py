@@ -38,7 +38,7 @@ def moment_text(at: datetime | int, zone: str = UTC_ZONE) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """Return a span of time in a suitable unit.
+    """Return a number of seconds in words, in a suitable unit, such as ``25 hours``.
 
     Example:
         >>> age_text(40), age_text(600), age_text(90_000), age_text(9 * 86_400)
@@ -49,42 +49,42 @@ def age_text(seconds: float) -> str:
         return "less than a minute"
     for unit, length, until in (("minute", MINUTE, 2 * HOUR), ("hour", HOUR, 2 * DAY)):
         if micros < until:
-            return _count(micros / length, unit)
-    return _count(micros / DAY, "day")
+            return _count_text(micros / length, unit)
+    return _count_text(micros / DAY, "day")
 
 
-def _count(number: float, unit: str) -> str:
+def _count_text(number: float, unit: str) -> str:
     rounded = f"{number:.0f}"
     return f"{rounded} {unit}" if rounded == "1" else f"{rounded} {unit}s"
 
 
 def percent(rate: float | None) -> str:
-    """Return a rate in per cent, with at most one decimal."""
-    return NONE if rate is None else f"{_short(100 * rate)} %"
+    """Return a rate in per cent, with at most one decimal; a dash for None."""
+    return NONE if rate is None else f"{_one_decimal(100 * rate)} %"
 
 
 def points(difference: float | None) -> str:
-    """Return a difference of rates in points, with its sign."""
+    """Return a difference of rates in points with its sign, such as ``+20.5``; a dash for None."""
     if difference is None:
         return NONE
-    text = _short(100 * difference)
+    text = _one_decimal(100 * difference)
     return text if text.startswith("-") or text == "0" else f"+{text}"
 
 
-def _short(number: float) -> str:
+def _one_decimal(number: float) -> str:
     text = f"{number:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 
 
 def bounds(lower: float | None, upper: float | None) -> str:
-    """Return the bounds of a rate."""
+    """Return the bounds of a rate in per cent, such as ``79 to 87 %``; a dash if one is None."""
     if lower is None or upper is None:
         return NONE
-    return f"{_short(100 * lower)} to {_short(100 * upper)} %"
+    return f"{_one_decimal(100 * lower)} to {_one_decimal(100 * upper)} %"
 
 
 def gap_bounds(lower: float | None, upper: float | None) -> str:
-    """Return the bounds of a gap, in points."""
+    """Return the bounds of a gap in points, such as ``-4 to +42``; a dash if one is None."""
     return NONE if lower is None or upper is None else f"{points(lower)} to {points(upper)}"
 
 
@@ -100,12 +100,12 @@ _SHARES = {Share.MOST: "mostly ", Share.ABOUT_HALF: "about half of it ", Share.S
 
 
 def severity_text(severity: str | None) -> str:
-    """Return the effect of an incident on people; None is not known yet."""
+    """Return a severity for people, such as ``ticket, for office hours``; None is not known yet."""
     return _SEVERITIES[Severity(severity)] if severity else "severity not known yet"
 
 
 def stage_text(stage: ShownStage) -> str:
-    """Return the stage of the router at which a difference arises."""
+    """Return in words the stage of the router at which a difference arises, and its share."""
     share = "" if stage.share is None else _SHARES[stage.share]
     return f"{share}{_STAGES[stage.stage]}"
 
@@ -130,18 +130,20 @@ def sampling_text(served: Sequence[float], reviewed: Sequence[float]) -> str:
         (reviewed, "replies in human review", "get a label"),
     )
     return "; ".join(
-        f"{_share(rates)} {replies} {treatment}" for rates, replies, treatment in parts if rates
+        f"{_share_text(rates)} {replies} {treatment}"
+        for rates, replies, treatment in parts
+        if rates
     )
 
 
-def _share(rates: Sequence[float]) -> str:
+def _share_text(rates: Sequence[float]) -> str:
     if {*rates} == {1}:
         return "all"
     return " or ".join(f"{100 * rate:.3g} %" for rate in sorted({*rates})) + " of"
 
 
 def rate_text(rate: ShownRate | None) -> str:
-    """Return a rate for a table."""
+    """Return a rate for a table, such as ``83 %`` or ``at least 79 %``; a dash if hidden."""
     if rate is None:
         return NONE
     if rate.at_least is not None:
@@ -152,7 +154,7 @@ def rate_text(rate: ShownRate | None) -> str:
 
 
 def gap_text(gap: ShownGap | None) -> str:
-    """Return a gap for a table: in points with its interval."""
+    """Return a gap for a table, in points with its interval; a dash if hidden."""
     if gap is None or gap.lower is None or gap.upper is None:
         return NONE
     interval = f"[{gap_bounds(gap.lower, gap.upper)}]"
@@ -160,7 +162,7 @@ def gap_text(gap: ShownGap | None) -> str:
 
 
 def ratio_text(gap: ShownGap | None) -> str:
-    """Return the rate of a slice over its reference's, with its interval.
+    """Return the rate of a slice over its reference's with the interval; a dash if hidden.
 
     Example:
         >>> ratio_text(ShownGap("a=y", 0.2, 0.1, 0.3, 0.625, 0.5, 0.75))
@@ -174,7 +176,7 @@ def ratio_text(gap: ShownGap | None) -> str:
 
 
 def behind_text(metric: Metric, slice_: str, gap: ShownGap | None) -> str:
-    """Return the slice that is worse off by a shown gap, in words; empty if it is not shown."""
+    """Return the side that is worse off by a gap, in words; empty if the gap is hidden."""
     if gap is None or gap.value is None or gap.lower is None or gap.upper is None:
         return ""
     name, reference = slice_name(slice_), slice_name(gap.reference)

@@ -42,7 +42,10 @@ _STEPS = 6
 
 @dataclass(frozen=True)
 class Trials:
-    """Post-strata seen through one metric, (route, slot, S): a hit is ready (FPR: not ready)."""
+    """Decisions, labels and hits of post-strata for one metric, arrays (route, slot, S).
+
+    A hit is a ready reply; for FPR, a reply that is not ready.
+    """
 
     decisions: Floats
     labelled: Floats
@@ -63,22 +66,22 @@ class Trials:
 
     @cached_property
     def complete(self) -> npt.NDArray[np.bool_]:
-        """Strata in which every decision is labelled, and so exact."""
+        """Mask of the strata in which every decision is labelled."""
         return np.greater_equal(self.labelled, self.decisions)
 
     @cached_property
     def unlabelled(self) -> npt.NDArray[np.bool_]:
-        """Strata with decisions but without labels."""
+        """Mask of the strata with decisions but without labels."""
         return np.equal(self.labelled, 0) & np.greater(self.decisions, 0)
 
     @property
     def expected(self) -> Floats:
-        """N_k p_k; the counted hits if the stratum is complete."""
+        """Expected hits N_k p_k of each stratum; counted hits if the stratum is complete."""
         return divide(self.decisions * self.hits, self.labelled, empty=0)
 
     @cached_property
     def rate(self) -> Floats:
-        """p_k for variances: (m + 1/2) / (n + 1) if a sample has only hits or only misses.
+        """Hit rates p_k for variances: (m + 1/2) / (n + 1) if a sample has only hits, or none.
 
         With p_k = 0 or 1 the variance would be 0 and the interval blind to unsampled decisions.
         """
@@ -103,7 +106,7 @@ class Trials:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Rate and its evidence; the last axis is S.
+    """Rates of S slices, with the evidence from which their intervals are computed.
 
     Attributes:
         value: the rate T; NaN without one.
@@ -121,12 +124,12 @@ class Evidence:
 
     @classmethod
     def plain(cls, value: Floats, support: Floats) -> Evidence:
-        """Return a rate with `support` trials, however counted; its interval is plain Wilson."""
+        """Return the evidence of rates with ``support`` trials; the intervals are plain Wilson."""
         hits = np.array([value * support, (1 - value) * support])
         return cls(value, support, hits, hits, np.zeros_like(hits))
 
     def unless(self, undefined: npt.NDArray[np.bool_]) -> Evidence:
-        """Return the evidence without value and support where it is undefined."""
+        """Return the evidence with value NaN and support 0 in rows where ``undefined`` is True."""
         value, support = (
             np.where(undefined, np.nan, self.value),
             np.where(undefined, 0, self.support),
@@ -135,32 +138,32 @@ class Evidence:
 
     @classmethod
     def together(cls, parts: Sequence[Evidence]) -> Evidence:
-        """Concatenate rows of several rates, to compute them at the cost of one."""
+        """Return the rows of several parts as one table, to compute them at the cost of one."""
         return cls(*(np.concatenate(columns, axis=-1) for columns in zip(*parts, strict=True)))
 
     def __iter__(self) -> Iterator[Floats]:
-        """Iterate over the columns in their order; all have a last axis S."""
+        """Yield value, support, hits, alone and shared, in this order; all have a last axis S."""
         return iter((self.value, self.support, self.hits, self.alone, self.shared))
 
     def rows(self, at: slice) -> Evidence:
-        """Return the chosen rows."""
+        """Return the rows that a slice object selects on the last axis."""
         return Evidence(*(column[..., at] for column in self))
 
     @property
     def exchanged(self) -> Evidence:
-        """Evidence of the other route's share."""
+        """Evidence of 1 - value: the share of the second route's hits instead of the first's."""
         columns = (column[::-1] for column in (self.hits, self.alone, self.shared))
         return Evidence(1 - self.value, self.support, *columns)
 
     @classmethod
     def bounds_of(cls, parts: Sequence[Evidence], z: float) -> list[tuple[Floats, Floats]]:
-        """Return the bounds of each of several rates, computed together."""
+        """Return a pair of bounds (lower, upper) at ``z`` for each part, computed together."""
         edges = np.cumsum([len(part.value) for part in parts])[:-1]
         lower, upper = cls.together(parts).bounds(z)
         return list(zip(np.split(lower, edges), np.split(upper, edges), strict=True))
 
     def bounds(self, z: float) -> tuple[Floats, Floats]:
-        """Return bounds at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
+        """Return (lower, upper) at ``z``: 0 <= lower <= value <= upper <= 1; NaN without value.
 
         Without trials they are 0 and 1. If all is labelled they are plain Wilson's.
         """
@@ -168,7 +171,7 @@ class Evidence:
         sampled = (self.shared > 0).any(axis=0) & ~np.isnan(self.value)
         if not sampled.any():
             return lower, upper
-        lower_bounds = Evidence.together([self, self.exchanged])._least(z)
+        lower_bounds = Evidence.together([self, self.exchanged])._lower_bound(z)
         below, above = lower_bounds[: len(sampled)], 1 - lower_bounds[len(sampled) :]
         lower = np.where(sampled, np.minimum(below, self.value), lower)
         return lower, np.where(sampled, np.maximum(above, self.value), upper)
@@ -200,8 +203,8 @@ class Evidence:
         design_effects = divide(self.alone - scale * self.shared, self.hits, empty=1)
         return np.where(self.shared > 0, np.maximum(design_effects, 1), 1)
 
-    def _least(self, z: float) -> Floats:
-        """Return the lower bound of the first route's share of hits, with its D at the bound."""
+    def _lower_bound(self, z: float) -> Floats:
+        """Return the lower bound of the first route's share of hits, with D at that bound."""
         term = max(z * z - 1, 0) / 6
         second_effect = self.effects(1)[1]
         skewed = term * self._skewness(1, 1) / second_effect
@@ -230,7 +233,7 @@ class Evidence:
 
 
 def served_share(trials: Trials) -> Evidence:
-    """Return P(auto_serve | hit) = a / (a + b) over the routes' expected hits.
+    """Return the evidence of P(auto_serve | hit) = a / (a + b), from each route's expected hits.
 
     V = D_a / a + D_b / b, so n_eff = (a + b)^2 / (b D_a + a D_b), which is a + b with complete
     labels. The code does not divide by a or b, because a complete route may have no hit.
@@ -253,7 +256,7 @@ def served_share(trials: Trials) -> Evidence:
 
 
 def ready_share(trials: Trials) -> Evidence:
-    """Return P(hit) over both routes; over one route for the trials of PRECISION.
+    """Return the evidence of P(hit) over both routes; over one route for trials of PRECISION.
 
     V N^2 = sampling + sum N_k (p_k - T)^2; the second term comes from the sizes of the strata, so
     that complete labels give V = T (1 - T) / N and n_eff = N.

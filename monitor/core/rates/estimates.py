@@ -45,7 +45,7 @@ class Points(Protocol):
 
     @property
     def metric(self) -> Metric:
-        """Metric, like the other columns as in :class:`RateColumns`."""
+        """Metric of the rates; the columns below are those of :class:`RateColumns`."""
         ...
 
     @property
@@ -179,12 +179,12 @@ class Measured:
         return divide(self.hits, self.hits + self.misses)
 
     def columns(self, z: float) -> RateColumns:
-        """Return the rates with their bounds at a normal quantile."""
+        """Return the rates with their bounds at normal quantile ``z``."""
         (rates,) = columns_of([self], z)
         return rates
 
     def with_bounds(self, lower: Floats, upper: Floats) -> RateColumns:
-        """Return the rates with the given bounds."""
+        """Return the rates with the given bounds; NaN bounds for slices without trials."""
         return RateColumns(
             self.metric,
             self.evidence.value,
@@ -197,11 +197,11 @@ class Measured:
         )
 
     def row(self, index: int) -> Measured:
-        """Return one row, for comparison with all rows of another table."""
+        """Return the row at ``index`` as a table of its own."""
         return self.rows(slice(index, index + 1))
 
     def rows(self, at: slice) -> Measured:
-        """Return the chosen rows."""
+        """Return the rows that a slice object selects."""
         worst, best = self.extremes
         worst_rows = worst.rows(at)
         ends = (worst_rows, worst_rows if best is worst else best.rows(at))
@@ -210,7 +210,7 @@ class Measured:
 
 
 def columns_of(tables: Sequence[Measured], z: float) -> list[RateColumns]:
-    """Return several tables with bounds at a normal quantile, at about the cost of one."""
+    """Return the rates of each table with bounds at ``z``, computed together at the cost of one."""
     ends = {id(end): end for table in tables for end in table.extremes}
     bounds = dict(zip(ends, Evidence.bounds_of([*ends.values()], z), strict=True))
     return [
@@ -223,15 +223,15 @@ def columns_of(tables: Sequence[Measured], z: float) -> list[RateColumns]:
 def measure(
     counts: SliceCounts, coding: Coding, metric: Metric, strata: PostStrata | None = None
 ) -> Measured:
-    """Return the inputs from which :func:`estimate` computes bounds for any z."""
+    """Return the rates of every slice for one metric, without bounds, which depend on z."""
     if not metric.labelled:
-        return _plain(counts, metric)
+        return _measure_decisions(counts, metric)
     strata = post_strata(counts, coding) if strata is None else strata
     trials = Trials.for_metric(strata, metric)
     evidence = _evidence(trials, metric)
-    extremes = _extremes(trials, metric) if trials.unlabelled.any() else (evidence, evidence)
+    extremes = _extreme_rates(trials, metric) if trials.unlabelled.any() else (evidence, evidence)
     trialless = np.isnan(evidence.value) & trials.complete.all(axis=(0, 1))
-    labels = (*_labels(strata.totals, metric), _route_labels(strata.totals))
+    labels = (*_numerator_and_rest(strata.totals, metric), _route_labels(strata.totals))
     return Measured(metric, evidence, extremes, trialless, *labels)
 
 
@@ -251,7 +251,7 @@ def in_band(counts: SliceCounts, band: int) -> SliceCounts:
 
 
 def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
-    """Return rows of every slice in the lowest score band, then in the next one, and so on.
+    """Return each slice once per score band: all slices in the lowest band, then in the next.
 
     Each row is 0 in the strata of other bands, and so has the rates of :func:`in_band`.
     """
@@ -260,37 +260,40 @@ def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
     return SliceCounts(counts.slices * bands, counts.strata, np.concatenate(values))
 
 
-def _plain(counts: SliceCounts, metric: Metric) -> Measured:
-    """Return rates over all production decisions: nothing is sampled, plain Wilson."""
-    hits, misses = _decisions(counts, metric)
+def _measure_decisions(counts: SliceCounts, metric: Metric) -> Measured:
+    """Return the rates of a metric without labels, over all production decisions."""
+    hits, misses = _hits_and_misses(counts, metric)
     total = hits + misses
     evidence = Evidence.plain(divide(hits, total), total.astype(np.float64))
     return Measured(metric, evidence, (evidence, evidence), total == 0, hits, misses, total)
 
 
-def _decisions(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
-    """Return production decisions on the metric's route, and on other routes."""
+def _hits_and_misses(counts: SliceCounts, metric: Metric) -> tuple[Int64s, Int64s]:
+    """Return numbers of production decisions per slice: on the metric's route, and on others."""
     routes = decode_strata(counts.strata).route
     decisions = counts.values[:, :, Counter.N] * production(counts)
     hits: Int64s = decisions[:, routes == HIT_ROUTES[metric]].sum(axis=1)
     return hits, decisions.sum(axis=1) - hits
 
 
-def _extremes(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
-    """Return the extreme cases for bounds of points that are not identified."""
+def _extreme_rates(trials: Trials, metric: Metric) -> tuple[Evidence, Evidence]:
+    """Return evidence of the lowest and of the highest rates that unlabelled decisions allow."""
     cases = ((0, 0), (1, 1)) if metric in _SHARES_READY else ((0, 1), (1, 0))
     worst, best = (_evidence(trials.filled(case), metric) for case in cases)
     return worst, best
 
 
 def _evidence(trials: Trials, metric: Metric) -> Evidence:
-    """Return the evidence of a point; none without trials, or if it is not identified."""
+    """Return the evidence of a metric; value NaN and support 0 where a rate has no point."""
     evidence = (ready_share if metric in _SHARES_READY else served_share)(trials)
     return evidence.unless(np.isnan(evidence.value) | trials.unlabelled.any(axis=(0, 1)))
 
 
-def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
-    """Return counted labels of numerator and complement, from (N, labelled, ready) x route x S."""
+def _numerator_and_rest(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
+    """Return counted labels of the rate's numerator and of its complement, each of shape (S,).
+
+    ``totals`` is (N, labelled, ready) x route x S.
+    """
     _, labelled, ready = totals
     if metric is Metric.READY:
         return ready.sum(axis=0), (labelled - ready).sum(axis=0)
@@ -301,7 +304,7 @@ def _labels(totals: Int64s, metric: Metric) -> tuple[Int64s, Int64s]:
 
 
 def _route_labels(totals: Int64s) -> Int64s:
-    """Return the fewest labels of a route with decisions; 0 without decisions."""
+    """Return, for each slice, the fewest labels of a route with decisions; 0 without decisions."""
     decisions, labelled, _ = totals
     fewest = np.where(decisions > 0, labelled, np.iinfo(np.int64).max).min(axis=0)
     return np.where(decisions.any(axis=0), fewest, 0)

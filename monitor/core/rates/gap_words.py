@@ -28,7 +28,7 @@ RATED = {
 
 
 def worse_off(slice_: str, reference: str, gap: float | None) -> str:
-    """Return the side that is worse off by a gap; empty without a gap or a difference."""
+    """Return ``slice_`` if the gap is above 0, ``reference`` if below; empty at 0 or None."""
     if not gap:
         return ""
     return slice_ if gap > 0 else reference

@@ -68,12 +68,12 @@ def comparisons(n_slices: int, reference: str) -> int:
 
 
 def simultaneous_z(comparisons: int, confidence: float = 0.95) -> float:
-    """Return the normal quantile at which all comparisons hold together (Bonferroni)."""
+    """Return the normal quantile at which this many comparisons hold together (Bonferroni)."""
     return z_value(1 - (1 - confidence) / max(comparisons, 1))
 
 
 def gap(slices: RateColumns, reference: RateColumns) -> GapColumns:
-    """Return the gap of each slice to its reference, oriented by harm.
+    """Return the gap of each slice to its reference, in columns; above 0 the slice is worse off.
 
     Both must be estimated at the simultaneous z and be disjoint: a slice is never compared
     with one that contains it. ``reference`` has one row per slice, or one row for all.
@@ -100,7 +100,7 @@ def gap(slices: RateColumns, reference: RateColumns) -> GapColumns:
 
 
 def references(counts: SliceCounts, reference: str) -> SliceCounts:
-    """Return the references: row i is compared with slice i, and disjoint from it.
+    """Return the counts of each slice's reference; row i is disjoint from slice i.
 
     Estimated like the slices, the rows are the second argument of :func:`gap` (their support
     counts too). The row of a named reference is empty, so its rates are NaN and it has no gap.
@@ -126,7 +126,7 @@ class WithEvidence(Protocol):
 
 
 def support_together(slices: WithEvidence, reference: WithEvidence) -> tuple[Floats, Floats]:
-    """Return the support of slices and references at their joint rate, each of shape (S,).
+    """Return support of slices and of references at their joint rate, two arrays of shape (S,).
 
     A minimum of support is judged by these, not by n_eff at the own rate of each side. With few
     audits, n_eff follows the compared rate (twice the FPR, twice the support), so slices that just
@@ -165,7 +165,7 @@ def verdict(
 
 
 def both(first: Verdict | None, second: Verdict | None) -> Verdict | None:
-    """Return the verdict on two limits at once: the worse of two, None if neither applies.
+    """Return the worse of the verdicts on two limits; None if neither limit applies.
 
     Example:
         >>> both(Verdict.PASS, Verdict.INCONCLUSIVE).value, both(None, Verdict.PASS).value
@@ -186,7 +186,7 @@ _WORST_FIRST = (
 def level_verdict(
     rates: RateColumns, limit: Fraction | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """Return the verdict on each rate, from its bounds and its level; None without a limit.
+    """Return the verdict on each rate, from its bounds and its level's limit; None without one.
 
     TPR (and SELECTION) must be at least the limit: FAIL if upper < limit, PASS if lower >=
     limit. FPR (and BLOCKED, READY) at most: FAIL if lower > limit, PASS if upper <= limit.
@@ -202,7 +202,7 @@ def level_verdict(
 
 
 def spread(metric: Metric, values: npt.ArrayLike) -> tuple[int, int, float] | None:
-    """Return worst and best slice by their points, and the difference: described, never tested.
+    """Return index of the worst rate, index of the best, and their distance; None without two.
 
     Returns:
         Index of the worst, index of the best (the first of equals), and their distance >= 0;

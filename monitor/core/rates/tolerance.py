@@ -31,7 +31,7 @@ _Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Range that a contract allows for a comparison, both ends inclusive.
+    """Range that a limit allows for gaps, ratios or rates, both ends inclusive.
 
     Attributes:
         low: smallest gap or ratio: minus the limit, or the limit.
@@ -45,31 +45,31 @@ class Tolerance:
 
     @classmethod
     def of_gap(cls, limit: Fraction | float) -> Self:
-        """Allow gaps of at most ``limit``, in both directions."""
+        """Return the tolerance of gaps from ``-limit`` to ``limit``."""
         return cls(-float(limit), float(limit))
 
     @classmethod
     def of_ratio(cls, limit: Fraction | float) -> Self:
-        """Allow ratios of the lower to the higher rate of at least ``limit``, above 0."""
+        """Return the tolerance of ratios from ``limit``, which is above 0, to ``1 / limit``."""
         return cls(float(limit), float(1 / limit), ratio=True)
 
     @classmethod
     def of_level(cls, lowest: float = -inf, highest: float = inf) -> Self:
-        """Allow rates from ``lowest`` to ``highest``."""
+        """Return the tolerance of rates from ``lowest`` to ``highest``."""
         return cls(lowest, highest)
 
     @property
     def below(self) -> float:
-        """Number one step of shown bounds below the range."""
+        """Number one step of shown bounds below the range's low end."""
         return round(self.low - STEP, 6)
 
     @property
     def above(self) -> float:
-        """Number one step of shown bounds above the range."""
+        """Number one step of shown bounds above the range's high end."""
         return round(self.high + STEP, 6)
 
     def interval(self, gaps: GapColumns) -> tuple[Floats, Floats, Floats]:
-        """Return point, lower and upper bound of the limited quantity."""
+        """Return (point, lower, upper) of the ratios if ratios are limited, else of the gaps."""
         if self.ratio:
             return gaps.ratio, gaps.ratio_lower, gaps.ratio_upper
         return gaps.value, gaps.lower, gaps.upper
@@ -98,33 +98,33 @@ class Tolerance:
         return self.low - SLACK <= number <= self.high + SLACK
 
     def with_bounds(self, gaps: GapColumns, lower: Floats, upper: Floats) -> GapColumns:
-        """Return the comparisons with other bounds of the limited quantity."""
+        """Return the gaps with new bounds: of the ratios if these are limited, else of the gaps."""
         if self.ratio:
             return replace(gaps, ratio_lower=lower, ratio_upper=upper)
         return replace(gaps, lower=lower, upper=upper)
 
     def sides_within(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
-        """Return whether lower bounds are not below the range, and upper bounds not above it."""
+        """Return two masks: lower bound not below the range, upper bound not above the range."""
         _, lower, upper = self.interval(gaps)
         return lower >= self.low - SLACK, upper <= self.high + SLACK
 
     def within(self, gaps: GapColumns) -> _Bools:
-        """Return whether the interval of each comparison is in the range."""
+        """Return a mask: True where the interval of a comparison is in the range."""
         not_below, not_above = self.sides_within(gaps)
         return not_below & not_above
 
     def worse_off(self, gaps: GapColumns) -> _Bools:
-        """Return whether the interval is beyond the range with the slice worse off."""
+        """Return a mask: True where an interval is beyond the range, the slice worse off."""
         below, above = self._sides_beyond(gaps)
         return below if self.ratio else above
 
     def better_off(self, gaps: GapColumns) -> _Bools:
-        """Return whether the interval is beyond the range with the slice better off."""
+        """Return a mask: True where an interval is beyond the range, the slice better off."""
         below, above = self._sides_beyond(gaps)
         return above if self.ratio else below
 
     def _sides_beyond(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
-        """Return whether intervals are below the range, and whether they are above it.
+        """Return two masks: interval below the range, and interval above the range.
 
         Only ratios of selection rates are limited, whose lower rate is the worse one.
         """
