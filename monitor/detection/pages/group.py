@@ -44,7 +44,7 @@ LABELLED = (Metric.TPR, Metric.FPR, Metric.PRECISION)
 
 @dataclass(slots=True)
 class _Gaps:
-    """The gap or ratio streams of a metric: pairs of rows, slice worse and reference worse."""
+    """Gap or ratio streams of one metric, with their waiting hourly evidence."""
 
     watch: StreamGroup
     hourly: HourlyGaps
@@ -52,7 +52,7 @@ class _Gaps:
 
 @dataclass(slots=True)
 class _Plans:
-    """Plans of one day's bets, by metric and by limit: slices may have their own."""
+    """Plans of one day's bets, by metric and then by limit, since slices may have their own."""
 
     outcomes: Outcomes
     gaps: dict[Metric, dict[float, GapPlan]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Plans:
 
 @dataclass(slots=True)
 class _PlansAhead:
-    """Plans of a day that has not begun.
+    """Plans of a day that has not begun, made step by step.
 
     Attributes:
         day: index of that UTC day.
@@ -78,7 +78,7 @@ class _PlansAhead:
 
 @dataclass(slots=True)
 class GroupTests:
-    """The state of all streams of one group-by.
+    """Sequential tests of all streams of one group-by, advanced hour by hour.
 
     Attributes:
         contract: the limits.
@@ -125,7 +125,7 @@ class GroupTests:
         *,
         metrics: Collection[Metric] = tuple(Metric),
     ) -> GroupTests:
-        """Return the tests without evidence; the budget must have all their streams."""
+        """Return tests without evidence; ``budget`` must have weights for all their streams."""
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
         ratios: dict[Metric, _Gaps] = {}
@@ -157,23 +157,23 @@ class GroupTests:
 
     @property
     def watches(self) -> dict[str, StreamGroup]:
-        """Return all streams, by the name of their part of the state."""
+        """Return the stream groups by the name of their part of the state."""
         gaps = {name: gaps.watch for name, gaps in self._gaps_and_ratios.items()}
         return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}
 
     @property
     def _gaps_and_ratios(self) -> dict[str, _Gaps]:
-        """Return gaps and ratios, by the name of their part of the state."""
+        """Return gap and ratio streams by the name of their part of the state."""
         gaps = {f"gap.{metric}": gaps for metric, gaps in self.gaps.items()}
         return gaps | {f"ratio.{metric}": ratios for metric, ratios in self.ratios.items()}
 
     @property
     def idle(self) -> bool:
-        """Return True when cohorts move nothing: no streams, and no labels to learn from."""
+        """Return True when cohorts change nothing: no streams, and no labels to learn from."""
         return not self.labels and not self.watches
 
     def enter(self, hour: int, layout: Layout, cluster_size: float = 1) -> None:
-        """Begin an hour; idle tests do nothing else."""
+        """Begin an hour: change the day if it is new, raise the divisor, advance the clocks."""
         self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
         self.divisor = max(self.divisor, self.cluster_size, cluster_size)
         for watch in self.watches.values():
@@ -182,7 +182,7 @@ class GroupTests:
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
-        """Consume one cohort; return the streams that cross, which then begin anew.
+        """Bet on one hour's cohort; return the streams that cross, their evidence reset.
 
         Args:
             hour: pane index, later than all before.
@@ -223,7 +223,7 @@ class GroupTests:
         self._require_plans()
 
     def _require_plans(self) -> _Plans:
-        """Return the plans of the day, made again after a restart; waiting counts must fit them."""
+        """Return the day's plans; if there are none, make and store them."""
         return self._set_plans(self._plan()) if self._plans is None else self._plans
 
     def _set_plans(self, plans: _Plans) -> _Plans:
@@ -240,7 +240,7 @@ class GroupTests:
         return plans
 
     def _fill(self, plans: _Plans) -> Iterator[None]:
-        """Make the plans of a day, one per step."""
+        """Add one plan to ``plans`` before each yield, until all metrics and limits have one."""
         for metric in LABELLED:
             if metric in self.gaps:
                 hourly, by_limit = self.gaps[metric].hourly, dict[float, GapPlan]()
@@ -256,7 +256,7 @@ class GroupTests:
                     yield
 
     def plan_ahead(self, day: int) -> bool:
-        """Make one plan of a day that is to begin; return False if there is none to make.
+        """Make one plan for a later day; return False if none is left to make.
 
         All plans take as long as the rest of an hour, and their inputs are known once the day
         before is consumed: so nothing waits for them when the day begins.
@@ -272,7 +272,7 @@ class GroupTests:
         return next(ahead.left, True) is None
 
     def _take_ahead(self, day: int, layout: Layout) -> _Plans | None:
-        """Take the plans of the day that begins, if their inputs have not changed since."""
+        """Remove the plans made ahead; return them completed, or None if inputs changed."""
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.day != day or ahead.today is not self.today:
             return None
@@ -285,7 +285,7 @@ class GroupTests:
     # Evidence.
 
     def _add(self, cohort: SliceCohort, layout: Layout) -> Floats:
-        """Add a cohort to the waiting counts; return its outcomes, shape (S, J)."""
+        """Add a cohort to ``binned`` and ``today``; return its outcome counts, shape (S, J)."""
         outcomes = self._require_plans().outcomes.bin_counts(cohort, layout)
         reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
         self.binned = self.binned + np.stack([outcomes, of_references(outcomes, reference)])
@@ -293,20 +293,20 @@ class GroupTests:
         return outcomes
 
     def _decided(self) -> Floats:
-        """Return decisions since the last bet of each slice and its reference, shape (2, S)."""
+        """Return decisions since the last bet, of each slice and its reference, shape (2, S)."""
         decided: Floats = self.binned.sum(axis=2)
         return decided
 
     @property
     def decided_by_rate(self) -> Floats:
-        """Return recent decisions by route and audit rate, today's included."""
+        """Return recent decisions by route and audit rate, shape (2, rates), with today's."""
         today = 0 if self.today is None else self.today.decisions
         decided: Floats = (self.ready.decisions + today).sum(axis=(0, 3))
         return decided
 
     @property
     def _responses(self) -> Responses:
-        """Return recently requested and received labels, today's included."""
+        """Return recently requested and received labels by slice and route, with today's."""
         past, today = self.ready, self.today
         if today is None:
             return Responses(past.requested, past.received)
@@ -314,7 +314,7 @@ class GroupTests:
 
     @property
     def _requests(self) -> Requests:
-        """Return recent label requests, today's included, and those that ``audit_p`` predicts."""
+        """Return recent label requests, with today's, and the number ``audit_p`` predicts."""
         past, today = self.ready, self.today
         decisions, labelled, asked = past.decisions, past.labelled, past.requested
         if today is not None:
@@ -337,7 +337,7 @@ class GroupTests:
             watch.bet(betting, log_e[betting], self.divisor)
 
     def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
-        """Compare the arms of an hour: labelled evidence waits, that of routes is bet."""
+        """Compare all arms in one hour: bet on routes at once, let labelled evidence wait."""
         compared_gaps = self._gaps_and_ratios.values()
         tested = [
             gaps for gaps in compared_gaps if not gaps.hourly.metric.labelled or _labels_all(layout)
@@ -350,7 +350,7 @@ class GroupTests:
                 gaps.watch.bet(_directions(pairs), log_e)
 
     def _bet_gaps(self, due: Bools) -> None:
-        """Bet on the gaps of the slices ``due``, shape (S,).
+        """Bet on labelled gaps of the slices in the mask ``due`` (S,), and clear their counts.
 
         Both tests bet if everything is labelled, else the augmented bets alone. Bets on labels
         alone mistake missing labels for slower service, and never find a gap under sampled labels
@@ -393,7 +393,7 @@ class GroupTests:
     # State to store.
 
     def to_arrays(self) -> Arrays:
-        """Return the whole state except its names."""
+        """Return the whole state as arrays, without the names that :meth:`facts` returns."""
         arrays = prefixed("ready", self.ready.to_arrays())
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
@@ -405,7 +405,7 @@ class GroupTests:
         return arrays
 
     def facts(self) -> dict[str, Any]:
-        """Return the names of the rows of :meth:`to_arrays`."""
+        """Return slices and stream keys, which name the rows of :meth:`to_arrays`, day, divisor."""
         streams = {
             name: [stream.key for stream in watch.streams] for name, watch in self.watches.items()
         }
@@ -413,7 +413,7 @@ class GroupTests:
         return {"slices": self.slices, "streams": streams, **day_facts}
 
     def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Continue the stored state; new slices and streams begin without evidence."""
+        """Load stored state; slices and streams not in it begin without evidence."""
         self._restore_ready(arrays, facts)
         for name, watch in self.watches.items():
             watch.restore(name, arrays, facts["streams"].get(name, ()))
@@ -442,7 +442,7 @@ class GroupTests:
         self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
     def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
-        """Return True when the waiting evidence was counted for these gaps.
+        """Return True when stored gap streams equal the present ones, so counts still apply.
 
         Other gaps may have another reference.
         """
@@ -453,21 +453,21 @@ class GroupTests:
 
 
 def _hourly(name: str) -> str:
-    """Return the name of the hourly part of the state of a gap (``gap.tpr``) or a ratio."""
+    """Return the name of a gap's or ratio's hourly state: ``hourly.tpr`` for ``gap.tpr``."""
     return f"hourly.{name.removeprefix('gap.')}"
 
 
 def _labels_all(layout: Layout) -> bool:
-    """Return True when every decision is to be labelled."""
+    """Return True when every audit rate of the layout is 1."""
     return bool(np.all(layout.audit == 1))
 
 
 def _limits(watch: StreamGroup) -> Floats:
-    """Return the limit of each stream."""
+    """Return the limit of each stream in the group, shape (J,)."""
     return np.array([float(stream.limit) for stream in watch.streams])
 
 
 def _directions(pairs: Int64s) -> Int64s:
-    """Return the rows of the streams of these pairs."""
+    """Return the stream rows of pairs given by number: both directions of each."""
     streams: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return streams

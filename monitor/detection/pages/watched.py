@@ -29,7 +29,7 @@ from monitor.detection.pages.projection import thin_labels
 
 @dataclass(frozen=True, slots=True)
 class WatchedUseCase:
-    """A cohort as one contract sees it.
+    """Counts of one hour for one contract's use case, rolled up and thinned for its tests.
 
     Attributes:
         counts: counts of its cells.
@@ -49,7 +49,7 @@ class WatchedUseCase:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The view of a contract on cohorts.
+    """What one contract needs from cohorts; ``see`` computes it from counts.
 
     Attributes:
         contract: the contract.
@@ -71,7 +71,7 @@ class Watching:
         index: CellIndex,
         rates: Collection[int],
     ) -> list[WatchedUseCase]:
-        """Return the contract's view on the cohorts of successive hours.
+        """Return one view per hour: counts, audit rates, roll-ups and cohorts of the use case.
 
         Args:
             hours: pane indices, increasing.
@@ -107,7 +107,7 @@ class Watching:
     def _rates(
         self, counts: HourlyCounts, index: CellIndex, rates: Collection[int]
     ) -> tuple[list[_Rates], list[_Rates]]:
-        """Return the audit rates of reviewed decisions seen before each hour, and after it.
+        """Return per hour the rate indices seen before it, and those seen until its end.
 
         A stratum without decisions in the hour, after all corrections, has no rate.
         """
@@ -123,7 +123,7 @@ class Watching:
     def _laid_out(
         self, name: str, rolled: HourlySlices, rates: Sequence[_Rates]
     ) -> list[SliceCohort]:
-        """Return the arrays of each hour; an audit rate may first appear in the middle of a day."""
+        """Return the cohort of each hour for group-by ``name``; layouts may change between hours."""
         cohorts: list[SliceCohort] = []
         while len(cohorts) < len(rates):
             first, rates_in_run = len(cohorts), rates[len(cohorts)]
@@ -141,7 +141,7 @@ class Watching:
         index: CellIndex,
         rates: Sequence[_Rates],
     ) -> list[Counts | None]:
-        """Thin labels to the smallest audit rate of earlier cohorts.
+        """Return each hour's counts, labels thinned to the smallest audit rate seen before.
 
         Hours with a smaller rate of their own get None. The rate must not depend on the routes of
         an hour's own decisions.
