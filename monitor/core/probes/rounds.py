@@ -239,7 +239,9 @@ class ProbePairs:
             self.since = watermark
         due = [decision for decision in self._waiting if decision.at < watermark]
         del self._waiting[: len(due)]
-        complete = [compared for decision in due if (compared := self._join_round(decision)) is not None]
+        complete = [
+            compared for decision in due if (compared := self._join_round(decision)) is not None
+        ]
         for pair in self._pairs.values():
             if self._is_over(pair, watermark):
                 self._give_up(pair)

@@ -49,7 +49,7 @@ what is assumed of decisions without any label: 0 that it lowers the rate, 1 tha
 
 @dataclass(frozen=True, slots=True)
 class ShownRate:
-    """One rate with its interval and support for every row, arrays of shape (rows,).
+    """A rate of every row with its interval and support, arrays of shape (rows,).
 
     Attributes:
         value: the point; NaN where the rate is a bound or is not shown.

@@ -19,7 +19,7 @@ from monitor.core.tables.spans import Edition, Span
 
 
 class Measure(enum.StrEnum):
-    """What the rows of a table count: decisions, ready or not ready labels, or pairs of labels.
+    """Kind of thing that a table's rows count: decisions, labels of one kind, or label pairs.
 
     PAIRS are decisions that two reviewers labelled. Their tables are tied to one another alone: a
     band of pairs begins where the bands of the labels end, so it takes one value from a label count

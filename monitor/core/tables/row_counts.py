@@ -76,7 +76,9 @@ class RowCounter:
         texts, codes, by_stratum = self._counts_by_atom(counts, index)
         shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
         table = np.zeros(shape, np.int64)
-        places = np.array([self._place_of_part(self._part(code)) for code in codes.tolist()], np.int64)
+        places = np.array(
+            [self._place_of_part(self._part(code)) for code in codes.tolist()], np.int64
+        )
         bands = decode_strata(codes).band if settings.bands else np.zeros_like(codes)
         np.add.at(table, (bands, places), by_stratum)
         # Labels may be folded a moment before their decisions, or corrections before labels.

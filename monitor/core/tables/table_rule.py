@@ -228,7 +228,9 @@ def _row_to_coarsen(
     """
     rings = reader.rings(cell)
     own, closest, next_closest = (next(rings, []) for _ in range(3))
-    gentle = [_still_coarsenable(order, ring) for ring in (closest, own, next_closest)] if labels else []
+    gentle = (
+        [_still_coarsenable(order, ring) for ring in (closest, own, next_closest)] if labels else []
+    )
     for ring in chain(gentle, [own] if labels else [], [closest, own, next_closest], rings):
         rows = [
             (place, -number, -row)

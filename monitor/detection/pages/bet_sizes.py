@@ -108,7 +108,7 @@ class Logs:
             indices[rows].reshape(len(rows), -1).astype(np.int64)
             for indices in (stakes.mu, stakes.nu)
         )
-        logs: Floats = _take(self.auto, mu) + _take(self.review, nu)
+        logs: Floats = _take_last_axis(self.auto, mu) + _take_last_axis(self.review, nu)
         return logs.reshape(shape)
 
 
@@ -213,14 +213,16 @@ def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: I
     mass = arms.mass.transpose(0, 2, 1)[..., None, None]
     weights = divide(arms.cells(rates), mass, empty=0).astype(np.float32)
     logs = [table.logs(traffic) for traffic in arms.traffic]
-    least, most = _bounds(arms.reach, table.side, edges)
+    least, most = _safe_range(arms.reach, table.side, edges)
     shape = (*rates.shape, edges.shape[1])
     stakes = BetSizes(np.empty(shape, np.int16), np.empty(shape, np.int16))
     for start in range(0, len(rates), ARMS_AT_ONCE):
         batch = slice(start, start + ARMS_AT_ONCE)
         growth = _Growth(
-            _mixed(weights[:, 0, batch], *(table_logs.auto[batch] for table_logs in logs)),
-            _mixed(weights[:, 1, batch], *(table_logs.review[batch] for table_logs in logs)),
+            _weighted_logs(weights[:, 0, batch], *(table_logs.auto[batch] for table_logs in logs)),
+            _weighted_logs(
+                weights[:, 1, batch], *(table_logs.review[batch] for table_logs in logs)
+            ),
         )
         bounds = least[batch, None], most[batch, None]
         stakes.mu[batch], stakes.nu[batch] = growth.highest(*bounds, edges[batch, None])
@@ -254,7 +256,9 @@ class _Growth:
 
     def at(self, stakes: Int64s, k: Int64s) -> Singles:
         """Return the growth of stakes (indices into MU) about levels k; broadcast."""
-        return _take(self.auto, stakes) + _take(self.review, COARSE * stakes + k)
+        return _take_last_axis(self.auto, stakes) + _take_last_axis(
+            self.review, COARSE * stakes + k
+        )
 
     def _rise(self) -> _Growth:
         """Return the increase from each stake to the next on the grid of ``auto``, by route."""
@@ -264,21 +268,21 @@ class _Growth:
         return _Growth(auto, review)
 
 
-def _mixed(weights: Singles, with_y: Floats, without: Floats) -> Singles:
-    """Return ``weights[0] * with_y + weights[1] * without``, shape (n, 5, stakes), without stake 0."""
+def _weighted_logs(weights: Singles, with_y: Floats, without: Floats) -> Singles:
+    """Return ``weights[0] * with_y + weights[1] * without``, (n, 5, stakes), without stake 0."""
     first, second = (logs[:, None, :-1].astype(np.float32) for logs in (with_y, without))
     mixed: Singles = weights[0] * first + weights[1] * second
     return mixed
 
 
-def _take(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
+def _take_last_axis(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
     """Return the entries of ``values`` at places along the last axis; a faster take_along_axis."""
     rows = np.arange(math.prod(values.shape[:-1])).reshape(*values.shape[:-1], 1)
     taken: npt.NDArray[Real] = np.take(values, rows * values.shape[-1] + at)
     return taken
 
 
-def _bounds(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
+def _safe_range(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
     """Return the least and largest safe index into MU about each level, for stakes on both grids.
 
     The most is below the least where no bet is possible, as on levels beyond ``LAST``.

@@ -73,7 +73,7 @@ class Budget:
         Raises:
             ValueError: for a metric that has no share.
         """
-        parts = _parts(stream for stream in streams if stream.key not in self.weights)
+        parts = _shares_by_key(stream for stream in streams if stream.key not in self.weights)
         if not parts:
             return self
         if not self.weights:
@@ -129,7 +129,7 @@ def evidence(statistic: Floats, weights: Floats) -> Int64s:
     return steps.astype(np.int64)
 
 
-def _parts(streams: Iterable[Stream]) -> dict[str, float]:
+def _shares_by_key(streams: Iterable[Stream]) -> dict[str, float]:
     """Return, by key, each distinct stream's part of the weight to share out; they sum to 1."""
     streams_by_key = {stream.key: stream for stream in streams}
     sizes = Counter(map(_class_of, streams_by_key.values()))

@@ -115,14 +115,14 @@ class SliceCohort:
             counter_table[:, present] = counts.values[..., counter][:, rows[present]]
         n, labels, ready, asked, undecidable = values
         parts = decode_strata(counts.strata)
-        decisions, labelled, ready = _in_strata(np.stack([n, labels, ready]), parts, layout)
+        decisions, labelled, ready = _on_axes(np.stack([n, labels, ready]), parts, layout)
         labelled = np.clip(labelled, 0, None)
-        requested = np.clip(_by_route(asked, parts), 0, None)
+        requested = np.clip(_labels_by_route(asked, parts), 0, None)
         # A label that nobody requested does not make up for a missing one.
-        received = np.clip(_by_route(labels + undecidable, parts), 0, requested)
+        received = np.clip(_labels_by_route(labels + undecidable, parts), 0, requested)
         arrays = (
             *(np.maximum(decisions, labelled), labelled, np.clip(ready, 0, labelled)),
-            *(_routed(n, parts), requested, received),
+            *(_decisions_by_route(n, parts), requested, received),
         )
         return [cls(*hour) for hour in zip(*arrays, strict=True)]
 
@@ -164,7 +164,7 @@ def rates_of(counts: SliceCounts) -> tuple[int, ...]:
     return tuple(np.unique(decode_strata(counts.strata[columns]).rate).tolist())
 
 
-def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
+def _on_axes(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
     """Spread the last axis (strata) over the layout's axes; strata outside are left out."""
     position = np.full(MAX_RATES, -1)
     position[list(layout.rates)] = np.arange(len(layout.rates))
@@ -175,19 +175,21 @@ def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s
     return placed
 
 
-def _by_route(labels: Int64s, strata: StratumColumns) -> Int64s:
+def _labels_by_route(labels: Int64s, strata: StratumColumns) -> Int64s:
     """Return sums of labels over the reviewed strata of each route, shape (H, S, 2)."""
     reviewed_strata = is_reviewed(strata)
-    return _summed(labels, [reviewed_strata & (strata.route == route) for route in REVIEWED_ROUTES])
+    return _sums_over(
+        labels, [reviewed_strata & (strata.route == route) for route in REVIEWED_ROUTES]
+    )
 
 
-def _routed(decisions: Int64s, strata: StratumColumns) -> Int64s:
+def _decisions_by_route(decisions: Int64s, strata: StratumColumns) -> Int64s:
     """Return sums of production decisions over the strata of each route, shape (H, S, 3)."""
     production_by_route = [~strata.probe & (strata.route == route) for route in Route]
-    return _summed(np.clip(decisions, 0, None), production_by_route)
+    return _sums_over(np.clip(decisions, 0, None), production_by_route)
 
 
-def _summed(values: Int64s, columns: Sequence[Bools]) -> Int64s:
+def _sums_over(values: Int64s, columns: Sequence[Bools]) -> Int64s:
     """Return sums of the last axis over each mask in ``columns``; masks become the last axis."""
     summed: Int64s = values @ np.stack(columns, axis=1).astype(np.int64)
     return summed

@@ -49,7 +49,7 @@ class EvidenceHistory:
     def note(self, hour: int, steps: Int64s) -> None:
         """Record the steps after an hour's cohort, and drop old changes; hours increase."""
         rows = np.flatnonzero(steps != self.now)
-        kept_changes = self._kept(hour - KEPT)
+        kept_changes = self._kept_positions(hour - KEPT)
         self.hours = np.concatenate([self.hours[kept_changes], np.full(len(rows), hour)])
         self.rows = np.concatenate([self.rows[kept_changes], rows])
         self.steps = np.concatenate([self.steps[kept_changes], steps[rows]])
@@ -79,7 +79,7 @@ class EvidenceHistory:
         )
         self.now[self.rows] = self.steps
 
-    def _kept(self, oldest: int) -> Int64s:
+    def _kept_positions(self, oldest: int) -> Int64s:
         """Return positions of changes since ``oldest``, and of each stream's last one before."""
         end = int(np.searchsorted(self.hours, oldest))
         _, last = np.unique(self.rows[:end][::-1], return_index=True)

@@ -76,13 +76,13 @@ class GapBets:
         reference_counts = arms.references(outcomes, self.metric, reference)
         return GapPlan(
             tables,
-            self._bets(tables, slices, reference_counts),
-            self._bets(tables, reference_counts, slices),
+            self._bets_on(tables, slices, reference_counts),
+            self._bets_on(tables, reference_counts, slices),
             self.metric is Metric.FPR,
         )
 
-    def _bets(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
-        """Return the bets that the rate of ``higher`` exceeds that of ``lower`` by more than delta."""
+    def _bets_on(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
+        """Return the bets that the rate of ``higher`` exceeds ``lower``'s by more than delta."""
         rates = self._alternatives(higher, lower)
         middle = (rates[0, :, 1] + rates[1, :, 1] - self.delta) / 2
         middle = np.clip(middle, level(-LAST), level(LAST))

@@ -113,7 +113,7 @@ class HourlyGaps:
         if self.metric.labelled:
             self.begin_day()
 
-    def _pairs(self, cohort: SliceCohort) -> PairCounts:
+    def _pair_counts(self, cohort: SliceCohort) -> PairCounts:
         """Return trials and hits of slice and reference; arm a should have the higher rate.
 
         Labels are compared only where nearly all are in, in both arms: an hour without labels of
@@ -168,7 +168,7 @@ def add_hour(
         The mask of comparable slices of each test, shape (P,).
     """
     gaps = [hourly_gaps for hourly_gaps, _ in hour]
-    all_pairs = [hourly_gaps._pairs(cohort) for hourly_gaps, cohort in hour]
+    all_pairs = [hourly_gaps._pair_counts(cohort) for hourly_gaps, cohort in hour]
     comparable = [counts.comparable for counts in all_pairs]
     if not any(rows.any() for rows in comparable):
         return comparable

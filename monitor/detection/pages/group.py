@@ -193,22 +193,22 @@ class GroupTests:
         """
         self.enter(hour, layout, cluster_size)
         if self.labels:
-            self._bet_levels(self._add(cohort, layout))
-        self._compare(cohort, layout)
+            self._bet_levels(self._add_counts(cohort, layout))
+        self._bet_hour(cohort, layout)
         if self.labels:
-            self._bet_gaps(np.all(self._decided() >= BATCH, axis=0))
+            self._bet_gaps(np.all(self._decisions_since_bet() >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
 
     # Beginning and end of a day.
 
     def _enter_day(self, day: int, layout: Layout) -> None:
         if self.day is not None and self.today is not None and day != self.day:
-            self._require_plans()
-            self._bet_gaps(np.all(self._decided() > 0, axis=0))
+            self._plans_of_day()
+            self._bet_gaps(np.all(self._decisions_since_bet() > 0, axis=0))
             self.binned[:] = 0  # the columns change, and one arm alone is no evidence of a gap
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
-            ahead = self._take_ahead(day, layout)
+            ahead = self._pop_plans_ahead(day, layout)
             self.day, self.today, self._plans, self.divisor = day, None, None, 1
             if ahead is not None:
                 self._set_plans(ahead)
@@ -220,9 +220,9 @@ class GroupTests:
             if self.today is not None:
                 self.today = self.today.moved(self.ready.layout, layout)
             self.ready = self.ready.moved(np.arange(len(self.slices)), layout)
-        self._require_plans()
+        self._plans_of_day()
 
-    def _require_plans(self) -> _Plans:
+    def _plans_of_day(self) -> _Plans:
         """Return the day's plans; if there are none, make and store them."""
         return self._set_plans(self._plan()) if self._plans is None else self._plans
 
@@ -235,11 +235,11 @@ class GroupTests:
 
     def _plan(self) -> _Plans:
         plans = _Plans(Outcomes.from_forecast(self.ready.forecast()))
-        for _ in self._fill(plans):
+        for _ in self._add_plans(plans):
             pass
         return plans
 
-    def _fill(self, plans: _Plans) -> Iterator[None]:
+    def _add_plans(self, plans: _Plans) -> Iterator[None]:
         """Add one plan to ``plans`` before each yield, until all metrics and limits have one."""
         for metric in LABELLED:
             if metric in self.gaps:
@@ -268,10 +268,10 @@ class GroupTests:
             ready = replace(self.ready)
             ready.learn(self.today, days=day - self.day)
             plans = _Plans(Outcomes.from_forecast(ready.forecast()))
-            ahead = self._ahead = _PlansAhead(day, self.today, plans, self._fill(plans))
+            ahead = self._ahead = _PlansAhead(day, self.today, plans, self._add_plans(plans))
         return next(ahead.left, True) is None
 
-    def _take_ahead(self, day: int, layout: Layout) -> _Plans | None:
+    def _pop_plans_ahead(self, day: int, layout: Layout) -> _Plans | None:
         """Remove the plans made ahead; return them completed, or None if inputs changed."""
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.day != day or ahead.today is not self.today:
@@ -284,15 +284,15 @@ class GroupTests:
 
     # Evidence.
 
-    def _add(self, cohort: SliceCohort, layout: Layout) -> Floats:
+    def _add_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
         """Add a cohort to ``binned`` and ``today``; return its outcome counts, shape (S, J)."""
-        outcomes = self._require_plans().outcomes.bin_counts(cohort, layout)
+        outcomes = self._plans_of_day().outcomes.bin_counts(cohort, layout)
         reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
         self.binned = self.binned + np.stack([outcomes, of_references(outcomes, reference)])
         self.today = cohort if self.today is None else self.today + cohort
         return outcomes
 
-    def _decided(self) -> Floats:
+    def _decisions_since_bet(self) -> Floats:
         """Return decisions since the last bet, of each slice and its reference, shape (2, S)."""
         decided: Floats = self.binned.sum(axis=2)
         return decided
@@ -330,13 +330,13 @@ class GroupTests:
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = np.zeros((len(rows), len(FRACTIONS)))
-            for limit, plan in self._require_plans().levels[metric].items():
+            for limit, plan in self._plans_of_day().levels[metric].items():
                 at_limit = np.flatnonzero(_limits(watch) == limit)
                 log_e[at_limit] = plan.log_e(counts)[rows[at_limit]]
             betting = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
             watch.bet(betting, log_e[betting], self.divisor)
 
-    def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
+    def _bet_hour(self, cohort: SliceCohort, layout: Layout) -> None:
         """Compare all arms in one hour: bet on routes at once, let labelled evidence wait."""
         compared_gaps = self._gaps_and_ratios.values()
         tested = [
@@ -347,7 +347,7 @@ class GroupTests:
             if gaps.hourly.metric in HIT_ROUTES:
                 pairs = np.flatnonzero(compared)
                 log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
-                gaps.watch.bet(_directions(pairs), log_e)
+                gaps.watch.bet(_stream_rows(pairs), log_e)
 
     def _bet_gaps(self, due: Bools) -> None:
         """Bet on labelled gaps of the slices in the mask ``due`` (S,), and clear their counts.
@@ -358,7 +358,7 @@ class GroupTests:
         """
         if not due.any():
             return
-        plans, responses, requests = self._require_plans().gaps, self._responses, self._requests
+        plans, responses, requests = self._plans_of_day().gaps, self._responses, self._requests
         used_alternatives = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
@@ -386,7 +386,7 @@ class GroupTests:
             by_labels = gaps.hourly.take(pairs)
             by_labels[~(responses.whole & reference_responses.whole)[rows]] = 0
             log_e = np.concatenate([by_pair, by_labels], axis=2)
-            streams = _directions(pairs)
+            streams = _stream_rows(pairs)
             gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used_alternatives)
         self.binned[:, due] = 0
 
@@ -398,7 +398,7 @@ class GroupTests:
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
         for name, gaps in self._gaps_and_ratios.items():
-            arrays |= gaps.hourly.to_arrays(_hourly(name))
+            arrays |= gaps.hourly.to_arrays(_hourly_name(name))
         arrays["binned"] = self.binned.astype(np.int64)
         if self.today is not None:
             arrays |= prefixed("today", self.today.to_arrays())
@@ -421,7 +421,7 @@ class GroupTests:
             keys = facts["streams"].get(name, ())[::DIRECTIONS]
             rows = positions(keys, [stream.key for stream in gaps.watch.streams[::DIRECTIONS]])
             known_rows = np.flatnonzero(rows >= 0)
-            gaps.hourly.restore(_hourly(name), arrays, (known_rows, rows[known_rows]))
+            gaps.hourly.restore(_hourly_name(name), arrays, (known_rows, rows[known_rows]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         if not self.labels:
@@ -434,14 +434,14 @@ class GroupTests:
         self.divisor = max(self.cluster_size, facts.get("divisor", 1))
         if tuple(facts["slices"]) == self.slices:
             self.ready = ready
-            if self._compares_as(facts["streams"]):
+            if self._has_same_gaps(facts["streams"]):
                 self.binned = arrays["binned"].astype(np.float64)
             if "today.decisions" in arrays:
                 self.today = SliceCohort.from_arrays(part(arrays, "today"))
             return
         self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
-    def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
+    def _has_same_gaps(self, streams: Mapping[str, Sequence[str]]) -> bool:
         """Return True when stored gap streams equal the present ones, so counts still apply.
 
         Other gaps may have another reference.
@@ -452,7 +452,7 @@ class GroupTests:
         )
 
 
-def _hourly(name: str) -> str:
+def _hourly_name(name: str) -> str:
     """Return the name of a gap's or ratio's hourly state: ``hourly.tpr`` for ``gap.tpr``."""
     return f"hourly.{name.removeprefix('gap.')}"
 
@@ -467,7 +467,7 @@ def _limits(watch: StreamGroup) -> Floats:
     return np.array([float(stream.limit) for stream in watch.streams])
 
 
-def _directions(pairs: Int64s) -> Int64s:
+def _stream_rows(pairs: Int64s) -> Int64s:
     """Return the stream rows of pairs given by number: both directions of each."""
     streams: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return streams

@@ -45,7 +45,7 @@ class LevelBets:
         index = np.searchsorted(STAKES, stakes, side="right") - 1
         index[~outcomes.known] = 0
         used_stakes, position = np.unique(index, return_inverse=True)
-        z = self.side.value * outcomes.z(self.metric, self.side, self.limit)
+        z = self.side.value * outcomes.evidence_per_decision(self.metric, self.side, self.limit)
         return LevelPlan(log_factors(z, STAKES[used_stakes]), position.reshape(index.shape))
 
 

@@ -134,14 +134,14 @@ class Outcomes:
     def from_forecast(cls, forecast: Forecast) -> Outcomes:
         """Return one column per distinct outcome of the forecast's expected strata, plus two."""
         layout = forecast.layout
-        codes = _codes(forecast.ready)
-        expected = _expected(forecast.decisions)
+        codes = _column_codes(forecast.ready)
+        expected = _is_expected(forecast.decisions)
         used_codes, position = np.unique(codes[expected], return_inverse=True)
         first = np.full(codes.shape, -1, np.int64)
         first[expected] = len(LabelOutcome) * position
         route, rate, bins = np.unravel_index(used_codes, (*layout.shape[:2], BINS))
         columns = len(LabelOutcome) * len(used_codes) + len(REVIEWED_ROUTES)
-        traffic = _traffic(forecast, first, columns)
+        traffic = _expected_traffic(forecast, first, columns)
         return cls(
             layout.rates,
             first,
@@ -199,7 +199,7 @@ class Outcomes:
         column_scores[-len(REVIEWED_ROUTES) :] = worst
         return column_scores
 
-    def z(self, metric: Metric, side: Side, limit: float) -> Floats:
+    def evidence_per_decision(self, metric: Metric, side: Side, limit: float) -> Floats:
         """Return z, the evidence that one decision of each outcome adds about a limit, (J,)."""
         return (self.auto - limit) * self.scores(metric, side)
 
@@ -231,7 +231,7 @@ class Outcomes:
         return first
 
 
-def _codes(ready: Floats) -> Int64s:
+def _column_codes(ready: Floats) -> Int64s:
     """Code each stratum by its route, audit rate and bin of P(ready); the same shape."""
     bins = np.clip((ready * BINS).astype(np.int64), 0, BINS - 1)
     _, routes, rates, _ = ready.shape
@@ -240,14 +240,14 @@ def _codes(ready: Floats) -> Int64s:
     return codes
 
 
-def _expected(decisions: Floats) -> Bools:
+def _is_expected(decisions: Floats) -> Bools:
     """Return True for strata with at least EXPECTED_SHARE of their slice's decisions."""
     share = divide(decisions, decisions.sum(axis=(1, 2, 3), keepdims=True), empty=0)
     expected: Bools = share >= EXPECTED_SHARE
     return expected
 
 
-def _traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
+def _expected_traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
     """Return the forecast's ready and not ready decisions by outcome, shape (2, S, J)."""
     row, _, rate, _ = expected = np.nonzero(first >= 0)
     step = row * columns + first[expected]

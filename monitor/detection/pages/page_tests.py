@@ -267,7 +267,7 @@ class PageTests:
             crossed += self._contract(contract, cohort.hour, use_cases[contract.name], size)
         self.history.note(cohort.hour, self._steps())
         ended = self._week_end()
-        listed = _listed([week for week in (ended, cohort.other_week) if week is not None])
+        listed = _weekly_list([week for week in (ended, cohort.other_week) if week is not None])
         return PageAdvance(tuple(crossed), ended, listed, use_cases)
 
     def _contract(
@@ -297,7 +297,7 @@ class PageTests:
         )
 
 
-def _listed(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
+def _weekly_list(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
     """Return the streams that weighted e-BH lists over all ended weeks; None without a week."""
     if not ended:
         return None

@@ -275,12 +275,12 @@ def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge o
     """
     arrays = (np.asarray(argument, np.float64) for argument in (a1, b1, n_a, n_b, offset, slope))
     a1, b1, n_a, n_b, delta, steep = np.broadcast_arrays(*arrays)
-    b0 = _balance(a1, b1, n_a, n_b, delta, steep)
+    b0 = _balanced_rate(a1, b1, n_a, n_b, delta, steep)
     violates = a1 - steep * b1 > delta
     return np.where(violates, steep * b0 + delta, a1), np.where(violates, b0, b1)
 
 
-def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
+def _balanced_rate(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
     a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats, steep: Floats
 ) -> Floats:
     """Return b0 where the pulls of both arms balance, found by bisection; broadcast."""

@@ -81,7 +81,7 @@ class ServedCounts(ComparisonCounts):
             rates: rates of the alternatives, shape (P, 5).
             edges: levels, shape (P, levels).
         """
-        ready, not_ready = self._logs(table)
+        ready, not_ready = self._mean_logs(table)
         levels = level(np.clip(edges, -LAST, LAST))[..., None]
         # Only unsafe stakes would be charged more.
         charge = np.log1p(np.maximum(table.side.value * MU * levels, -SAFE))
@@ -97,12 +97,12 @@ class ServedCounts(ComparisonCounts):
             np.where(beyond, _NONE, indices).astype(np.int16), levels_bet.astype(np.int16)
         )
 
-    def _logs(self, table: BetTable) -> list[Floats]:
+    def _mean_logs(self, table: BetTable) -> list[Floats]:
         """Return mean logs of ready and of not ready decisions; -inf for unsafe stakes.
 
         Each has shape (P, len(MU)); an arm without a past has only the stake of 0.
         """
-        safe = _most(self.reach, table.side)[:, None] >= MU
+        safe = _largest_stake(self.reach, table.side)[:, None] >= MU
         mean_logs = []
         for traffic, mass in zip(self.traffic, self.mass[:, :, :1], strict=True):
             logs = divide(traffic[:, table.route] @ table.auto, mass, empty=-np.inf)
@@ -112,7 +112,7 @@ class ServedCounts(ComparisonCounts):
         return mean_logs
 
 
-def _most(reach: Reach, side: Side) -> Floats:
+def _largest_stake(reach: Reach, side: Side) -> Floats:
     """Return the largest stake mu that can cost at most SAFE at any level, shape (P,)."""
     if side is Side.ABOVE:
         return SAFE / (reach.down[:, 0] + 1 - SAFE)

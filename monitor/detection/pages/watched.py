@@ -49,7 +49,7 @@ class WatchedUseCase:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """What one contract needs from cohorts; ``see`` computes it from counts.
+    """Contract, coding and slices for which the page tests view the counts of cohorts.
 
     Attributes:
         contract: the contract.
@@ -85,13 +85,13 @@ class Watching:
         counts = HourlyCounts.from_tables(tables)
         if self.contract.where:
             counts = counts.among(cells_within(index, self.contract.where))
-        before, after = self._rates(counts, index, rates)
+        before, after = self._rates_by_hour(counts, index, rates)
         rolled = {
             group.name: counts.roll_up(index, group.attributes)
             for group in self.contract.group_bys
             if group.name in self.groups
         }
-        cohorts = {name: self._laid_out(name, hourly, after) for name, hourly in rolled.items()}
+        cohorts = {name: self._cohorts(name, hourly, after) for name, hourly in rolled.items()}
         thinned = self._thinned(hours, counts, index, before)
         return [
             WatchedUseCase(
@@ -104,7 +104,7 @@ class Watching:
             for hour in range(len(hours))
         ]
 
-    def _rates(
+    def _rates_by_hour(
         self, counts: HourlyCounts, index: CellIndex, rates: Collection[int]
     ) -> tuple[list[_Rates], list[_Rates]]:
         """Return per hour the rate indices seen before it, and those seen until its end.
@@ -120,10 +120,10 @@ class Watching:
             after.append(seen_rates)
         return before, after
 
-    def _laid_out(
+    def _cohorts(
         self, name: str, rolled: HourlySlices, rates: Sequence[_Rates]
     ) -> list[SliceCohort]:
-        """Return the cohort of each hour for group-by ``name``; layouts may change between hours."""
+        """Return the cohort of each hour for group-by ``name``; each hour has its own rates."""
         cohorts: list[SliceCohort] = []
         while len(cohorts) < len(rates):
             first, rates_in_run = len(cohorts), rates[len(cohorts)]
