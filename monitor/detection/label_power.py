@@ -136,7 +136,7 @@ def detectable_gaps(
 
 
 def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
-    """Return the rates and weekly supports of a table's rows and their references.
+    """Return one metric's weekly supports of a table's rows, and rates of their references.
 
     Only the shown rows of a complement are known: its rate is their mean, weighted by support.
 

@@ -36,7 +36,7 @@ class FlipStage(enum.StrEnum):
 
 
 class FlipCause(enum.StrEnum):
-    """Cause of different routes, where it was not the evidence gate."""
+    """Cause of a flip behind the evidence gate: score, threshold, both, or a route overridden."""
 
     JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
     THRESHOLD = "threshold"  # under one common threshold there would be no flip

@@ -204,7 +204,7 @@ class ProbePairs:
     _spread: int = 0
 
     def add(self, decisions: Iterable[ProbeDecision]) -> None:
-        """Queue decisions of the set, in any order, until the watermark passes them.
+        """Queue decisions for the watermark; count copies and excess ones as incomplete.
 
         Copies and decisions compared before take no room, because any reader of the topic can send
         them again without a key.
@@ -227,7 +227,7 @@ class ProbePairs:
         return any(self._is_over(pair, watermark) for pair in self._pairs.values())
 
     def advance(self, watermark: int) -> list[ComparedRound]:
-        """Process decisions before the watermark, drop late rounds, and return complete ones.
+        """Process decisions before the watermark, drop timed-out rounds, return complete ones.
 
         Args:
             watermark: event time; decisions of exactly that time may still be on their way.
@@ -256,7 +256,7 @@ class ProbePairs:
 
     @property
     def flipping(self) -> list[FlippingPair]:
-        """Return the flips at the newest comparison of each pair, by pair and variant."""
+        """Return the variants that flip at a pair's newest comparison, by pair and variant."""
         return [
             FlippingPair(name, variant, flip.direction, flip.stage, flip.expected, pair.at)
             for name, pair in sorted(self._pairs.items())

@@ -47,7 +47,7 @@ of the lower edge that a wider band may have."""
 
 
 class Detail(enum.IntEnum):
-    """Degree of detail that a row shows; a withheld row looks exactly like one below k."""
+    """Degree of detail that a row shows: nothing, its size, or all its counts."""
 
     HIDDEN = 0
     SIZE = 1
@@ -96,7 +96,7 @@ class Bands:
 
 @cache
 def edges(k: int, coarseness: Coarseness) -> Int64s:
-    """Return the lower edges of a coarseness's bands: of counts, or of sizes for ``SIZE_ALONE``.
+    """Return the lower edges of all bands of a coarseness for k, increasing and read-only.
 
     Example:
         >>> edges(11, Coarseness.FINE)[[1, 2, 39, 40, 41]].tolist()

@@ -44,7 +44,7 @@ class ClosedSpan:
         return self._label_tables(past, None)
 
     def pairs_table(self, pairs: Int64s) -> tuple[Table, ...]:
-        """Return the table of decisions with two labels, alone in the tuple.
+        """Return the table of ``pairs`` (decisions with two labels), alone in the tuple.
 
         Args:
             pairs: as :meth:`RowCounter.count_pairs` gives them.
@@ -54,7 +54,7 @@ class ClosedSpan:
         return publish([draft], past, self.settings.k)
 
     def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
-        """Return the label tables (ready, not ready) of the final edition.
+        """Return final label tables; rows with fewer than k changed labels repeat the first.
 
         Args:
             counts_before: :attr:`label_counts` when the first edition was made.

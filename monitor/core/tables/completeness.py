@@ -77,7 +77,7 @@ def completeness(
 
 
 def _labels_asked(decisions: Int64s, rates: Floats, z: float) -> Floats:
-    """Return the normal bound, at quantile z, of the labels requested, shape (strata, rows)."""
+    """Return expected label requests plus z standard deviations, at least 0, (strata, rows)."""
     mean = decisions * rates
     spread = np.sqrt(decisions * rates * (1 - rates))
     return np.asarray((mean + z * spread).clip(min=0))

@@ -113,7 +113,7 @@ class Layout:
 
     @cached_property
     def place(self) -> Mapping[Row, int]:
-        """Return the place of each row in ``rows``."""
+        """Return a mapping from each row to its place in ``rows``."""
         return {row: i for i, row in enumerate(self.rows)}
 
     def slices_of(self, attributes: GroupBy) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ class Layout:
 
     @cached_property
     def sums_by_length(self) -> tuple[tuple[Int64s, Int64s], ...]:
-        """Return, per number of parts, places of wholes (sums,) and of parts (sums, parts)."""
+        """Return, per number of parts, the places of wholes (sums,) and parts (sums, parts)."""
         lengths = sorted({len(parts) for _, parts in self.sums})
         groups = [[(w, parts) for w, parts in self.sums if len(parts) == n] for n in lengths]
         return tuple(
@@ -147,7 +147,7 @@ class Layout:
 
     @cached_property
     def slice_of(self) -> Int64s:
-        """Return each row's own place, but for a complement the place of its slice."""
+        """Return each row's place, or for a complement its slice's place, shape (rows,)."""
         return np.array(
             [self.place[row._replace(complement=False)] if row.complement else i
              for i, row in enumerate(self.rows)],

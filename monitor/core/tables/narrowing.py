@@ -73,7 +73,7 @@ class Sums:
 
     @classmethod
     def tied(cls, wholes: Int64s, parts: Sequence[Int64s | None]) -> Sums:
-        """Return doubtful sums, exact where every part has a cell; -1 marks a missing cell.
+        """Return guessed sums of cells over parts, exact where all parts have a cell (not -1).
 
         Args:
             wholes: cells of the wholes.
@@ -96,7 +96,7 @@ class Sums:
         return cls(*(np.concatenate([getattr(sums, c) for sums in groups]) for c in columns))
 
     def without(self, dropped: Bools) -> Sums:
-        """Return the sums without those marked True, shape (sums,)."""
+        """Return the sums that are not marked in the mask ``dropped``, shape (sums,)."""
         kept = ~dropped
         return Sums(
             self.wholes[kept],
@@ -158,7 +158,7 @@ def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
 
 
 def _without_refuted(sums: Sums, refuted: Bools) -> Sums:
-    """Return the sums after refuted guesses are dropped: exactness first, then the whole sum."""
+    """Return the sums with refuted ones made inexact, or removed if already inexact."""
     if (refuted & sums.doubtful).any():
         refuted = refuted & sums.doubtful
     loose = replace(sums, exact=sums.exact & ~refuted)

@@ -155,13 +155,13 @@ class Reader:
 
     @cached_property
     def _bases(self) -> Int64s:
-        """Return the first cell of each table, shape (tables,)."""
+        """Return the number of each table's first cell, shape (tables,)."""
         sizes = [rows * columns for rows, columns in self.shapes]
         return np.cumsum([0, *sizes[:-1]])
 
 
 class _Ties:
-    """Builds all sums that tie the cells of tables, for :class:`Reader`."""
+    """Builder of all sums that tie the cells of tables, for :class:`Reader`."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
@@ -214,14 +214,14 @@ class _Ties:
         return self._matching_cells(first, table) if cells is None else cells
 
     def _edition_sums(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """Yield, for a final edition, the guess that it counts at least the first's labels."""
+        """Yield, for a final edition, the guess that it includes the first edition's labels."""
         if table.edition is Edition.FINAL:
             first = self._matching_cells((table.span, table.measure, Edition.FIRST), table)
             if first is not None:
                 yield Sums.tied(cells, [first, None])
 
     def _label_sums(self, table: Table, ready: Int64s, unlabelled: Int64s) -> Iterator[Sums]:
-        """Yield the guess that decisions of a part are ready, not ready or unlabelled ones."""
+        """Yield the guess that each part's decisions are ready, not ready or unlabelled."""
         decisions = self._matching_cells((table.span, Measure.DECISIONS, Edition.FIRST), table)
         not_ready = self._matching_cells((table.span, Measure.NOT_READY, table.edition), table)
         if decisions is not None and not_ready is not None:

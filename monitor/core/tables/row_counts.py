@@ -29,7 +29,7 @@ class Column(enum.IntEnum):
 
 
 def changed_labels(first: Int64s, now: Int64s) -> Int64s:
-    """Return how many labels of each row certainly changed since the first edition, (rows,).
+    """Return how many labels of each row certainly changed between two counts, shape (rows,).
 
     ``max(|ready|, |not ready|, |both together|, revised)`` of the differences of each part. Labels
     that came are counted exactly; a label that was revised twice, or came and was revised, is
@@ -52,7 +52,7 @@ def changed_labels(first: Int64s, now: Int64s) -> Int64s:
 
 
 class RowCounter:
-    """Adds up counts of cells by row and part, for one version of a use case's settings."""
+    """Counter of rows and parts from counts of cells, for one version of table settings."""
 
     def __init__(self, settings: TableSettings, audit_rates: Sequence[float]) -> None:
         self._settings = settings
@@ -71,7 +71,7 @@ class RowCounter:
         return frozenset(part for part, number in totals.items() if number >= self._settings.k)
 
     def count(self, counts: Counts, index: CellIndex, kind: SpanKind = SpanKind.WEEK) -> Int64s:
-        """Return the counts of all rows of a span, shape (4, rows, parts): see :class:`Column`."""
+        """Return exact counts of a span's rows, shape (4, rows, parts): see :class:`Column`."""
         settings = self._settings
         texts, codes, by_stratum = self._counts_by_atom(counts, index)
         shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
@@ -102,7 +102,7 @@ class RowCounter:
     def _counts_by_atom(
         self, counts: Counts, index: CellIndex, columns: Sequence[Counter] = _COUNTED
     ) -> tuple[list[str], Int64s, Int64s]:
-        """Return texts of atoms, codes of strata, and counts of shape (strata, atoms, columns)."""
+        """Return atom texts, stratum codes, and counts of shape (strata, atoms, columns)."""
         places = np.searchsorted(index.cells, counts.keys)
         atoms, atom_of = np.unique(index.atoms[places], return_inverse=True)
         for atom in set(atoms.tolist()) - self._texts.keys():

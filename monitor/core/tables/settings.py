@@ -107,7 +107,7 @@ class TableSettings:
         return cls(values, group_bys, where, contract.k, offset, complements, number)
 
     def layout_of(self, kind: SpanKind) -> Layout:
-        """Return the layout of spans of a kind.
+        """Return the layout that tables of a kind of span have.
 
         Weeks and longer have rows of score bands. A day has too few decisions for them: they would
         stay hidden, and hide slices beside them. Where nothing is hidden, all spans have them.
@@ -137,7 +137,7 @@ class TableSettings:
         return atom_text({n: sent[n] if sent[n] in values else OTHER for n, values in self.values})
 
     def lists(self, listed: Collection[Listed]) -> bool:
-        """Return True when the settings contain a listed name (value None) or a (name, value)."""
+        """Return True when a listed name (value None) or (name, value) is in the settings."""
         pairs = {(name, value) for name, values in self.values for value in values}
         pairs |= set(self.where)
         return any((name, None) in listed or (name, value) in listed for name, value in pairs)

@@ -121,7 +121,7 @@ class Span:
 
 
 def closed_spans(kind: SpanKind, since: int, until: int, offset: int = 0) -> Iterator[Span]:
-    """Yield the spans of a kind that begin at or around ``since`` and end by ``until``, in order.
+    """Yield the spans of a kind, from the one that contains ``since`` to the last within ``until``.
 
     Args:
         kind: their length.

@@ -97,11 +97,11 @@ class Draft:
 
 
 def values_left(k: int, *, own: bool = False) -> int:
-    """Return how many values a reader must be left with for a count below k: 8 if k is 11.
+    """Return how many values sums must leave to a count below k: 8 of 11, in new tables 10.
 
-    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 of the counts
-    of the tables that are made: with 8, hill climbing where attributes cross left 4 values to a
-    reader who solves all equations at once, and 10 hides no more in any bench.
+    Interval arithmetic gives outer bounds, so the rule asks for twice what is promised. Of the new
+    tables' counts (``own``) it asks for 10 of 11: with 8, hill climbing where attributes cross left
+    4 values to a reader who solves all equations at once, and 10 hides no more in any bench.
 
     Example:
         >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, own=True)
@@ -155,7 +155,7 @@ def _made(drafts: Sequence[Draft], steps: Sequence[Steps], k: int) -> tuple[Tabl
 
 
 def _narrow_cells(reader: Reader, tables: Sequence[Table], before: Before, k: int) -> list[int]:
-    """Return cells that may be below k and are left too few values by the new tables.
+    """Return the cells that may be below k and have too few values left after the new tables.
 
     ``before`` computes what the past alone leaves, which is seldom needed: where it leaves as few,
     coarsening would not help.

@@ -161,7 +161,7 @@ def _listed_gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
 def _drift_list(
     week: Sequence[WeekOfStream], weight: float
 ) -> tuple[tuple[Drift, ...], tuple[MixShift, ...]]:
-    """Return the drifts that weighted e-BH lists, and mix shifts of streams not listed."""
+    """Return the drifts that weighted e-BH lists for a week, and mix shifts not listed."""
     log_e = np.array([stream.log_e for stream in week], np.float64)
     listed = ebh(log_e, np.full(len(week), math.log(weight))).tolist()
     shifted = [

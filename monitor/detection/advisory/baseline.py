@@ -126,7 +126,7 @@ class Baseline:
     def advance(
         self, at: int, n: npt.ArrayLike, k: npt.ArrayLike, weights: Floats, cluster_size: float = 1
     ) -> DriftBets:
-        """Bet one cohort against finished references, and add it to unfinished ones.
+        """Bet a cohort against finished references, add it to the others; return the bets.
 
         Args:
             at: event time of the cohort's hour, in microseconds; cohorts come in order.
@@ -158,7 +158,7 @@ class Baseline:
         return self.stratified.mixture.statistic()
 
     def mix_shift(self, at: int) -> Bools:
-        """Return True for slices whose rate moved although that of no mix did, shape (S,).
+        """Return True for slices whose rate moved while rates within mixes held, shape (S,).
 
         The test without mixes has crossed within a week of ``at``, the one with mixes has not.
         """

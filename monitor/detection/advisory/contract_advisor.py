@@ -57,7 +57,7 @@ class WeekOfStream:
     Attributes:
         subject: the stream.
         log_e: log e-value of drift; -inf where nothing was bet.
-        mix_shift: whether its rate has moved although that of no mix has.
+        mix_shift: whether its rate moved while rates within mixes held.
     """
 
     subject: Drift
@@ -131,10 +131,7 @@ class ContractWatch:
     def feed(
         self, hour: int, use_case: WatchedUseCase, index: CellIndex, weight: float
     ) -> Iterator[RateChange | VersionChange]:
-        """Feed an hour's thinned labels to drift and to river's detectors, yielding findings.
-
-        Yields the changes of rates that river finds, and the slices that other versions answer.
-        """
+        """Feed thinned labels to drift and river's detectors; yield rate and version changes."""
         if use_case.thinned is None:
             return
         at, cells = pane_start(hour, Grain.HOUR), CellLabels.from_counts(use_case.thinned, index)

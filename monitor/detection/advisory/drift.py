@@ -35,7 +35,7 @@ class EndedWeek:
 
     Attributes:
         log_e: log e-values of drift, shape (S,); -inf where nothing was bet.
-        mix_shift: mask of slices whose rate has moved although that of no mix has, shape (S,).
+        mix_shift: mask of slices whose rate moved while rates within mixes held, shape (S,).
     """
 
     log_e: Floats
@@ -87,7 +87,7 @@ class GroupDrift:
         return ended
 
     def advance(self, hour: int, labels: GroupLabels, weight: float) -> list[str]:
-        """Bet on an hour's labels after ``enter``; return slices with new versions.
+        """Bet on an hour's labels; restart and return slices that other versions answer now.
 
         Args:
             hour: pane index.

@@ -94,7 +94,7 @@ class Drift(Subject, frozen=True, tag=True, array_like=True):
 
 
 class MixShift(Subject, frozen=True, tag=True, array_like=True):
-    """A slice whose rate moved although that of no mix did: its requests have changed."""
+    """A slice whose rate moved while rates within its mixes held: its requests have changed."""
 
     metric: Metric
 

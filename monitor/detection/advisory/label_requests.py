@@ -72,7 +72,7 @@ class RequestTest:
 
     @classmethod
     def for_audit_rates(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
-        """Return the test of every route and audit rate, in the order of :func:`request_counts`.
+        """Return the test of every route and audit rate; see :func:`request_counts` for order.
 
         Args:
             audit_rates: the coding's grid.
@@ -96,7 +96,7 @@ class RequestTest:
         return np.asarray(q * asked + (n - q) * spared, np.float64)
 
     def faults(self, log_r: Floats) -> list[Fault | None]:
-        """Return too few or too many for each stratum whose evidence has crossed, else None.
+        """Return TOO_FEW or TOO_MANY for each stratum whose evidence has crossed, else None.
 
         Args:
             log_r: the mixture's state, shape (J, ALTERNATIVES). The caller empties the rows that
@@ -234,7 +234,7 @@ class RequestWatch:
         return arrays.encode(self.mixture.to_arrays(), facts)
 
     def restored(self, body: bytes) -> Self:
-        """Return a copy with the stored state.
+        """Return a copy with the state that :meth:`to_bytes` wrote.
 
         Raises:
             ValueError: if the bytes are damaged, or of another form or grid of audit rates.

@@ -132,7 +132,7 @@ class Places:
         return tuple(self._columns)
 
     def table(self, cells: CellLabels) -> GroupLabels:
-        """Return sums of the cells by slice and mix; a new mix adds a column."""
+        """Return the cells' labels and decisions by slice and mix; a new mix adds a column."""
         positions = np.array([self._place(text) for text in cells.atoms], np.int64).reshape(-1, 2)
         row, column = positions[cells.atom].T
         inside = row >= 0

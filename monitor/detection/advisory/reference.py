@@ -93,7 +93,7 @@ class Reference:
         self.begun[rows], self.frozen[rows] = NEVER, False
 
     def picked(self, slices: Int64s, mixes: Int64s) -> Reference:
-        """Return the reference with these rows and columns, in order; -1 is a new one."""
+        """Return the reference with these rows and columns, in order; -1 gives an empty one."""
         table = np.ix_(slices, mixes)
         n, k = (np.pad(counts, (0, 1))[table] for counts in (self.n, self.k))
         begun, frozen = np.append(self.begun, NEVER), np.append(self.frozen, False)

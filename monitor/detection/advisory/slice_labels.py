@@ -248,7 +248,7 @@ class SliceLabels:
     def skip_to(self, hour: int) -> None:
         """Mark all hours up to this one as consumed, without betting on them.
 
-        The hours up to it have bad data, or have already moved the state.
+        These hours have bad data, or have already moved the state.
         """
         self.consumed = hour
 

@@ -144,9 +144,9 @@ class RunningVersions:
         return cls(np.zeros(0, np.int64), no_decisions, no_decisions.copy())
 
     def changed(self, versions: Int64s, decided: Int64s, collecting: Bools) -> Int64s:
-        """Add one cohort; return the rows of slices that other versions answer now.
+        """Add a cohort; return, and restart, the rows of slices that other versions answer now.
 
-        The collected decisions of those begin anew with the recent ones.
+        Collected decisions of these slices start again with the recent ones.
 
         Args:
             versions: ids, shape (V,).
@@ -165,7 +165,7 @@ class RunningVersions:
         return differs
 
     def picked(self, rows: Int64s) -> RunningVersions:
-        """Return the counts of these rows, in order; -1 is a new slice."""
+        """Return the counts of these rows, in order; -1 gives a slice without decisions."""
         collected, recent = (
             np.pad(table, ((0, 1), (0, 0)))[rows] for table in (self.collected, self.recent)
         )

@@ -107,7 +107,7 @@ class AtomRates:
         coding: Coding,
         metric: Metric,
     ) -> AtomRates:
-        """Return the trials of one metric, by atom, counted or estimated from panes.
+        """Return every atom's trials of one metric, summed from each pane to the last.
 
         Args:
             panes: counts by cell id in order of time, at least one.

@@ -170,7 +170,7 @@ class Fit:
 
 
 class Search:
-    """Searches the causes of one metric's gaps, from harm by atom.
+    """Search for the causes of one metric's gaps, from harm by atom.
 
     Args:
         evidence: harm by atom.

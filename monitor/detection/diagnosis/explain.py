@@ -198,10 +198,7 @@ class _Gap:
 
 
 class _Partition:
-    """Assigns every crossing to a cause: a candidate's row and a direction.
-
-    A cause is a row of the candidates and a direction.
-    """
+    """Assignment of every crossing to a cause: a candidate's row and a direction."""
 
     def __init__(self, trials: AtomTrials, candidates: Candidates, search: Search) -> None:
         self._trials = trials

@@ -124,7 +124,7 @@ class Passage:
 
 
 def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
-    """Return, for each slice, the stage at which it diverges from its reference.
+    """Return each slice's divergence from its reference: the stage named, its share, all parts.
 
     A stage is named if its part exceeds its standard error's simultaneous 95 % bound over the
     parts, and is at least a point; the largest such part wins. It is UNKNOWN for the part of the

@@ -81,7 +81,7 @@ class BetTable:
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
-        """Return the table of log factors for a day's columns."""
+        """Return the table of log factors for a day's columns, one metric and one side."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
         return cls(side, auto, log_factors(g[auto], MU), log_factors(-g[~auto], _NU))
@@ -199,7 +199,7 @@ class ComparisonCounts:
 
 
 def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-    """Return the stakes that grow fastest about each level under each alternative.
+    """Return grid indices of the stakes that grow fastest, per arm, alternative and level.
 
     Growth is concave in the stake, so bisection finds its maximum.
 

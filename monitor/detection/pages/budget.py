@@ -90,7 +90,7 @@ class Budget:
 
 
 def class_share(stream: Stream) -> float:
-    """Return the class share of a stream's weight, as if streams of all classes were declared.
+    """Return the share of the budget that a stream's class gets if all classes have streams.
 
     Raises:
         ValueError: for a metric that has no share.

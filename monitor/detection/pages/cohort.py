@@ -144,7 +144,7 @@ class SliceCohort:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> SliceCohort:
-        """Return the cohort that :meth:`to_arrays` stored; without requests, they are zeros."""
+        """Return the cohort that :meth:`to_arrays` stored; missing request counts become zeros."""
         no_requests = np.zeros((len(arrays["decisions"]), len(REVIEWED_ROUTES)), np.int64)
         stored = {"requested": no_requests, "received": no_requests} | arrays
         return cls(**{field.name: stored[field.name] for field in fields(cls)})
@@ -165,7 +165,7 @@ def rates_of(counts: SliceCounts) -> tuple[int, ...]:
 
 
 def _on_axes(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
-    """Spread the last axis (strata) over the layout's axes; strata outside are left out."""
+    """Return the values with strata (last axis) spread over the layout's axes, others dropped."""
     position = np.full(MAX_RATES, -1)
     position[list(layout.rates)] = np.arange(len(layout.rates))
     rate = position[strata.rate]

@@ -126,7 +126,7 @@ class GapPlan:
     worse_is_higher: bool
 
     def log_e(self, rows: Int64s, slices: Floats, references: Floats) -> Floats:
-        """Return the log e-values of slices and references for the given outcome counts.
+        """Return log e-values that the slice, and that the reference, is worse off.
 
         Args:
             rows: the n betting slices.

@@ -173,7 +173,7 @@ class GroupTests:
         return not self.labels and not self.watches
 
     def enter(self, hour: int, layout: Layout, cluster_size: float = 1) -> None:
-        """Begin an hour: change the day if it is new, raise the divisor, advance the clocks."""
+        """Begin an hour: end the last day if it is over, raise the divisor, advance all clocks."""
         self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
         self.divisor = max(self.divisor, self.cluster_size, cluster_size)
         for watch in self.watches.values():
@@ -405,7 +405,7 @@ class GroupTests:
         return arrays
 
     def facts(self) -> dict[str, Any]:
-        """Return slices and stream keys, which name the rows of :meth:`to_arrays`, day, divisor."""
+        """Return slices, stream keys (row names of :meth:`to_arrays`), day and divisor."""
         streams = {
             name: [stream.key for stream in watch.streams] for name, watch in self.watches.items()
         }
@@ -468,6 +468,6 @@ def _limits(watch: StreamGroup) -> Floats:
 
 
 def _stream_rows(pairs: Int64s) -> Int64s:
-    """Return the stream rows of pairs given by number: both directions of each."""
+    """Return the stream rows of pairs, both directions of each, from the pairs' numbers."""
     streams: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return streams

@@ -55,7 +55,7 @@ class Responses:
 
     @property
     def enough(self) -> Bools:
-        """Return True for slices where 80 % of each route's requested labels arrived, (S,)."""
+        """Return True for slices (S,) with 80 % of labels, or few requests, on both routes."""
         share = divide(self.received, self.requested, empty=1)
         enough: Bools = np.all((share >= ENOUGH) | (self.requested < FEW), axis=1)
         return enough

@@ -62,7 +62,7 @@ class LevelPlan:
     chosen: Int64s
 
     def log_e(self, counts: Floats) -> Floats:
-        """Return the log e-values of outcome counts, per slice and fraction.
+        """Return log e-values of outcome counts, per slice and fraction, shape (S, 6).
 
         Args:
             counts: outcomes of this day, shape (S, J).

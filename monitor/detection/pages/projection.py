@@ -122,7 +122,7 @@ class PairCounts:
 class PairLevel:
     """Recent pooled rate of both arms of each pair, around which alternatives are chosen.
 
-    It must come from trials before those of the bet; a wrong level costs delay, never validity.
+    The level must come from trials before the bet's; a wrong level costs delay, never validity.
 
     Attributes:
         trials: decayed number of trials, shape (P,).
@@ -240,7 +240,7 @@ def gap_alternatives(
 def ratio_alternatives(
     counts: PairCounts, level: Floats, limit: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Return alternative rates of arms a and b, (P, 5) each, with ratios b / a below it.
+    """Return alternative rates of arms a and b, (P, 5) each, ratios b / a below the limit.
 
     The mean over the trials of both arms is the level, unless that would leave [.0001, .995].
     """
@@ -300,7 +300,7 @@ def _balanced_rate(  # noqa: PLR0917 - two rates, two numbers of trials, and the
 def thin_labels(
     hours: Int64s | int, counts: HourlyCounts, audit: Floats, least: Floats | float
 ) -> HourlyCounts:
-    """Return the counts with labels thinned: every decision is labelled equally often.
+    """Return the counts with labels thinned to one label probability for all decisions.
 
     Labels of a cell audited with probability p are kept with probability least / p, ready and not
     ready ones separately; all else stays. Among kept ready labels P(auto_serve) is the TPR. Cells
@@ -329,7 +329,7 @@ def thin_labels(
 
 
 def thin(hours: Int64s | int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
-    """Return the number of items of each cell that a reproducible binomial draw keeps.
+    """Return how many items of each cell are kept by a reproducible binomial draw.
 
     The same hour, cell and outcome give the same draw on every machine and in every order;
     different ones give independent draws. With more items, kept items stay kept.

@@ -74,7 +74,7 @@ class ServedCounts(ComparisonCounts):
         return divide(self.mass[0, :, 0], self.mass[:, :, 0].sum(axis=0), empty=0.5)
 
     def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-        """Return the stakes that grow fastest about each level under each alternative.
+        """Return indices of the stakes that grow fastest, per arm, alternative and level.
 
         Args:
             table: the table of the side that they bet for.

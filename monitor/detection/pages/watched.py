@@ -49,7 +49,7 @@ class WatchedUseCase:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Contract, coding and slices for which the page tests view the counts of cohorts.
+    """View of one contract on hourly counts, as page tests and advisory detectors need it.
 
     Attributes:
         contract: the contract.
