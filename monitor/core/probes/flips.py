@@ -21,7 +21,7 @@ from monitor.core.counts.cells import Route
 
 
 class FlipDirection(enum.StrEnum):
-    """Direction of a flip: the variant was held back, or served where the reference was not."""
+    """Direction of a flip: whether the router held the variant back, or let it go further."""
 
     HELD_BACK = "held_back"  # the reference came further: it was served, the variant was not
     SERVED = "served"  # the variant came further than the reference
