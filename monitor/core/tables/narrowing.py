@@ -158,7 +158,7 @@ def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
 
 
 def _without_refuted(sums: Sums, refuted: Bools) -> Sums:
-    """Return the sums with refuted ones made inexact, or removed if already inexact."""
+    """Return the sums with refuted ones (doubtful first) made inexact, or removed if inexact."""
     if (refuted & sums.doubtful).any():
         refuted = refuted & sums.doubtful
     loose = replace(sums, exact=sums.exact & ~refuted)

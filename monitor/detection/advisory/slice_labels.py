@@ -236,7 +236,7 @@ class SliceLabels:
             counts: counts of this group-by in these hours.
         """
         labels = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
-        on_requests, on_missing = self._request_bets(labels), self._learn_missing_bets(labels)
+        on_requests, on_missing = self._request_bets(labels), self._bet_on_missing(labels)
         lately = self._lately_by_hour(labels)
         for position, hour in enumerate(hours):
             self._bet(on_requests[position], on_missing[position])
@@ -291,7 +291,7 @@ class SliceLabels:
             for bets in zip(betting, log_e.reshape(*betting.shape, ODDS), strict=True)
         ]
 
-    def _learn_missing_bets(self, labels: HourlyLabels) -> list[_Bets]:
+    def _bet_on_missing(self, labels: HourlyLabels) -> list[_Bets]:
         """Return each hour's bets on missing labels, and add the hours to ``level``."""
         pairs, shape = labels.missing, (len(labels.requested), -1)
         levels = []
