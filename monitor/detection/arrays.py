@@ -19,7 +19,7 @@ VERSION = 1
 
 
 def encode(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, object]) -> bytes:
-    """Encode arrays and facts (JSON types) in one body; equal inputs give equal bytes.
+    """Encode arrays and facts (JSON types) as bytes; equal inputs give equal bytes.
 
     Example:
         >>> body = encode({"log_r": np.array([0.1, -np.inf])}, {"day": 3})
@@ -36,7 +36,7 @@ def encode(arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, object]) 
 
 
 def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
-    """Restore the arrays and facts that :func:`encode` was given.
+    """Return the arrays and facts that :func:`encode` was given.
 
     Raises:
         ValueError: if the bytes are damaged, or of another version.
@@ -59,12 +59,12 @@ def decode(body: bytes) -> tuple[Arrays, dict[str, Any]]:
 
 
 def prefixed(name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-    """Prefix the names of a part's arrays, to store them with other parts; see :func:`part`."""
+    """Return the arrays with names ``name.key``, to store them with others; see :func:`part`."""
     return {f"{name}.{key}": values for key, values in arrays.items()}
 
 
 def part(arrays: Mapping[str, npt.NDArray[Any]], name: str) -> Arrays:
-    """Return the arrays that were stored under :func:`prefixed`."""
+    """Return the arrays whose names begin with ``name.``, without this prefix."""
     start = f"{name}."
     return {
         key.removeprefix(start): values for key, values in arrays.items() if key.startswith(start)

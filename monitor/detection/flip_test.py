@@ -83,7 +83,7 @@ _WAYS = tuple(FlipDirection)
 
 
 class FlipTest:
-    """The evidence of one probe set, for both directions."""
+    """Sequential test of one probe set's first flips, for both directions."""
 
     def __init__(self, variants: Sequence[str]) -> None:
         """Create a test without evidence.
@@ -97,7 +97,7 @@ class FlipTest:
         self._bets = np.zeros(rows, np.int64)
 
     def bet(self, first: Sequence[tuple[str, FlipDirection]]) -> None:
-        """Bet on the first flips of one round: variant and direction, each variant once."""
+        """Bet on the first flips of one round: (variant, direction), each variant once."""
         for variant, way in first:
             column = self._variants.index(variant)
             for number, tested in enumerate(_WAYS):
@@ -118,11 +118,11 @@ class FlipTest:
         return float(np.logaddexp.reduce(log_m) - np.log(len(self._variants)))
 
     def has_crossed(self, way: FlipDirection) -> bool:
-        """Return True when the evidence of a direction suffices for a page."""
+        """Return True when the evidence of a direction is enough to open a page."""
         return self.log_evidence(way) >= _LOG_THRESHOLD
 
     def reset(self, way: FlipDirection) -> None:
-        """Begin a direction anew, as after a resolved page."""
+        """Erase the evidence and bets of a direction, as after a resolved page."""
         self._mixture.reset(self._rows(way))
         self._bets[self._rows(way)] = 0
 
@@ -131,12 +131,12 @@ class FlipTest:
         return np.arange(size) + _WAYS.index(way) * size
 
     def to_arrays(self) -> Arrays:
-        """Return the whole state as arrays."""
+        """Return the whole state as arrays by name."""
         return {**self._mixture.to_arrays(), "bets": self._bets.copy()}
 
     @classmethod
     def from_arrays(cls, variants: Sequence[str], arrays: Arrays) -> Self:
-        """Restore the state from :meth:`to_arrays`, bit for bit.
+        """Return the test that :meth:`to_arrays` wrote, bit for bit.
 
         Raises:
             ValueError: if the shapes are not those of these variants.
@@ -150,7 +150,7 @@ class FlipTest:
 
 
 def fewest_flips(variants: int) -> int:
-    """Return the smallest number of first flips that pages: of one variant, all one way.
+    """Return the smallest number of first flips that crosses: all of one variant, one way.
 
     Args:
         variants: number of variants that are compared with the reference.
@@ -179,7 +179,7 @@ EASILY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class FlipPage:
-    """An open page of a direction.
+    """An open page on one direction of a probe set.
 
     Attributes:
         at: event time of the round that opened it, or that first showed it (microseconds).
@@ -193,7 +193,7 @@ class FlipPage:
 
 @dataclass(slots=True)
 class FlipWatch:
-    """The test and the pages of one probe set.
+    """Sequential test and open pages of one probe set.
 
     Attributes:
         test: the test of first flips.
@@ -209,7 +209,7 @@ class FlipWatch:
 
     @classmethod
     def start(cls, variants: Sequence[str]) -> Self:
-        """Return a watch without comparisons.
+        """Return a watch for these variants, without comparisons.
 
         Args:
             variants: distinct names of the variants that are compared with the reference.
@@ -217,7 +217,7 @@ class FlipWatch:
         return cls(FlipTest(variants), fewest_flips(len(variants)))
 
     def follow(self, compared: ComparedRound, *, live: bool) -> None:
-        """Bet on a round, and open and end pages."""
+        """Bet on one round, then open and close pages, restarting the test of a closed one."""
         self.test.bet(compared.first)
         excess = {FlipDirection.HELD_BACK: compared.excess, FlipDirection.SERVED: -compared.excess}
         for way in FlipDirection:
@@ -230,27 +230,27 @@ class FlipWatch:
     def _look_again(
         self, way: FlipDirection, excess: int, compared: ComparedRound, *, live: bool
     ) -> None:
-        if excess <= _chance(compared.spread, EASILY):
+        if excess <= _chance_excess(compared.spread, EASILY):
             del self.pages[way]
             self.test.reset(way)
         elif live and not self.pages[way].live:
             self.pages[way] = FlipPage(compared.at, live)
 
     def _pages_at(self, way: FlipDirection, excess: int, spread: int) -> bool:
-        if excess <= _chance(spread, EASILY):
+        if excess <= _chance_excess(spread, EASILY):
             return False
         return self.test.has_crossed(way) or (way in self.paged and self._is_back(excess, spread))
 
     def _is_back(self, excess: int, spread: int) -> bool:
-        """Return True when flips of a direction that has paged exceed chance again."""
-        return excess >= max(self.fewest, _chance(spread, ALPHA))
+        """Return True when the flips of a direction that paged before exceed chance again."""
+        return excess >= max(self.fewest, _chance_excess(spread, ALPHA))
 
     def shown(self) -> dict[FlipDirection, int]:
-        """Return the event times of the open pages that may be shown, by direction."""
+        """Return the event time of each open page that may be shown, by direction."""
         return {way: page.at for way, page in self.pages.items() if page.live}
 
     def to_facts(self) -> dict[str, Any]:
-        """Return the state other than the test's arrays, as JSON types."""
+        """Return pages and directions that ever paged, as JSON types; the test is not included."""
         return {
             "pages": msgspec.to_builtins(self.pages, order="deterministic"),
             "paged": sorted(self.paged),
@@ -263,7 +263,7 @@ class FlipWatch:
         arrays: Arrays,
         facts: Mapping[str, Any],
     ) -> Self:
-        """Restore the state from the test's arrays and :meth:`to_facts`.
+        """Return the watch from the test's arrays and :meth:`to_facts`.
 
         Raises:
             ValueError: they are of other variants.
@@ -274,6 +274,6 @@ class FlipWatch:
         return cls(test, fewest_flips(len(variants)), pages, paged)
 
 
-def _chance(spread: int, probability: float) -> float:
+def _chance_excess(spread: int, probability: float) -> float:
     """Return the excess that chance reaches with at most this probability."""
     return math.sqrt(2 * spread * math.log(1 / probability))

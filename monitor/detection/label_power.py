@@ -58,7 +58,7 @@ class LabelNeed(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PowerDesign:
-    """Slices and their references as published, arrays of shape (S,).
+    """Published rates and weekly supports of S slices and their references, shape (S,).
 
     Attributes:
         metric: metric of the gap.
@@ -73,7 +73,7 @@ class PowerDesign:
     reference_weekly: Floats
 
     def finds(self, gap: float | Floats, limit: Fraction, weeks: float, z: float) -> Bools:
-        """Return the mask of slices whose gap is found after so many weeks, the slice worse off.
+        """Return True for slices for which ``weeks`` of labels would find ``gap``.
 
         Gaps of shape (G, 1) are tested at once; the result has shape (G, S). Gaps that would put
         the slice's rate outside [0, 1] are not found.
@@ -89,18 +89,18 @@ class PowerDesign:
         return np.asarray(self.can_be(gap) & (lower > float(limit) + _SLACK), bool)
 
     def can_be(self, gap: float | Floats) -> Bools:
-        """Return the mask of slices whose supports and rates are shown, with room for the gap."""
+        """Return True for slices whose numbers are shown and whose rate leaves room for the gap."""
         rate = self._worse_off(gap)  # NaN is neither above 0 nor below 1
         shown = np.minimum(self.slice_weekly, self.reference_weekly) > 0
         return np.asarray(shown & (rate >= -_SLACK) & (rate <= 1 + _SLACK), bool)
 
     def _worse_off(self, gap: float | Floats) -> Floats:
-        """Return the rates of slices that are worse off than their references by the gap."""
+        """Return the slices' rates if they were worse than their references by ``gap``."""
         return self.reference_rate + (-gap if self.metric in HARMED_BY_LESS else gap)
 
 
 def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed | None]:
-    """Return the class of every slice; None where a number is hidden, or the gap is impossible.
+    """Return the label need of each slice; None where a number is hidden, or the gap impossible.
 
     Args:
         arms: slices and references as published.
@@ -120,7 +120,7 @@ def label_needs(arms: PowerDesign, limit: Fraction, z: float) -> list[LabelNeed 
 def detectable_gaps(
     arms: PowerDesign, limit: Fraction, z: float, weeks: float = WEEKS[1]
 ) -> list[float | None]:
-    """Return the smallest gap, in whole points, that so many weeks of labels would find.
+    """Return the smallest gap of each slice, in whole points, that ``weeks`` of labels find.
 
     None where a number is hidden, or where no possible gap would be found.
 
@@ -136,7 +136,7 @@ def detectable_gaps(
 
 
 def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
-    """Return every row with its reference, as far as both are shown.
+    """Return one metric's weekly supports of a table's rows, and rates of their references.
 
     Only the shown rows of a complement are known: its rate is their mean, weighted by support.
 
@@ -165,7 +165,7 @@ def arms_of(metric: Metric, table: GroupTable, reference: str) -> PowerDesign:
 
 
 def _point(rate: ShownRate | None) -> float:
-    """Return the rounded rate, or the bound in its place; NaN without either."""
+    """Return the published rate, or the bound in its place; NaN without either."""
     published = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
     return next((number for number in published if number is not None), np.nan)
 

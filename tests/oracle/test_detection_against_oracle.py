@@ -394,7 +394,7 @@ def test_levels(world: tuple[Forecast, SliceCohort, Layout], metric: Metric, lim
     outcomes = Outcomes.from_forecast(forecast)
     bets = LevelBets(metric, limit)
     plan = bets.plan(outcomes)
-    stakes = stakes_of(plan.logs, outcomes.z(metric, bets.side, limit), side)
+    stakes = stakes_of(plan.logs, outcomes.evidence_per_decision(metric, bets.side, limit), side)
     found = plan.log_e(outcomes.bin_counts(cohort, now))
     for row in range(SLICES):
         decisions = scalar_cohort(world, row, metric, side)

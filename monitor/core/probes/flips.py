@@ -21,7 +21,7 @@ from monitor.core.counts.cells import Route
 
 
 class FlipDirection(enum.StrEnum):
-    """Direction of a flip: whether the variant fared worse than the reference, or better."""
+    """Direction of a flip: whether the router held the variant back, or let it go further."""
 
     HELD_BACK = "held_back"  # the reference came further: it was served, the variant was not
     SERVED = "served"  # the variant came further than the reference
@@ -36,7 +36,7 @@ class FlipStage(enum.StrEnum):
 
 
 class FlipCause(enum.StrEnum):
-    """Cause of different routes, where it was not the evidence gate."""
+    """Cause of a flip behind the evidence gate: score, threshold, both, or a route overridden."""
 
     JUDGE_SCORE = "judge_score"  # the scores lie on two sides of either threshold
     THRESHOLD = "threshold"  # under one common threshold there would be no flip
@@ -45,7 +45,7 @@ class FlipCause(enum.StrEnum):
 
 
 class Expected(enum.StrEnum):
-    """Readiness that a set expects of a pair's replies, and so the kind of error of a flip."""
+    """Readiness that a probe set expects of a pair's replies; sets the kind of error of a flip."""
 
     READY = "ready"  # a ready reply is delayed
     NOT_READY = "not_ready"  # an unready reply is served
@@ -53,7 +53,7 @@ class Expected(enum.StrEnum):
 
     @classmethod
     def shared(cls, *ready: bool | None) -> Expected:
-        """Return the expectation that all variants share.
+        """Return the readiness that all variants share; UNKNOWN if they differ or state none.
 
         Example:
             >>> Expected.shared(True, True).value, Expected.shared(True, None).value
@@ -66,7 +66,7 @@ class Expected(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """Treatment of one variant by the router.
+    """Treatment of one variant by the router, as a probe decision reports it.
 
     Attributes:
         score: score of the judge; None without one.
@@ -81,17 +81,17 @@ class Observed:
 
 
 def is_flip(reference: Observed, variant: Observed) -> bool:
-    """Return True when the two took different routes."""
+    """Return True when reference and variant took different routes."""
     return reference.route is not variant.route
 
 
 def direction(reference: Observed, variant: Observed) -> FlipDirection:
-    """Return the direction of a flip; routes are in order: served, reviewed, blocked."""
+    """Return the direction of a flip, by the order of routes: served, reviewed, blocked."""
     return FlipDirection.HELD_BACK if variant.route > reference.route else FlipDirection.SERVED
 
 
 def stage(reference: Observed, variant: Observed) -> FlipStage:
-    """Return the stage at which two variants diverge; the evidence gate hides later stages."""
+    """Return the router stage at which two variants diverge; NO_OBSERVED_FLIP on equal routes."""
     if not is_flip(reference, variant):
         return FlipStage.NO_OBSERVED_FLIP
     if reference.evidence_passed is not variant.evidence_passed:
@@ -100,7 +100,7 @@ def stage(reference: Observed, variant: Observed) -> FlipStage:
 
 
 def cause(reference: Observed, variant: Observed) -> FlipCause:
-    """Return the cause of a flip behind the gate, by trying each threshold on both scores."""
+    """Return the cause of a flip behind the gate, by applying each threshold to both scores."""
     if not (explained(reference) and explained(variant)):
         return FlipCause.ROUTE
     thresholds = (reference.threshold, variant.threshold)
@@ -116,7 +116,7 @@ def in_rates(observed: Observed) -> bool:
 
 
 def explained(observed: Observed) -> bool:
-    """Return True when score and threshold explain the route; nothing stopped or overrode them.
+    """Return True when score and threshold alone explain the route.
 
     A decision without a score is not served.
     """

@@ -58,7 +58,7 @@ def signature(event: Mapping[str, object], key: bytes) -> str:
 
 
 def is_signed(event: Mapping[str, object], key: bytes) -> bool:
-    """Return True when the event carries its own signature; compared in constant time."""
+    """Return True when the event's signature is valid for the probe key; constant-time."""
     sent_signature = event.get(SIGNATURE)
     return isinstance(sent_signature, str) and hmac.compare_digest(
         sent_signature.encode(), signature(event, key).encode()

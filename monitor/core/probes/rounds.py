@@ -50,7 +50,7 @@ _NEVER = -(1 << 62)  # before every event
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSet:
-    """Probe set as declared in the settings.
+    """Probe set as declared in the settings; times in microseconds.
 
     Attributes:
         digest: content hash.
@@ -73,7 +73,7 @@ class DeclaredSet:
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Variants that are compared with the reference, sorted."""
+        """Return the names of the variants compared with the reference, sorted."""
         return tuple(sorted(set(self.variants) - {self.reference}))
 
 
@@ -82,7 +82,7 @@ FlipKey = tuple[str, FlipDirection, str, Expected]
 
 
 class _Flip(msgspec.Struct, frozen=True, array_like=True):
-    """Direction, stage and expected readiness of a flip."""
+    """Direction, stage (or cause) and expected readiness of a flip, as stored in the facts."""
 
     direction: FlipDirection
     stage: str
@@ -95,7 +95,7 @@ class _Flip(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class FlippingPair:
-    """Variant of a pair that flips at its newest comparison.
+    """Variant of a pair that flips at its newest comparison, as reported for investigation.
 
     Attributes:
         pair: id.
@@ -115,7 +115,7 @@ class FlippingPair:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRound:
-    """Complete round: every variant of one pair against its reference.
+    """Outcome of a complete round: every variant of one pair against its reference.
 
     Attributes:
         at: event time of its last decision.
@@ -135,7 +135,7 @@ class ComparedRound:
 
 @dataclass(slots=True)
 class _Pair:
-    """State of one pair, no larger than its variants.
+    """State of one matched pair: its open round, its newest flips and which variants ever flipped.
 
     Attributes:
         at: event time of the last comparison.
@@ -151,27 +151,27 @@ class _Pair:
 
     @property
     def began(self) -> int:
-        """Event time of the first decision of the open round."""
+        """Return the event time of the open round's first decision; there must be one."""
         return min(decision.at for decision in self.round.values())
 
     @property
     def behind_gate(self) -> list[_Flip]:
-        """Flips behind the gate."""
+        """Return the flips behind the evidence gate at the newest comparison."""
         return [flip for flip in self.flips.values() if flip.behind_gate]
 
     def is_past(self, decision: ProbeDecision) -> bool:
-        """Return True when the pair has gone on without a decision, or already has it."""
+        """Return True when the pair is past the decision's time, or already has it."""
         if decision.at <= self.at or decision.at < self.newest:
             return True
         return decision == self.round.get(decision.variant)
 
     @property
     def newest(self) -> int:
-        """Event time that the pair has reached."""
+        """Return the newest event time in the open round, else that of the last comparison."""
         return max((decision.at for decision in self.round.values()), default=self.at)
 
     def fits(self, decision: ProbeDecision, timeout: int) -> bool:
-        """Return True when a decision joins the open round; decisions of earlier rounds do not."""
+        """Return True when a decision can join the open round, within ``timeout`` microseconds."""
         if not self.round or decision.variant in self.round or decision.at <= self.at:
             return False
         return max(self.newest, decision.at) - min(self.began, decision.at) <= timeout
@@ -179,7 +179,7 @@ class _Pair:
 
 @dataclass(slots=True)
 class ProbePairs:
-    """Rounds of one declared set, and their totals since its declaration.
+    """State of one declared set's pairs and rounds, and totals since its declaration.
 
     Memory is bounded by the declared pairs and variants: the first ids get the places. Decisions of
     further pairs, or of undeclared variants, count as incomplete.
@@ -204,7 +204,7 @@ class ProbePairs:
     _spread: int = 0
 
     def add(self, decisions: Iterable[ProbeDecision]) -> None:
-        """Let decisions of the set wait for the watermark, in any order.
+        """Queue decisions for the watermark; count copies and excess ones as incomplete.
 
         Copies and decisions compared before take no room, because any reader of the topic can send
         them again without a key.
@@ -218,16 +218,16 @@ class ProbePairs:
                 self.incomplete += 1
             else:
                 waiting.add(decision)
-        self._waiting = sorted(waiting, key=_order)
+        self._waiting = sorted(waiting, key=_sort_key)
 
     def is_due(self, watermark: int) -> bool:
-        """Return True when a watermark would change anything."""
+        """Return True when ``advance`` to this watermark would change anything."""
         if self.since is None or (self._waiting and self._waiting[0].at < watermark):
             return True
         return any(self._is_over(pair, watermark) for pair in self._pairs.values())
 
     def advance(self, watermark: int) -> list[ComparedRound]:
-        """Process the decisions before the watermark, and give up rounds that are too old.
+        """Process decisions before the watermark, drop timed-out rounds, return complete ones.
 
         Args:
             watermark: event time; decisions of exactly that time may still be on their way.
@@ -239,7 +239,9 @@ class ProbePairs:
             self.since = watermark
         due = [decision for decision in self._waiting if decision.at < watermark]
         del self._waiting[: len(due)]
-        complete = [compared for decision in due if (compared := self._take(decision)) is not None]
+        complete = [
+            compared for decision in due if (compared := self._join_round(decision)) is not None
+        ]
         for pair in self._pairs.values():
             if self._is_over(pair, watermark):
                 self._give_up(pair)
@@ -247,14 +249,14 @@ class ProbePairs:
 
     @property
     def covered(self) -> int | None:
-        """Event time since which every pair was compared; before, the time of the declaration."""
+        """Return the event time since which all pairs were compared, else of the declaration."""
         times = sorted((p.at for p in self._pairs.values() if p.at > _NEVER), reverse=True)
         pairs = self.declared.pairs
         return times[pairs - 1] if len(times) >= pairs else self.since
 
     @property
     def flipping(self) -> list[FlippingPair]:
-        """Flips at the newest comparison of each pair, by pair and variant."""
+        """Return the variants that flip at a pair's newest comparison, by pair and variant."""
         return [
             FlippingPair(name, variant, flip.direction, flip.stage, flip.expected, pair.at)
             for name, pair in sorted(self._pairs.items())
@@ -263,7 +265,7 @@ class ProbePairs:
 
     @property
     def standing(self) -> Counter[FlipKey]:
-        """Number of flips at the newest comparisons, by the keys of ``flips``."""
+        """Return the number of flips at the newest comparisons, by the keys of ``flips``."""
         return Counter(
             (variant, flip.direction, flip.stage, flip.expected)
             for pair in self._pairs.values()
@@ -277,9 +279,9 @@ class ProbePairs:
         pair.round = {}
         self.incomplete += 1
 
-    def _take(self, decision: ProbeDecision) -> ComparedRound | None:
-        """Put a decision into a round of its pair; return the round if it is now complete."""
-        pair = self._place(decision)
+    def _join_round(self, decision: ProbeDecision) -> ComparedRound | None:
+        """Add a decision to its pair's round or count it as incomplete; return a complete round."""
+        pair = self._pair_of(decision)
         if pair is None:
             self.incomplete += 1
             return None
@@ -292,8 +294,8 @@ class ProbePairs:
         pair.round[decision.variant] = decision
         return self._compare(pair) if len(pair.round) == len(self.declared.variants) else None
 
-    def _place(self, decision: ProbeDecision) -> _Pair | None:
-        """Return the pair of a decision; None if it is not of the set."""
+    def _pair_of(self, decision: ProbeDecision) -> _Pair | None:
+        """Return the pair of a decision, new if there is room; None if not of the set."""
         if decision.variant not in self.declared.variants:
             return None
         if decision.pair not in self._pairs and len(self._pairs) >= self.declared.pairs:
@@ -323,7 +325,7 @@ class ProbePairs:
         return ComparedRound(pair.at, tuple(first), self._excess, self._spread)
 
     def to_facts(self) -> dict[str, Any]:
-        """Return the state as values for JSON; equal states give equal facts."""
+        """Return the state as JSON-serialisable values, the same for equal states."""
         return {
             "format": _FORMAT,
             "of": _identity(self.declared),
@@ -337,7 +339,7 @@ class ProbePairs:
 
     @classmethod
     def from_facts(cls, declared: DeclaredSet, facts: Mapping[str, Any]) -> Self:
-        """Return the state of :meth:`to_facts`, written by this version or the one before.
+        """Return the state that :meth:`to_facts` wrote, in this version or the one before.
 
         Flips of the earlier format keep an unknown expectation.
 
@@ -393,7 +395,7 @@ def _flip(reference: ProbeDecision, variant: ProbeDecision) -> _Flip | None:
     return _Flip(direction(reference_observed, variant_observed), stage_or_cause.value, expected)
 
 
-def _order(decision: ProbeDecision) -> tuple[object, ...]:
+def _sort_key(decision: ProbeDecision) -> tuple[object, ...]:
     """Return the sort key of a decision: event time, then fields that separate equal times."""
     observed = decision.observed
     score = -1.0 if observed.score is None else observed.score
@@ -408,5 +410,5 @@ def _order(decision: ProbeDecision) -> tuple[object, ...]:
 
 
 def _identity(declared: DeclaredSet) -> list[object]:
-    """Return the facts that make counts of a set comparable; everything else may change."""
+    """Return digest, variants and reference, which must match for stored counts to be used."""
     return [declared.digest, sorted(declared.variants), declared.reference]

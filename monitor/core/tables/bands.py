@@ -47,7 +47,7 @@ of the lower edge that a wider band may have."""
 
 
 class Detail(enum.IntEnum):
-    """Degree of detail that a row shows. A row that was withheld looks exactly like one below k."""
+    """Degree of detail that a row shows: nothing, its size, or all its counts."""
 
     HIDDEN = 0
     SIZE = 1
@@ -55,7 +55,7 @@ class Detail(enum.IntEnum):
 
 
 class Coarseness(enum.IntEnum):
-    """Least coarseness of a row."""
+    """Step of coarsening that the table rule requires of a row at least, from fine to withheld."""
 
     FINE = 0
     COARSE = 1
@@ -85,7 +85,7 @@ class Bands:
         return len(self.detail)
 
     def where(self, rows: Bools, elsewhere: Bands) -> Bands:
-        """Return these bands in the marked rows, and the bands of ``elsewhere`` in the others."""
+        """Return these bands in rows that are True, and those of ``elsewhere`` in the others."""
         column = rows[:, None]
         return Bands(
             np.where(column, self.low, elsewhere.low),
@@ -96,7 +96,7 @@ class Bands:
 
 @cache
 def edges(k: int, coarseness: Coarseness) -> Int64s:
-    """Return the lower edges of all bands: of counts, or of sizes where these are shown alone.
+    """Return the lower edges of all bands of a coarseness for k, increasing and read-only.
 
     Example:
         >>> edges(11, Coarseness.FINE)[[1, 2, 39, 40, 41]].tolist()
@@ -116,7 +116,7 @@ def edges(k: int, coarseness: Coarseness) -> Int64s:
 def row_rule(
     counts: Int64s, k: int, coarseness: npt.ArrayLike = Coarseness.FINE, *, labels: bool = False
 ) -> Bands:
-    """Return what each row shows of its counts.
+    """Return the bands that each row shows of its size and counts, and how much it shows.
 
     Args:
         counts: shape (rows, parts). A part without decisions is a count below k like any other;
@@ -153,7 +153,7 @@ def row_rule(
 
 
 def at_least(number: int, k: int) -> int:
-    """Return the lower edge of the band that holds a number of the grid that counts are shown in.
+    """Return the lower edge of the finest band that holds ``number``; ``number`` itself if k is 1.
 
     Example:
         >>> at_least(10, 11), at_least(54, 11), at_least(54, 1)
@@ -171,7 +171,7 @@ def _details(counts: Int64s, k: int, steps: Steps) -> Steps:
 
 
 def _banded(cells: Int64s, k: int, steps: Steps) -> tuple[Int64s, Int64s]:
-    """The band of each cell in the grid of its row."""
+    """Return the lowest and highest number in the band of each cell, in the grid of its row."""
     low, high = np.zeros_like(cells), np.zeros_like(cells)
     for step in list(Coarseness)[: len(_GRIDS)]:
         rows = steps == step

@@ -16,7 +16,7 @@ from monitor.core.tables.table_rule import Draft, publish
 
 @dataclass(frozen=True, slots=True)
 class ClosedSpan:
-    """A span whose turn has come.
+    """A closed span with its counts, settings and earlier tables, from which its tables are made.
 
     Attributes:
         span: which.
@@ -31,7 +31,7 @@ class ClosedSpan:
     past: Sequence[Table] = ()
 
     def decision_table(self) -> tuple[Table, ...]:
-        """The decision table, bound to earlier decision tables alone."""
+        """Return the decision table, alone in the tuple, bound to earlier decision tables."""
         past = [table for table in self.past if table.measure is Measure.DECISIONS]
         draft = Draft(
             self.settings.frame(self.span), Measure.DECISIONS, self.rows[Column.DECISIONS]
@@ -39,12 +39,12 @@ class ClosedSpan:
         return publish([draft], past, self.settings.k)
 
     def first_edition(self) -> tuple[Table, ...]:
-        """The label tables, bound to no final edition."""
+        """Return the label tables (ready, not ready) of the first edition."""
         past = [table for table in self.past if table.edition is Edition.FIRST]
         return self._label_tables(past, None)
 
     def pairs_table(self, pairs: Int64s) -> tuple[Table, ...]:
-        """The table of decisions with two labels, bound to earlier ones of them alone.
+        """Return the table of ``pairs`` (decisions with two labels), alone in the tuple.
 
         Args:
             pairs: as :meth:`RowCounter.count_pairs` gives them.
@@ -54,7 +54,7 @@ class ClosedSpan:
         return publish([draft], past, self.settings.k)
 
     def final_edition(self, counts_before: Int64s) -> tuple[Table, ...]:
-        """The label tables once the horizon has passed.
+        """Return final label tables; rows with fewer than k changed labels repeat the first.
 
         Args:
             counts_before: :attr:`label_counts` when the first edition was made.
@@ -66,7 +66,7 @@ class ClosedSpan:
 
     @property
     def label_counts(self) -> Int64s:
-        """Exact label counts of the reviewed parts, from which changes are told later."""
+        """Return exact counts ready, not ready and revised, shape (3, rows, reviewed parts)."""
         return self.rows[Column.READY :, :, self.settings.reviewed]
 
     def _label_tables(self, past: Sequence[Table], first: FirstEdition | None) -> tuple[Table, ...]:

@@ -37,7 +37,7 @@ from monitor.core.tables.rates import LabelledCounts
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """Shares of the labels asked for that have come, arrays of shape (rows,).
+    """Share of the requested labels that have arrived, as bounds in arrays of shape (rows,).
 
     Attributes:
         low: smallest share that the bands allow; 0 where a table does not show the row.
@@ -55,7 +55,7 @@ class Completeness:
 def completeness(
     counts: LabelledCounts, audit_rates: Floats, limit: float, z: float = Z95
 ) -> Completeness:
-    """Return which share of the labels asked for each row has, in the stratum that lacks most.
+    """Return bounds of the share of requested labels that each row has, in its worst stratum.
 
     Args:
         counts: bands of decisions and labels of one span.
@@ -67,8 +67,8 @@ def completeness(
     rates = audit_rates[:, None]
     labels_low = counts.ready.low + counts.not_ready.low
     labels_high = counts.ready.high + counts.not_ready.high
-    asked_low = _asked(counts.decisions.low, rates, -z)
-    asked_high = _asked(counts.decisions.high, rates, z)
+    asked_low = _labels_asked(counts.decisions.low, rates, -z)
+    asked_high = _labels_asked(counts.decisions.high, rates, z)
     shown = counts.decisions.shown & counts.ready.shown & counts.not_ready.shown
     least = divide(labels_low, asked_high, empty=1).min(axis=0, initial=1)
     most = divide(labels_high, asked_low, empty=1).min(axis=0, initial=1)
@@ -76,8 +76,8 @@ def completeness(
     return Completeness(low, high, high >= limit, shown)
 
 
-def _asked(decisions: Int64s, rates: Floats, z: float) -> Floats:
-    """Labels asked for, by stratum and row, at the given quantile."""
+def _labels_asked(decisions: Int64s, rates: Floats, z: float) -> Floats:
+    """Return expected label requests plus z standard deviations, at least 0, (strata, rows)."""
     mean = decisions * rates
     spread = np.sqrt(decisions * rates * (1 - rates))
     return np.asarray((mean + z * spread).clip(min=0))

@@ -28,7 +28,7 @@ from monitor.core.tables.bands import Bands, Bools, Detail
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counts of rows in one span or several, arrays of shape (parts, rows).
+    """Bounds and variances of counts in one span or a sum of several, shape (parts, rows).
 
     Attributes:
         low: smallest number that each may be.
@@ -44,13 +44,13 @@ class Counted:
 
     @classmethod
     def from_bands(cls, bands: Bands) -> Counted:
-        """Take the counts from the bands of one table, without the sizes."""
+        """Return the counts of one table's bands, without sizes; parts become the first axis."""
         low, high = bands.low[:, 1:].T, bands.high[:, 1:].T
         return cls(low, high, (high - low) ** 2 / 12, bands.detail == Detail.COUNTS)
 
     @classmethod
     def total(cls, spans: Sequence[Counted]) -> Counted:
-        """Add up the counts of several spans; at least one, all of the same rows."""
+        """Return the sums of counts over several spans (at least one), all with the same rows."""
         low = np.array([span.low for span in spans])
         variance = np.array([span.variance for span in spans])
         alike = np.where(low == 0, np.sqrt(variance), 0).sum(axis=0)
@@ -63,11 +63,11 @@ class Counted:
 
     @property
     def middle(self) -> Floats:
-        """The mean of each count."""
+        """Return the middle of each count's band, shape (parts, rows)."""
         return np.asarray((self.low + self.high) / 2)
 
     def rows(self, places: Int64s) -> Counted:
-        """Return the rows at the given places; a place below 0 gives a row that is not shown."""
+        """Return the counts of the rows at given places; a negative place gives a row not shown."""
         present = places >= 0
         return Counted(
             np.where(present, self.low[:, places], 0),

@@ -38,7 +38,7 @@ from monitor.core.tables.table_rule import Draft, publish
 
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Labels of a span as known when its label tables are made; arrays of shape (rows, parts).
+    """Label counts of a span when its label tables are made, arrays of shape (rows, parts).
 
     Attributes:
         ready: those labelled ready.
@@ -49,13 +49,13 @@ class LabelCounts:
     not_ready: Int64s
 
     def open_rows(self, k: int) -> Bools:
-        """Return the rows that show their labels."""
+        """Return True for each row that shows its labels: one of its counts is k or more."""
         return np.asarray((np.maximum(self.ready, self.not_ready) >= k).any(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
 class FirstEdition:
-    """The first edition, as far as the final one needs it.
+    """Label tables of the first edition, and how many labels of each row changed since.
 
     Attributes:
         tables: the first edition, one table of each label measure.
@@ -74,7 +74,7 @@ def label_tables(
     k: int,
     first: FirstEdition | None = None,
 ) -> tuple[Table, ...]:
-    """Make the label tables of a span: ready and not ready.
+    """Return the label tables of a span: ready, then not ready.
 
     Args:
         frame: their span, rows and parts, named as in the decision table of the span.
@@ -89,12 +89,12 @@ def label_tables(
         Draft(frame, Measure.NOT_READY, labels.not_ready, least=steps),
     ]
     if first is not None:
-        drafts = [_repeating(draft, first, k) for draft in drafts]
+        drafts = [_final_draft(draft, first, k) for draft in drafts]
     return publish(drafts, past, k)
 
 
-def _repeating(draft: Draft, first: FirstEdition, k: int) -> Draft:
-    """The draft of a final edition: rows of which few labels changed are as they were."""
+def _final_draft(draft: Draft, first: FirstEdition, k: int) -> Draft:
+    """Return the draft as a final edition; rows with few changed labels repeat the first one."""
     (kept,) = (table.bands for table in first.tables if table.measure is draft.measure)
     repeats = np.asarray(first.changed < k)
     return replace(draft, edition=Edition.FINAL, kept=kept, repeats=repeats)

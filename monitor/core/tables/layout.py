@@ -31,7 +31,7 @@ GroupBy = tuple[str, ...]
 
 
 class Row(NamedTuple):
-    """The name of a row.
+    """Name of a table's row: a slice or its complement, in one score band or in all.
 
     Attributes:
         slice_name: canonical text of its attribute values; the empty one is the total.
@@ -53,7 +53,7 @@ TOTAL = Row("")
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows of the tables of one span, the same for all measures.
+    """Rows of a span's tables, the same for all measures, and which rows are sums of others.
 
     Attributes:
         rows: their names, each once.
@@ -74,7 +74,7 @@ class Layout:
         complements: bool = False,
         bands: int = 0,
     ) -> Layout:
-        """Return the layout of a use case.
+        """Return the layout for a use case's group-bys, their crossings and the total.
 
         Args:
             values: declared values of each attribute, ``__other__`` and ``__missing__`` among them.
@@ -94,7 +94,7 @@ class Layout:
             (Row(whole), tuple(Row(part) for part in parts))
             for finer in every
             for coarser in _next_coarser(finer, every)
-            for whole, parts in _refined(coarser, finer, values).items()
+            for whole, parts in _finer_slices(coarser, finer, values).items()
         ]
         slices = [Row(text) for attributes in every for text in _texts(attributes, values)]
         shown = [
@@ -113,11 +113,11 @@ class Layout:
 
     @cached_property
     def place(self) -> Mapping[Row, int]:
-        """The place of each row."""
+        """Return a mapping from each row to its place in ``rows``."""
         return {row: i for i, row in enumerate(self.rows)}
 
     def slices_of(self, attributes: GroupBy) -> tuple[str, ...]:
-        """Texts of the slices of a group-by, sorted; empty where it has none here."""
+        """Return the sorted slices that tables show of a group-by; empty if there are none."""
         return self._slices.get(attributes, ())
 
     @cached_property
@@ -130,14 +130,14 @@ class Layout:
         return {attributes: tuple(sorted(texts)) for attributes, texts in slices.items()}
 
     def places_of(self, rows: Sequence[Row]) -> Int64s:
-        """Return the place of each given row; -1 if the layout has no such row."""
+        """Return the place of each given row, shape (rows,); -1 if the layout has no such row."""
         if rows is self.rows:
             return np.arange(len(rows))
         return np.array([self.place.get(row, -1) for row in rows], np.int64)
 
     @cached_property
     def sums_by_length(self) -> tuple[tuple[Int64s, Int64s], ...]:
-        """The sums as arrays: wholes, shape (sums,), and parts, for each number of parts."""
+        """Return, per number of parts, the places of wholes (sums,) and parts (sums, parts)."""
         lengths = sorted({len(parts) for _, parts in self.sums})
         groups = [[(w, parts) for w, parts in self.sums if len(parts) == n] for n in lengths]
         return tuple(
@@ -147,7 +147,7 @@ class Layout:
 
     @cached_property
     def slice_of(self) -> Int64s:
-        """Return for each complement the place of its slice, and for each other row its place."""
+        """Return each row's place, or for a complement its slice's place, shape (rows,)."""
         return np.array(
             [self.place[row._replace(complement=False)] if row.complement else i
              for i, row in enumerate(self.rows)],
@@ -156,7 +156,7 @@ class Layout:
 
     @cached_property
     def declared(self) -> npt.NDArray[np.bool_]:
-        """Return True for each row that a table may show."""
+        """Return True for each row that a table may show, shape (rows,)."""
         return np.array([i not in self.undeclared for i in range(len(self.rows))], bool)
 
     def members(self, atoms: Sequence[str]) -> Int64s:
@@ -182,7 +182,7 @@ class Layout:
 
 
 def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:
-    """Return the group-bys and every intersection of two of them, the coarsest first."""
+    """Return the group-bys and all repeated intersections of them, coarsest first."""
     every = set(declared)
     while True:
         common = {tuple(sorted({*a} & {*b})) for a in every for b in every}
@@ -192,7 +192,7 @@ def _with_crossings(declared: Collection[GroupBy]) -> list[GroupBy]:
 
 
 def _next_coarser(finer: GroupBy, every: Sequence[GroupBy]) -> Iterator[GroupBy]:
-    """Yield the group-bys that ``finer`` refines directly, without another one between."""
+    """Return an iterator of the group-bys that ``finer`` refines with no other one between."""
     coarser = [group_by for group_by in every if {*group_by} < {*finer}]
     return (
         group_by for group_by in coarser if not any({*group_by} < {*between} for between in coarser)
@@ -204,10 +204,10 @@ def _texts(attributes: GroupBy, values: Mapping[str, Sequence[str]]) -> list[str
     return [atom_text(dict(zip(attributes, row, strict=True))) for row in rows]
 
 
-def _refined(
+def _finer_slices(
     coarser: GroupBy, finer: GroupBy, values: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Map each slice of a group-by to the slices of a finer group-by that lie in it."""
+    """Map each slice of ``coarser`` to the slices of ``finer`` that lie in it."""
     refined: dict[str, list[str]] = {}
     for text in _texts(finer, values):
         pairs = parse_atom(text)

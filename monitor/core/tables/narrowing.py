@@ -39,7 +39,7 @@ _ROUNDS = 200
 
 @dataclass(frozen=True)
 class Sums:
-    """Sums of cells; cells are places in an array of all counts.
+    """Equations and inequalities between cells: a whole and its parts; cells are array places.
 
     Attributes:
         wholes: cell of each whole, shape (sums,).
@@ -64,7 +64,7 @@ class Sums:
         exact: bool = True,
         doubtful: bool = False,
     ) -> Sums:
-        """Return sums of equally many parts each; ``parts`` has shape (sums, parts of each)."""
+        """Return sums with equally many parts each; ``parts`` has shape (sums, parts of each)."""
         cells = np.atleast_1d(np.asarray(wholes, np.int64))
         table = np.asarray(parts, np.int64)
         lengths = np.full(len(cells), table.size // max(len(cells), 1), np.int64)
@@ -73,7 +73,7 @@ class Sums:
 
     @classmethod
     def tied(cls, wholes: Int64s, parts: Sequence[Int64s | None]) -> Sums:
-        """Doubtful sums, exact where all parts are there; arrays of one shape, -1 for no cell.
+        """Return guessed sums of cells over parts, exact where all parts have a cell (not -1).
 
         Args:
             wholes: cells of the wholes.
@@ -91,12 +91,12 @@ class Sums:
 
     @classmethod
     def join(cls, groups: Sequence[Sums]) -> Sums:
-        """Return the sums of all groups together."""
+        """Return the sums of all groups in one object, in their order; at least one group."""
         columns = ("wholes", "lengths", "parts", "exact", "doubtful")
         return cls(*(np.concatenate([getattr(sums, c) for sums in groups]) for c in columns))
 
     def without(self, dropped: Bools) -> Sums:
-        """Return the sums that are not dropped."""
+        """Return the sums that are not marked in the mask ``dropped``, shape (sums,)."""
         kept = ~dropped
         return Sums(
             self.wholes[kept],
@@ -116,7 +116,7 @@ class Sums:
 
     @cached_property
     def _sums_of_cell(self) -> tuple[Int64s, Int64s]:
-        """Return where the sums of each cell begin in a list sorted by cell, and this list."""
+        """Return the start of each cell's sums in a list sorted by cell, and this list of sums."""
         numbers = np.arange(len(self.wholes))
         members = np.concatenate([self.wholes, self.parts])
         owners = np.concatenate([numbers, np.repeat(numbers, self.lengths)])
@@ -130,7 +130,7 @@ class Sums:
 
 
 def _gathered(starts: Int64s, items: Int64s, groups: Int64s) -> Int64s:
-    """Items of some groups, each group's from its start to the next one's; none beyond the last."""
+    """Return the items of the given groups; group g has ``items[starts[g]:starts[g + 1]]``."""
     groups = groups[groups < len(starts) - 1]
     begins, lengths = starts[groups], starts[groups + 1] - starts[groups]
     offsets = np.cumsum(lengths) - lengths
@@ -139,7 +139,7 @@ def _gathered(starts: Int64s, items: Int64s, groups: Int64s) -> Int64s:
 
 
 def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
-    """Return the intervals that remain of all cells; never empty.
+    """Return the lowest and highest number of each cell, narrowed by the sums; low <= high.
 
     Args:
         low: smallest number of each cell, by what was published.
@@ -149,27 +149,27 @@ def narrowed(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s]:
     if not len(sums.wholes):
         return low, high
     while True:
-        outcome = _to_the_end(low, high, sums)
+        outcome = _narrow_fully(low, high, sums)
         if isinstance(outcome, tuple):
             return outcome
-        sums = _given_up(sums, outcome)
+        sums = _without_refuted(sums, outcome)
         if not len(sums.wholes):
             return low, high
 
 
-def _given_up(sums: Sums, refuted: Bools) -> Sums:
-    """Return the sums without the refuted guess; of several, without the doubtful ones."""
+def _without_refuted(sums: Sums, refuted: Bools) -> Sums:
+    """Return the sums with refuted ones (doubtful first) made inexact, or removed if inexact."""
     if (refuted & sums.doubtful).any():
         refuted = refuted & sums.doubtful
     loose = replace(sums, exact=sums.exact & ~refuted)
     return loose.without(refuted & ~sums.exact)
 
 
-def _to_the_end(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] | Bools:
-    """Return the narrowed intervals once nothing changes, or else the mask of refuted sums."""
+def _narrow_fully(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] | Bools:
+    """Return intervals (low, high) narrowed until nothing changes, or the mask of refuted sums."""
     low, high = low.copy(), high.copy()
     for _ in range(_ROUNDS):
-        new_low, new_high, refuted = _once(low, high, sums)
+        new_low, new_high, refuted = _narrow_once(low, high, sums)
         if refuted.any():
             return refuted
         if np.array_equal(new_low, low) and np.array_equal(new_high, high):
@@ -178,8 +178,8 @@ def _to_the_end(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s] 
     return low, high
 
 
-def _once(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s, Bools]:
-    """Narrow once, from parts to wholes and back; tell which sums contradict what is known."""
+def _narrow_once(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s, Bools]:
+    """Return low and high after one pass over all sums, and the mask of sums they contradict."""
     starts, owner = sums._starts, np.repeat(np.arange(len(sums.wholes)), sums.lengths)
     part_low, part_high = low[sums.parts], high[sums.parts]
     sum_low = np.add.reduceat(part_low, starts)

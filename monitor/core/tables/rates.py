@@ -49,7 +49,7 @@ what is assumed of decisions without any label: 0 that it lowers the rate, 1 tha
 
 @dataclass(frozen=True, slots=True)
 class ShownRate:
-    """A rate of all rows, arrays of shape (rows,).
+    """A rate of every row with its interval and support, arrays of shape (rows,).
 
     Attributes:
         value: the point; NaN where the rate is a bound or is not shown.
@@ -76,7 +76,7 @@ class ShownRate:
 
 @dataclass(frozen=True, slots=True)
 class LabelledCounts:
-    """Counts that labelled rates are computed from, shapes (strata, rows).
+    """Bands of decisions and labels for labelled rates, each of shape (strata, rows).
 
     Attributes:
         decisions: of the decision tables.
@@ -92,17 +92,17 @@ class LabelledCounts:
 
     @property
     def all_labelled(self) -> Bools:
-        """Strata whose decisions cannot be told from their labels."""
+        """Return True where decisions may all be labelled, by their bands; (strata, rows)."""
         return self.decisions.low <= self.ready.high + self.not_ready.high
 
 
 def selection_rate(decisions: Counted, hits: Bools, z: float = Z95) -> ShownRate:
-    """Return the share of decisions that are hits, with the bounds of a normal quantile."""
+    """Return each row's share of decisions that are hits, with its interval at quantile z."""
     return selection_estimate(decisions, hits).at(z)
 
 
 def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
-    """Estimate the share of decisions that are hits.
+    """Return an estimate of each row's share of decisions that are hits, without a quantile.
 
     Args:
         decisions: of the decision tables.
@@ -118,26 +118,26 @@ def selection_estimate(decisions: Counted, hits: Bools) -> RateEstimate:
 
 
 def labelled_rate(counts: LabelledCounts, metric: Metric, z: float = Z95) -> ShownRate:
-    """Return TPR, FPR, READY or PRECISION of every row, with the bounds of a normal quantile."""
+    """Return TPR, FPR, READY or PRECISION of every row, with its interval at quantile z."""
     return labelled_estimate(counts, metric).at(z)
 
 
 def labelled_estimate(counts: LabelledCounts, metric: Metric) -> RateEstimate:
-    """Estimate TPR, FPR, READY or PRECISION of every row.
+    """Return an estimate of every row's TPR, FPR, READY or PRECISION, without a quantile.
 
     A row shows a rate where all three tables show its counts. TPR needs k ready labels in a
     stratum, FPR k labels that are not ready.
     """
-    joined = _joined(counts)
+    joined = _stacked_counts(counts)
     labels = {Metric.TPR: counts.ready, Metric.FPR: counts.not_ready}.get(metric, counts.decisions)
     shown = joined.shown & (labels.low > 0).any(axis=0)
     return RateEstimate.from_bands(
-        _share_of(counts, metric), joined, _two_sided(counts, metric), shown
+        _share_function(counts, metric), joined, _has_both_sides(counts, metric), shown
     )
 
 
 def rate_as_labelled(counts: LabelledCounts, metric: Metric) -> Floats:
-    """Return the naive rate of labelled rows alone, shape (rows,); NaN without any.
+    """Return the naive rate of labelled decisions alone, shape (rows,); NaN without any.
 
     It is what a table of labels says to somebody who forgets that they are a biased sample.
     """
@@ -151,8 +151,8 @@ def rate_as_labelled(counts: LabelledCounts, metric: Metric) -> Floats:
     return divide(hits, hits + misses)
 
 
-def _joined(counts: LabelledCounts) -> Counted:
-    """Decisions, ready and not ready, one after the other; decisions without error if labelled."""
+def _stacked_counts(counts: LabelledCounts) -> Counted:
+    """Return the counts of decisions, ready and not ready, stacked to shape (3 * strata, rows)."""
     variance = np.where(counts.all_labelled, 0, counts.decisions.variance)
     decisions = replace(counts.decisions, variance=variance)
     parts = (decisions, counts.ready, counts.not_ready)
@@ -164,8 +164,8 @@ def _joined(counts: LabelledCounts) -> Counted:
     )
 
 
-def _two_sided(counts: LabelledCounts, metric: Metric) -> Bools:
-    """Rows in which some count of hits and some count of misses is k or more."""
+def _has_both_sides(counts: LabelledCounts, metric: Metric) -> Bools:
+    """Return True for each row in which a count of hits and a count of misses is k or more."""
     ready, not_ready, served = counts.ready.low > 0, counts.not_ready.low > 0, counts.served
     if metric is Metric.READY:
         few = (counts.decisions.low == 0) | ready | not_ready
@@ -179,8 +179,8 @@ def _two_sided(counts: LabelledCounts, metric: Metric) -> Bools:
     return np.asarray(sides[0].any(axis=0) & sides[1].any(axis=0))
 
 
-def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
-    """The rate as a function of all counts."""
+def _share_function(counts: LabelledCounts, metric: Metric) -> Share:
+    """Return the function that computes a metric's evidence from decisions, ready and not ready."""
     strata, all_labelled, served = len(counts.served), counts.all_labelled, counts.served
     of_route = {Route.AUTO_SERVE: served, Route.HUMAN_REVIEW: ~served}
     by_route = np.array([of_route[r] for r in REVIEWED_ROUTES], np.float64)[:, :, None]
@@ -203,7 +203,7 @@ def _share_of(counts: LabelledCounts, metric: Metric) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class RateEstimate:
-    """A rate before its quantile is chosen; all its bounds are computed from this.
+    """A rate of every row before its quantile is chosen; ``at`` computes its interval.
 
     Attributes:
         middle: the evidence at the middles of all bands.
@@ -221,16 +221,16 @@ class RateEstimate:
 
     @classmethod
     def from_bands(cls, share: Share, counts: Counted, point: Bools, shown: Bools) -> RateEstimate:
-        """Estimate a rate from bands: points where both sides are known, bounds elsewhere."""
+        """Return the estimate: a point in rows marked ``point``, a bound in others shown."""
         middle = share(counts.middle, 0)
         exact = (counts.low == counts.high).all(axis=0)
         shown = shown & ~(exact & np.isnan(middle.value))
         point = (point | exact) & shown & ~np.isnan(middle.value)
-        with_error = _with_error(middle, _band_variance(share, counts))
-        return cls(middle, with_error, _ends(share, counts), point, shown)
+        with_error = _discounted(middle, _band_variance(share, counts))
+        return cls(middle, with_error, _evidence_at_ends(share, counts), point, shown)
 
     def at(self, z: float) -> ShownRate:
-        """Return the rate with the bounds of a normal quantile."""
+        """Return the rate with its interval at the normal quantile z."""
         (lower, upper), (least, _), (_, most) = Evidence.bounds_of([self.with_error, *self.ends], z)
         least, most = np.nan_to_num(least, nan=0.0), np.nan_to_num(most, nan=1.0)
         return ShownRate(
@@ -244,14 +244,14 @@ class RateEstimate:
         )
 
 
-def _at_once(share: Share, assumed: Sequence[Floats]) -> list[Floats]:
-    """The rates under several assumptions on the counts, each of shape (counts, rows)."""
+def _rates_under(share: Share, assumed: Sequence[Floats]) -> list[Floats]:
+    """Return one array of rates (rows,) per array of assumed counts (counts, rows)."""
     rates = share(np.concatenate(assumed, axis=1), 0).value
     return np.split(rates, len(assumed))
 
 
 def _band_variance(share: Share, counts: Counted) -> Floats:
-    """V_b: what the rate varies with each count inside its band, one at a time."""
+    """Return V_b per row, shape (rows,): the variance that the bands' width adds to the rate."""
     spread = np.sqrt(counts.variance)
     assumed = []
     for row in np.flatnonzero(spread.any(axis=1)):
@@ -260,13 +260,13 @@ def _band_variance(share: Share, counts: Counted) -> Floats:
         assumed += [counts.middle + step, counts.middle - step]
     if not assumed:
         return np.zeros(counts.low.shape[1])
-    rates = np.array(_at_once(share, assumed))
+    rates = np.array(_rates_under(share, assumed))
     total: Floats = (np.nan_to_num((rates[::2] - rates[1::2]) / 2) ** 2).sum(axis=0)
     return total
 
 
-def _with_error(evidence: Evidence, variance: Floats) -> Evidence:
-    """The evidence, worth less for the variance of bands."""
+def _discounted(evidence: Evidence, variance: Floats) -> Evidence:
+    """Return the evidence, its support and hits scaled down for a variance per row of bands."""
     sampling = divide(evidence.value * (1 - evidence.value), evidence.support, empty=0)
     worth = divide(sampling, sampling + variance, empty=1)
     return Evidence(
@@ -276,14 +276,14 @@ def _with_error(evidence: Evidence, variance: Floats) -> Evidence:
     )
 
 
-def _ends(share: Share, counts: Counted) -> tuple[Evidence, Evidence]:
-    """The evidence where every count is at the end that lowers the rate, and that raises it."""
+def _evidence_at_ends(share: Share, counts: Counted) -> tuple[Evidence, Evidence]:
+    """Return the evidence at the band ends that lower the rate, and at those that raise it."""
     assumed = []
     for row in range(len(counts.low)):
         up, down = counts.middle.copy(), counts.middle.copy()
         up[row], down[row] = counts.high[row], counts.low[row]
         assumed += [up, down]
-    rates = np.array(_at_once(share, assumed))
+    rates = np.array(_rates_under(share, assumed))
     falls = rates[::2] < rates[1::2]
     raising = np.where(falls, counts.low, counts.high).astype(np.float64)
     lowering = np.where(falls, counts.high, counts.low).astype(np.float64)

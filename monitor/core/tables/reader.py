@@ -19,7 +19,7 @@ from monitor.core.tables.spans import Edition, Span
 
 
 class Measure(enum.StrEnum):
-    """The kind of thing that the rows of a table count.
+    """Kind of thing that a table's rows count: decisions, labels of one kind, or label pairs.
 
     PAIRS are decisions that two reviewers labelled. Their tables are tied to one another alone: a
     band of pairs begins where the bands of the labels end, so it takes one value from a label count
@@ -38,7 +38,7 @@ LABEL_MEASURES = (Measure.READY, Measure.NOT_READY)
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The span, rows and columns of a table.
+    """Span, rows and parts of a table, without its counts.
 
     Attributes:
         span: what it covers.
@@ -53,7 +53,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A published table, immutable: one measure in one span.
+    """A published table: the bands of one measure in one span; immutable.
 
     Attributes:
         frame: its span, rows and parts.
@@ -69,23 +69,23 @@ class Table:
 
     @property
     def span(self) -> Span:
-        """Return the span that it covers."""
+        """Return the span that the table covers."""
         return self.frame.span
 
     @property
     def layout(self) -> Layout:
-        """Return its rows."""
+        """Return the layout of the table's rows."""
         return self.frame.layout
 
     @property
     def key(self) -> Key:
-        """Return the key that no two tables share."""
+        """Return span, measure and edition, which together identify a table."""
         return self.span, self.measure, self.edition
 
 
 @dataclass(frozen=True)
 class Reader:
-    """The tables of one span, and all that ties their counts to one another.
+    """Model of a reader who combines all tables within one span to narrow their counts.
 
     Cells are numbered through, by table, row and column, earlier tables first. A table of ready
     labels has a further column for each part, which no table shows: decisions without a label.
@@ -102,30 +102,30 @@ class Reader:
 
     @classmethod
     def from_tables(cls, past: Sequence[Table], new: Sequence[Table]) -> Reader:
-        """Return the reader of all these tables; the order of ``past`` makes no difference."""
+        """Return the reader of past and new tables; the order of ``past`` makes no difference."""
         ordered = sorted(past, key=lambda table: table.key)
         tables = (*ordered, *new)
         sums = Sums.join([*_Ties(tables).sums(), Sums.from_cells([], [])])
         return cls(tuple(ordered), tuple(_shape(table) for table in tables), sums)
 
     def intervals(self, new: Sequence[Table]) -> tuple[Int64s, Int64s]:
-        """Return the least and the largest number of every cell, if the new tables are such."""
+        """Return the lowest and highest number of every cell, given the bands of the new tables."""
         tables = (*self.past, *new)
-        low = [_with_unlabelled(table, table.bands.low, 0) for table in tables]
-        high = [_with_unlabelled(table, table.bands.high, ANY) for table in tables]
+        low = [_cell_ends(table, table.bands.low, 0) for table in tables]
+        high = [_cell_ends(table, table.bands.high, ANY) for table in tables]
         nothing = np.zeros(0, np.int64)
         return narrowed(
             np.concatenate([nothing, *low]), np.concatenate([nothing, *high]), self.sums
         )
 
     def by_table(self, cells: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Split an array of all cells into one of each table, shape (rows, columns)."""
+        """Split an array of all cells into a list of one array per table, shape (rows, columns)."""
         ends = np.cumsum([rows * columns for rows, columns in self.shapes])
         parts = np.split(cells, ends[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     def rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield rows of the new tables by their distance from a cell, counted in sums.
+        """Yield lists of (new table's number, row) by their distance from a cell, counted in sums.
 
         Each ring is a list of new tables, by number, and rows. The first has the cell's own row,
         or none if an earlier table has it; the last is followed by nothing that is tied.
@@ -142,7 +142,7 @@ class Reader:
             cells, seen = wider, rows
 
     def _new_rows(self, cells: Int64s) -> set[tuple[int, int]]:
-        """Return new tables by number, and rows, that the cells are in."""
+        """Return (new table's number, row) of the given cells, without those of past tables."""
         tables = np.searchsorted(self._bases, cells, side="right") - 1
         columns = np.array([columns for _, columns in self.shapes])
         rows = (cells - self._bases[tables]) // columns[tables]
@@ -155,13 +155,13 @@ class Reader:
 
     @cached_property
     def _bases(self) -> Int64s:
-        """The first cell of each table."""
+        """Return the number of each table's first cell, shape (tables,)."""
         sizes = [rows * columns for rows, columns in self.shapes]
         return np.cumsum([0, *sizes[:-1]])
 
 
 class _Ties:
-    """The sums that tie the cells of tables."""
+    """Builder of all sums that tie the cells of tables, for :class:`Reader`."""
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self._tables = tables
@@ -173,19 +173,19 @@ class _Ties:
             columns = table.bands.low.shape[1]
             cells, unlabelled = np.split(self._cells(number), [columns], axis=1)
             yield Sums.from_cells(cells[:, 0], cells[:, 1:])
-            yield from self._within(table.layout, cells)
-            yield from self._over_time(table, cells)
-            yield from self._editions(table, cells)
+            yield from self._row_sums(table.layout, cells)
+            yield from self._span_sums(table, cells)
+            yield from self._edition_sums(table, cells)
             if table.measure is Measure.READY:
-                yield from self._labels(table, cells, unlabelled)
+                yield from self._label_sums(table, cells, unlabelled)
 
     def _cells(self, number: int) -> Int64s:
-        """Cells of a table, shape (rows, columns)."""
+        """Return the cells of a table, given its number, shape (rows, columns)."""
         rows, columns = _shape(self._tables[number])
         return np.asarray(self._bases[number] + np.arange(rows * columns).reshape(rows, columns))
 
-    def _like(self, key: Key, table: Table) -> Int64s | None:
-        """Return the cells of a table in the rows and columns of ``table``; -1 where none are."""
+    def _matching_cells(self, key: Key, table: Table) -> Int64s | None:
+        """Return table ``key``'s cells in the rows and columns of ``table``; -1 where missing."""
         if (number := self._numbers.get(key)) is None:
             return None
         frame = self._tables[number].frame
@@ -195,48 +195,48 @@ class _Ties:
         return np.where((rows >= 0) & (columns >= 0), self._cells(number)[rows, columns], -1)
 
     @staticmethod
-    def _within(layout: Layout, cells: Int64s) -> Iterator[Sums]:
-        """Rows are sums of other rows, in each column."""
+    def _row_sums(layout: Layout, cells: Int64s) -> Iterator[Sums]:
+        """Yield the layout's sums of rows, for each column of cells."""
         for wholes, parts in layout.sums_by_length:
             for column in cells.T:
                 yield Sums.from_cells(column[wholes], column[parts])
 
-    def _over_time(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """A span is the sum of its parts; late counts are in it alone, so nobody can be sure."""
-        finer = [self._finer(table, span) for span in table.span.parts]
+    def _span_sums(self, table: Table, cells: Int64s) -> Iterator[Sums]:
+        """Yield the doubtful sums of each cell over the span's parts that have a table."""
+        finer = [self._cells_of_part(table, span) for span in table.span.parts]
         if any(part is not None for part in finer):
             yield Sums.tied(cells, finer)
 
-    def _finer(self, table: Table, span: Span) -> Int64s | None:
-        """Return the same cells in a part of the span, of the same edition if there is one."""
-        cells = self._like((span, table.measure, table.edition), table)
+    def _cells_of_part(self, table: Table, span: Span) -> Int64s | None:
+        """Return the table's cells in a part of the span, by edition or else first; or None."""
+        cells = self._matching_cells((span, table.measure, table.edition), table)
         first = (span, table.measure, Edition.FIRST)
-        return self._like(first, table) if cells is None else cells
+        return self._matching_cells(first, table) if cells is None else cells
 
-    def _editions(self, table: Table, cells: Int64s) -> Iterator[Sums]:
-        """Labels of the first edition are, as far as a reader knows, in the final one."""
+    def _edition_sums(self, table: Table, cells: Int64s) -> Iterator[Sums]:
+        """Yield, for a final edition, the guess that it includes the first edition's labels."""
         if table.edition is Edition.FINAL:
-            first = self._like((table.span, table.measure, Edition.FIRST), table)
+            first = self._matching_cells((table.span, table.measure, Edition.FIRST), table)
             if first is not None:
                 yield Sums.tied(cells, [first, None])
 
-    def _labels(self, table: Table, ready: Int64s, unlabelled: Int64s) -> Iterator[Sums]:
-        """The decisions of a part are those ready, not ready, and without a label."""
-        decisions = self._like((table.span, Measure.DECISIONS, Edition.FIRST), table)
-        not_ready = self._like((table.span, Measure.NOT_READY, table.edition), table)
+    def _label_sums(self, table: Table, ready: Int64s, unlabelled: Int64s) -> Iterator[Sums]:
+        """Yield the guess that each part's decisions are ready, not ready or unlabelled."""
+        decisions = self._matching_cells((table.span, Measure.DECISIONS, Edition.FIRST), table)
+        not_ready = self._matching_cells((table.span, Measure.NOT_READY, table.edition), table)
         if decisions is not None and not_ready is not None:
             parts = [ready[:, 1:], not_ready[:, 1:], unlabelled]
             yield Sums.tied(decisions[:, 1:], parts)
 
 
 def _shape(table: Table) -> tuple[int, int]:
-    """Rows and columns of the cells of a table."""
+    """Return rows and columns of a table's cells; READY adds columns of unlabelled decisions."""
     rows, columns = table.bands.low.shape
     return rows, columns + (len(table.frame.parts) if table.measure is Measure.READY else 0)
 
 
-def _with_unlabelled(table: Table, ends: Int64s, unlabelled: int) -> Int64s:
-    """Return ends of the intervals of all cells of a table, given the ends of its bands."""
+def _cell_ends(table: Table, ends: Int64s, unlabelled: int) -> Int64s:
+    """Return one end of all cells' intervals, flat; ``unlabelled`` fills those without a band."""
     every = np.full(_shape(table), unlabelled, np.int64)
     every[:, : ends.shape[1]] = ends
     return every.ravel()

@@ -20,7 +20,7 @@ _ALL_BANDS = -1
 
 
 class Column(enum.IntEnum):
-    """Counters of rows and parts: the first axis of arrays of shape (4, rows, parts)."""
+    """Counters of a row's part: first axis of count arrays of shape (4, rows, parts)."""
 
     DECISIONS = 0
     READY = 1  # labelled ready
@@ -29,7 +29,7 @@ class Column(enum.IntEnum):
 
 
 def changed_labels(first: Int64s, now: Int64s) -> Int64s:
-    """Labels of each row that changed for certain since the first edition, shape (rows,).
+    """Return how many labels of each row certainly changed between two counts, shape (rows,).
 
     ``max(|ready|, |not ready|, |both together|, revised)`` of the differences of each part. Labels
     that came are counted exactly; a label that was revised twice, or came and was revised, is
@@ -52,7 +52,7 @@ def changed_labels(first: Int64s, now: Int64s) -> Int64s:
 
 
 class RowCounter:
-    """Counts by row and part, for one use case and one version of its settings."""
+    """Counter of rows and parts from counts of cells, for one version of table settings."""
 
     def __init__(self, settings: TableSettings, audit_rates: Sequence[float]) -> None:
         self._settings = settings
@@ -61,8 +61,8 @@ class RowCounter:
         self._texts: dict[int, str | None] = {}
 
     def parts_in_use(self, counts: Counts, index: CellIndex) -> frozenset[Part]:
-        """Parts with k decisions or more in the use case as a whole."""
-        _, codes, table = self._by_atom(counts, index)
+        """Return the parts with at least k decisions in the use case as a whole."""
+        _, codes, table = self._counts_by_atom(counts, index)
         totals: dict[Part, int] = {}
         decisions = table[:, :, 0].sum(axis=1)
         for code, number in zip(codes.tolist(), decisions.tolist(), strict=True):
@@ -71,36 +71,38 @@ class RowCounter:
         return frozenset(part for part, number in totals.items() if number >= self._settings.k)
 
     def count(self, counts: Counts, index: CellIndex, kind: SpanKind = SpanKind.WEEK) -> Int64s:
-        """Counts of all rows of a span, shape (4, rows, parts): see :class:`Column`."""
+        """Return exact counts of a span's rows, shape (4, rows, parts): see :class:`Column`."""
         settings = self._settings
-        texts, codes, by_stratum = self._by_atom(counts, index)
+        texts, codes, by_stratum = self._counts_by_atom(counts, index)
         shape = (max(settings.bands, 1), len(settings.parts), len(texts), len(_COUNTED))
         table = np.zeros(shape, np.int64)
-        places = np.array([self._place(self._part(code)) for code in codes.tolist()], np.int64)
+        places = np.array(
+            [self._place_of_part(self._part(code)) for code in codes.tolist()], np.int64
+        )
         bands = decode_strata(codes).band if settings.bands else np.zeros_like(codes)
         np.add.at(table, (bands, places), by_stratum)
         # Labels may be folded a moment before their decisions, or corrections before labels.
         decisions, labelled, ready, revised = np.moveaxis(table.clip(0), -1, 0)
         columns = (decisions, ready, (labelled - ready).clip(0), revised)
-        return self._in_rows(np.stack(columns), texts, settings.layout_of(kind))
+        return self._row_counts(np.stack(columns), texts, settings.layout_of(kind))
 
     def count_pairs(self, counts: Counts, index: CellIndex) -> Int64s:
-        """Decisions with two labels, of all rows that have no score band: shape (rows, 3).
+        """Return decisions with two labels in all rows without score bands, shape (rows, 3).
 
         They are both ready, both not ready, or apart; of the reviewed parts alone.
         """
         layout = self._settings.layout_of(SpanKind.DAY)
-        texts, codes, by_stratum = self._by_atom(counts, index, _PAIRS)
+        texts, codes, by_stratum = self._counts_by_atom(counts, index, _PAIRS)
         reviewed = [self._part(code).audit_rate is not None for code in codes.tolist()]
         # Of two increments the one that takes back may be counted first.
         pairs = by_stratum[np.array(reviewed, bool)].sum(axis=0).clip(0)
         members = np.array([self._column(text, layout) for text in texts])
         return np.asarray(members.reshape(len(texts), len(layout.rows)).T @ pairs, np.int64)
 
-    def _by_atom(
+    def _counts_by_atom(
         self, counts: Counts, index: CellIndex, columns: Sequence[Counter] = _COUNTED
     ) -> tuple[list[str], Int64s, Int64s]:
-        """Atoms of the use case, strata of production, and counts: (strata, atoms, columns)."""
+        """Return atom texts, stratum codes, and counts of shape (strata, atoms, columns)."""
         places = np.searchsorted(index.cells, counts.keys)
         atoms, atom_of = np.unique(index.atoms[places], return_inverse=True)
         for atom in set(atoms.tolist()) - self._texts.keys():
@@ -114,8 +116,8 @@ class RowCounter:
         np.add.at(table, (code_of, slots[atom_of][inside]), counts.values[inside][:, columns])
         return texts, codes, table
 
-    def _in_rows(self, table: Int64s, texts: Sequence[str], layout: Layout) -> Int64s:
-        """Counts of rows, from those of bands, parts and atoms; floats are exact up to 2^53."""
+    def _row_counts(self, table: Int64s, texts: Sequence[str], layout: Layout) -> Int64s:
+        """Return row counts (counters, rows, parts) from (counters, bands, parts, atoms)."""
         rows = layout.rows
         columns = [self._column(text, layout) for text in texts]
         members = np.stack(columns) if columns else np.zeros((0, len(rows)))
@@ -133,14 +135,14 @@ class RowCounter:
         return self._members[key]
 
     def _part(self, code: int) -> Part:
-        """The part that a stratum is, whether the settings have it or not."""
+        """Return the part of a stratum code, whether or not the settings have it."""
         stratum = decode_strata(np.array([code]))
         route, evidence = Route(stratum.route.item()), bool(stratum.evidence_passed.item())
         reviewed = evidence and route is not Route.BLOCKED_BY_EVIDENCE
         return Part(route, self._rates[stratum.rate.item()] if reviewed else None)
 
-    def _place(self, part: Part) -> int:
-        """The place of a part; a part that is not in use counts as the one with the nearest rate.
+    def _place_of_part(self, part: Part) -> int:
+        """Return the place of a part; if not in use, of its route's part with the nearest rate.
 
         The few decisions of it would be too few to be shown, and without them rows would not be
         the sums of their parts.

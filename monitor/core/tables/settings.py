@@ -32,7 +32,7 @@ PAIR_PARTS = ("both ready", "both not ready", "apart")
 
 
 class Part(NamedTuple):
-    """A column of the tables: decisions of one route and one audit rate.
+    """Column of the tables: decisions of one route and one audit rate.
 
     Attributes:
         route: on which the router sent them.
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the column's name, the same in all tables."""
+        """Return the column's name, such as ``auto_serve@0.05``; the same in all tables."""
         route = self.route.name.lower()
         if self.audit_rate is not None:
             return f"{route}@{self.audit_rate:g}"
@@ -53,7 +53,7 @@ class Part(NamedTuple):
 
 
 def parts_of_routes(in_use: Collection[Part], before: Collection[Part] = ()) -> tuple[Part, ...]:
-    """Parts for all decisions, in a fixed order.
+    """Return parts that cover all decisions, sorted by route and falling audit rate.
 
     Args:
         in_use: parts that have decisions enough to stand for themselves.
@@ -69,7 +69,7 @@ def parts_of_routes(in_use: Collection[Part], before: Collection[Part] = ()) -> 
 
 @dataclass(frozen=True)
 class TableSettings:
-    """Settings of one use case.
+    """Settings that the tables of one use case are made by.
 
     Attributes:
         values: all values of each attribute that rows are made of, ``__other__`` and
@@ -97,7 +97,7 @@ class TableSettings:
     def from_contract(
         cls, contract: Contract, coding: Coding, offset: int = 0, *, bands: bool = False
     ) -> TableSettings:
-        """Take the settings from a contract, before anything is known of its parts."""
+        """Return the settings of a contract, with no parts yet."""
         group_bys = tuple(sorted(group.attributes for group in contract.group_bys))
         names = {name for attributes in group_bys for name in attributes}
         listed = ((a.name, (*sorted(a.values), OTHER, MISSING)) for a in coding.attributes)
@@ -107,7 +107,7 @@ class TableSettings:
         return cls(values, group_bys, where, contract.k, offset, complements, number)
 
     def layout_of(self, kind: SpanKind) -> Layout:
-        """The rows of spans of a kind.
+        """Return the layout that tables of a kind of span have.
 
         Weeks and longer have rows of score bands. A day has too few decisions for them: they would
         stay hidden, and hide slices beside them. Where nothing is hidden, all spans have them.
@@ -117,11 +117,11 @@ class TableSettings:
 
     @property
     def reviewed(self) -> list[int]:
-        """Places of the parts that labels are requested for."""
+        """Return the places of parts that labels are requested for."""
         return [place for place, part in enumerate(self.parts) if part.audit_rate is not None]
 
     def frame(self, span: Span, measure: Measure = Measure.DECISIONS) -> Frame:
-        """The frame of a span's table of a measure; pairs have no rows of score bands."""
+        """Return the frame of a span's table of a measure; pairs have no rows of score bands."""
         if measure is Measure.PAIRS:
             return Frame(span, self.layout_of(SpanKind.DAY), PAIR_PARTS)
         every = measure is Measure.DECISIONS
@@ -129,7 +129,7 @@ class TableSettings:
         return Frame(span, self.layout_of(span.kind), tuple(names))
 
     def placed(self, atom: str) -> str | None:
-        """The text of an atom in these values; None where it is not of the use case."""
+        """Return an atom with undeclared values as ``__other__``; None outside the use case."""
         pairs = parse_atom(atom)
         if not set(self.where) <= pairs.items():
             return None
@@ -137,24 +137,24 @@ class TableSettings:
         return atom_text({n: sent[n] if sent[n] in values else OTHER for n, values in self.values})
 
     def lists(self, listed: Collection[Listed]) -> bool:
-        """Return True when one of these names (value None) or values is in the settings."""
+        """Return True when a listed name (value None) or (name, value) is in the settings."""
         pairs = {(name, value) for name, values in self.values for value in values}
         pairs |= set(self.where)
         return any((name, None) in listed or (name, value) in listed for name, value in pairs)
 
     @cached_property
     def text(self) -> str:
-        """Canonical JSON: equal settings have equal texts."""
+        """Return the settings as canonical JSON: equal settings have equal texts."""
         return msgspec.json.encode(self).decode()
 
     @cached_property
     def digest(self) -> str:
-        """Short content hash of the text."""
+        """Return a hash of the canonical JSON, 16 hexadecimal digits."""
         return blake2b(self.text.encode(), digest_size=8).hexdigest()
 
     @classmethod
     def parse(cls, text: str) -> TableSettings:
-        """The settings that :attr:`text` wrote."""
+        """Return the settings from the JSON that :attr:`text` wrote."""
         return msgspec.json.decode(text, type=cls)
 
 

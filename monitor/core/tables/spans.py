@@ -27,7 +27,7 @@ ANCHOR = to_micros(datetime(2024, 1, 1, tzinfo=UTC))
 
 
 class SpanKind(enum.IntEnum):
-    """Length of a span in microseconds, from the finest on."""
+    """Length of a calendar span in microseconds, finest first."""
 
     HOUR = HOUR
     DAY = DAY
@@ -36,14 +36,14 @@ class SpanKind(enum.IntEnum):
 
     @property
     def finer(self) -> SpanKind | None:
-        """The kind that this one consists of; None for hours."""
+        """Return the next finer kind, of which this one consists; None for hours."""
         kinds = list(SpanKind)
         place = kinds.index(self)
         return kinds[place - 1] if place else None
 
 
 class Edition(enum.StrEnum):
-    """The first or the final look at the labels of a span.
+    """Edition of a span's label tables: the first, or the final one after the horizon.
 
     ``first`` is made at the label frontier. ``final`` is made once the horizon has passed, of
     weeks and four weeks alone: a row differs only if at least k of its labels have changed.
@@ -69,23 +69,23 @@ class Span:
 
     @classmethod
     def containing(cls, at: int, kind: SpanKind, offset: int = 0) -> Span:
-        """Return the span that holds an instant (microseconds)."""
+        """Return the span of a kind that contains an instant (microseconds)."""
         shift = 0 if kind is SpanKind.HOUR else offset
         return cls(kind, (at + shift * HOUR - ANCHOR) // kind, shift)
 
     @property
     def start(self) -> int:
-        """Return the first instant in it (microseconds)."""
+        """Return the first instant in the span (microseconds)."""
         return ANCHOR + self.index * self.kind - self.offset * HOUR
 
     @property
     def end(self) -> int:
-        """Return the first instant after it (microseconds)."""
+        """Return the first instant after the span (microseconds)."""
         return self.start + self.kind
 
     @property
     def name(self) -> str:
-        """Return its name: an hour of UTC, a day, an ISO week, or the first of four weeks."""
+        """Return the span's name, such as 2026-11-27T12, 2026-11-27, 2026-W48 or 2026-W45+4."""
         begin = to_datetime(self.start + self.offset * HOUR)
         if self.kind < SpanKind.WEEK:
             return f"{begin:%Y-%m-%dT%H}" if self.kind is SpanKind.HOUR else f"{begin:%Y-%m-%d}"
@@ -93,7 +93,7 @@ class Span:
         return week if self.kind is SpanKind.WEEK else f"{week}+4"
 
     def before(self, count: int) -> tuple[Span, ...]:
-        """Return ``count`` spans that end with this one, oldest first.
+        """Return ``count`` consecutive spans that end with this one, oldest first.
 
         Example:
             >>> [span.index for span in Span(SpanKind.DAY, 9).before(3)]
@@ -103,12 +103,12 @@ class Span:
         return tuple(Span(self.kind, index, self.offset) for index in indexes)
 
     def holds(self, span: Span) -> bool:
-        """Return True when the other span lies within this one."""
+        """Return True when ``span`` lies within this one."""
         return self.start <= span.start and span.end <= self.end
 
     @property
     def parts(self) -> tuple[Span, ...]:
-        """The next finer spans that it consists of, oldest first; none of an hour.
+        """Return the next finer spans within this one, oldest first; empty for an hour.
 
         Example:
             >>> [len(Span(kind, 0).parts) for kind in SpanKind]
@@ -121,7 +121,7 @@ class Span:
 
 
 def closed_spans(kind: SpanKind, since: int, until: int, offset: int = 0) -> Iterator[Span]:
-    """Spans of a kind that lie between two instants, oldest first.
+    """Yield the spans of a kind, from the one that contains ``since`` to the last within ``until``.
 
     Args:
         kind: their length.
@@ -144,7 +144,7 @@ def closed_spans(kind: SpanKind, since: int, until: int, offset: int = 0) -> Ite
 
 
 def label_frontier(watermark: int, usual_delay: int | None, seen_delay: int, horizon: int) -> int:
-    """Event time up to which label tables are made: for all rows at once, waiting for none.
+    """Return the event time (microseconds) up to which label tables are made, for all rows at once.
 
     ``watermark - min(2 * delay, horizon)``. Twice the usual delay, because labels of a span's last
     minute are as late as others.
@@ -167,7 +167,7 @@ def label_frontier(watermark: int, usual_delay: int | None, seen_delay: int, hor
 
 
 def editions(kind: SpanKind) -> tuple[Edition, ...]:
-    """Editions of the label tables of a kind of span, in the order they are made.
+    """Return the editions that label tables of a kind of span have, in the order they are made.
 
     Example:
         >>> [len(editions(kind)) for kind in SpanKind]

@@ -46,7 +46,7 @@ Before = Callable[[], tuple[Int64s, Int64s]]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A table that is to be made.
+    """Exact counts of a table to be made, with the coarseness and bands that it must keep.
 
     Attributes:
         frame: as in :class:`Table`, like the measure.
@@ -67,7 +67,7 @@ class Draft:
     repeats: Bools | None = None
 
     def at(self, steps: Steps, k: int) -> Table:
-        """Return the table with rows so coarse; a complement is shown only where its slice is.
+        """Return the table at a coarseness per row; a complement is shown only where its slice is.
 
         A hidden row of labels says nothing, while a hidden row of decisions has fewer than k.
         """
@@ -86,22 +86,22 @@ class Draft:
 
     @property
     def start(self) -> Steps:
-        """Return how coarse the rows are to begin with."""
+        """Return the coarseness that each row starts with, shape (rows,)."""
         return np.zeros(len(self.counts), np.int8) if self.least is None else self.least.copy()
 
     @property
     def fixed(self) -> Bools:
-        """Rows that cannot be coarsened."""
+        """Return True for each row that must not be coarsened: undeclared or repeated."""
         undeclared = ~self.frame.layout.declared
         return undeclared if self.repeats is None else self.repeats | undeclared
 
 
 def values_left(k: int, *, own: bool = False) -> int:
-    """Return how many values interval arithmetic must leave to a count below k: 8 of 11.
+    """Return how many values sums must leave to a count below k: 8 of 11, in new tables 10.
 
-    It is an outer bound, so it asks for twice what is promised. It asks for 10 of 11 of the counts
-    of the tables that are made: with 8, hill climbing where attributes cross left 4 values to a
-    reader who solves all equations at once, and 10 hides no more in any bench.
+    Interval arithmetic gives outer bounds, so the rule asks for twice what is promised. Of the new
+    tables' counts (``own``) it asks for 10 of 11: with 8, hill climbing where attributes cross left
+    4 values to a reader who solves all equations at once, and 10 hides no more in any bench.
 
     Example:
         >>> [values_left(k) for k in (2, 5, 11, 20)], values_left(11, own=True)
@@ -111,7 +111,7 @@ def values_left(k: int, *, own: bool = False) -> int:
 
 
 def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Table, ...]:
-    """The tables of one span, all made at once.
+    """Return one table per draft, coarsened until sums give no count below k away.
 
     Args:
         drafts: what is to be published of it.
@@ -134,13 +134,13 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
         cache(lambda: Reader.from_tables(past, ()).intervals(())),
     )
     while True:
-        narrow = _too_narrow(reader, tables, before, k)
+        narrow = _narrow_cells(reader, tables, before, k)
         order = [
-            _order(draft, table, step)
+            _ranks(draft, table, step)
             for draft, table, step in zip(drafts, tables, steps, strict=True)
         ]
         coarser = {
-            row for cell in narrow for row in _largest_tied(reader, order, cell, labels=labels)
+            row for cell in narrow for row in _row_to_coarsen(reader, order, cell, labels=labels)
         }
         if not coarser:
             return tables
@@ -154,8 +154,8 @@ def _made(drafts: Sequence[Draft], steps: Sequence[Steps], k: int) -> tuple[Tabl
     return tuple(draft.at(step, k) for draft, step in zip(drafts, steps, strict=True))
 
 
-def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int) -> list[int]:
-    """Return cells that may be below k and are left too few values by the new tables.
+def _narrow_cells(reader: Reader, tables: Sequence[Table], before: Before, k: int) -> list[int]:
+    """Return the cells that may be below k and have too few values left after the new tables.
 
     ``before`` computes what the past alone leaves, which is seldom needed: where it leaves as few,
     coarsening would not help.
@@ -172,8 +172,8 @@ def _too_narrow(reader: Reader, tables: Sequence[Table], before: Before, k: int)
     return cells
 
 
-class _Place(NamedTuple):
-    """The rank of a row: rows with counts are coarsened first, larger ones before smaller.
+class _Rank(NamedTuple):
+    """Rank of a row for coarsening: rows with counts before sizes alone, larger before smaller.
 
     Attributes:
         detail: what it shows.
@@ -186,11 +186,11 @@ class _Place(NamedTuple):
     is_last: bool
 
 
-_Order = Sequence[Sequence[_Place | None]]
-"""For each table and row its place; None where a row cannot be coarsened."""
+_Order = Sequence[Sequence[_Rank | None]]
+"""For each table and row its rank; None where a row cannot be coarsened."""
 
 
-def _order(draft: Draft, table: Table, steps: Steps) -> list[_Place | None]:
+def _ranks(draft: Draft, table: Table, steps: Steps) -> list[_Rank | None]:
     labels = draft.measure in LABEL_MEASURES
     last = (table.bands.detail == Detail.SIZE) | (labels & (steps >= Coarseness.COARSER))
     rows = zip(
@@ -201,21 +201,21 @@ def _order(draft: Draft, table: Table, steps: Steps) -> list[_Place | None]:
         strict=True,
     )
     return [
-        None if fixed or detail == Detail.HIDDEN else _Place(detail, size, is_last)
+        None if fixed or detail == Detail.HIDDEN else _Rank(detail, size, is_last)
         for detail, size, is_last, fixed in rows
     ]
 
 
-def _not_last(order: _Order, ring: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the rows of a ring that the next step does not withhold."""
+def _still_coarsenable(order: _Order, ring: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the (table, row) of a ring that the next step does not withhold."""
     places = ((number, row, order[number][row]) for number, row in ring)
     return [(number, row) for number, row, place in places if place and not place.is_last]
 
 
-def _largest_tied(
+def _row_to_coarsen(
     reader: Reader, order: _Order, cell: int, *, labels: bool
 ) -> list[tuple[int, int]]:
-    """Return the table and the row to coarsen for a cell: the largest of those tied closest to it.
+    """Return the (table, row) to coarsen for a cell: the largest tied closest; or an empty list.
 
     The cell's own row is not among the closest: there a band below k stays what it is. Rows of
     labels are coarsened before any is withheld: those tied closest, the own one, those tied to
@@ -228,7 +228,9 @@ def _largest_tied(
     """
     rings = reader.rings(cell)
     own, closest, next_closest = (next(rings, []) for _ in range(3))
-    gentle = [_not_last(order, ring) for ring in (closest, own, next_closest)] if labels else []
+    gentle = (
+        [_still_coarsenable(order, ring) for ring in (closest, own, next_closest)] if labels else []
+    )
     for ring in chain(gentle, [own] if labels else [], [closest, own, next_closest], rings):
         rows = [
             (place, -number, -row)

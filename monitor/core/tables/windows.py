@@ -48,7 +48,7 @@ _FIRST_HOURS = 48
 def chosen_spans(
     window: str, tables: Mapping[Span, Bands], silent: Mapping[Span, Bools] = MappingProxyType({})
 ) -> tuple[Span, ...]:
-    """The spans of a window, oldest first; empty before any choice has closed.
+    """Return the spans that a window is made of, oldest first; empty before any choice has closed.
 
     Args:
         window: its name.
@@ -57,17 +57,17 @@ def chosen_spans(
         silent: rows whose labels do not come in a span. No coarser and older choice is made for
             them.
     """
-    runs = [run for kind, count in RUNS[window] if (run := _newest(kind, count, tables))]
+    runs = [run for kind, count in RUNS[window] if (run := _newest_run(kind, count, tables))]
     # After an outage hours may be missing up to now while days are there: what is finer and older
     # than a coarser choice is no choice.
     newest = [run for place, run in enumerate(runs) if run[-1].end >= _end(runs[place:])]
-    closed = newest or [_newest(SpanKind.HOUR, _FIRST_HOURS, tables)]
+    closed = newest or [_newest_run(SpanKind.HOUR, _FIRST_HOURS, tables)]
     for place, run in enumerate(closed[:-1]):
         rows = [_shown_in_all(coarser, tables) for coarser in closed[place:]]
         wanted = np.any(rows, axis=0)
         for span in run:
             wanted = wanted & ~silent.get(span, np.zeros_like(wanted))
-        if (rows[0] >= wanted).all() and (_width(run, tables)[wanted] <= _WIDEST).all():
+        if (rows[0] >= wanted).all() and (_relative_width(run, tables)[wanted] <= _WIDEST).all():
             return run
     return closed[-1]
 
@@ -76,8 +76,8 @@ def _end(runs: Sequence[Sequence[Span]]) -> int:
     return max(run[-1].end for run in runs)
 
 
-def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
-    """The newest run of spans of a kind, shorter where counting began within it.
+def _newest_run(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
+    """Return the newest ``count`` consecutive spans of a kind, fewer if counting began within.
 
     Empty if one of them is missing.
     """
@@ -89,11 +89,11 @@ def _newest(kind: SpanKind, count: int, tables: Mapping[Span, Bands]) -> tuple[S
     is_whole = len(run) == count or not any(span.end <= run[0].start for span in tables)
     if not is_whole or not all(span in tables for span in run):
         return ()
-    return run if len(run) == count else _begun(run, tables)
+    return run if len(run) == count else _from_first_shown(run, tables)
 
 
-def _begun(run: tuple[Span, ...], tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
-    """The run from its first hour that shows a row: hours before traffic began show none."""
+def _from_first_shown(run: tuple[Span, ...], tables: Mapping[Span, Bands]) -> tuple[Span, ...]:
+    """Return the run from its first span that shows a row; before traffic began, none does."""
     shows = ((tables[span].detail == Detail.COUNTS).any() for span in run)
     return run[next((place for place, shown in enumerate(shows) if shown), 0) :]
 
@@ -102,8 +102,8 @@ def _shown_in_all(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Bools:
     return np.asarray(np.all([tables[s].detail == Detail.COUNTS for s in run], axis=0))
 
 
-def _width(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Floats:
-    """Width of each row's size over the run, as a share of the least that it may be."""
+def _relative_width(run: Sequence[Span], tables: Mapping[Span, Bands]) -> Floats:
+    """Return the width of each row's size over the run, relative to its lower end; (rows,)."""
     low = np.sum([tables[span].low[:, 0] for span in run], axis=0)
     high = np.sum([tables[span].high[:, 0] for span in run], axis=0)
     return divide(high - low, low, empty=np.inf)

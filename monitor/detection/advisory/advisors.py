@@ -38,7 +38,7 @@ _LEDGER = "~found"
 
 @dataclass(slots=True)
 class Advisors:
-    """The state of all advisory detectors.
+    """The advisory detectors of all contracts, and the times of their findings so far.
 
     Attributes:
         watches: a watch per contract.
@@ -73,7 +73,7 @@ class Advisors:
         index: CellIndex,
         listed: Sequence[Stream] | None = None,
     ) -> FindingLog:
-        """Consume the cohort of one hour.
+        """Feed one hour's cohort to all detectors; record and return the findings.
 
         Args:
             hour: pane index, later than all before.
@@ -82,16 +82,16 @@ class Advisors:
             listed: the weekly list of page streams, with the first cohort after an ISO week.
         """
         week = [stream for watch in self.watches for stream in watch.enter(hour)]
-        drifted, shifted = _listed(week, self._weight)
+        drifted, shifted = _drift_list(week, self._stream_weight)
         watched_cases = [(watch, use_cases[watch.name]) for watch in self.watches]
         findings_of_cohort = [
             finding
             for watch, case in watched_cases
-            for finding in watch.feed(hour, case, index, self._weight)
+            for finding in watch.feed(hour, case, index, self._stream_weight)
         ]
         findings = FindingLog(
             pane_start(hour, Grain.HOUR),
-            _gaps(listed or ()),
+            _listed_gaps(listed or ()),
             drifted,
             shifted,
             tuple(finding for finding in findings_of_cohort if isinstance(finding, RateChange)),
@@ -106,7 +106,7 @@ class Advisors:
         return findings
 
     def changed_at(self, contract: str, group_by: str, text: str) -> int | None:
-        """Return the start of the cohort in which versions last changed for a slice, or None."""
+        """Return the time of a slice's last version change (its cohort's start), or None."""
         timeline = self.ledger.group_timelines(contract, group_by).get(
             VersionChange(contract, group_by, text)
         )
@@ -115,29 +115,29 @@ class Advisors:
 
     @property
     def tallies(self) -> Mapping[AnySubject, FindingCount]:
-        """Return count and latest time of every finding."""
+        """Return count and latest time of each finding, by subject."""
         return self.ledger.tallies
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all parts of the state."""
+        """Return the names of all parts that :meth:`parts` writes."""
         return {_LEDGER}.union(*(watch.names for watch in self.watches))
 
     def parts(self) -> dict[str, bytes]:
-        """Return the whole state, to be stored with the newest consumed cohort."""
+        """Encode the whole state as parts by name, to be stored with the newest consumed cohort."""
         parts = {_LEDGER: self.ledger.to_bytes()}
         for watch in self.watches:
             parts |= watch.parts()
         return parts
 
     @property
-    def _weight(self) -> float:
-        """Return the weight of each drift stream: all are equal, and their sum is 1."""
+    def _stream_weight(self) -> float:
+        """Return the equal weight of every drift stream: one over their number."""
         return 1 / max(sum(watch.streams for watch in self.watches), 1)
 
 
-def _gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
-    """Return the distinct slices and metrics that listed streams show to be worse off.
+def _listed_gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
+    """Return the distinct slices and metrics that the listed page streams show to be worse off.
 
     If a complement is worse off than a slice, the slice itself is returned, unless the list has a
     slice of that complement.
@@ -158,10 +158,10 @@ def _gaps(listed: Sequence[Stream]) -> tuple[ListedGap, ...]:
     return tuple(dict.fromkeys(gaps))
 
 
-def _listed(
+def _drift_list(
     week: Sequence[WeekOfStream], weight: float
 ) -> tuple[tuple[Drift, ...], tuple[MixShift, ...]]:
-    """Return the drift list of an ISO week, and the unlisted slices whose mix shifted."""
+    """Return the drifts that weighted e-BH lists for a week, and mix shifts not listed."""
     log_e = np.array([stream.log_e for stream in week], np.float64)
     listed = ebh(log_e, np.full(len(week), math.log(weight))).tolist()
     shifted = [

@@ -35,7 +35,7 @@ again."""
 
 @dataclass(frozen=True, slots=True)
 class DriftBets:
-    """Evidence of one cohort against the references, mix by mix.
+    """Betting slices of one cohort and their log e-values against a reference.
 
     Attributes:
         rows: the betting slices, shape (R,).
@@ -48,7 +48,7 @@ class DriftBets:
 
 @dataclass(slots=True)
 class DriftTest:
-    """A Shiryaev-Roberts test of every slice that starts again when it crosses.
+    """Shiryaev-Roberts test of every slice for drift; starts again when it crosses.
 
     Attributes:
         mixture: the evidence; its clock is in days.
@@ -60,11 +60,11 @@ class DriftTest:
 
     @classmethod
     def empty(cls, slices: int) -> DriftTest:
-        """Return a test without evidence."""
+        """Return a test of this many slices without evidence."""
         return cls(SrMixture.empty(slices, len(SHIFTS)), np.full(slices, NEVER))
 
     def bet(self, at: int, bets: DriftBets, weights: Floats, cluster_size: float) -> None:
-        """Bet on the cohort of one hour."""
+        """Bet on one hour's cohort; record crossings at ``at``, and reset these slices."""
         self.mixture.add_clock(HOUR / DAY)
         if not len(bets.rows) and self.is_empty:
             return
@@ -79,13 +79,13 @@ class DriftTest:
         return bool(np.isneginf(self.mixture.log_r).all())
 
     def crossed_lately(self, at: int) -> Bools:
-        """Return the mask of slices that crossed within :data:`REMEMBERED`, shape (S,)."""
+        """Return True for slices that crossed within a week before ``at``, shape (S,)."""
         ever, lately = self.crossed_at != NEVER, at - self.crossed_at < REMEMBERED
         mask: Bools = ever & lately
         return mask
 
     def restart(self, rows: Rows) -> None:
-        """Forget the evidence and crossings of these slices."""
+        """Erase the evidence and crossings of these slices."""
         self.mixture.reset(rows)
         self.crossed_at[rows] = NEVER
 
@@ -117,7 +117,7 @@ class Baseline:
 
     @classmethod
     def empty(cls, metric: Metric, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
-        """Return a baseline without labels."""
+        """Return a baseline for these slices and mixes, without labels."""
         rows = len(slices)
         reference = Reference.empty(rows, len(mixes))
         tests = DriftTest.empty(rows), DriftTest.empty(rows)
@@ -126,7 +126,7 @@ class Baseline:
     def advance(
         self, at: int, n: npt.ArrayLike, k: npt.ArrayLike, weights: Floats, cluster_size: float = 1
     ) -> DriftBets:
-        """Bet one cohort against the finished references, and add it to the unfinished ones.
+        """Bet a cohort against finished references, add it to the others; return the bets.
 
         Args:
             at: event time of the cohort's hour, in microseconds; cohorts come in order.
@@ -158,20 +158,20 @@ class Baseline:
         return self.stratified.mixture.statistic()
 
     def mix_shift(self, at: int) -> Bools:
-        """Return the mask of slices whose rate has moved although that of no mix has, shape (S,).
+        """Return True for slices whose rate moved while rates within mixes held, shape (S,).
 
         The test without mixes has crossed within a week of ``at``, the one with mixes has not.
         """
         return self.marginal.crossed_lately(at) & ~self.stratified.crossed_lately(at)
 
     def restart(self, rows: Rows) -> None:
-        """Begin new references without evidence for slices that another version answers."""
+        """Reset references and tests of slices that another version now answers."""
         self.reference.restart(rows)
         self._restart_tests(rows)
         self._renew_bets()
 
     def aligned(self, slices: Sequence[str], mixes: Sequence[str]) -> Baseline:
-        """Return the baseline for other slices and mixes, in that order; new ones begin empty."""
+        """Return the baseline with these slices and mixes, in order; new ones are empty."""
         rows = positions(self.slices, slices)
         tests = (
             DriftTest(
@@ -183,7 +183,7 @@ class Baseline:
         return Baseline(self.metric, tuple(slices), tuple(mixes), reference, *tests)
 
     def to_arrays(self) -> Arrays:
-        """Return copies of the whole state as arrays."""
+        """Return copies of the whole state as arrays by name."""
         arrays: Arrays = {
             "metric": np.array(self.metric.value),
             "slices": np.array(self.slices, np.str_),
@@ -197,7 +197,7 @@ class Baseline:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Baseline:
-        """Restore the state from the arrays of :meth:`to_arrays`, bit for bit."""
+        """Return the baseline that :meth:`to_arrays` wrote, bit for bit."""
         parts = {name: part(arrays, name) for name in ("reference", "stratified", "marginal")}
         tests = (
             DriftTest(SrMixture.from_arrays(parts[name]), parts[name]["crossed_at"].copy())

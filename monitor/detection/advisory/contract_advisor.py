@@ -29,7 +29,7 @@ _Detector = GroupDrift | WeeklyDelays | SliceLabels | RequestWatch | Advisory
 
 @dataclass(slots=True)
 class KeptParts:
-    """Stored parts of a state.
+    """Stored parts of the advisory state; counts those that could not be read.
 
     Attributes:
         parts: stored bytes by name.
@@ -40,7 +40,7 @@ class KeptParts:
     renewed: int = 0
 
     def read(self, name: str, fresh: Part, restored: Callable[[bytes], Part]) -> Part:
-        """Return a part as it was stored, or ``fresh`` if it is absent or unreadable."""
+        """Return the decoded part, or ``fresh`` if it is absent or unreadable (then counted)."""
         if name not in self.parts:
             return fresh
         try:
@@ -52,12 +52,12 @@ class KeptParts:
 
 @dataclass(frozen=True, slots=True)
 class WeekOfStream:
-    """Evidence of one drift stream in an ISO week.
+    """Evidence of one drift stream in an ISO week that ended, for the weekly drift list.
 
     Attributes:
         subject: the stream.
         log_e: log e-value of drift; -inf where nothing was bet.
-        mix_shift: whether its rate has moved although that of no mix has.
+        mix_shift: whether its rate moved while rates within mixes held.
     """
 
     subject: Drift
@@ -67,7 +67,7 @@ class WeekOfStream:
 
 @dataclass(slots=True)
 class ContractWatch:
-    """Advisory detectors of one contract.
+    """Advisory detectors of one contract, for all its group-bys.
 
     Attributes:
         name: name of the contract.
@@ -110,18 +110,18 @@ class ContractWatch:
 
     @property
     def slices(self) -> frozenset[str]:
-        """Return the names of all slices."""
+        """Return the names of all slices whose drift is watched."""
         return frozenset(
             slice_name for drift in self.drifts.values() for slice_name in drift.places.slices
         )
 
     @property
     def streams(self) -> int:
-        """Return the number of drift streams: slices x rates."""
+        """Return the number of drift streams: slices times rates."""
         return sum(drift.streams for drift in self.drifts.values())
 
     def enter(self, hour: int) -> Iterator[WeekOfStream]:
-        """Begin the cohort of an hour; yield the week that has ended, if any."""
+        """Begin an hour's cohort; yield each drift stream's evidence of a week that ended."""
         for group, drift in self.drifts.items():
             for rate, week in drift.enter(hour).items():
                 columns = (drift.places.slices, week.log_e.tolist(), week.mix_shift.tolist())
@@ -131,10 +131,7 @@ class ContractWatch:
     def feed(
         self, hour: int, use_case: WatchedUseCase, index: CellIndex, weight: float
     ) -> Iterator[RateChange | VersionChange]:
-        """Feed thinned labels to drift and to river's detectors.
-
-        Yields the changes of rates that river finds, and the slices that other versions answer.
-        """
+        """Feed thinned labels to drift and river's detectors; yield rate and version changes."""
         if use_case.thinned is None:
             return
         at, cells = pane_start(hour, Grain.HOUR), CellLabels.from_counts(use_case.thinned, index)
@@ -150,27 +147,27 @@ class ContractWatch:
                     )
 
     def compare_delays(self, hour: int, use_case: WatchedUseCase) -> Iterator[LabelDelay]:
-        """Add to the week's label delays; yield the differences of an ended week."""
+        """Add an hour to the week's label delays; yield the differences of an ended week."""
         for group, delays in self.delays.items():
             for text, difference in delays.advance(hour, use_case.rolled[group]):
                 yield LabelDelay(self.name, group, text, difference.timing, difference.buckets)
 
     @property
     def request_part(self) -> dict[str, bytes]:
-        """Return the part of the state that label requests move; they run ahead of cohorts."""
+        """Encode the state of label requests as one named part; it runs ahead of cohorts."""
         return {f"{_REQUESTS}/{self.name}": self.requests.to_bytes()}
 
     def label_part(self, group: str) -> dict[str, bytes]:
-        """Return the part of the state that the labels of a group-by move."""
+        """Encode a group-by's state of label faults as one named part."""
         return {f"{_LABELS}/{self.name}/{group}": self.labels[group].to_bytes()}
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all parts of the state."""
+        """Return the names of all parts that :meth:`parts` writes."""
         return set(self._detectors())
 
     def parts(self) -> dict[str, bytes]:
-        """Return the whole state."""
+        """Encode the whole state as parts by name."""
         return {name: detector.to_bytes() for name, detector in self._detectors().items()}
 
     def _detectors(self) -> Mapping[str, _Detector]:

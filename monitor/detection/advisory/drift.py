@@ -31,11 +31,11 @@ FORM = 1
 
 @dataclass(frozen=True, slots=True)
 class EndedWeek:
-    """Evidence of one rate's streams in an ISO week.
+    """Drift evidence of one rate's streams in an ISO week that ended.
 
     Attributes:
         log_e: log e-values of drift, shape (S,); -inf where nothing was bet.
-        mix_shift: mask of slices whose rate has moved although that of no mix has, shape (S,).
+        mix_shift: mask of slices whose rate moved while rates within mixes held, shape (S,).
     """
 
     log_e: Floats
@@ -44,7 +44,7 @@ class EndedWeek:
 
 @dataclass(slots=True)
 class GroupDrift:
-    """Baselines of both rates, their evidence of the week, and the versions that answer.
+    """Drift detectors of one group-by: baselines, weekly evidence and running versions.
 
     Attributes:
         places: places of atoms; its slices are the rows of all arrays.
@@ -62,7 +62,7 @@ class GroupDrift:
 
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, cluster_size: int) -> GroupDrift:
-        """Return the state without labels."""
+        """Return the drift detectors of a group-by without labels."""
         places = Places.for_group(group, coding)
         slices = places.slices
         baselines = {rate: Baseline.empty(rate, slices, ()) for rate in RATES}
@@ -70,11 +70,11 @@ class GroupDrift:
 
     @property
     def streams(self) -> int:
-        """Return the number of streams: slices x rates."""
+        """Return the number of streams: slices times rates."""
         return len(RATES) * len(self.places.slices)
 
     def enter(self, hour: int) -> dict[Metric, EndedWeek]:
-        """Begin the cohort of an hour; return the week that has ended, if any, by rate."""
+        """Begin an hour's cohort; return the evidence of a week that ended, by rate."""
         at = pane_start(hour, Grain.HOUR)
         ended = {}
         for rate, baseline in self.baselines.items():
@@ -87,7 +87,7 @@ class GroupDrift:
         return ended
 
     def advance(self, hour: int, labels: GroupLabels, weight: float) -> list[str]:
-        """Bet on the labels of a cohort that has been entered.
+        """Bet on an hour's labels; restart and return slices that other versions answer now.
 
         Args:
             hour: pane index.
@@ -121,7 +121,7 @@ class GroupDrift:
         return rows
 
     def to_bytes(self) -> bytes:
-        """Encode the whole state."""
+        """Encode the whole state as bytes, for :meth:`restored`."""
         state = arrays.prefixed("running", self.running.to_arrays())
         for rate, baseline in self.baselines.items():
             state |= arrays.prefixed(rate, baseline.to_arrays())
@@ -133,7 +133,7 @@ class GroupDrift:
         )
 
     def restored(self, body: bytes, group: GroupBy, coding: Coding) -> Self:
-        """Return a copy with the stored state; new slices begin without evidence.
+        """Return a copy with the stored state; slices not in it have no evidence.
 
         Raises:
             ValueError: if the bytes are damaged or of another form, or if the mixes were made of

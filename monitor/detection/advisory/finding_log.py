@@ -21,7 +21,7 @@ from monitor.detection.pages.evidence_history import KEPT
 
 
 class Timeline(msgspec.Struct, array_like=True):
-    """The cohorts with a finding of one subject; changed in place.
+    """Hours with a finding of one subject, and running totals; changed in place.
 
     Attributes:
         hours: pane indices of these cohorts, increasing.
@@ -32,7 +32,7 @@ class Timeline(msgspec.Struct, array_like=True):
     totals: list[int] = []
 
     def note(self, hour: int) -> None:
-        """Count one more finding in the cohort of an hour, not before the last one."""
+        """Add one finding in the cohort of an hour, which is not before the last one."""
         total = self.totals[-1] + 1 if self.totals else 1
         if self.hours and self.hours[-1] == hour:
             self.totals[-1] = total
@@ -41,7 +41,7 @@ class Timeline(msgspec.Struct, array_like=True):
             self.totals.append(total)
 
     def before(self, hour: int) -> FindingCount | None:
-        """Return the count of findings in cohorts before an hour, or None.
+        """Return count and latest time of findings in cohorts before an hour, or None.
 
         Of hours that were folded only the newest is known.
         """
@@ -49,11 +49,11 @@ class Timeline(msgspec.Struct, array_like=True):
 
     @property
     def now(self) -> FindingCount | None:
-        """Return the count of all findings so far, or None."""
+        """Return count and latest time of all findings so far, or None."""
         return self._tally(len(self.hours))
 
     def fold(self, oldest: int) -> None:
-        """Forget the hours before ``oldest``, except the newest of them: it has the total."""
+        """Remove the hours before ``oldest``, except the newest of them with its total."""
         folded = max(bisect_left(self.hours, oldest) - 1, 0)
         del self.hours[:folded], self.totals[:folded]
 
@@ -68,7 +68,7 @@ FORM = 1
 
 
 class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
-    """Subject of a finding.
+    """Contract, group-by and slice that a finding is about.
 
     Attributes:
         contract: contract name.
@@ -82,25 +82,25 @@ class Subject(msgspec.Struct, frozen=True, tag=True, array_like=True):
 
 
 class ListedGap(Subject, frozen=True, tag=True, array_like=True):
-    """A slice on the weekly list of the page streams: its contract is broken."""
+    """A slice on the weekly list of page streams: its contract is broken."""
 
     metric: Metric
 
 
 class Drift(Subject, frozen=True, tag=True, array_like=True):
-    """A slice on the weekly list: its rate is worse than its reference, mix by mix."""
+    """A slice on the weekly drift list: its rate is worse than its reference, mix by mix."""
 
     metric: Metric
 
 
 class MixShift(Subject, frozen=True, tag=True, array_like=True):
-    """A slice whose rate has moved although that of no mix has: its requests have changed."""
+    """A slice whose rate moved while rates within its mixes held: its requests have changed."""
 
     metric: Metric
 
 
 class RateChange(Subject, frozen=True, tag=True, array_like=True):
-    """A change that one of river's detectors found."""
+    """A change in a slice's rate that one of river's detectors found."""
 
     metric: Metric
     detector: Detector
@@ -108,7 +108,7 @@ class RateChange(Subject, frozen=True, tag=True, array_like=True):
 
 
 class LabelDelay(Subject, frozen=True, tag=True, array_like=True):
-    """Labels of a slice that came later or earlier than its reference's, over a week.
+    """A slice whose labels came later or earlier than its reference's, over a week.
 
     Attributes:
         timing: whether the slice's labels came later or earlier.
@@ -128,7 +128,7 @@ AnySubject = ListedGap | Drift | MixShift | RateChange | LabelDelay | VersionCha
 
 @dataclass(frozen=True, slots=True)
 class FindingLog:
-    """Findings of one cohort.
+    """Advisory findings of one hour's cohort.
 
     Attributes:
         at: start of the cohort's hour (event time, microseconds).
@@ -157,7 +157,7 @@ class FindingLog:
 
 @dataclass(slots=True)
 class FindingTimes:
-    """Times of the findings of each subject; subjects without findings are absent.
+    """Times of all findings so far, by subject; subjects without findings are absent.
 
     Of hours older than :data:`~monitor.detection.pages.evidence_history.KEPT` only the count and
     the latest time are kept: nothing asks for older states.
@@ -169,7 +169,7 @@ class FindingTimes:
     timelines: dict[tuple[str, str], dict[AnySubject, Timeline]] = field(default_factory=dict)
 
     def note(self, findings: FindingLog) -> None:
-        """Record the findings of one cohort, later than all before."""
+        """Add the findings of one cohort, later than all before, and fold old hours."""
         hour = pane_of(findings.at, Grain.HOUR)
         for subject in findings.subjects:
             self._timelines_of(subject).setdefault(subject, Timeline()).note(hour)
@@ -178,17 +178,17 @@ class FindingTimes:
                 timeline.fold(hour - KEPT)
 
     def group_timelines(self, contract: str, group_by: str) -> Mapping[AnySubject, Timeline]:
-        """Return the timelines of all findings of one group-by."""
+        """Return the timelines of one group-by by subject; empty without findings."""
         return self.timelines.get((contract, group_by), {})
 
     @property
     def tallies(self) -> dict[AnySubject, FindingCount]:
-        """Return count and latest time of the findings of each subject."""
+        """Return count and latest time of each subject's findings."""
         counts = ((subject, timeline.now) for subject, timeline in self._subjects_with_timelines())
         return {subject: tally for subject, tally in counts if tally is not None}
 
     def keep(self, watched: Collection[tuple[str, str]]) -> None:
-        """Forget the subjects outside ``watched``, pairs of contract and slice text."""
+        """Remove all subjects but those with (contract, slice text) in ``watched``."""
         watched_timelines = [
             (subject, timeline)
             for subject, timeline in self._subjects_with_timelines()
@@ -199,7 +199,7 @@ class FindingTimes:
             self._timelines_of(subject)[subject] = timeline
 
     def to_bytes(self) -> bytes:
-        """Encode the whole state; equal states have equal bytes."""
+        """Encode the whole state as bytes; equal states have equal bytes."""
         timelines = sorted(
             self._subjects_with_timelines(), key=lambda pair: msgspec.msgpack.encode(pair[0])
         )
@@ -207,7 +207,7 @@ class FindingTimes:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> FindingTimes:
-        """Restore the state of :meth:`to_bytes`.
+        """Return the state that :meth:`to_bytes` wrote.
 
         Raises:
             ValueError: if the bytes are damaged, or of another form.
@@ -232,7 +232,7 @@ class FindingTimes:
 
 
 class _SavedFindings(msgspec.Struct, array_like=True, frozen=True):
-    """Stored form of :class:`FindingTimes`."""
+    """Stored form of :class:`FindingTimes`, encoded as msgpack."""
 
     form: int
     timelines: list[tuple[AnySubject, Timeline]]

@@ -56,7 +56,7 @@ class Timing(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DelayDifference:
-    """A difference that is statistically significant, and large enough to be reported.
+    """A significant difference in label delay between a slice and its reference.
 
     Attributes:
         timing: whether the slice's labels come later or earlier.
@@ -69,7 +69,7 @@ class DelayDifference:
 
 @dataclass(frozen=True, slots=True)
 class DelayTally:
-    """Sums over cohorts and routes, arrays of shape (S,); tallies of a week are summed.
+    """Sums that compare the label delays of S slices with their references', shape (S,).
 
     Attributes:
         excess: U, in buckets x labels; positive where the slice is later.
@@ -83,12 +83,12 @@ class DelayTally:
 
     @classmethod
     def empty(cls, slices: int) -> DelayTally:
-        """Return a tally of zeros."""
+        """Return a tally of zeros for this many slices."""
         return cls(*(np.zeros(slices) for _ in range(3)))
 
     @classmethod
     def from_labels(cls, slices: Int64s, references: Int64s) -> DelayTally:
-        """Return the tally of one cohort.
+        """Return the tally of one cohort from labels by slice, route and delay.
 
         Args:
             slices: labels by (slice, route, bucket), from :func:`delay_counts`.
@@ -129,7 +129,7 @@ class DelayTally:
 
 
 def delay_counts(counts: SliceCounts) -> Int64s:
-    """Count the labels of one cohort by delay, shape (S, route, BUCKETS).
+    """Return the labels of one cohort by slice, route and delay, shape (S, 2, BUCKETS).
 
     The last bucket holds missing labels. Only strata of labelled rates count. An undecidable label
     is in no bucket, because its delay is not counted.
@@ -159,7 +159,7 @@ _SUMS = ("excess", "variance", "pairs")
 
 @dataclass(slots=True)
 class WeeklyDelays:
-    """Label delays of the slices of a group-by relative to their reference's, week by week.
+    """Detector of label delays in a group-by, which compares slices with references weekly.
 
     Attributes:
         slices: the compared slices: the rows.
@@ -177,7 +177,7 @@ class WeeklyDelays:
 
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, cluster_size: int) -> WeeklyDelays:
-        """Return the state without labels."""
+        """Return the detector of a group-by without labels."""
         slices = tuple(
             slice_name
             for slice_name in named_slices(group, coding)
@@ -186,7 +186,7 @@ class WeeklyDelays:
         return cls(slices, group.reference, cluster_size, DelayTally.empty(len(slices)))
 
     def advance(self, hour: int, counts: SliceCounts) -> list[tuple[str, DelayDifference]]:
-        """Add one cohort; return the differences of the week that ended before it, if any.
+        """Add one cohort; return (slice, difference) of a week that ended before it.
 
         Args:
             hour: pane index.
@@ -196,7 +196,7 @@ class WeeklyDelays:
         differences = self._differences() if self.week not in (None, week) else []
         if week != self.week:
             self.week, self.tally = week, DelayTally.empty(len(self.slices))
-        self.tally = self.tally + DelayTally.from_labels(*self._sides(counts))
+        self.tally = self.tally + DelayTally.from_labels(*self._labels_of_sides(counts))
         return differences
 
     def _differences(self) -> list[tuple[str, DelayDifference]]:
@@ -204,8 +204,8 @@ class WeeklyDelays:
         pairs = zip(self.slices, by_row, strict=True)
         return [(text, difference) for text, difference in pairs if difference is not None]
 
-    def _sides(self, counts: SliceCounts) -> tuple[Int64s, Int64s]:
-        """Return the labels of each slice and of its reference by route and delay."""
+    def _labels_of_sides(self, counts: SliceCounts) -> tuple[Int64s, Int64s]:
+        """Return the labels of each slice, and of its reference, by slice, route and delay."""
         table = delay_counts(counts)
         no_labels = np.zeros((1, *table.shape[1:]), np.int64)
         padded = np.concatenate([table, no_labels])
@@ -216,13 +216,13 @@ class WeeklyDelays:
         return slice_labels, np.broadcast_to(reference, slice_labels.shape)
 
     def to_bytes(self) -> bytes:
-        """Encode the whole state."""
+        """Encode the whole state as bytes, for :meth:`restored`."""
         sums = {name: getattr(self.tally, name) for name in _SUMS}
         facts = {"form": FORM, "reference": self.reference, "week": self.week}
         return arrays.encode(sums, facts | {"slices": self.slices})
 
     def restored(self, body: bytes) -> Self:
-        """Return a copy with the stored state; new slices begin without labels.
+        """Return a copy with the stored state; slices not in it have no labels.
 
         Raises:
             ValueError: if the bytes are damaged, of another form, or of another reference.

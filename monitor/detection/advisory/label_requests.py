@@ -60,7 +60,7 @@ ALTERNATIVES = 2 * len(_ODDS)
 
 @dataclass(frozen=True, slots=True)
 class RequestTest:
-    """The bets on the requests of J strata; the strata are declared before any data is seen.
+    """Bets on the label requests of J strata, declared before any data is seen.
 
     Attributes:
         rates: probability of a request, in (0, 1], shape (J,).
@@ -72,7 +72,7 @@ class RequestTest:
 
     @classmethod
     def for_audit_rates(cls, audit_rates: Sequence[float], share: float = 1.0) -> RequestTest:
-        """Return the test of all possible strata, in the order of :func:`request_counts`.
+        """Return the test of every route and audit rate; see :func:`request_counts` for order.
 
         Args:
             audit_rates: the coding's grid.
@@ -82,7 +82,7 @@ class RequestTest:
         return cls(rates, np.full(len(rates), share / len(rates)))
 
     def log_e(self, decisions: npt.ArrayLike, requests: npt.ArrayLike) -> Floats:
-        """Return the log e-values of one hour, shape (J, ALTERNATIVES).
+        """Return log e-values of one hour's decisions and requests, shape (J, ALTERNATIVES).
 
         E[e] <= 1 while requests are within :data:`TOLERANCE` of their rate, and exactly 1 at its
         edge. A rate near 1 cannot be exceeded: bets on too many are 0 there.
@@ -96,7 +96,7 @@ class RequestTest:
         return np.asarray(q * asked + (n - q) * spared, np.float64)
 
     def faults(self, log_r: Floats) -> list[Fault | None]:
-        """Return the fault of each stratum whose statistic has crossed, else None.
+        """Return TOO_FEW or TOO_MANY for each stratum whose evidence has crossed, else None.
 
         Args:
             log_r: the mixture's state, shape (J, ALTERNATIVES). The caller empties the rows that
@@ -112,7 +112,7 @@ class RequestTest:
         ]
 
     def log_ratios(self) -> tuple[Floats, Floats]:
-        """Return the log likelihood ratios of a decision with a request, and of one without.
+        """Return log likelihood ratios of a decision with a request, and of one without.
 
         Each has shape (J, ALTERNATIVES); it is 0 where requests cannot be more often than always.
         """
@@ -129,7 +129,7 @@ class RequestTest:
 def request_counts(
     hour: Int64s, strata: Int64s, counted: Int64s, shape: tuple[int, int]
 ) -> tuple[Int64s, Int64s]:
-    """Sum decisions N and requests q <= N by hour and stratum, each of shape (H, J).
+    """Return decisions N and requests q <= N by hour and stratum, shape (H, J) each.
 
     Args:
         hour: position of each row among the hours.
@@ -154,7 +154,7 @@ _EVENLY = np.full(ALTERNATIVES, 1 / ALTERNATIVES)
 
 
 class RequestFault(NamedTuple):
-    """Labels of a stratum are not requested as often as its decisions say.
+    """A route and audit rate whose labels are requested too rarely or too often.
 
     Attributes:
         route: route of the stratum.
@@ -169,7 +169,7 @@ class RequestFault(NamedTuple):
 
 @dataclass(slots=True)
 class RequestWatch:
-    """The evidence against the requests of every route x audit rate of one contract.
+    """Detector of wrong label requests over all slices of one contract.
 
     Attributes:
         test: the bets.
@@ -187,16 +187,16 @@ class RequestWatch:
 
     @classmethod
     def start(cls, test: RequestTest, cluster_size: int) -> RequestWatch:
-        """Return a watch without evidence."""
+        """Return a detector that uses these bets, without evidence."""
         return cls(test, SrMixture.empty(len(test.rates), ALTERNATIVES), cluster_size)
 
     @property
     def until(self) -> int | None:
-        """Return the end of the newest consumed hour (microseconds)."""
+        """Return the end of the newest consumed hour (microseconds); None before the first."""
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def advance(self, hour: int, decisions: Int64s, requests: Int64s) -> None:
-        """Bet on one hour; the evidence of strata at fault begins anew.
+        """Bet on one hour's label requests, record faults, and reset their strata's evidence.
 
         Args:
             hour: pane index, the one after :attr:`consumed`.
@@ -207,15 +207,15 @@ class RequestWatch:
         self.mixture.add_clock(HOUR / DAY)
         log_e = self.test.log_e(decisions, requests)[rows]
         self.mixture.bet(rows, log_e, _EVENLY, self.cluster_size)
-        self._record(hour, self.test.faults(self.mixture.log_r))
+        self._record_faults(hour, self.test.faults(self.mixture.log_r))
         self.consumed = hour
 
     def skip(self, hour: int) -> None:
-        """Move the cursor past an hour with bad data, without evidence."""
+        """Mark an hour with bad data as consumed, without betting on it."""
         self.consumed = hour
 
     def before(self, hour: int) -> dict[RequestFault, FindingCount]:
-        """Return the count and the newest hour of each fault, over earlier hours.
+        """Return count and newest time of each fault found before an hour.
 
         Of hours older than :data:`~monitor.detection.pages.evidence_history.KEPT` only the newest
         is known.
@@ -226,7 +226,7 @@ class RequestWatch:
         return {fault: tally for fault, tally in tallies if tally is not None}
 
     def to_bytes(self) -> bytes:
-        """Encode the whole state."""
+        """Encode the whole state as bytes, for :meth:`restored`."""
         faults = [
             [*fault, times.hours, times.totals] for fault, times in sorted(self.faults.items())
         ]
@@ -234,7 +234,7 @@ class RequestWatch:
         return arrays.encode(self.mixture.to_arrays(), facts)
 
     def restored(self, body: bytes) -> Self:
-        """Return a copy with the stored state.
+        """Return a copy with the state that :meth:`to_bytes` wrote.
 
         Raises:
             ValueError: if the bytes are damaged, or of another form or grid of audit rates.
@@ -246,8 +246,8 @@ class RequestWatch:
         faults = dict(map(_fault_timeline, facts["faults"]))
         return type(self)(self.test, mixture, self.cluster_size, facts["consumed"], faults)
 
-    def _record(self, hour: int, faults: list[Fault | None]) -> None:
-        """Record faults, forget old ones, and empty the evidence of the strata at fault."""
+    def _record_faults(self, hour: int, faults: list[Fault | None]) -> None:
+        """Record these faults, fold old times, and reset the evidence of strata at fault."""
         size = len(faults) // len(REVIEWED_ROUTES)
         for row, fault in enumerate(faults):
             if fault is not None:

@@ -56,7 +56,7 @@ class CellLabels:
 
     @classmethod
     def from_counts(cls, thinned: Counts, index: CellIndex) -> CellLabels:
-        """Take the labels from a contract's thinned counts; the index must have every cell."""
+        """Return the reviewed cells of thinned counts; the index must have every cell."""
         cells = np.searchsorted(index.cells, thinned.keys)
         strata = index.strata[cells]
         inside = reviewed(SliceCounts((), strata, np.zeros((0, len(cells), 1), np.int64)))
@@ -75,7 +75,7 @@ class CellLabels:
 
 @dataclass(frozen=True, slots=True)
 class GroupLabels:
-    """Labels of one cohort in one group-by.
+    """Labels of one cohort in one group-by, by slice and mix, and decisions by version.
 
     Attributes:
         n: labels by rate, slice and mix, shape (2, S, C).
@@ -90,14 +90,14 @@ class GroupLabels:
     decided: Int64s
 
     def of_slices(self, rate: Metric) -> tuple[Int64s, Int64s]:
-        """Return labels and auto-served labels of each slice, both of shape (S,)."""
+        """Return a rate's labels and auto-served labels of each slice, both of shape (S,)."""
         row = RATES.index(rate)
         return self.n[row].sum(axis=1), self.k[row].sum(axis=1)
 
 
 @dataclass(slots=True)
 class Places:
-    """Row and column of each atom among the slices and mixes of one group-by.
+    """Row and column of each atom in the slice and mix tables of one group-by; grows with mixes.
 
     Attributes:
         attributes: attributes of the group-by.
@@ -117,7 +117,7 @@ class Places:
 
     @classmethod
     def for_group(cls, group: GroupBy, coding: Coding, mixes: Sequence[str] = ()) -> Places:
-        """Return the places of a group-by, with the mixes met before, in their order."""
+        """Return the places of a group-by, with ``mixes`` as the first columns."""
         mix_attributes = tuple(
             attribute.name
             for attribute in coding.attributes
@@ -128,11 +128,11 @@ class Places:
 
     @property
     def mixes(self) -> tuple[str, ...]:
-        """Return the columns, in the order in which they were met."""
+        """Return the mixes (the columns) in the order in which they were first seen."""
         return tuple(self._columns)
 
     def table(self, cells: CellLabels) -> GroupLabels:
-        """Sum cells by slice and mix; new mixes are added."""
+        """Return the cells' labels and decisions by slice and mix; a new mix adds a column."""
         positions = np.array([self._place(text) for text in cells.atoms], np.int64).reshape(-1, 2)
         row, column = positions[cells.atom].T
         inside = row >= 0
@@ -156,6 +156,6 @@ class Places:
 
 
 def named_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
-    """Return the watched slices: those with a value of every attribute."""
+    """Return the declared slices of a group-by with a value of every attribute."""
     slices: Sequence[str] = declared_slices(group, coding)
     return tuple(text for text in slices if MISSING not in parse_atom(text).values())

@@ -66,12 +66,12 @@ class Reference:
 
     @classmethod
     def empty(cls, slices: int, mixes: int) -> Reference:
-        """Return a reference without labels."""
+        """Return a reference for this many slices and mixes, without labels."""
         counts = np.zeros((slices, mixes))
         return cls(counts, counts.copy(), np.full(slices, NEVER), np.zeros(slices, bool))
 
     def collect(self, at: int, n: Floats, k: Floats) -> Bools:
-        """Add the labels of one hour to all unfinished slices.
+        """Add one hour's labels to unfinished slices; return the mask of those finished now.
 
         Returns:
             Mask of the slices that this hour finishes, shape (S,).
@@ -88,31 +88,31 @@ class Reference:
         return finished
 
     def restart(self, rows: Rows) -> None:
-        """Begin the reference of these slices anew."""
+        """Erase the labels of these slices, and begin to collect again."""
         self.n[rows] = self.k[rows] = 0
         self.begun[rows], self.frozen[rows] = NEVER, False
 
     def picked(self, slices: Int64s, mixes: Int64s) -> Reference:
-        """Return the reference of these rows and columns, in this order; -1 is a new one."""
+        """Return the reference with these rows and columns, in order; -1 gives an empty one."""
         table = np.ix_(slices, mixes)
         n, k = (np.pad(counts, (0, 1))[table] for counts in (self.n, self.k))
         begun, frozen = np.append(self.begun, NEVER), np.append(self.frozen, False)
         return Reference(n, k, begun[slices], frozen[slices])
 
     def to_arrays(self) -> Arrays:
-        """Return copies of the whole state as arrays."""
+        """Return copies of the whole state as arrays by name."""
         arrays = {"n": self.n, "k": self.k, "begun": self.begun, "frozen": self.frozen}
         return {name: values.copy() for name, values in arrays.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Reference:
-        """Restore the state from the arrays of :meth:`to_arrays`, bit for bit."""
+        """Return the reference that :meth:`to_arrays` wrote, bit for bit."""
         return cls(*(arrays[name].copy() for name in ("n", "k", "begun", "frozen")))
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceBets:
-    """Bets against the rates of a reference; a stratum is one mix, or several joined.
+    """Log factors of each label in bets that a rate is worse than its reference.
 
     Attributes:
         strata: stratum of each mix, shape (S, C); :data:`MAX_STRATA` is none.
@@ -126,7 +126,7 @@ class ReferenceBets:
 
     @classmethod
     def against(cls, n: Floats, k: Floats, metric: Metric) -> ReferenceBets:
-        """Return bets that all strata have become worse than the bounds of these labels.
+        """Return bets that all strata have become worse than these labels' bounds.
 
         The null rate of a stratum is its one-sided 95 % Wilson bound on the worse side (the lower
         one of a TPR), because its true rate is unknown. A stratum whose bound is 0 or 1 has factors
@@ -137,8 +137,8 @@ class ReferenceBets:
             k: auto-served labels among them.
             metric: TPR becomes worse downwards, FPR upwards.
         """
-        strata = _strata(n)
-        labels, hits = _joined(n, strata), _joined(k, strata)
+        strata = _strata_by_rank(n)
+        labels, hits = _sums_by_stratum(n, strata), _sums_by_stratum(k, strata)
         lower, upper = wilson(divide(hits, labels), labels, _Z)
         bound, sign = (lower, -1) if metric is Metric.TPR else (upper, 1)
         speaks = ((bound > 0) & (bound < 1))[..., None]
@@ -149,23 +149,23 @@ class ReferenceBets:
         return cls(strata, hit, miss)
 
     def log_e(self, n: Floats, k: Floats) -> Floats:
-        """Return the log e-values of one cohort's labels, shape (S, 5), summed over the strata.
+        """Return log e-values of one cohort's labels, summed over strata, shape (S, 5).
 
         E[e] is at most 1 while the rate of every stratum is its bound or better.
         """
-        labels, hits = _joined(n, self.strata), _joined(k, self.strata)
+        labels, hits = _sums_by_stratum(n, self.strata), _sums_by_stratum(k, self.strata)
         total: Floats = np.einsum("sh,shm->sm", hits, self.hit)
         total += np.einsum("sh,shm->sm", labels - hits, self.miss)
         return total
 
     def compared(self, n: Floats) -> Bools:
-        """Return the mask of slices with labels in any stratum of the reference, shape (S,)."""
-        mask: Bools = _joined(n, self.strata).sum(axis=1) > 0
+        """Return True for slices with labels in a stratum of the reference, shape (S,)."""
+        mask: Bools = _sums_by_stratum(n, self.strata).sum(axis=1) > 0
         return mask
 
 
-def _strata(labels: Floats) -> Int64s:
-    """Return the stratum of each mix: its rank by labels, the same from the tenth on.
+def _strata_by_rank(labels: Floats) -> Int64s:
+    """Return the stratum of each mix, shape (S, C): its rank by labels, at most the tenth.
 
     A mix without reference labels is in none: it has nothing to be compared with.
     """
@@ -174,8 +174,8 @@ def _strata(labels: Floats) -> Int64s:
     return strata
 
 
-def _joined(counts: Floats, strata: Int64s) -> Floats:
-    """Sum counts by stratum, shape (S, MAX_STRATA)."""
+def _sums_by_stratum(counts: Floats, strata: Int64s) -> Floats:
+    """Return sums of counts by slice and stratum, shape (S, MAX_STRATA)."""
     sums = np.zeros((len(counts), MAX_STRATA + 1))
     np.add.at(sums, (np.arange(len(counts))[:, None], strata), counts)
     return sums[:, :MAX_STRATA]
@@ -187,6 +187,6 @@ def _logit(rate: Floats) -> Floats:
 
 
 def _softplus(x: Floats) -> Floats:
-    """Compute -ln(1 - expit(x)), which avoids the logarithm of 0."""
+    """Return ln(1 + exp(x)), which is -ln(1 - expit(x)) without the logarithm of 0."""
     value: Floats = np.logaddexp(0, x)
     return value

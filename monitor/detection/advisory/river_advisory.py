@@ -30,7 +30,7 @@ from monitor.detection.advisory.river_detectors import (
 
 @dataclass(frozen=True, slots=True, order=True)
 class RiverAlarm:
-    """A change of one slice x metric that one detector found.
+    """Kind of change in a slice's metric, with the detector that found it.
 
     Attributes:
         slice: slice text.
@@ -45,7 +45,7 @@ class RiverAlarm:
 
 
 class FindingCount(msgspec.Struct, array_like=True, frozen=True):
-    """Count of a finding, and the time of the newest one.
+    """Number of findings of one subject, and the time of the newest.
 
     Attributes:
         count: findings since the slice was first fed; a restarted detector does not lower it.
@@ -57,7 +57,7 @@ class FindingCount(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Advisory:
-    """River's detectors of all slices x metrics, fed cohort by cohort.
+    """River's detectors of every slice and metric, fed cohort by cohort, with their counts.
 
     A detector that fires starts again and resets its own counter, so this class counts the changes.
 
@@ -73,7 +73,7 @@ class Advisory:
 
     @property
     def tallies(self) -> Mapping[RiverAlarm, FindingCount]:
-        """Return the counts of the changes found so far; absent alarms have none."""
+        """Return count and latest time of the changes found, by alarm."""
         return self._tallies
 
     @property
@@ -86,7 +86,7 @@ class Advisory:
     def advance(
         self, at: int, metric: Metric, slices: Sequence[str], n: Int64s, k: Int64s
     ) -> list[RiverAlarm]:
-        """Feed the labels of one cohort to the detectors of one metric.
+        """Feed one cohort's labels to the detectors of one metric; count and return alarms.
 
         Args:
             at: event time of the cohort, in microseconds.
@@ -110,7 +110,7 @@ class Advisory:
         return alarms
 
     def forget(self, slices: Collection[str]) -> None:
-        """Drop detectors and counts of slices that are no longer watched."""
+        """Remove the detectors and counts of these slices."""
         dropped = frozenset(slices)
         self._streams = {
             key: detectors for key, detectors in self._streams.items() if key[0] not in dropped
@@ -120,7 +120,7 @@ class Advisory:
         }
 
     def to_bytes(self) -> bytes:
-        """Encode the state: :meth:`from_bytes` continues as if there had been no stop.
+        """Encode the state as bytes, from which :meth:`from_bytes` continues exactly.
 
         It takes about 300 bytes per slice x metric.
         """
@@ -130,7 +130,7 @@ class Advisory:
 
     @classmethod
     def from_bytes(cls, body: bytes) -> Advisory:
-        """Continue the state of :meth:`to_bytes`.
+        """Return the state that :meth:`to_bytes` wrote.
 
         The insides of river's detectors may change with any release. So under another river, or
         another tuning, all detectors begin anew; counts are kept, and ``renewed`` is True.
@@ -161,7 +161,7 @@ class Advisory:
 
 
 class _SavedAlarms(msgspec.Struct, array_like=True, frozen=True):
-    """Stored form of the detectors and their counts."""
+    """Stored form of :class:`Advisory`, encoded as msgpack."""
 
     river: str
     recipe: str

@@ -51,7 +51,7 @@ RECIPE = f"{ADWIN_DELTA} {CLOCK} {_MIN_WINDOW} {_GRACE} {DROP} {FALSE_ALARM_LABE
 
 
 class Detector(enum.StrEnum):
-    """Detector of a change."""
+    """Detector of river that watches a labelled rate."""
 
     ADWIN = "adwin"
     PAGE_HINKLEY = "page_hinkley"
@@ -68,7 +68,7 @@ Detection = tuple[Detector, ChangeDirection]
 
 
 class CusumState(msgspec.Struct, array_like=True, frozen=True):
-    """State of a PageHinkley detector: its tuning, its mean and its sums."""
+    """Stored state of a PageHinkley detector: tuning, number of labels, mean and sums."""
 
     delta: float
     threshold: float
@@ -78,7 +78,7 @@ class CusumState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ChangeState(msgspec.Struct, array_like=True, frozen=True):
-    """Detectors of one rate; see :meth:`ChangeDetectors.state`."""
+    """Stored state of one rate's detectors; see :meth:`ChangeDetectors.state`."""
 
     phase: int
     adwin: bytes
@@ -87,7 +87,7 @@ class ChangeState(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ChangeDetectors:
-    """ADWIN and PageHinkley on one stream of labels; each restarts when it fires.
+    """ADWIN and PageHinkley on one slice's stream of labels; each restarts when it fires.
 
     PageHinkley is tuned to the rate of the first :data:`EARLY_LABELS` labels since its restart.
 
@@ -103,13 +103,13 @@ class ChangeDetectors:
         self._cusum: PageHinkley | None = None
 
     def feed(self, labels: bytes) -> list[Detection]:
-        """Feed labels in order, one byte each, 1 for a success; return the detections."""
+        """Feed labels in order, one byte each (1: success); return detectors and directions."""
         return [(Detector.ADWIN, change) for change in self._feed_adwin(labels)] + [
             (Detector.PAGE_HINKLEY, self._worse) for _ in self._feed_cusum(labels)
         ]
 
     def state(self) -> ChangeState:
-        """Return the state to continue from: the same labels then give the same detections.
+        """Return the state to continue from: equal labels then give equal detections.
 
         It holds ADWIN's own serialised window, not a pickle: reading one runs no code.
         """
@@ -118,7 +118,7 @@ class ChangeDetectors:
 
     @classmethod
     def revive(cls, metric: Metric, state: ChangeState) -> ChangeDetectors:
-        """Continue a state that the same release of river wrote; river panics at any other."""
+        """Return detectors with a state that the same river release wrote; others panic."""
         detectors = cls(metric)
         detectors._phase = state.phase
         detectors._adwin._helper.__setstate__(state.adwin)
@@ -142,7 +142,7 @@ class ChangeDetectors:
                 yield change
 
     def _feed_until_look(self, labels: bytes) -> ChangeDirection | None:
-        """Feed labels; only the last one makes ADWIN compare its windows."""
+        """Feed labels up to ADWIN's next comparison; return the change it detects, or None."""
         deque(map(self._adwin.update, labels[:-1]), maxlen=0)  # a loop in C
         before = self._adwin.estimation
         self._adwin.update(labels[-1])
@@ -167,7 +167,7 @@ class ChangeDetectors:
 
 
 def spread(n: Int64s, k: Int64s) -> bytes:
-    """Return the labels of all slices in turn, with successes spread evenly inside each slice.
+    """Return the labels of all slices in turn as bytes, successes spread evenly in each slice.
 
     ``x_i = floor((i+1) k / n) - floor(i k / n)``: the order inside a cohort is unknown, and an
     artificial run of equal labels looks like drift (all successes first: a thousand times more
@@ -192,7 +192,7 @@ def spread(n: Int64s, k: Int64s) -> bytes:
 
 
 def page_hinkley_design(rate: float, metric: Metric, drop: float = DROP) -> tuple[float, float]:
-    """Compute PageHinkley's ``delta`` and ``threshold`` for a stream with a given rate.
+    """Return PageHinkley's ``delta`` and ``threshold`` for a stream with a given rate.
 
     With alpha = 1 PageHinkley is Page's cusum of Bernoulli trials around an estimated mean. For a
     change from p0 to p1, ``s = ln[p0 (1-p1) / (p1 (1-p0))]`` and
@@ -224,7 +224,7 @@ def page_hinkley_design(rate: float, metric: Metric, drop: float = DROP) -> tupl
 
 @cache
 def _module(name: str) -> ModuleType:
-    """Load a module of ``river.drift`` without its package.
+    """Return a module of ``river.drift``, loaded without importing its package.
 
     The package loads data sets, and with them pandas and scikit-learn: a second of CPU and 130 MB
     in every evaluating process.

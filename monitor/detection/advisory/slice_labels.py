@@ -60,7 +60,7 @@ _REQUESTS_OFF = 0.1
 
 
 class SliceFault(NamedTuple):
-    """A fault in the labels of a slice and route."""
+    """A slice and route whose labels are missing, or requested too rarely or too often."""
 
     slice: str
     route: Route
@@ -68,7 +68,7 @@ class SliceFault(NamedTuple):
 
 
 class Episode(msgspec.Struct, array_like=True):
-    """A period in which a fault lasted; changed in place.
+    """A period in which one fault lasted, with its findings; changed in place.
 
     Attributes:
         hours: pane indices of the hours with a finding, increasing.
@@ -82,7 +82,7 @@ class Episode(msgspec.Struct, array_like=True):
 
 
 class FaultStatus(NamedTuple):
-    """A fault that lasts.
+    """State of a lasting fault: hour of the first finding, and newest share of labels.
 
     Attributes:
         since: pane index of the hour with the first finding.
@@ -95,7 +95,7 @@ class FaultStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HourlyLabels:
-    """Labels of every slice and route in H hours, arrays of shape (H, S, route).
+    """Label requests and receipts of every slice and route in H hours, (H, S, route).
 
     Attributes:
         decisions: decisions by audit rate too, shape (H, S, route, rate).
@@ -111,7 +111,7 @@ class HourlyLabels:
 
     @classmethod
     def from_counts(cls, counts: HourlySlices, slices: Sequence[str], rates: int) -> HourlyLabels:
-        """Sum the counts of a group-by; slices without counts get zeros.
+        """Return a group-by's label counts by slice, route and rate; missing slices are 0.
 
         Args:
             counts: counts of the hours.
@@ -139,17 +139,17 @@ class HourlyLabels:
 
     @property
     def missing(self) -> PairCounts:
-        """Return requested and missing labels of each slice, and of the group-by's other slices.
+        """Return requested and missing labels of each slice (arm a) and of all others (arm b).
 
         The hours follow each other along the axis.
         """
         asked, lost = self.requested, self.requested - self.received
-        columns = (asked, lost, _others(asked), _others(lost))
+        columns = (asked, lost, _sums_of_others(asked), _sums_of_others(lost))
         return PairCounts(*(column.ravel() for column in columns))
 
 
-def _others(labels: Int64s) -> Int64s:
-    """Return the sums over the other slices, by hour, slice and route."""
+def _sums_of_others(labels: Int64s) -> Int64s:
+    """Return the sums over all slices but one, for each hour, slice and route."""
     rest: Int64s = labels.sum(axis=1, keepdims=True) - labels
     return rest
 
@@ -163,7 +163,7 @@ _EVEN_EXCESSES = np.full(len(EXCESSES), 1 / len(EXCESSES))
 
 @dataclass(frozen=True, slots=True)
 class _Bets:
-    """Bets of one hour: the n betting rows, and log e-values of shape (n, alternatives)."""
+    """Betting rows of one hour, n of them, and their log e-values, shape (n, alternatives)."""
 
     rows: Int64s
     log_e: Floats
@@ -176,7 +176,7 @@ class _Bets:
 
 @dataclass(slots=True)
 class SliceLabels:
-    """Evidence of faults in the labels of all slices of a group-by.
+    """Detector of label faults in the slices of a group-by, bet on hour by hour.
 
     Rows of the arrays are slices x routes, in this order: S x 2 = J.
 
@@ -207,7 +207,7 @@ class SliceLabels:
 
     @classmethod
     def start(cls, group: GroupBy, coding: Coding, share: float, cluster_size: int) -> SliceLabels:
-        """Return the state without evidence.
+        """Return the detector of a group-by without evidence.
 
         Args:
             group: the group-by.
@@ -229,36 +229,36 @@ class SliceLabels:
         )
 
     def advance(self, hours: Sequence[int], counts: HourlySlices) -> None:
-        """Bet on successive hours, and begin and end faults after each.
+        """Bet on successive hours; after each, record new faults and end repaired ones.
 
         Args:
             hours: pane indices, increasing, later than all before.
             counts: counts of this group-by in these hours.
         """
         labels = HourlyLabels.from_counts(counts, self.slices, len(self.test.rates))
-        on_requests, on_missing = self._on_requests(labels), self._on_missing(labels)
-        lately = self._lately_after(labels)
+        on_requests, on_missing = self._request_bets(labels), self._bet_on_missing(labels)
+        lately = self._lately_by_hour(labels)
         for position, hour in enumerate(hours):
             self._bet(on_requests[position], on_missing[position])
             self.lately = lately[position]
-            self._begin(hour)
-            self._end(hour)
+            self._begin_faults(hour)
+            self._end_faults(hour)
             self.consumed = hour
 
-    def skip(self, hour: int) -> None:
-        """Move the cursor to an hour without evidence.
+    def skip_to(self, hour: int) -> None:
+        """Mark all hours up to this one as consumed, without betting on them.
 
-        The hours up to it have bad data, or have already moved the state.
+        These hours have bad data, or have already moved the state.
         """
         self.consumed = hour
 
     @property
     def until(self) -> int | None:
-        """Return the end of the newest consumed hour (microseconds)."""
+        """Return the end of the newest consumed hour (microseconds); None before the first."""
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def lasting(self, hour: int) -> dict[SliceFault, FaultStatus]:
-        """Return the faults that lasted before an hour, as they looked then."""
+        """Return the faults that lasted just before an hour, with their status then."""
         lasting = {}
         for fault, episodes in sorted(self.episodes.items()):
             for episode in episodes:
@@ -267,11 +267,13 @@ class SliceLabels:
                     lasting[fault] = FaultStatus(episode.hours[0], episode.shares[findings - 1])
         return lasting
 
-    def _lately_after(self, labels: HourlyLabels) -> list[Floats]:
-        """Return the recent labels after each hour."""
+    def _lately_by_hour(self, labels: HourlyLabels) -> list[Floats]:
+        """Return the recent labels (``lately``) after each hour, shape (5, J) each."""
         due = labels.decisions @ self.test.rates
         asked, received = labels.requested, labels.received
-        columns = np.stack([due, asked, received, _others(asked), _others(received)], axis=1)
+        columns = np.stack(
+            [due, asked, received, _sums_of_others(asked), _sums_of_others(received)], axis=1
+        )
         decay = np.exp2(-asked.reshape(len(asked), -1) / _MEMORY)
         lately, after_hours = self.lately, []
         for decay_of_hour, hour in zip(decay, columns.reshape(len(asked), 5, -1), strict=True):
@@ -279,8 +281,8 @@ class SliceLabels:
             after_hours.append(lately)
         return after_hours
 
-    def _on_requests(self, labels: HourlyLabels) -> list[_Bets]:
-        """Return the bets of each hour on requests."""
+    def _request_bets(self, labels: HourlyLabels) -> list[_Bets]:
+        """Return the bets of each hour on the number of label requests."""
         asked, spared = self.test.log_ratios()
         log_e = labels.requests @ asked + (labels.decisions - labels.requests) @ spared
         betting = labels.decisions.any(axis=-1).reshape(len(log_e), -1)
@@ -289,8 +291,8 @@ class SliceLabels:
             for bets in zip(betting, log_e.reshape(*betting.shape, ODDS), strict=True)
         ]
 
-    def _on_missing(self, labels: HourlyLabels) -> list[_Bets]:
-        """Return the bets of each hour on missing labels, which then join the usual share."""
+    def _bet_on_missing(self, labels: HourlyLabels) -> list[_Bets]:
+        """Return each hour's bets on missing labels, and add the hours to ``level``."""
         pairs, shape = labels.missing, (len(labels.requested), -1)
         levels = []
         for hour in pairs.split(len(labels.requested)):
@@ -310,8 +312,8 @@ class SliceLabels:
             mixture.add_clock(HOUR / DAY)
             mixture.bet(bets.rows, bets.log_e, weights, self.cluster_size)
 
-    def _begin(self, hour: int) -> None:
-        """Record the faults that have crossed; their evidence begins anew."""
+    def _begin_faults(self, hour: int) -> None:
+        """Record the faults whose evidence has crossed, and reset this evidence."""
         few, many = np.logaddexp.reduce(np.split(self.requests.log_r, 2, axis=1), axis=2)
         crossed = self._crossed(np.logaddexp(few, many))
         lost = self._crossed(self.missing.statistic())
@@ -336,8 +338,8 @@ class SliceLabels:
         episodes[-1].hours.append(hour)
         episodes[-1].shares.append(share)
 
-    def _end(self, hour: int) -> None:
-        """End faults whose recent labels are right again; forget old episodes."""
+    def _end_faults(self, hour: int) -> None:
+        """End faults whose recent labels are within tolerance; remove old episodes."""
         if not self.episodes:
             return
         fine = self._looks_repaired
@@ -345,7 +347,7 @@ class SliceLabels:
             last, row = episodes[-1], self._row(fault)
             if last.ended is None and last.hours[-1] < hour and fine[fault.fault][row]:
                 last.ended = hour
-            _fold(last, hour - KEPT)
+            _fold_episode(last, hour - KEPT)
             episodes[:] = [
                 episode
                 for episode in episodes
@@ -355,7 +357,7 @@ class SliceLabels:
 
     @property
     def _looks_repaired(self) -> Mapping[Fault, Bools]:
-        """Return the rows whose recent labels show no such fault, by fault."""
+        """Return, by kind of fault, True for rows whose recent labels do not show it."""
         due, asked, received, asked_elsewhere, came_elsewhere = self.lately
         off = divide(asked, due, empty=1) - 1
         excess_missing = divide(came_elsewhere, asked_elsewhere, empty=1) - divide(
@@ -371,7 +373,7 @@ class SliceLabels:
         return self.slices.index(fault.slice) * _ROUTES + REVIEWED_ROUTES.index(fault.route)
 
     def to_bytes(self) -> bytes:
-        """Encode the whole state."""
+        """Encode the whole state as bytes, for :meth:`restored`."""
         state = arrays.prefixed("requests", self.requests.to_arrays())
         state |= arrays.prefixed("missing", self.missing.to_arrays())
         state |= {"trials": self.level.trials, "hits": self.level.hits, "lately": self.lately}
@@ -383,7 +385,7 @@ class SliceLabels:
         return arrays.encode(state, facts)
 
     def restored(self, body: bytes) -> Self:
-        """Return a copy with the stored state; new slices begin without evidence.
+        """Return a copy with the stored state; slices not in it have no evidence.
 
         Raises:
             ValueError: if the bytes are damaged or of another form.
@@ -415,8 +417,8 @@ class SliceLabels:
         return fresh
 
 
-def _fold(episode: Episode, oldest: int) -> None:
-    """Forget the findings before an hour, except the first and the last of them."""
+def _fold_episode(episode: Episode, oldest: int) -> None:
+    """Remove the findings before hour ``oldest``, except the first and the last of them."""
     old_hours = sum(hour < oldest for hour in episode.hours)
     del episode.hours[1 : old_hours - 1], episode.shares[1 : old_hours - 1]
 

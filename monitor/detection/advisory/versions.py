@@ -26,7 +26,7 @@ SMALLEST_SHIFT = 0.05
 
 
 def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int = 1) -> Bools:
-    """Return the mask of slices whose version mix differs from their reference's, shape (S,).
+    """Return True for slices whose version mix differs from their reference's, shape (S,).
 
     A mix differs when the share of some version differs by more than 0.05, at 95 % over all
     versions. A slice without decisions on one side does not differ.
@@ -57,7 +57,7 @@ def versions_differ(slices: npt.ArrayLike, references: npt.ArrayLike, looks: int
 def changed_components(
     before: Mapping[str, int], after: Mapping[str, int], k: int
 ) -> tuple[ComponentChange, ...]:
-    """Return the components of the router whose version changed.
+    """Return the router's components whose version changed, with old and new version.
 
     A component has changed when the shares of its versions differ, at 95 % over all its versions:
     the version that lost the largest share gave way to the one that gained the largest. Both need
@@ -86,7 +86,7 @@ COMPONENTS = ("judge", "policy", "router", "rubric", "threshold")
 
 
 def _by_component(decisions: Mapping[str, int]) -> Mapping[str, Counter[str]]:
-    """Count decisions by version of each component; ``""`` where a tuple does not name it."""
+    """Return decisions by component and version; ``""`` where a tuple does not name one."""
     sums: dict[str, Counter[str]] = {name: Counter() for name in COMPONENTS}
     for text, count in decisions.items():
         named = (
@@ -125,7 +125,7 @@ every hour, and must not restart."""
 
 @dataclass(slots=True)
 class RunningVersions:
-    """Decisions of S slices by version; changed in place.
+    """Decisions of S slices by version, to detect version changes; changed in place.
 
     Attributes:
         versions: version ids, increasing: the columns.
@@ -139,14 +139,14 @@ class RunningVersions:
 
     @classmethod
     def empty(cls, slices: int) -> RunningVersions:
-        """Return the state without decisions."""
+        """Return counts for this many slices without decisions."""
         no_decisions = np.zeros((slices, 0), np.int64)
         return cls(np.zeros(0, np.int64), no_decisions, no_decisions.copy())
 
     def changed(self, versions: Int64s, decided: Int64s, collecting: Bools) -> Int64s:
-        """Add one cohort; return the slices that other versions answer now.
+        """Add a cohort; return, and restart, the rows of slices that other versions answer now.
 
-        The collected decisions of those begin anew with the recent ones.
+        Collected decisions of these slices start again with the recent ones.
 
         Args:
             versions: ids, shape (V,).
@@ -165,19 +165,19 @@ class RunningVersions:
         return differs
 
     def picked(self, rows: Int64s) -> RunningVersions:
-        """Return the state of these slices, in this order; -1 is a new slice."""
+        """Return the counts of these rows, in order; -1 gives a slice without decisions."""
         collected, recent = (
             np.pad(table, ((0, 1), (0, 0)))[rows] for table in (self.collected, self.recent)
         )
         return RunningVersions(self.versions.copy(), collected, recent)
 
     def to_arrays(self) -> Arrays:
-        """Return the whole state as arrays."""
+        """Return the whole state as arrays by name."""
         return {"versions": self.versions, "known": self.collected, "recent": self.recent}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> RunningVersions:
-        """Restore the state from the arrays of :meth:`to_arrays`."""
+        """Return the state that :meth:`to_arrays` wrote."""
         return cls(arrays["versions"], arrays["known"], arrays["recent"])
 
     def _add_columns(self, versions: Int64s) -> None:
@@ -192,7 +192,7 @@ class RunningVersions:
         self.versions, (self.collected, self.recent) = versions_union, wider
 
     def _drop_columns(self) -> None:
-        """Forget versions that no slice has any decisions of."""
+        """Remove the columns of versions without decisions in any slice."""
         used = self.collected.any(axis=0) | self.recent.any(axis=0)
         if not used.all():
             self.versions = self.versions[used]

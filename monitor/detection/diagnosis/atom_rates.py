@@ -32,7 +32,7 @@ _ROUTES = len(REVIEWED_ROUTES)
 
 @dataclass(frozen=True, slots=True)
 class AtomTrials:
-    """Expected trials of one metric: harmed and spared.
+    """Expected harmed and spared trials of one metric by atom, with their variances.
 
     Arrays of one shape, the last axis by atom.
 
@@ -51,24 +51,24 @@ class AtomTrials:
 
     @property
     def total(self) -> Floats:
-        """Return all trials."""
+        """Return harmed plus spared trials, by atom."""
         return self.harmed + self.spared
 
     @property
     def rate(self) -> Floats:
-        """Return the harmed share; NaN without trials."""
+        """Return the harmed share of trials, by atom; NaN without trials."""
         return divide(self.harmed, self.total)
 
     @property
     def support(self) -> Floats:
-        """Return the number of counted trials that would determine the rate as well."""
+        """Return the number of fully counted trials that would give the rate as precisely."""
         spared_part = self.spared * divide(self.harmed_variance, self.harmed, empty=1)
         harmed_part = self.harmed * divide(self.spared_variance, self.spared, empty=1)
         return divide(self.total**2, spared_part + harmed_part, empty=0)
 
     @property
     def variance(self) -> Floats:
-        """Return the sampling variance of the rate; NaN without trials.
+        """Return the sampling variance of the rate, by atom; NaN without trials.
 
         Half an added trial keeps it above 0.
         """
@@ -76,19 +76,19 @@ class AtomTrials:
         return divide(share * (1 - share), self.support)
 
     def within(self, atoms: Bools) -> AtomTrials:
-        """Sum the trials over the atoms in a mask."""
+        """Return the trials summed over the atoms in a mask."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
         return AtomTrials(*(part[..., atoms].sum(axis=-1) for part in parts))
 
     def since(self, pane: int) -> AtomTrials:
-        """Return the trials of one row: from this pane to the last."""
+        """Return the trials from this pane to the last: one row, by atom."""
         parts = (self.harmed, self.spared, self.harmed_variance, self.spared_variance)
         return AtomTrials(*(part[pane] for part in parts))
 
 
 @dataclass(frozen=True, slots=True)
 class AtomRates:
-    """Rates of every finest atom over recent panes.
+    """Trials of every finest atom over recent panes, from which causes are searched.
 
     Attributes:
         atoms: atom texts, sorted: values of all considered attributes.
@@ -107,7 +107,7 @@ class AtomRates:
         coding: Coding,
         metric: Metric,
     ) -> AtomRates:
-        """Count the panes.
+        """Return every atom's trials of one metric, summed from each pane to the last.
 
         Args:
             panes: counts by cell id in order of time, at least one.
@@ -126,14 +126,14 @@ class AtomRates:
             for pane in panes
         ]
         if (hit := HIT_ROUTES.get(metric)) is not None:
-            trials = _counted(_since([cohort.routed for cohort in cohorts]), hit, metric)
+            trials = _counted(_sums_to_end([cohort.routed for cohort in cohorts]), hit, metric)
         else:
             trials = _expected(cohorts, metric)
         return cls(atoms.slices, trials)
 
 
-def _since(arrays: Sequence[Int64s]) -> Floats:
-    """Return cumulated arrays: row t is the sum from t on."""
+def _sums_to_end(arrays: Sequence[Int64s]) -> Floats:
+    """Return cumulative sums as one array: row t is the sum of the arrays from t on."""
     stacked = np.stack(list(arrays))[::-1].astype(np.float64)
     total: Floats = np.cumsum(stacked, axis=0)[::-1]
     return total
@@ -148,28 +148,28 @@ def _counted(routed: Floats, hit: Route, metric: Metric) -> AtomTrials:
 
 def _expected(cohorts: Sequence[SliceCohort], metric: Metric) -> AtomTrials:
     decisions, labelled, ready = (
-        _since([getattr(cohort, name) for cohort in cohorts])
+        _sums_to_end([getattr(cohort, name) for cohort in cohorts])
         for name in ("decisions", "labelled", "ready")
     )
     if metric is Metric.PRECISION:
-        good, _, good_variance, _ = _by_route(decisions, labelled, ready)
-        bad, _, bad_variance, _ = _by_route(decisions, labelled, labelled - ready)
+        good, _, good_variance, _ = _estimate_hits(decisions, labelled, ready)
+        bad, _, bad_variance, _ = _estimate_hits(decisions, labelled, labelled - ready)
         # Both sampling errors are equal, with opposite signs: together they count for more.
         sampling_factor = divide((good + bad) ** 2, good**2 + bad**2, empty=1)
         unsure = sampling_factor * ((good_variance - good) + (bad_variance - bad)) / 2
         return AtomTrials(bad, good, bad + unsure, good + unsure)
     hits = ready if metric is Metric.TPR else labelled - ready
-    auto, review, auto_variance, review_variance = _by_route(decisions, labelled, hits)
+    auto, review, auto_variance, review_variance = _estimate_hits(decisions, labelled, hits)
     if metric is Metric.TPR:
         return AtomTrials(review, auto, review_variance, auto_variance)
     return AtomTrials(auto, review, auto_variance, review_variance)
 
 
-def _by_route(
+def _estimate_hits(
     decisions: Floats, labelled: Floats, hits: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return expected hits of auto_serve and of human_review, and their variances, by atom."""
-    share = _shares(labelled, hits)
+    """Estimate hits of auto_serve, hits of human_review, and the variances of both, by atom."""
+    share = _hit_shares(labelled, hits)
     rest = decisions - labelled
     trials = hits + rest * share
     unsure = share * (1 - share) * rest * (decisions + BORROWED) / (labelled + BORROWED)
@@ -178,8 +178,8 @@ def _by_route(
     return auto, review, auto_variance, review_variance
 
 
-def _shares(labelled: Floats, hits: Floats) -> Floats:
-    """Estimate P(hit | stratum) of every atom from its own labels and some of all atoms'."""
+def _hit_shares(labelled: Floats, hits: Floats) -> Floats:
+    """Return P(hit | stratum) of every atom, estimated from its labels and those of all atoms."""
     routes = [counts.sum(axis=(1, 3, 4), keepdims=True) for counts in (hits, labelled)]
     of_route = (routes[0] + 0.5) / (routes[1] + 1)
     bands = [counts.sum(axis=(1, 3), keepdims=True) for counts in (hits, labelled)]

@@ -57,7 +57,7 @@ _SLACK = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The slices that can be a cause, as rows.
+    """The slices that can be a cause of harm, as rows, with the cost of choosing each.
 
     Attributes:
         group_bys: name of each slice's group-by.
@@ -75,7 +75,7 @@ class Candidates:
     def for_group_bys(
         cls, atoms: Sequence[str], group_bys: Sequence[tuple[str, ...]]
     ) -> Candidates:
-        """Return every slice of the group-bys that has decisions."""
+        """Return every slice of the group-bys that contains one of the atoms."""
         names: list[tuple[str, str]] = []
         rows = []
         for attributes in group_bys:
@@ -94,16 +94,16 @@ class Candidates:
         )
 
     def within(self, group_by: str) -> list[int]:
-        """Return the rows of one group-by."""
+        """Return the rows of the candidates in one group-by."""
         return [row for row, name in enumerate(self.group_bys) if name == group_by]
 
     def atoms(self, row: int) -> Bools:
-        """Return the mask of the atoms in a candidate."""
+        """Return the mask of the atoms that lie in a candidate, shape (A,)."""
         inside: Bools = (self.of_atom == row).any(axis=0)
         return inside
 
     def sums(self, values: Floats) -> Floats:
-        """Sum values over the atoms of each candidate, shape (C,)."""
+        """Return the sum of values (A,) over the atoms of each candidate, shape (C,)."""
         values_of_atoms = np.broadcast_to(values, self.of_atom.shape).ravel()
         total: Floats = np.bincount(self.of_atom.ravel(), values_of_atoms, len(self.slices)).astype(
             np.float64
@@ -113,7 +113,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class AtomHarm:
-    """Harm in every atom.
+    """Discounted trials of every atom, and the harmed ones among them.
 
     Attributes:
         trials: discounted trials, shape (A,).
@@ -125,7 +125,7 @@ class AtomHarm:
 
     @classmethod
     def from_trials(cls, trials: AtomTrials, limit: float) -> AtomHarm:
-        """Discount trials of atoms whose rates may differ by a tolerated amount.
+        """Return trials discounted so that tolerated differences of atoms have little weight.
 
         Args:
             trials: trials, shape (A,).
@@ -140,7 +140,7 @@ class AtomHarm:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The likeliest effects of a set of causes.
+    """The likeliest effects of a set of causes, with the value that the search compares.
 
     Attributes:
         causes: rows of the candidates.
@@ -158,19 +158,19 @@ class Fit:
 
     @property
     def log_odds(self) -> Floats:
-        """Return the log odds of harm, by atom."""
+        """Return the modelled log odds of harm in each atom, shape (A,)."""
         odds: Floats = self.base + self.effects @ self.design
         return odds
 
     def harm_of(self, cause: int) -> Floats:
-        """Return the rate of harm that one cause adds in every atom; 0 outside it."""
+        """Return the rate of harm that a cause (by place) adds in each atom; 0 outside it."""
         without = self.log_odds - self.effects[cause] * self.design[cause]
         harm: Floats = expit(self.log_odds) - expit(without)
         return harm
 
 
 class Search:
-    """Searches the causes of one metric.
+    """Search for the causes of one metric's gaps, from harm by atom.
 
     Args:
         evidence: harm by atom.
@@ -187,7 +187,7 @@ class Search:
         self.least = limit / 2
 
     def run(self) -> Fit:
-        """Return the best set of causes that the search reaches; empty if none is worth it."""
+        """Return the best set of causes that the search reaches; empty if none is worth a cost."""
         fit = self.fit(())
         while len(fit.causes) < MOST_CAUSES:
             grown = self._with_next_cause(fit)
@@ -197,17 +197,17 @@ class Search:
         return fit
 
     def fit(self, causes: tuple[int, ...]) -> Fit:
-        """Return the likeliest effects of these causes."""
+        """Return the likeliest effects of these causes, given as rows of the candidates."""
         design = np.array([self._candidates.atoms(row) for row in causes], np.float64)
         design = design.reshape(len(causes), len(self._evidence.trials))
         columns = np.concatenate([np.ones((1, design.shape[1])), design])
-        effects, likelihood = _logistic(columns, self._evidence)
+        effects, likelihood = _fit_logistic(columns, self._evidence)
         cost = self._candidates.cost[list(causes)].sum() + ENTRY * len(causes)
         cost += GOOD * np.count_nonzero(effects[1:] < 0)
         return Fit(causes, effects[1:], float(effects[0]), likelihood - cost, design)
 
     def _after_exchanges(self, fit: Fit) -> Fit:
-        """Drop a cause, or exchange it for one or two others, until nothing is better."""
+        """Return the fit after dropping or exchanging causes until nothing is better."""
         while True:
             better_fits = (
                 neighbour for neighbour in self._neighbours(fit) if _better(neighbour, fit)
@@ -227,20 +227,20 @@ class Search:
                 neighbour = self._with_next_cause(neighbour, cause)
 
     def _with_next_cause(self, fit: Fit, excluded: int | None = None) -> Fit | None:
-        """Add the cause worth most, except ``excluded``; None if no effect is large enough."""
+        """Return the fit with the best further cause; None if no effect is large enough."""
         fits = [self.fit((*fit.causes, row)) for row in self._promising(fit) if row != excluded]
-        large = [grown for grown in fits if self._matters(grown)]
+        large = [grown for grown in fits if self._is_large(grown)]
         return max(large, key=lambda grown: grown.value, default=None)
 
-    def _matters(self, fit: Fit) -> bool:
-        """Return True when the effect of the last cause is large enough to matter to a contract."""
+    def _is_large(self, fit: Fit) -> bool:
+        """Return True when the last cause adds at least ``least`` to its atoms' rate of harm."""
         inside = fit.design[-1] > 0
         trials = self._evidence.trials[inside]
         added = divide(trials @ fit.harm_of(len(fit.causes) - 1)[inside], trials.sum(), empty=0)
         return bool(abs(added) >= self.least)
 
     def _promising(self, fit: Fit) -> list[int]:
-        """Return the best rows by score test minus cost, the best first."""
+        """Return the rows with the best score test minus cost, best first, at most twelve."""
         odds = expit(fit.log_odds)
         score = self._candidates.sums(self._evidence.harmed - self._evidence.trials * odds)
         weight = self._evidence.trials * odds * (1 - odds)
@@ -262,7 +262,7 @@ def _better(fit: Fit, former: Fit) -> bool:
 
 
 def expit(odds: Floats) -> Floats:
-    """Return the probabilities of log odds."""
+    """Return the probabilities that correspond to log odds, elementwise."""
     return 1 / (1 + np.exp(-odds))
 
 
@@ -272,8 +272,8 @@ def _precision(columns: int) -> Floats:
     return np.diag(precision)
 
 
-def _logistic(columns: Floats, evidence: AtomHarm) -> tuple[Floats, float]:
-    """Fit the effects of columns (m + 1, A) by Newton's method; return their log-likelihood too."""
+def _fit_logistic(columns: Floats, evidence: AtomHarm) -> tuple[Floats, float]:
+    """Return effects of columns (m + 1, A), fitted by Newton's method, and log-likelihood."""
     usual = (evidence.harmed.sum() + 0.5) / (evidence.trials.sum() + 1)
     effects = np.zeros(len(columns))
     effects[0] = math.log(usual / (1 - usual))

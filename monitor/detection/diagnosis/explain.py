@@ -37,7 +37,7 @@ _WORSE = {True: Direction.SLICE_WORSE, False: Direction.REFERENCE_WORSE}
 
 @dataclass(frozen=True, slots=True)
 class BreachCause:
-    """A cause of crossings.
+    """A slice that explains crossings, with its share of their excess.
 
     Attributes:
         group_by: group-by of the slice.
@@ -56,7 +56,7 @@ class BreachCause:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The causes of all crossings of one contract and metric.
+    """The causes of all unresolved crossings of one contract and metric.
 
     Attributes:
         since: the pane in which the gaps arose: counts from there on were used.
@@ -74,7 +74,7 @@ def explain(
     panes: Sequence[Counts],
     index: CellIndex,
 ) -> Explanation:
-    """Partition crossings by cause.
+    """Return the causes of crossings; each crossing belongs to exactly one cause.
 
     Args:
         crossed: unresolved crossings of one metric of the contract, in any order.
@@ -104,14 +104,14 @@ def explain(
     limit = _limit_on_gap(contract, streams, trials)
     search = Search(AtomHarm.from_trials(trials, limit), candidates, limit)
     partition = _Partition(trials, candidates, search)
-    for gap in sorted(gaps, key=lambda gap: -float(_evidence(gap, trials))):
+    for gap in sorted(gaps, key=lambda gap: -float(_squared_z(gap, trials))):
         partition.add(gap)
     return Explanation(since, tuple(sorted(partition.causes(), key=_name)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """A crossed stream as a difference of atoms.
+    """A crossed stream as a difference between two sets of atoms.
 
     Attributes:
         stream: the stream.
@@ -159,7 +159,7 @@ class _Gap:
 
     @property
     def limit(self) -> float:
-        """Return the largest allowed rate of harm on the worse side.
+        """Return the allowed rate of harm on the worse side when the better side has none.
 
         It comes on top of :attr:`slope` times the harm on the better side.
         """
@@ -172,12 +172,12 @@ class _Gap:
 
     @property
     def slope(self) -> float:
-        """Return the factor on the better side's harm in the limit: 1 for a gap, 0 for a level."""
+        """Return the weight of the better side's harm in the limit: 1 for a gap, 0 for a level."""
         slopes = {StreamKind.LEVEL: 0.0, StreamKind.RATIO: float(self.stream.limit)}
         return slopes.get(self.stream.kind, 1.0)
 
     def excess(self, trials: AtomTrials) -> tuple[Floats, Floats]:
-        """Return the excess over the limit, as a rate of harm, and its variance.
+        """Return the excess of harm over the limit, as a rate, and its variance.
 
         Both are NaN without trials.
         """
@@ -189,7 +189,7 @@ class _Gap:
         return worse.rate - slope * better.rate - self.limit, variance
 
     def mean(self, harm: Floats, weights: Floats) -> float:
-        """Return the addition to the excess when ``harm`` is added to every atom's rate."""
+        """Return how much the excess grows when ``harm`` is added to the atoms' rates."""
         worse, better = (
             divide(harm[side] @ weights[side], weights[side].sum(), empty=0)
             for side in (self.worse, self.better)
@@ -198,10 +198,7 @@ class _Gap:
 
 
 class _Partition:
-    """Assigns every crossing to its cause.
-
-    A cause is a row of the candidates and a direction.
-    """
+    """Assignment of every crossing to a cause: a candidate's row and a direction."""
 
     def __init__(self, trials: AtomTrials, candidates: Candidates, search: Search) -> None:
         self._trials = trials
@@ -212,15 +209,15 @@ class _Partition:
         self._unexplained: list[Stream] = []
 
     def add(self, gap: _Gap) -> None:
-        """Assign a crossing to an existing cause, or to its own slice."""
-        cause = self._largest_cause(gap) or self._own_cause(gap)
+        """Assign a crossing to the cause that adds most to its gap, else to its own slice."""
+        cause = self._largest_cause(gap) or self._fit_own_cause(gap)
         if cause is None:
             self._unexplained.append(gap.stream)
         else:
             self._explained.setdefault(cause, []).append(gap)
 
     def causes(self) -> list[BreachCause]:
-        """Return the causes that explain a crossing."""
+        """Return all causes with the crossings assigned to them."""
         causes = [self._cause(*cause, gaps) for cause, gaps in self._explained.items()]
         return causes + [
             BreachCause(stream.group_by, stream.slice, stream.direction, Share.MOST, (stream,))
@@ -238,19 +235,19 @@ class _Partition:
         if largest >= max(needed, self._search.least / 2):
             place = added.index(largest)
             return self._fit.causes[place], _WORSE[bool(self._fit.effects[place] > 0)]
-        if gap.stream.kind is StreamKind.LEVEL and self._base > gap.limit:
+        if gap.stream.kind is StreamKind.LEVEL and self._base_rate > gap.limit:
             return _NOWHERE, Direction.SLICE_WORSE
         return None
 
-    def _own_cause(self, gap: _Gap) -> tuple[int, Direction] | None:
-        """Return its own slice as a cause, at any cost; None if it has no decisions."""
+    def _fit_own_cause(self, gap: _Gap) -> tuple[int, Direction] | None:
+        """Return the gap's own slice as a cause and add it to the fit; None without decisions."""
         if gap.own is not None and gap.own[0] not in self._fit.causes:
             self._fit = self._search.fit((*self._fit.causes, gap.own[0]))
         return gap.own
 
     @property
-    def _base(self) -> float:
-        """Return the rate of harm outside all causes."""
+    def _base_rate(self) -> float:
+        """Return the modelled rate of harm outside all causes."""
         return float(expit(np.array(self._fit.base)))
 
     def _cause(self, row: int, direction: Direction, gaps: Sequence[_Gap]) -> BreachCause:
@@ -263,13 +260,13 @@ class _Partition:
         )
 
     def _share(self, place: int, gaps: Sequence[_Gap]) -> Share:
-        """Return a cause's share of the excess, on those sides of its crossings where it lies."""
+        """Return a cause's share of the excess, over the sides of its crossings that it lies in."""
         inside = self._fit.design[place] > 0
         sides = [side for gap in gaps for side in (gap.worse, gap.better) if (side & inside).any()]
         affected = np.any([inside, *sides], axis=0)
         trials = self._trials.total
         added_harm = float(trials @ self._fit.harm_of(place))
-        excess = float((self._trials.harmed - self._base * trials)[affected].sum())
+        excess = float((self._trials.harmed - self._base_rate * trials)[affected].sum())
         return in_words(
             float(
                 divide(abs(added_harm), max(abs(added_harm), excess * np.sign(added_harm)), empty=1)
@@ -277,20 +274,20 @@ class _Partition:
         )
 
 
-def _evidence(gap: _Gap, trials: AtomTrials) -> Floats:
-    """Return twice the nats by which the gap is beyond its limit; 0 within it."""
+def _squared_z(gap: _Gap, trials: AtomTrials) -> Floats:
+    """Return the squared z-score of the excess over the limit; 0 within the limit."""
     excess, variance = gap.excess(trials)
     return np.nan_to_num(divide(np.maximum(excess, 0) ** 2, variance))
 
 
 def _onset(gaps: Sequence[_Gap], trials: AtomTrials) -> int:
-    """Return the first pane from which the gaps exceed their limits most significantly."""
-    total = np.sum([_evidence(gap, trials) for gap in gaps], axis=0)
+    """Return the first pane of the period in which the gaps exceed their limits most clearly."""
+    total = np.sum([_squared_z(gap, trials) for gap in gaps], axis=0)
     return int(np.argmax(total))
 
 
 def _limit_on_gap(contract: Contract, streams: Sequence[Stream], trials: AtomTrials) -> float:
-    """Return the tolerated gap between atoms; for a ratio, at the common rate."""
+    """Return the tolerated gap between atoms; for a ratio, at the overall rate."""
     limits = (
         contract.limits_of(stream.group_by, stream.slice).max_gap(stream.metric)
         for stream in streams

@@ -40,7 +40,7 @@ PARTS = (Stage.EVIDENCE, Stage.SCORE, Stage.THRESHOLD, Stage.UNKNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Divergence of a slice from its reference in the router.
+    """The router stage at which a slice diverges from its reference, with all parts.
 
     Attributes:
         stage: stage with the largest significant part; NONE without any.
@@ -58,7 +58,7 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Passage of the decisions of each slice through the stages.
+    """Decisions of each slice by route and score band: counts of what passed the router's stages.
 
     Attributes:
         through: decisions with evidence by (slice, route, band), auto_serve first, the band without
@@ -73,13 +73,13 @@ class Passage:
 
     @classmethod
     def of_decisions(cls, through: npt.ArrayLike, stopped: npt.ArrayLike) -> Passage:
-        """Take all decisions: with evidence by (slice, route, band), others by (slice, route)."""
+        """Return the passage of counted decisions: with evidence by band, and without."""
         cells = np.asarray(through, np.float64)
         return cls(cells, np.asarray(stopped, np.float64), np.ones_like(cells))
 
     @classmethod
     def of_ready(cls, decisions: Floats, labelled: Floats, ready: Floats) -> Passage:
-        """Estimate the ready decisions from labels: the stages of a TPR.
+        """Return the passage of ready decisions, estimated from labels: the stages of a TPR.
 
         A cell without labels takes the ready rate of its route. The gate is outside a TPR.
 
@@ -103,28 +103,28 @@ class Passage:
 
     @property
     def bands(self) -> Floats:
-        """Return the decisions with evidence by (slice, band)."""
+        """Return the decisions with evidence by slice and band, over all routes."""
         total: Floats = self.through.sum(axis=-2)
         return total
 
     @property
     def sizes(self) -> Floats:
-        """Return the decisions with evidence, and those without, by slice: shape (S, 2)."""
+        """Return the decisions with and without evidence, by slice, shape (S, 2)."""
         return np.stack([self.bands.sum(axis=-1), self.stopped.sum(axis=-1)], axis=-1)
 
     @property
     def scored(self) -> Passage:
-        """Return the passage of the decisions with a score."""
+        """Return the passage without the band of decisions that have no score."""
         return replace(self, through=self.through[..., :-1], dispersion=self.dispersion[..., :-1])
 
     @property
     def score_share(self) -> Floats:
-        """Return the share of decisions with evidence that have a score, by slice, or NaN."""
+        """Return the share of decisions with evidence that have a score, by slice; NaN if none."""
         return divide(self.bands[:, :-1].sum(axis=-1), self.bands.sum(axis=-1))
 
 
 def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
-    """Name the stage at which each slice and its reference diverge.
+    """Return each slice's divergence from its reference: the stage named, its share, all parts.
 
     A stage is named if its part exceeds its standard error's simultaneous 95 % bound over the
     parts, and is at least a point; the largest such part wins. It is UNKNOWN for the part of the
@@ -135,7 +135,7 @@ def diverging_stages(slices: Passage, references: Passage) -> list[Divergence]:
         slices: passages of the slices.
         references: passages of their references, disjoint from them, with the same bands.
     """
-    parts, errors = _parts(slices, references)
+    parts, errors = _parts_and_errors(slices, references)
     sizes = np.abs(parts)
     sure = (sizes > simultaneous_z(parts.shape[1]) * errors) & (sizes >= SMALLEST_PART)
     largest = np.argmax(np.where(sure, sizes, 0), axis=1)
@@ -159,7 +159,7 @@ def _divergence(
 
 
 def in_words(share: float) -> Share:
-    """Return a share in the words that may be shown.
+    """Return a share as the words that may be shown: most, about half or some.
 
     Example:
         >>> [in_words(x).value for x in (0.7, 0.5, 0.1)]
@@ -170,8 +170,8 @@ def in_words(share: float) -> Share:
     return Share.ABOUT_HALF if share >= 1 / 3 else Share.SOME
 
 
-def _parts(slices: Passage, references: Passage) -> tuple[Floats, Floats]:
-    """Return the parts of slice - reference, and their errors under equal stages: (S, 4)."""
+def _parts_and_errors(slices: Passage, references: Passage) -> tuple[Floats, Floats]:
+    """Return the parts of P(auto_serve), slice - reference, and standard errors, (S, 4) each."""
     sides = (slices, references)
     scored, reference_scored = slices.scored, references.scored
     gate, reference_gate = _filled_from_each_other(*(_first_share(side.sizes) for side in sides))
@@ -179,7 +179,9 @@ def _parts(slices: Passage, references: Passage) -> tuple[Floats, Floats]:
     mix, reference_mix = _filled_from_each_other(
         *(_shares(side.bands) for side in (scored, reference_scored))
     )
-    all_serve, all_reference_serve = _filled_from_each_other(*(_serve(side) for side in sides))
+    all_serve, all_reference_serve = _filled_from_each_other(
+        *(_serve_rates(side) for side in sides)
+    )
     free, reference_free = _filled_from_each_other(*(_first_share(side.stopped) for side in sides))
     serve, reference_serve = all_serve[:, :-1], all_reference_serve[:, :-1]
     blind, reference_blind = all_serve[:, -1], all_reference_serve[:, -1]
@@ -214,22 +216,22 @@ def _sum_bands(numbers: Floats) -> Floats:
 
 
 def _shares(counts: Floats) -> Floats:
-    """Return shares along the last axis; NaN where the sum is 0."""
+    """Return counts divided by their sum along the last axis; NaN where the sum is 0."""
     return divide(counts, counts.sum(axis=-1, keepdims=True))
 
 
 def _first_share(counts: Floats) -> Floats:
-    """Return the share of the first entry, by slice; NaN where the sum is 0."""
+    """Return the first entry's share along the last axis, by slice; NaN where the sum is 0."""
     return _shares(counts)[..., 0]
 
 
-def _serve(side: Passage) -> Floats:
-    """Return P(auto_serve | band)."""
+def _serve_rates(side: Passage) -> Floats:
+    """Return P(auto_serve | band) by slice and band; NaN where a band is empty."""
     return divide(side.through[:, Route.AUTO_SERVE], side.bands)
 
 
 def _filled_from_each_other(slices: Floats, references: Floats) -> tuple[Floats, Floats]:
-    """Fill unknown entries of each side from the other, or with 0."""
+    """Return both arrays with NaN replaced by the other's entry, or by 0."""
     return (
         np.where(np.isnan(slices), np.nan_to_num(references), slices),
         np.where(np.isnan(references), np.nan_to_num(slices), references),
@@ -237,14 +239,14 @@ def _filled_from_each_other(slices: Floats, references: Floats) -> tuple[Floats,
 
 
 def _share_noise(slices: Floats, references: Floats) -> Floats:
-    """Return the variance of the difference in the first share under equal shares, by slice."""
+    """Return the variance of the difference in first shares if both were equal, by slice."""
     pooled = np.nan_to_num(_first_share(slices + references))
     sizes = slices.sum(axis=-1), references.sum(axis=-1)
     return _noise_of_difference(sizes, [pooled * (1 - pooled)] * 2)
 
 
 def _serve_noise(slices: Passage, references: Passage) -> Floats:
-    """Return the variance of the difference in P(auto_serve | band) under equal rates."""
+    """Return the variance of the difference in P(auto_serve | band) if rates were equal."""
     pooled_counts = slices.through + references.through
     pooled = divide(pooled_counts[:, Route.AUTO_SERVE], pooled_counts.sum(axis=1), empty=0)
     # Delta method for a / (a + b): each dispersion is weighted by the share of the other.
@@ -276,6 +278,6 @@ def _mix_noise(slices: Passage, references: Passage, serve: Floats, worth: Float
 
 
 def _noise_of_difference(sizes: Sequence[Floats], spreads: Sequence[Floats]) -> Floats:
-    """Return the variance of a difference of means; 0 where one side is empty."""
+    """Return the variance of a difference of two means; 0 where one side is empty."""
     noise = [divide(spread, size, empty=0) for spread, size in zip(spreads, sizes, strict=True)]
     return np.where((sizes[0] > 0) & (sizes[1] > 0), noise[0] + noise[1], 0)

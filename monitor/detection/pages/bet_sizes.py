@@ -51,13 +51,13 @@ Real = TypeVar("Real", np.float32, np.float64)
 
 
 def level(k: npt.ArrayLike) -> Floats:
-    """Return the level with log odds ``FINE * k``."""
+    """Return the levels, in (0, 1), with log odds ``FINE * k``; the same shape as ``k``."""
     levels: Floats = 1 / (1 + np.exp(-FINE * np.asarray(k, np.float64)))
     return levels
 
 
 def raised(edges: Int64s, delta: float) -> Int64s:
-    """Return the first level at or above each edge + delta; beyond ``LAST`` if there is none."""
+    """Return k of the first level at or above each edge's level + delta; LAST + 1 without one."""
     levels = level(np.arange(-LAST, LAST + 1))
     raised: Int64s = np.searchsorted(levels, level(edges) + delta) - LAST
     return raised
@@ -65,7 +65,7 @@ def raised(edges: Int64s, delta: float) -> Int64s:
 
 @dataclass(frozen=True, slots=True)
 class BetTable:
-    """log(1 + mu g) of auto_serve and log(1 - nu g) of human_review, or with the signs swapped.
+    """Log factors of every outcome under every stake, for one day, metric and side.
 
     Attributes:
         side: side of the level that the bets are for.
@@ -81,13 +81,13 @@ class BetTable:
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, metric: Metric, side: Side) -> BetTable:
-        """Return the table for the columns of a day."""
+        """Return the table of log factors for a day's columns, one metric and one side."""
         g = side.value * outcomes.scores(metric, side)
         auto = outcomes.auto
         return cls(side, auto, log_factors(g[auto], MU), log_factors(-g[~auto], _NU))
 
     def logs(self, counts: Floats) -> Logs:
-        """Return the logs of all stakes; counts have the shape (n, J)."""
+        """Return each route's log factors of all stakes, summed over counts of shape (n, J)."""
         return Logs(counts[:, self.route] @ self.auto, counts[:, ~self.route] @ self.review)
 
 
@@ -102,19 +102,19 @@ class Logs:
     review: Floats
 
     def of_stakes(self, stakes: BetSizes, rows: Int64s) -> Floats:
-        """Return the logs of the chosen stakes, shape (n, 5, levels)."""
+        """Return the log e-values of the rows' chosen stakes, shape (n, 5, levels)."""
         shape = (len(rows), *stakes.mu.shape[1:])
         mu, nu = (
             indices[rows].reshape(len(rows), -1).astype(np.int64)
             for indices in (stakes.mu, stakes.nu)
         )
-        logs: Floats = _take(self.auto, mu) + _take(self.review, nu)
+        logs: Floats = _take_last_axis(self.auto, mu) + _take_last_axis(self.review, nu)
         return logs.reshape(shape)
 
 
 @dataclass(frozen=True, slots=True)
 class BetSizes:
-    """Stakes as indices into MU and _NU, shape (P, 5, levels)."""
+    """Chosen stakes as indices into MU and _NU, both of shape (P, 5, levels)."""
 
     mu: npt.NDArray[np.int16]
     nu: npt.NDArray[np.int16]
@@ -122,7 +122,7 @@ class BetSizes:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonCounts:
-    """Expected counts of P groups of decisions, from the past: one arm of each comparison.
+    """Expected decisions of P arms of comparisons, from the past, to choose stakes by.
 
     Attributes:
         traffic: decisions with y, and without, by outcome; shape (2, P, J).
@@ -136,14 +136,14 @@ class ComparisonCounts:
 
     @classmethod
     def slices(cls, outcomes: Outcomes, metric: Metric) -> ComparisonCounts:
-        """Return the counts of every slice."""
+        """Return the expected counts of every slice: one arm per slice."""
         return cls._of(outcomes, metric, outcomes.traffic, outcomes.possible())
 
     @classmethod
     def references(
         cls, outcomes: Outcomes, metric: Metric, reference: int | None
     ) -> ComparisonCounts:
-        """Return the counts of each slice's reference: one row, or its complement (None)."""
+        """Return the expected counts of each slice's reference: a row, or the complement (None)."""
         traffic, possible = outcomes.traffic, outcomes.possible()
         if reference is None:
             complements = traffic.sum(axis=1, keepdims=True) - traffic
@@ -166,13 +166,13 @@ class ComparisonCounts:
 
     @property
     def trials(self) -> Floats:
-        """Return the decisions with y, shape (P,)."""
+        """Return the expected decisions with y, shape (P,)."""
         trials: Floats = self.mass[0].sum(axis=1)
         return trials
 
     @property
     def rate(self) -> Floats:
-        """Return P(auto_serve | y), shape (P,)."""
+        """Return P(auto_serve | y), shape (P,); 0.5 for an arm without a past."""
         return divide(self.mass[0, :, 0], self.trials, empty=0.5)
 
     def cells(self, rates: Floats) -> Floats:
@@ -194,12 +194,12 @@ class ComparisonCounts:
         return np.stack([with_y, without])[..., None]
 
     def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-        """Return the stakes of every arm from :func:`best_stakes`."""
+        """Return the fastest-growing stakes of every arm; see :func:`best_stakes`."""
         return best_stakes(self, table, rates, edges)
 
 
 def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-    """Find the stakes that grow fastest about each level under each alternative.
+    """Return grid indices of the stakes that grow fastest, per arm, alternative and level.
 
     Growth is concave in the stake, so bisection finds its maximum.
 
@@ -213,14 +213,16 @@ def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: I
     mass = arms.mass.transpose(0, 2, 1)[..., None, None]
     weights = divide(arms.cells(rates), mass, empty=0).astype(np.float32)
     logs = [table.logs(traffic) for traffic in arms.traffic]
-    least, most = _bounds(arms.reach, table.side, edges)
+    least, most = _safe_range(arms.reach, table.side, edges)
     shape = (*rates.shape, edges.shape[1])
     stakes = BetSizes(np.empty(shape, np.int16), np.empty(shape, np.int16))
     for start in range(0, len(rates), ARMS_AT_ONCE):
         batch = slice(start, start + ARMS_AT_ONCE)
         growth = _Growth(
-            _mixed(weights[:, 0, batch], *(table_logs.auto[batch] for table_logs in logs)),
-            _mixed(weights[:, 1, batch], *(table_logs.review[batch] for table_logs in logs)),
+            _weighted_logs(weights[:, 0, batch], *(table_logs.auto[batch] for table_logs in logs)),
+            _weighted_logs(
+                weights[:, 1, batch], *(table_logs.review[batch] for table_logs in logs)
+            ),
         )
         bounds = least[batch, None], most[batch, None]
         stakes.mu[batch], stakes.nu[batch] = growth.highest(*bounds, edges[batch, None])
@@ -229,7 +231,7 @@ def best_stakes(arms: ComparisonCounts, table: BetTable, rates: Floats, edges: I
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """Mean log growth of stakes under n x 5 alternatives: the sum over both routes.
+    """Mean log growth of each stake, by route, under five alternatives of n arms.
 
     Attributes:
         auto: shape (n, 5, len(_COARSE_STAKES)).
@@ -253,33 +255,35 @@ class _Growth:
         return np.where(bets, low, len(MU) - 1), np.where(bets, COARSE * low + k, len(_NU) - 1)
 
     def at(self, stakes: Int64s, k: Int64s) -> Singles:
-        """Return the growth of stakes (indices into MU) about the levels k."""
-        return _take(self.auto, stakes) + _take(self.review, COARSE * stakes + k)
+        """Return the growth of stakes (indices into MU) about levels k; broadcast."""
+        return _take_last_axis(self.auto, stakes) + _take_last_axis(
+            self.review, COARSE * stakes + k
+        )
 
     def _rise(self) -> _Growth:
-        """Return the rise from the previous stake on the grid of ``auto``; its sign counts."""
+        """Return the increase from each stake to the next on the grid of ``auto``, by route."""
         auto, review = np.zeros_like(self.auto), np.zeros_like(self.review)
         np.subtract(self.auto[..., 1:], self.auto[..., :-1], out=auto[..., 1:])
         np.subtract(self.review[..., COARSE:], self.review[..., :-COARSE], out=review[..., COARSE:])
         return _Growth(auto, review)
 
 
-def _mixed(weights: Singles, with_y: Floats, without: Floats) -> Singles:
-    """Return the weighted sum of two (n, stakes + 1) over (2, n, 5, 1), without the stake of 0."""
+def _weighted_logs(weights: Singles, with_y: Floats, without: Floats) -> Singles:
+    """Return ``weights[0] * with_y + weights[1] * without``, (n, 5, stakes), without stake 0."""
     first, second = (logs[:, None, :-1].astype(np.float32) for logs in (with_y, without))
     mixed: Singles = weights[0] * first + weights[1] * second
     return mixed
 
 
-def _take(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
-    """Take entries along the last axis: np.take_along_axis, but faster."""
+def _take_last_axis(values: npt.NDArray[Real], at: Int64s) -> npt.NDArray[Real]:
+    """Return the entries of ``values`` at places along the last axis; a faster take_along_axis."""
     rows = np.arange(math.prod(values.shape[:-1])).reshape(*values.shape[:-1], 1)
     taken: npt.NDArray[Real] = np.take(values, rows * values.shape[-1] + at)
     return taken
 
 
-def _bounds(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the least and the most index into MU that is safe about each level, on both grids.
+def _safe_range(reach: Reach, side: Side, k: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the least and largest safe index into MU about each level, for stakes on both grids.
 
     The most is below the least where no bet is possible, as on levels beyond ``LAST``.
     """

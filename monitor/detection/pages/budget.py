@@ -51,7 +51,7 @@ _STEPS = np.array([0.25, 0.50, 0.75, 1.0]) * math.log(BUDGET_DAYS)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Weights of all streams ever declared; a withdrawn stream keeps its weight.
+    """Weights of all streams ever declared, summing to at most 1; kept after a withdrawal.
 
     Attributes:
         weights: weights by stream key, above 0, with a sum of at most 1.
@@ -62,7 +62,7 @@ class Budget:
     additions: int = 0
 
     def declare(self, streams: Iterable[Stream]) -> Budget:
-        """Return the budget with these streams added; known streams keep their weights.
+        """Return a budget with weights for new streams; declared streams keep theirs.
 
         The first streams get all but the reserve. The d-th later declaration may spend the fraction
         1 / (d + 1) of the rest: of an untouched reserve 1/2, 1/6, 1/12, ... A later stream never
@@ -73,7 +73,7 @@ class Budget:
         Raises:
             ValueError: for a metric that has no share.
         """
-        parts = _parts(stream for stream in streams if stream.key not in self.weights)
+        parts = _shares_by_key(stream for stream in streams if stream.key not in self.weights)
         if not parts:
             return self
         if not self.weights:
@@ -85,12 +85,12 @@ class Budget:
         return Budget({**self.weights, **new_weights}, additions)
 
     def weights_of(self, streams: Iterable[Stream]) -> Floats:
-        """Return the weights of declared streams, in the given order."""
+        """Return the weights of declared streams, in the given order, shape (J,)."""
         return np.array([self.weights[stream.key] for stream in streams], np.float64)
 
 
 def class_share(stream: Stream) -> float:
-    """Return the part of the budget of a stream's class if streams of all classes were declared.
+    """Return the share of the budget that a stream's class gets if all classes have streams.
 
     Raises:
         ValueError: for a metric that has no share.
@@ -103,7 +103,7 @@ def class_share(stream: Stream) -> float:
 
 
 def scores(statistic: Floats, weights: Floats) -> Floats:
-    """Return S + ln w in nats, to be compared with ln 90."""
+    """Return S + ln w of each stream in nats, shape (J,), to be compared with ln 90."""
     total: Floats = statistic + np.log(weights)
     return total
 
@@ -119,7 +119,7 @@ def crossed(statistic: Floats, weights: Floats) -> Bools:
 
 
 def evidence(statistic: Floats, weights: Floats) -> Int64s:
-    """Return the progress of streams towards a page, in five steps.
+    """Return the progress of streams towards a page, as steps 0 to 4, shape (J,).
 
     Returns:
         0, 1, 2, 3 for a score below 25, 50, 75 and 100 % of ln 90 (on the log scale: a negative
@@ -129,8 +129,8 @@ def evidence(statistic: Floats, weights: Floats) -> Int64s:
     return steps.astype(np.int64)
 
 
-def _parts(streams: Iterable[Stream]) -> dict[str, float]:
-    """Return the part of each stream in the shared weight, by key; above 0, with a sum of 1."""
+def _shares_by_key(streams: Iterable[Stream]) -> dict[str, float]:
+    """Return, by key, each distinct stream's part of the weight to share out; they sum to 1."""
     streams_by_key = {stream.key: stream for stream in streams}
     sizes = Counter(map(_class_of, streams_by_key.values()))
     shares = {
@@ -142,7 +142,7 @@ def _parts(streams: Iterable[Stream]) -> dict[str, float]:
 
 
 def _class_of(stream: Stream) -> tuple[StreamKind, str, int]:
-    """Return kind, metric (levels of all metrics are one class) and depth."""
+    """Return a stream's class: kind, metric (empty for a level) and depth, at most 3."""
     metric = "" if stream.kind is StreamKind.LEVEL else stream.metric
     return stream.kind, metric, min(stream.depth, len(_DEPTH_SHARES))
 
@@ -154,7 +154,7 @@ _SLACK = 1e-12
 
 
 def resolved(stream: Stream, counts: SliceCounts, coding: Coding, limits: Limits, k: int) -> bool:
-    """Return True when a breach is over: its upper 95 % bound is within the limit.
+    """Return True when a breach is over: a one-sided 95 % bound is within the limit.
 
     Args:
         stream: the stream that paged.

@@ -24,7 +24,7 @@ _ROUNDING = 1e-12
 
 @dataclass(slots=True)
 class ClusterShare:
-    """The part of every unit that the evidence of a day has used; changed in place.
+    """Share of each unit's evidence that a day has used; chooses the hours' divisors.
 
     Attributes:
         day: index of the UTC day; None before the first.
@@ -39,7 +39,7 @@ class ClusterShare:
     spent: float = 0.0
 
     def enter(self, day: int, expected: int, counted: int) -> float:
-        """Return the divisor of log e of the next hour.
+        """Use up the share of the next hour, and return the hour's divisor of log e.
 
         Args:
             day: day of the hour; not before the last one.
@@ -67,10 +67,10 @@ class ClusterShare:
         return self.size
 
     def facts(self) -> dict[str, Any]:
-        """Return the whole state."""
+        """Return the whole state by field name, as JSON-serialisable values."""
         return asdict(self)
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any]) -> Self:
-        """Restore the state from :meth:`facts`."""
+        """Return the state that :meth:`facts` wrote."""
         return cls(**facts)

@@ -32,7 +32,7 @@ _COUNTERS = (Counter.N, Counter.LABELLED, Counter.READY, Counter.Q, Counter.UNDE
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The axes that all cohorts share.
+    """Axes of a cohort's labelled arrays: route, audit rate and score band.
 
     Attributes:
         rates: indices of the seen audit rates in the grid, increasing.
@@ -46,7 +46,7 @@ class Layout:
 
     @classmethod
     def for_rates(cls, rates: Sequence[int], coding: Coding) -> Layout:
-        """Return the layout of these rates.
+        """Return the layout for rates, given as indices into the coding's grid.
 
         Raises:
             ValueError: if a rate is not in the coding's grid.
@@ -62,13 +62,13 @@ class Layout:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Return the numbers of routes, rates and bands."""
+        """Return the numbers of routes, audit rates and score bands."""
         return len(REVIEWED_ROUTES), len(self.rates), self.bands
 
 
 @dataclass(frozen=True, slots=True)
 class SliceCohort:
-    """A cohort of one group-by, in dense arrays.
+    """Counts of one cohort for all slices of a group-by, in dense arrays.
 
     Attributes:
         decisions: N_k, shape (S, route, rate, band).
@@ -89,7 +89,7 @@ class SliceCohort:
 
     @classmethod
     def from_counts(cls, counts: SliceCounts, slices: Sequence[str], layout: Layout) -> SliceCohort:
-        """Return the cohort of one hour; see :meth:`from_hours`."""
+        """Return the cohort of one hour from rolled-up counts; see :meth:`from_hours`."""
         hour = HourlySlices(counts.slices, counts.strata, counts.values[None])
         (cohort,) = cls.from_hours(hour, slices, layout)
         return cohort
@@ -98,7 +98,7 @@ class SliceCohort:
     def from_hours(
         cls, counts: HourlySlices, slices: Sequence[str], layout: Layout
     ) -> list[SliceCohort]:
-        """Return the cohort of each hour, with a row per slice.
+        """Return one cohort per hour, each with a row for every name in ``slices``.
 
         Rates outside the layout are left out of the labelled arrays; see :func:`rates_of`.
 
@@ -115,36 +115,36 @@ class SliceCohort:
             counter_table[:, present] = counts.values[..., counter][:, rows[present]]
         n, labels, ready, asked, undecidable = values
         parts = decode_strata(counts.strata)
-        decisions, labelled, ready = _in_strata(np.stack([n, labels, ready]), parts, layout)
+        decisions, labelled, ready = _on_axes(np.stack([n, labels, ready]), parts, layout)
         labelled = np.clip(labelled, 0, None)
-        requested = np.clip(_by_route(asked, parts), 0, None)
+        requested = np.clip(_labels_by_route(asked, parts), 0, None)
         # A label that nobody requested does not make up for a missing one.
-        received = np.clip(_by_route(labels + undecidable, parts), 0, requested)
+        received = np.clip(_labels_by_route(labels + undecidable, parts), 0, requested)
         arrays = (
             *(np.maximum(decisions, labelled), labelled, np.clip(ready, 0, labelled)),
-            *(_routed(n, parts), requested, received),
+            *(_decisions_by_route(n, parts), requested, received),
         )
         return [cls(*hour) for hour in zip(*arrays, strict=True)]
 
     @property
     def complements(self) -> SliceCohort:
-        """Return the complement of each slice: the sum of the other rows."""
+        """Return a cohort whose row for each slice is the sum of the other rows."""
         return SliceCohort(*(counts.sum(axis=0) - counts for counts in self._arrays))
 
     def moved(self, own_layout: Layout, layout: Layout) -> SliceCohort:
-        """Return the counts on the axes of a layout that has all rates of ``own_layout``."""
+        """Return the cohort on the axes of ``layout``, which has all rates of ``own_layout``."""
         place = [layout.rates.index(rate) for rate in own_layout.rates]
         moved = np.zeros((3, len(self.decisions), *layout.shape), np.int64)
         moved[:, :, :, place] = np.stack([self.decisions, self.labelled, self.ready])
         return replace(self, decisions=moved[0], labelled=moved[1], ready=moved[2])
 
     def to_arrays(self) -> Arrays:
-        """Return the cohort as plain arrays; see :meth:`from_arrays`."""
+        """Return the cohort's arrays by field name; see :meth:`from_arrays`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> SliceCohort:
-        """Restore the cohort from :meth:`to_arrays`; an earlier version stored no requests."""
+        """Return the cohort that :meth:`to_arrays` stored; missing request counts become zeros."""
         no_requests = np.zeros((len(arrays["decisions"]), len(REVIEWED_ROUTES)), np.int64)
         stored = {"requested": no_requests, "received": no_requests} | arrays
         return cls(**{field.name: stored[field.name] for field in fields(cls)})
@@ -159,13 +159,13 @@ class SliceCohort:
 
 
 def rates_of(counts: SliceCounts) -> tuple[int, ...]:
-    """Return the indices of the audit rates of the reviewed decisions, increasing."""
+    """Return the indices of the audit rates of reviewed decisions, increasing, each once."""
     columns = reviewed(counts) & (counts.values[:, :, Counter.N] != 0).any(axis=0)
     return tuple(np.unique(decode_strata(counts.strata[columns]).rate).tolist())
 
 
-def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
-    """Place columns of reviewed strata on the axes of a layout; other strata are left out."""
+def _on_axes(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s:
+    """Return the values with strata (last axis) spread over the layout's axes, others dropped."""
     position = np.full(MAX_RATES, -1)
     position[list(layout.rates)] = np.arange(len(layout.rates))
     rate = position[strata.rate]
@@ -175,19 +175,21 @@ def _in_strata(values: Int64s, strata: StratumColumns, layout: Layout) -> Int64s
     return placed
 
 
-def _by_route(labels: Int64s, strata: StratumColumns) -> Int64s:
-    """Sum labels of the reviewed strata by route, shape (H, S, 2)."""
+def _labels_by_route(labels: Int64s, strata: StratumColumns) -> Int64s:
+    """Return sums of labels over the reviewed strata of each route, shape (H, S, 2)."""
     reviewed_strata = is_reviewed(strata)
-    return _summed(labels, [reviewed_strata & (strata.route == route) for route in REVIEWED_ROUTES])
+    return _sums_over(
+        labels, [reviewed_strata & (strata.route == route) for route in REVIEWED_ROUTES]
+    )
 
 
-def _routed(decisions: Int64s, strata: StratumColumns) -> Int64s:
-    """Sum production decisions by route, shape (H, S, 3)."""
+def _decisions_by_route(decisions: Int64s, strata: StratumColumns) -> Int64s:
+    """Return sums of production decisions over the strata of each route, shape (H, S, 3)."""
     production_by_route = [~strata.probe & (strata.route == route) for route in Route]
-    return _summed(np.clip(decisions, 0, None), production_by_route)
+    return _sums_over(np.clip(decisions, 0, None), production_by_route)
 
 
-def _summed(values: Int64s, columns: Sequence[Bools]) -> Int64s:
-    """Sum over each set of columns; the sets become the last axis."""
+def _sums_over(values: Int64s, columns: Sequence[Bools]) -> Int64s:
+    """Return sums of the last axis over each mask in ``columns``; masks become the last axis."""
     summed: Int64s = values @ np.stack(columns, axis=1).astype(np.int64)
     return summed

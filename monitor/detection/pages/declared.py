@@ -25,7 +25,7 @@ _KEPT = 1_024
 
 @dataclass(frozen=True, slots=True)
 class DetectorSettings:
-    """Settings that all detectors begin with.
+    """Contracts, coding and cluster size that every detector starts with.
 
     Attributes:
         contracts: contracts of all use cases.
@@ -40,7 +40,7 @@ class DetectorSettings:
 
 @dataclass(frozen=True, slots=True)
 class Comparisons:
-    """The streams of one metric and kind of a group-by, as rows of arrays.
+    """Streams of one metric and kind of a group-by, with the row of each one's slice.
 
     Attributes:
         streams: the streams: the rows.
@@ -53,7 +53,7 @@ class Comparisons:
 
 @lru_cache(_KEPT)
 def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
-    """List every possible slice, sorted: listed values, ``__other__``, ``__missing__``.
+    """Return the text of every possible slice of a group-by, sorted.
 
     Raises:
         KeyError: if the coding does not know an attribute.
@@ -73,7 +73,7 @@ def declared_slices(group: GroupBy, coding: Coding) -> tuple[str, ...]:
 def comparisons(
     contract: Contract, group: GroupBy, metric: Metric, kind: StreamKind, coding: Coding
 ) -> Comparisons:
-    """Return the streams of one metric and kind, each with the limit of its slice.
+    """Return the streams of one metric and kind of a group-by, with the limits of the slices.
 
     Slices without a limit have none. A decision without the attribute is in every complement, and
     in no stream of its own.
@@ -94,7 +94,7 @@ def comparisons(
 
 
 def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, ...]:
-    """List all declared streams, in a fixed order."""
+    """Return all declared streams, in a fixed order."""
     return tuple(
         stream
         for contract in contracts
@@ -105,7 +105,7 @@ def all_streams(contracts: Sequence[Contract], coding: Coding) -> tuple[Stream, 
 
 
 def _directions(group: GroupBy, text: str, kind: StreamKind) -> Iterator[tuple[str, Direction]]:
-    """Yield each reference and direction of a slice; a reference is not compared with itself."""
+    """Yield (reference, direction) of a slice's streams; none for the reference itself."""
     if kind is StreamKind.LEVEL:
         yield "", Direction.SLICE_WORSE
     elif text != group.reference:

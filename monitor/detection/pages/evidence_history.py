@@ -25,7 +25,7 @@ def _none() -> Int64s:
 
 @dataclass(slots=True)
 class EvidenceHistory:
-    """The present steps of J streams, and all their changes, the oldest first.
+    """Evidence steps (0 to 4) of J streams now, and their changes, oldest first.
 
     Attributes:
         keys: keys of the streams.
@@ -43,44 +43,44 @@ class EvidenceHistory:
 
     @classmethod
     def start(cls, keys: Sequence[str]) -> EvidenceHistory:
-        """Return a history without evidence."""
+        """Return a history of these streams at step 0, without changes."""
         return cls(tuple(keys), np.zeros(len(keys), np.int64))
 
     def note(self, hour: int, steps: Int64s) -> None:
-        """Add the steps after the cohort of an hour, later than all before."""
+        """Record the steps after an hour's cohort, and drop old changes; hours increase."""
         rows = np.flatnonzero(steps != self.now)
-        kept_changes = self._kept(hour - KEPT)
+        kept_changes = self._kept_positions(hour - KEPT)
         self.hours = np.concatenate([self.hours[kept_changes], np.full(len(rows), hour)])
         self.rows = np.concatenate([self.rows[kept_changes], rows])
         self.steps = np.concatenate([self.steps[kept_changes], steps[rows]])
         self.now = steps.copy()
 
     def before(self, hour: int) -> Int64s:
-        """Return the steps after all cohorts of earlier hours, shape (J,)."""
+        """Return each stream's step after all cohorts before ``hour``, shape (J,)."""
         steps = np.zeros(len(self.keys), np.int64)
         end = int(np.searchsorted(self.hours, hour))
         steps[self.rows[:end]] = self.steps[:end]  # the last of several changes counts
         return steps
 
     def to_arrays(self) -> Arrays:
-        """Return the changes, by position in :meth:`facts`."""
+        """Return the changes as arrays; rows are positions in the list of :meth:`facts`."""
         _, rows = np.unique(self.rows, return_inverse=True)
         return {"hours": self.hours, "rows": rows.astype(np.int64), "steps": self.steps}
 
     def facts(self) -> dict[str, Any]:
-        """Return the keys of the streams that ever had evidence."""
+        """Return ``streams``: the keys of the streams that have changes, in row order."""
         return {"streams": [self.keys[row] for row in np.unique(self.rows).tolist()]}
 
     def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Restore stored changes; those of streams that are no longer declared are dropped."""
+        """Load the stored changes, without those of streams no longer declared."""
         rows = positions(self.keys, facts["streams"])[arrays["rows"]]
         self.hours, self.rows, self.steps = (
             column[rows >= 0] for column in (arrays["hours"], rows, arrays["steps"])
         )
         self.now[self.rows] = self.steps
 
-    def _kept(self, oldest: int) -> Int64s:
-        """Return positions of recent changes, and of the last older one of each stream."""
+    def _kept_positions(self, oldest: int) -> Int64s:
+        """Return positions of changes since ``oldest``, and of each stream's last one before."""
         end = int(np.searchsorted(self.hours, oldest))
         _, last = np.unique(self.rows[:end][::-1], return_index=True)
         begins = np.sort(end - 1 - last)

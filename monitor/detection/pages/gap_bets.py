@@ -40,7 +40,7 @@ from monitor.detection.pages.served_bets import ServedCounts, ServedTable
 
 
 def _offsets() -> Int64s:
-    """Return levels around the decisive one: all nearby, fewer far away."""
+    """Return steps from the decisive level to the bet's levels: all nearby, fewer far away."""
     runs = ((0, 20, 1), (20, 40, 2), (40, 80, 4), (80, 176, 12), (176, 2 * LAST + 1, 40))
     right = np.concatenate([np.arange(start, stop, step) for start, stop, step in runs])
     return np.concatenate([-right[:0:-1], right])
@@ -51,7 +51,7 @@ _OFFSETS = _offsets()
 
 @dataclass(frozen=True, slots=True)
 class GapBets:
-    """A gap limit of a contract.
+    """A contract's gap limit on one metric, from which a day's bets are planned.
 
     Attributes:
         metric: TPR, FPR or PRECISION.
@@ -62,7 +62,7 @@ class GapBets:
     delta: float
 
     def plan(self, outcomes: Outcomes, reference: int | None = None) -> GapPlan:
-        """Choose levels and stakes of one day for every slice, in both directions.
+        """Return a day's levels and stakes for every slice, in both directions.
 
         Args:
             outcomes: the outcomes of the day.
@@ -76,13 +76,13 @@ class GapBets:
         reference_counts = arms.references(outcomes, self.metric, reference)
         return GapPlan(
             tables,
-            self._bets(tables, slices, reference_counts),
-            self._bets(tables, reference_counts, slices),
+            self._bets_on(tables, slices, reference_counts),
+            self._bets_on(tables, reference_counts, slices),
             self.metric is Metric.FPR,
         )
 
-    def _bets(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
-        """Choose bets that the rate of one arm is higher."""
+    def _bets_on(self, tables: Tables, higher: ComparisonCounts, lower: ComparisonCounts) -> _Bets:
+        """Return the bets that the rate of ``higher`` exceeds ``lower``'s by more than delta."""
         rates = self._alternatives(higher, lower)
         middle = (rates[0, :, 1] + rates[1, :, 1] - self.delta) / 2
         middle = np.clip(middle, level(-LAST), level(LAST))
@@ -94,7 +94,7 @@ class GapBets:
         )
 
     def _alternatives(self, higher: ComparisonCounts, lower: ComparisonCounts) -> Floats:
-        """Return rates of both arms beyond the limit; the arm that is better off keeps its rate.
+        """Return five pairs of rates beyond the limit; the better-off arm keeps its rate.
 
         Most gaps open because the service of one arm gets worse. Alternatives around the pooled
         rate need two to three times as long between slices of equal size.
@@ -111,7 +111,7 @@ class GapBets:
 
 @dataclass(frozen=True, slots=True)
 class GapPlan:
-    """The bets of one day on the gaps of all slices of a group-by.
+    """Bets of one day on the gaps of all slices of a group-by, made before its decisions.
 
     Attributes:
         tables: logs of the factors, by the side that a bet is for.
@@ -126,7 +126,7 @@ class GapPlan:
     worse_is_higher: bool
 
     def log_e(self, rows: Int64s, slices: Floats, references: Floats) -> Floats:
-        """Return the log e-values of the counts since the last bet of these slices.
+        """Return log e-values that the slice, and that the reference, is worse off.
 
         Args:
             rows: the n betting slices.
@@ -147,7 +147,7 @@ class GapPlan:
 
 @dataclass(frozen=True, slots=True)
 class _Bets:
-    """Bets that a - b > delta, at every edge between two intervals.
+    """Bets that a - b > delta, with stakes at every edge between two intervals of levels.
 
     Attributes:
         higher: bets that a is above the edge + delta.
@@ -158,7 +158,7 @@ class _Bets:
     lower: BetSizes
 
     def log_e(self, rows: Int64s, a: Logs, b: Logs) -> Floats:
-        """Return the least over the intervals, shape (n, 5); the outermost end at 0 and at 1."""
+        """Return the smallest log e-value over the intervals of levels, shape (n, 5)."""
         above_upper, below_lower = a.of_stakes(self.higher, rows), b.of_stakes(self.lower, rows)
         inner = (above_upper[:, :, 1:] + below_lower[:, :, :-1]).min(axis=2)
         outer = np.minimum(above_upper[:, :, 0], below_lower[:, :, -1])

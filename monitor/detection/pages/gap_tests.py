@@ -41,7 +41,7 @@ ALTERNATIVES = len(EXCESSES)
 
 @dataclass(slots=True)
 class HourlyGaps:
-    """Two-sample evidence, hour by hour, of the P compared slices.
+    """Hourly two-sample evidence of P compared slices, for one metric and kind of limit.
 
     It is hourly, because the means of two arms over a longer time may differ although their rates
     never do, if their traffic comes at different times of the day.
@@ -72,7 +72,7 @@ class HourlyGaps:
 
     @classmethod
     def start(cls, metric: Metric, streams: Comparisons, slices: tuple[str, ...]) -> HourlyGaps:
-        """Return the test without evidence."""
+        """Return a test of these streams without evidence; pairs of streams become its rows."""
         first = streams.streams[0]
         rows = np.array(streams.rows[::DIRECTIONS], np.int64)
         reference = None if first.reference == COMPLEMENT else slices.index(first.reference)
@@ -86,7 +86,7 @@ class HourlyGaps:
         self.level = PairLevel(self.learned.trials.copy(), self.learned.hits.copy())
 
     def null(self, pairs: Bools) -> tuple[Floats, Floats]:
-        """Return offset and slope of the null of these slices: rate_a - slope rate_b <= offset."""
+        """Return offset and slope of the null rate_a - slope rate_b <= offset, shape (n,) each."""
         limit = self.limit[pairs]
         if self.kind is StreamKind.RATIO:
             return np.zeros(len(limit)), 1 / limit
@@ -95,26 +95,26 @@ class HourlyGaps:
     def alternatives(
         self, pairs: Bools, counts: PairCounts, level: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the alternatives: rates of both arms, in both directions, (2n, 5) each."""
+        """Return the alternative rates of arms a and b, (2n, 5) each, both directions."""
         alternatives_of = ratio_alternatives if self.kind is StreamKind.RATIO else gap_alternatives
         return alternatives_of(counts, level, np.tile(self.limit[pairs], DIRECTIONS))
 
     def take(self, chosen: Bools | Int64s) -> Floats:
-        """Take the waiting evidence of these slices, shape (n, 2, 5), and clear it."""
+        """Return the waiting log e-values of the chosen slices, (n, 2, 5), and set them to 0."""
         waiting = self.waiting[chosen].copy()
         self.waiting[chosen] = 0
         return waiting
 
     def _learn(self, rows: Bools, counts: PairCounts, log_e: Floats) -> None:
-        """Add evidence of these slices, and add their counts to the levels of the next hours."""
+        """Add log e-values of these slices to ``waiting``, and their counts to ``learned``."""
         self.waiting[rows] += log_e
         learned = PairLevel(self.learned.trials[rows], self.learned.hits[rows]).learned(counts)
         self.learned.trials[rows], self.learned.hits[rows] = learned.trials, learned.hits
         if self.metric.labelled:
             self.begin_day()
 
-    def _pairs(self, cohort: SliceCohort) -> PairCounts:
-        """Return the pairs; arm a has the higher rate where the slice is worse off.
+    def _pair_counts(self, cohort: SliceCohort) -> PairCounts:
+        """Return trials and hits of slice and reference; arm a should have the higher rate.
 
         Labels are compared only where nearly all are in, in both arms: an hour without labels of
         auto_serve would look like one in which nobody was served.
@@ -129,11 +129,11 @@ class HourlyGaps:
         return pairs.swapped if self.metric in HARMED_BY_LESS else pairs
 
     def to_arrays(self, prefix: str) -> Arrays:
-        """Return the whole state as arrays."""
+        """Return the whole state as arrays, their names prefixed."""
         return prefixed(prefix, self._state)
 
     def restore(self, prefix: str, arrays: Arrays, kept: tuple[Int64s, Int64s]) -> None:
-        """Restore the state from :meth:`to_arrays`, for slices that were compared then too.
+        """Load state stored by :meth:`to_arrays`, for slices that were compared then too.
 
         Args:
             prefix: the prefix given to :meth:`to_arrays`.
@@ -158,7 +158,7 @@ class HourlyGaps:
 def add_hour(
     hour: Sequence[tuple[HourlyGaps, SliceCohort]], cluster_size: float = 1
 ) -> list[Bools]:
-    """Add an hour to several tests at once: one bisection for all costs little more than for one.
+    """Add an hour to several tests at once, and return the mask of slices compared in each.
 
     Args:
         hour: the gaps or ratios of each metric, and the cohort.
@@ -168,7 +168,7 @@ def add_hour(
         The mask of comparable slices of each test, shape (P,).
     """
     gaps = [hourly_gaps for hourly_gaps, _ in hour]
-    all_pairs = [hourly_gaps._pairs(cohort) for hourly_gaps, cohort in hour]
+    all_pairs = [hourly_gaps._pair_counts(cohort) for hourly_gaps, cohort in hour]
     comparable = [counts.comparable for counts in all_pairs]
     if not any(rows.any() for rows in comparable):
         return comparable

@@ -44,7 +44,7 @@ LABELLED = (Metric.TPR, Metric.FPR, Metric.PRECISION)
 
 @dataclass(slots=True)
 class _Gaps:
-    """The gap or ratio streams of a metric: pairs of rows, slice worse and reference worse."""
+    """Gap or ratio streams of one metric, with their waiting hourly evidence."""
 
     watch: StreamGroup
     hourly: HourlyGaps
@@ -52,7 +52,7 @@ class _Gaps:
 
 @dataclass(slots=True)
 class _Plans:
-    """Plans of one day's bets, by metric and by limit: slices may have their own."""
+    """Plans of one day's bets, by metric and then by limit, since slices may have their own."""
 
     outcomes: Outcomes
     gaps: dict[Metric, dict[float, GapPlan]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class _Plans:
 
 @dataclass(slots=True)
 class _PlansAhead:
-    """Plans of a day that has not begun.
+    """Plans of a day that has not begun, made step by step.
 
     Attributes:
         day: index of that UTC day.
@@ -78,7 +78,7 @@ class _PlansAhead:
 
 @dataclass(slots=True)
 class GroupTests:
-    """The state of all streams of one group-by.
+    """Sequential tests of all streams of one group-by, advanced hour by hour.
 
     Attributes:
         contract: the limits.
@@ -125,7 +125,7 @@ class GroupTests:
         *,
         metrics: Collection[Metric] = tuple(Metric),
     ) -> GroupTests:
-        """Return the tests without evidence; the budget must have all their streams."""
+        """Return tests without evidence; ``budget`` must have weights for all their streams."""
         slices = declared_slices(group, coding)
         gaps: dict[Metric, _Gaps] = {}
         ratios: dict[Metric, _Gaps] = {}
@@ -157,23 +157,23 @@ class GroupTests:
 
     @property
     def watches(self) -> dict[str, StreamGroup]:
-        """Return all streams, by the name of their part of the state."""
+        """Return the stream groups by the name of their part of the state."""
         gaps = {name: gaps.watch for name, gaps in self._gaps_and_ratios.items()}
         return gaps | {f"level.{metric}": watch for metric, watch in self.levels.items()}
 
     @property
     def _gaps_and_ratios(self) -> dict[str, _Gaps]:
-        """Return gaps and ratios, by the name of their part of the state."""
+        """Return gap and ratio streams by the name of their part of the state."""
         gaps = {f"gap.{metric}": gaps for metric, gaps in self.gaps.items()}
         return gaps | {f"ratio.{metric}": ratios for metric, ratios in self.ratios.items()}
 
     @property
     def idle(self) -> bool:
-        """Return True when cohorts move nothing: no streams, and no labels to learn from."""
+        """Return True when cohorts change nothing: no streams, and no labels to learn from."""
         return not self.labels and not self.watches
 
     def enter(self, hour: int, layout: Layout, cluster_size: float = 1) -> None:
-        """Begin an hour; idle tests do nothing else."""
+        """Begin an hour: end the last day if it is over, raise the divisor, advance all clocks."""
         self._enter_day(pane_of(pane_start(hour, Grain.HOUR), Grain.DAY), layout)
         self.divisor = max(self.divisor, self.cluster_size, cluster_size)
         for watch in self.watches.values():
@@ -182,7 +182,7 @@ class GroupTests:
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
-        """Consume one cohort; return the streams that cross, which then begin anew.
+        """Bet on one hour's cohort; return the streams that cross, their evidence reset.
 
         Args:
             hour: pane index, later than all before.
@@ -193,22 +193,22 @@ class GroupTests:
         """
         self.enter(hour, layout, cluster_size)
         if self.labels:
-            self._bet_levels(self._add(cohort, layout))
-        self._compare(cohort, layout)
+            self._bet_levels(self._add_counts(cohort, layout))
+        self._bet_hour(cohort, layout)
         if self.labels:
-            self._bet_gaps(np.all(self._decided() >= BATCH, axis=0))
+            self._bet_gaps(np.all(self._decisions_since_bet() >= BATCH, axis=0))
         return [stream for watch in self.watches.values() for stream in watch.cross()]
 
     # Beginning and end of a day.
 
     def _enter_day(self, day: int, layout: Layout) -> None:
         if self.day is not None and self.today is not None and day != self.day:
-            self._require_plans()
-            self._bet_gaps(np.all(self._decided() > 0, axis=0))
+            self._plans_of_day()
+            self._bet_gaps(np.all(self._decisions_since_bet() > 0, axis=0))
             self.binned[:] = 0  # the columns change, and one arm alone is no evidence of a gap
             self.ready.learn(self.today, days=day - self.day)
         if day != self.day:
-            ahead = self._take_ahead(day, layout)
+            ahead = self._pop_plans_ahead(day, layout)
             self.day, self.today, self._plans, self.divisor = day, None, None, 1
             if ahead is not None:
                 self._set_plans(ahead)
@@ -220,10 +220,10 @@ class GroupTests:
             if self.today is not None:
                 self.today = self.today.moved(self.ready.layout, layout)
             self.ready = self.ready.moved(np.arange(len(self.slices)), layout)
-        self._require_plans()
+        self._plans_of_day()
 
-    def _require_plans(self) -> _Plans:
-        """Return the plans of the day, made again after a restart; waiting counts must fit them."""
+    def _plans_of_day(self) -> _Plans:
+        """Return the day's plans; if there are none, make and store them."""
         return self._set_plans(self._plan()) if self._plans is None else self._plans
 
     def _set_plans(self, plans: _Plans) -> _Plans:
@@ -235,12 +235,12 @@ class GroupTests:
 
     def _plan(self) -> _Plans:
         plans = _Plans(Outcomes.from_forecast(self.ready.forecast()))
-        for _ in self._fill(plans):
+        for _ in self._add_plans(plans):
             pass
         return plans
 
-    def _fill(self, plans: _Plans) -> Iterator[None]:
-        """Make the plans of a day, one per step."""
+    def _add_plans(self, plans: _Plans) -> Iterator[None]:
+        """Add one plan to ``plans`` before each yield, until all metrics and limits have one."""
         for metric in LABELLED:
             if metric in self.gaps:
                 hourly, by_limit = self.gaps[metric].hourly, dict[float, GapPlan]()
@@ -256,7 +256,7 @@ class GroupTests:
                     yield
 
     def plan_ahead(self, day: int) -> bool:
-        """Make one plan of a day that is to begin; return False if there is none to make.
+        """Make one plan for a later day; return False if none is left to make.
 
         All plans take as long as the rest of an hour, and their inputs are known once the day
         before is consumed: so nothing waits for them when the day begins.
@@ -268,11 +268,11 @@ class GroupTests:
             ready = replace(self.ready)
             ready.learn(self.today, days=day - self.day)
             plans = _Plans(Outcomes.from_forecast(ready.forecast()))
-            ahead = self._ahead = _PlansAhead(day, self.today, plans, self._fill(plans))
+            ahead = self._ahead = _PlansAhead(day, self.today, plans, self._add_plans(plans))
         return next(ahead.left, True) is None
 
-    def _take_ahead(self, day: int, layout: Layout) -> _Plans | None:
-        """Take the plans of the day that begins, if their inputs have not changed since."""
+    def _pop_plans_ahead(self, day: int, layout: Layout) -> _Plans | None:
+        """Remove the plans made ahead; return them completed, or None if inputs changed."""
         ahead, self._ahead = self._ahead, None
         if ahead is None or ahead.day != day or ahead.today is not self.today:
             return None
@@ -284,29 +284,29 @@ class GroupTests:
 
     # Evidence.
 
-    def _add(self, cohort: SliceCohort, layout: Layout) -> Floats:
-        """Add a cohort to the waiting counts; return its outcomes, shape (S, J)."""
-        outcomes = self._require_plans().outcomes.bin_counts(cohort, layout)
+    def _add_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
+        """Add a cohort to ``binned`` and ``today``; return its outcome counts, shape (S, J)."""
+        outcomes = self._plans_of_day().outcomes.bin_counts(cohort, layout)
         reference = next((gaps.hourly.reference for gaps in self.gaps.values()), None)
         self.binned = self.binned + np.stack([outcomes, of_references(outcomes, reference)])
         self.today = cohort if self.today is None else self.today + cohort
         return outcomes
 
-    def _decided(self) -> Floats:
-        """Return decisions since the last bet of each slice and its reference, shape (2, S)."""
+    def _decisions_since_bet(self) -> Floats:
+        """Return decisions since the last bet, of each slice and its reference, shape (2, S)."""
         decided: Floats = self.binned.sum(axis=2)
         return decided
 
     @property
     def decided_by_rate(self) -> Floats:
-        """Return recent decisions by route and audit rate, today's included."""
+        """Return recent decisions by route and audit rate, shape (2, rates), with today's."""
         today = 0 if self.today is None else self.today.decisions
         decided: Floats = (self.ready.decisions + today).sum(axis=(0, 3))
         return decided
 
     @property
     def _responses(self) -> Responses:
-        """Return recently requested and received labels, today's included."""
+        """Return recently requested and received labels by slice and route, with today's."""
         past, today = self.ready, self.today
         if today is None:
             return Responses(past.requested, past.received)
@@ -314,7 +314,7 @@ class GroupTests:
 
     @property
     def _requests(self) -> Requests:
-        """Return recent label requests, today's included, and those that ``audit_p`` predicts."""
+        """Return recent label requests, with today's, and the number ``audit_p`` predicts."""
         past, today = self.ready, self.today
         decisions, labelled, asked = past.decisions, past.labelled, past.requested
         if today is not None:
@@ -330,14 +330,14 @@ class GroupTests:
         for metric, watch in self.levels.items():
             rows = positions(self.slices, [stream.slice for stream in watch.streams])
             log_e = np.zeros((len(rows), len(FRACTIONS)))
-            for limit, plan in self._require_plans().levels[metric].items():
+            for limit, plan in self._plans_of_day().levels[metric].items():
                 at_limit = np.flatnonzero(_limits(watch) == limit)
                 log_e[at_limit] = plan.log_e(counts)[rows[at_limit]]
             betting = np.flatnonzero(counts[rows].any(axis=1) & enough[rows])
             watch.bet(betting, log_e[betting], self.divisor)
 
-    def _compare(self, cohort: SliceCohort, layout: Layout) -> None:
-        """Compare the arms of an hour: labelled evidence waits, that of routes is bet."""
+    def _bet_hour(self, cohort: SliceCohort, layout: Layout) -> None:
+        """Compare all arms in one hour: bet on routes at once, let labelled evidence wait."""
         compared_gaps = self._gaps_and_ratios.values()
         tested = [
             gaps for gaps in compared_gaps if not gaps.hourly.metric.labelled or _labels_all(layout)
@@ -347,10 +347,10 @@ class GroupTests:
             if gaps.hourly.metric in HIT_ROUTES:
                 pairs = np.flatnonzero(compared)
                 log_e = gaps.hourly.take(pairs).reshape(-1, ALTERNATIVES)
-                gaps.watch.bet(_directions(pairs), log_e)
+                gaps.watch.bet(_stream_rows(pairs), log_e)
 
     def _bet_gaps(self, due: Bools) -> None:
-        """Bet on the gaps of the slices ``due``, shape (S,).
+        """Bet on labelled gaps of the slices in the mask ``due`` (S,), and clear their counts.
 
         Both tests bet if everything is labelled, else the augmented bets alone. Bets on labels
         alone mistake missing labels for slower service, and never find a gap under sampled labels
@@ -358,7 +358,7 @@ class GroupTests:
         """
         if not due.any():
             return
-        plans, responses, requests = self._require_plans().gaps, self._responses, self._requests
+        plans, responses, requests = self._plans_of_day().gaps, self._responses, self._requests
         used_alternatives = np.repeat([True, _labels_all(self.ready.layout)], ALTERNATIVES)
         for metric in plans:
             gaps = self.gaps[metric]
@@ -386,26 +386,26 @@ class GroupTests:
             by_labels = gaps.hourly.take(pairs)
             by_labels[~(responses.whole & reference_responses.whole)[rows]] = 0
             log_e = np.concatenate([by_pair, by_labels], axis=2)
-            streams = _directions(pairs)
+            streams = _stream_rows(pairs)
             gaps.watch.bet(streams, log_e.reshape(len(streams), -1), used=used_alternatives)
         self.binned[:, due] = 0
 
     # State to store.
 
     def to_arrays(self) -> Arrays:
-        """Return the whole state except its names."""
+        """Return the whole state as arrays, without the names that :meth:`facts` returns."""
         arrays = prefixed("ready", self.ready.to_arrays())
         for name, watch in self.watches.items():
             arrays |= watch.to_arrays(name)
         for name, gaps in self._gaps_and_ratios.items():
-            arrays |= gaps.hourly.to_arrays(_hourly(name))
+            arrays |= gaps.hourly.to_arrays(_hourly_name(name))
         arrays["binned"] = self.binned.astype(np.int64)
         if self.today is not None:
             arrays |= prefixed("today", self.today.to_arrays())
         return arrays
 
     def facts(self) -> dict[str, Any]:
-        """Return the names of the rows of :meth:`to_arrays`."""
+        """Return slices, stream keys (row names of :meth:`to_arrays`), day and divisor."""
         streams = {
             name: [stream.key for stream in watch.streams] for name, watch in self.watches.items()
         }
@@ -413,7 +413,7 @@ class GroupTests:
         return {"slices": self.slices, "streams": streams, **day_facts}
 
     def restore(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
-        """Continue the stored state; new slices and streams begin without evidence."""
+        """Load stored state; slices and streams not in it begin without evidence."""
         self._restore_ready(arrays, facts)
         for name, watch in self.watches.items():
             watch.restore(name, arrays, facts["streams"].get(name, ()))
@@ -421,7 +421,7 @@ class GroupTests:
             keys = facts["streams"].get(name, ())[::DIRECTIONS]
             rows = positions(keys, [stream.key for stream in gaps.watch.streams[::DIRECTIONS]])
             known_rows = np.flatnonzero(rows >= 0)
-            gaps.hourly.restore(_hourly(name), arrays, (known_rows, rows[known_rows]))
+            gaps.hourly.restore(_hourly_name(name), arrays, (known_rows, rows[known_rows]))
 
     def _restore_ready(self, arrays: Arrays, facts: Mapping[str, Any]) -> None:
         if not self.labels:
@@ -434,15 +434,15 @@ class GroupTests:
         self.divisor = max(self.cluster_size, facts.get("divisor", 1))
         if tuple(facts["slices"]) == self.slices:
             self.ready = ready
-            if self._compares_as(facts["streams"]):
+            if self._has_same_gaps(facts["streams"]):
                 self.binned = arrays["binned"].astype(np.float64)
             if "today.decisions" in arrays:
                 self.today = SliceCohort.from_arrays(part(arrays, "today"))
             return
         self.ready = ready.moved(positions(facts["slices"], self.slices), ready.layout)
 
-    def _compares_as(self, streams: Mapping[str, Sequence[str]]) -> bool:
-        """Return True when the waiting evidence was counted for these gaps.
+    def _has_same_gaps(self, streams: Mapping[str, Sequence[str]]) -> bool:
+        """Return True when stored gap streams equal the present ones, so counts still apply.
 
         Other gaps may have another reference.
         """
@@ -452,22 +452,22 @@ class GroupTests:
         )
 
 
-def _hourly(name: str) -> str:
-    """Return the name of the hourly part of the state of a gap (``gap.tpr``) or a ratio."""
+def _hourly_name(name: str) -> str:
+    """Return the name of a gap's or ratio's hourly state: ``hourly.tpr`` for ``gap.tpr``."""
     return f"hourly.{name.removeprefix('gap.')}"
 
 
 def _labels_all(layout: Layout) -> bool:
-    """Return True when every decision is to be labelled."""
+    """Return True when every audit rate of the layout is 1."""
     return bool(np.all(layout.audit == 1))
 
 
 def _limits(watch: StreamGroup) -> Floats:
-    """Return the limit of each stream."""
+    """Return the limit of each stream in the group, shape (J,)."""
     return np.array([float(stream.limit) for stream in watch.streams])
 
 
-def _directions(pairs: Int64s) -> Int64s:
-    """Return the rows of the streams of these pairs."""
+def _stream_rows(pairs: Int64s) -> Int64s:
+    """Return the stream rows of pairs, both directions of each, from the pairs' numbers."""
     streams: Int64s = (DIRECTIONS * pairs[:, None] + np.arange(DIRECTIONS)).ravel()
     return streams

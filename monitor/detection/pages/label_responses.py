@@ -42,7 +42,7 @@ FEW = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """Requested and received labels of each slice by route, both of shape (S, 2)."""
+    """Requested and received labels of each slice by route, shape (S, 2) each."""
 
     requested: npt.NDArray[np.number[Any]]
     received: npt.NDArray[np.number[Any]]
@@ -55,21 +55,21 @@ class Responses:
 
     @property
     def enough(self) -> Bools:
-        """Return the mask of slices to bet on, shape (S,): labels of every judged route come."""
+        """Return True for slices (S,) with 80 % of labels, or few requests, on both routes."""
         share = divide(self.received, self.requested, empty=1)
         enough: Bools = np.all((share >= ENOUGH) | (self.requested < FEW), axis=1)
         return enough
 
     @property
     def whole(self) -> Bools:
-        """Return the mask of slices with nearly all labels of every route, shape (S,)."""
+        """Return True for slices where 95 % of each route's requested labels arrived, (S,)."""
         whole: Bools = np.all(self.received >= WHOLE * self.requested, axis=1)
         return whole
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requested labels of each slice by route, and the number that the decisions say, both (S, 2).
+    """Requested labels of each slice by route, and the number that audit rates predict, (S, 2).
 
     Attributes:
         asked: requested labels or, if more, received labels.
@@ -87,7 +87,7 @@ class Requests:
 
     @property
     def as_stated(self) -> Bools:
-        """Return the mask of slices to bet on, shape (S,): no route is far off its stated rate."""
+        """Return True for slices whose requests, on both routes, fit their audit rates, (S,)."""
         room = SURE * np.sqrt(self.expected)
         few = self.asked < ENOUGH * self.expected - room
         many = self.asked > self.expected / ENOUGH + room

@@ -28,30 +28,30 @@ is for slices that do not bet."""
 
 @dataclass(frozen=True, slots=True)
 class LevelBets:
-    """A level of a contract: a floor of the TPR or a ceiling of the FPR, in (0, 1)."""
+    """A contract's level, from which a day's bets are planned: a TPR floor or an FPR ceiling."""
 
     metric: Metric
     limit: float
 
     @property
     def side(self) -> Side:
-        """Return the side on which the level is breached."""
+        """Return the side of the limit on which the contract is broken."""
         return Side.BELOW if self.metric is Metric.TPR else Side.ABOVE
 
     def plan(self, outcomes: Outcomes) -> LevelPlan:
-        """Choose the stakes of one day for every slice, without data of the day itself."""
+        """Return a day's stakes for every slice, chosen without data of the day itself."""
         reach = outcomes.reach(self.metric, outcomes.possible())
         stakes = np.outer(1 / reach.largest_loss(self.side, self.limit), FRACTIONS)
         index = np.searchsorted(STAKES, stakes, side="right") - 1
         index[~outcomes.known] = 0
         used_stakes, position = np.unique(index, return_inverse=True)
-        z = self.side.value * outcomes.z(self.metric, self.side, self.limit)
+        z = self.side.value * outcomes.evidence_per_decision(self.metric, self.side, self.limit)
         return LevelPlan(log_factors(z, STAKES[used_stakes]), position.reshape(index.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class LevelPlan:
-    """The bets of one day on one level.
+    """Bets of one day on one level, for all slices of a group-by.
 
     Attributes:
         logs: log(1 +- lam z), shape (J, stakes).
@@ -62,7 +62,7 @@ class LevelPlan:
     chosen: Int64s
 
     def log_e(self, counts: Floats) -> Floats:
-        """Return the log e-values of counts.
+        """Return log e-values of outcome counts, per slice and fraction, shape (S, 6).
 
         Args:
             counts: outcomes of this day, shape (S, J).
@@ -75,7 +75,7 @@ class LevelPlan:
 
 
 def log_factors(z: Floats, stakes: Floats) -> Floats:
-    """Compute log(1 + lam z), shape (J, stakes).
+    """Return log(1 + lam z) of each outcome and stake, shape (J, stakes).
 
     A stake that an outcome could ruin is never chosen where that outcome is possible; its entry is
     finite (the log of almost 0), so that a count of 0 times it is 0.

@@ -26,7 +26,7 @@ Rows = Int64s | Bools
 
 @dataclass(slots=True)
 class SrMixture:
-    """The running statistics of J streams over K alternatives each; changed in place.
+    """Shiryaev-Roberts statistics of J streams over K alternatives each; changed in place.
 
     Attributes:
         log_r: ln R of each alternative, shape (J, K); -inf is empty.
@@ -39,11 +39,11 @@ class SrMixture:
 
     @classmethod
     def empty(cls, streams: int, alternatives: int) -> SrMixture:
-        """Return mixtures without evidence: R = 0."""
+        """Return a mixture without evidence (R = 0) for this many streams and alternatives."""
         return cls(np.full((streams, alternatives), -np.inf), np.zeros(streams))
 
     def add_clock(self, time: float) -> None:
-        """Add time to all clocks, in the unit that false alarms are counted in.
+        """Add time to all clocks, in the unit in which false alarms are counted.
 
         Raises:
             ValueError: for negative time.
@@ -55,7 +55,7 @@ class SrMixture:
     def bet(
         self, rows: Rows, log_e: Floats, weights: npt.ArrayLike, cluster_size: float = 1
     ) -> None:
-        """Multiply the evidence of streams by the e-values of their latest decisions.
+        """Multiply the rows' evidence by new e-values, and reset their clocks.
 
         The choice of streams may depend on the number of labels, never on their values.
 
@@ -79,17 +79,17 @@ class SrMixture:
         self.pending[rows] = 0
 
     def statistic(self) -> Floats:
-        """Return S = ln R of each stream over its alternatives, shape (J,); -inf is no evidence."""
+        """Return S = ln R of each stream, summed over alternatives, shape (J,); -inf if empty."""
         total: Floats = np.logaddexp.reduce(self.log_r, axis=1)
         return total
 
     def reset(self, rows: Rows) -> None:
-        """Forget the evidence and the clock of streams, as after a page."""
+        """Erase the evidence and the clock of these rows, as after a page."""
         self.log_r[rows] = -np.inf
         self.pending[rows] = 0
 
     def aligned(self, keys: Sequence[str], wanted: Sequence[str]) -> SrMixture:
-        """Return the mixtures of ``wanted``, in that order; new ones are empty.
+        """Return a mixture with a row per name in ``wanted``; names not in ``keys`` are empty.
 
         Args:
             keys: distinct names of the rows.
@@ -100,12 +100,12 @@ class SrMixture:
         return SrMixture(log_r[rows], np.append(self.pending, 0.0)[rows])
 
     def to_arrays(self) -> dict[str, Floats]:
-        """Return copies of the whole state."""
+        """Return copies of the arrays by field name."""
         return {"log_r": self.log_r.copy(), "pending": self.pending.copy()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Floats]) -> SrMixture:
-        """Restore the state from :meth:`to_arrays`, bit for bit.
+        """Return the mixture that :meth:`to_arrays` wrote, bit for bit.
 
         Raises:
             ValueError: if the shapes do not fit each other.
@@ -118,5 +118,5 @@ class SrMixture:
 
 
 def _log(mass: Floats) -> Floats:
-    """Take logarithms; no mass gives -inf, without a warning."""
+    """Return natural logarithms; -inf for 0, without a warning."""
     return np.log(mass, out=np.full(mass.shape, -np.inf), where=mass > 0)

@@ -42,14 +42,14 @@ SAFE = 0.95
 
 
 class Side(enum.Enum):
-    """Side of a limit that a bet is evidence for; the sign is that of z in ``1 + lam z``."""
+    """Side of a limit for which a bet is evidence; the value is the sign of z in ``1 + lam z``."""
 
     ABOVE = 1  # that the rate is above c
     BELOW = -1  # that the rate is below c
 
 
 class LabelOutcome(enum.IntEnum):
-    """Outcome of the label of one decision. A label that never came is UNLABELLED."""
+    """Outcome of one decision's label: ready, not ready, or unlabelled if none came."""
 
     UNLABELLED = 0
     READY = 1
@@ -57,7 +57,7 @@ class LabelOutcome(enum.IntEnum):
 
 
 def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats:
-    """Return the score g of each outcome.
+    """Return the score g of each label outcome, for given P(ready) and audit rates.
 
     Args:
         metric: TPR, PRECISION (y is ready) or FPR (y is not ready).
@@ -82,7 +82,7 @@ def scores(metric: Metric, ready: npt.ArrayLike, audit: npt.ArrayLike) -> Floats
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The largest possible scores in each arm, by route; shape (S, 2).
+    """Largest positive and negative scores that each arm can have, by route, shape (S, 2).
 
     Attributes:
         up: max g, at least 1.
@@ -93,19 +93,19 @@ class Reach:
     down: Floats
 
     def losses(self, side: Side) -> Floats:
-        """Return the scores that cost a bet for this side most, by route: (S, 2), at least 0."""
+        """Return the scores that cost a bet for this side most, by route, (S, 2), at least 0."""
         auto, review = (self.down, self.up) if side is Side.ABOVE else (self.up, self.down)
         return np.stack([auto[:, 0], review[:, 1]], axis=1)
 
     def largest_loss(self, side: Side, limit: float) -> Floats:
-        """Return the largest loss of a stake of 1 about a limit in (0, 1), above 0; shape (S,)."""
+        """Return the largest loss of a stake of 1 at a limit in (0, 1), above 0; shape (S,)."""
         losses: Floats = (self.losses(side) * (1 - limit, limit)).max(axis=1)
         return losses
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """The columns of one day of one group-by, fixed before the day's decisions.
+    """Possible outcomes (columns) of one group-by's decisions on one day, fixed beforehand.
 
     The last two columns (auto_serve, human_review) are for decisions of strata that were not
     expected in their slice: whatever their outcome, they get the score in [0, 1] that is worst for
@@ -132,16 +132,16 @@ class Outcomes:
 
     @classmethod
     def from_forecast(cls, forecast: Forecast) -> Outcomes:
-        """Return the columns that a forecast needs."""
+        """Return one column per distinct outcome of the forecast's expected strata, plus two."""
         layout = forecast.layout
-        codes = _codes(forecast.ready)
-        expected = _expected(forecast.decisions)
+        codes = _column_codes(forecast.ready)
+        expected = _is_expected(forecast.decisions)
         used_codes, position = np.unique(codes[expected], return_inverse=True)
         first = np.full(codes.shape, -1, np.int64)
         first[expected] = len(LabelOutcome) * position
         route, rate, bins = np.unravel_index(used_codes, (*layout.shape[:2], BINS))
         columns = len(LabelOutcome) * len(used_codes) + len(REVIEWED_ROUTES)
-        traffic = _traffic(forecast, first, columns)
+        traffic = _expected_traffic(forecast, first, columns)
         return cls(
             layout.rates,
             first,
@@ -154,17 +154,17 @@ class Outcomes:
 
     @property
     def columns(self) -> int:
-        """Return the number of columns J."""
+        """Return the number J of columns."""
         return len(self.auto)
 
     @property
     def known(self) -> Bools:
-        """Return the mask of slices with an expected stratum, shape (S,); others do not bet."""
+        """Return True for slices with an expected stratum, shape (S,); others do not bet."""
         mask: Bools = np.any(self.first >= 0, axis=(1, 2, 3))
         return mask
 
     def bin_counts(self, cohort: SliceCohort, layout: Layout) -> Floats:
-        """Count each outcome in each slice, shape (S, J).
+        """Return the number of decisions with each outcome in each slice, shape (S, J).
 
         Rows may be summed, over the cohorts of the day and over slices: each decision keeps the
         forecast of its own slice, so a complement is the sum of all rows but one.
@@ -199,12 +199,12 @@ class Outcomes:
         column_scores[-len(REVIEWED_ROUTES) :] = worst
         return column_scores
 
-    def z(self, metric: Metric, side: Side, limit: float) -> Floats:
-        """Return the evidence of every column about a limit of TPR or FPR, shape (J,)."""
+    def evidence_per_decision(self, metric: Metric, side: Side, limit: float) -> Floats:
+        """Return z, the evidence that one decision of each outcome adds about a limit, (J,)."""
         return (self.auto - limit) * self.scores(metric, side)
 
     def possible(self) -> Bools:
-        """Return the mask of the possible outcomes of each slice, shape (S, J)."""
+        """Return True where a slice can have the outcome, shape (S, J)."""
         mask = np.zeros((len(self.first), self.columns), np.bool_)
         mask[:, -len(REVIEWED_ROUTES) :] = True
         row, *_ = expected = np.nonzero(self.first >= 0)
@@ -213,7 +213,7 @@ class Outcomes:
         return mask
 
     def reach(self, metric: Metric, possible: Bools) -> Reach:
-        """Return the largest scores of arms with these possible outcomes, shape (S, J)."""
+        """Return the largest scores of arms with these possible outcomes (S, J), by route."""
         g = self.scores(metric, Side.BELOW)
         routes = (self.auto, ~self.auto)
         up = [np.where(possible & route, g, 1).max(axis=1) for route in routes]
@@ -221,7 +221,7 @@ class Outcomes:
         return Reach(np.stack(up, axis=1), np.stack(down, axis=1))
 
     def _first_of(self, layout: Layout) -> Int64s:
-        """Return ``first`` on the axes of another layout."""
+        """Return ``first`` on the axes of ``layout``; -1 for rates that are not known."""
         if layout.rates == self.rates:
             return self.first
         first = np.full((len(self.first), *layout.shape), -1, np.int64)
@@ -231,8 +231,8 @@ class Outcomes:
         return first
 
 
-def _codes(ready: Floats) -> Int64s:
-    """Return route, rate and bin of the forecast as one number per stratum."""
+def _column_codes(ready: Floats) -> Int64s:
+    """Code each stratum by its route, audit rate and bin of P(ready); the same shape."""
     bins = np.clip((ready * BINS).astype(np.int64), 0, BINS - 1)
     _, routes, rates, _ = ready.shape
     family = np.arange(routes * rates).reshape(routes, rates, 1)
@@ -240,15 +240,15 @@ def _codes(ready: Floats) -> Int64s:
     return codes
 
 
-def _expected(decisions: Floats) -> Bools:
-    """Return the mask of the strata whose share of the slice's decisions is worth a column."""
+def _is_expected(decisions: Floats) -> Bools:
+    """Return True for strata with at least EXPECTED_SHARE of their slice's decisions."""
     share = divide(decisions, decisions.sum(axis=(1, 2, 3), keepdims=True), empty=0)
     expected: Bools = share >= EXPECTED_SHARE
     return expected
 
 
-def _traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
-    """Return expected ready and other decisions by outcome; shape (2, S, J)."""
+def _expected_traffic(forecast: Forecast, first: Int64s, columns: int) -> Floats:
+    """Return the forecast's ready and not ready decisions by outcome, shape (2, S, J)."""
     row, _, rate, _ = expected = np.nonzero(first >= 0)
     step = row * columns + first[expected]
     audit, ready = forecast.layout.audit[rate], forecast.ready[expected]

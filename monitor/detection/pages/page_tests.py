@@ -36,7 +36,7 @@ _BUDGET, _HISTORY = "budget", "history"
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Streams that are advanced together.
+    """Metrics whose streams are advanced together, with or without labels.
 
     Attributes:
         metrics: metrics of the streams.
@@ -55,7 +55,7 @@ ROUTES = Turn(tuple(HIT_ROUTES), "~routes/")
 
 @dataclass(frozen=True, slots=True)
 class WeekEnd:
-    """Evidence of the streams whose ISO week has ended: the input of a list.
+    """Evidence of streams in an ISO week that ended, from which the weekly list is made.
 
     Attributes:
         week: index of the week.
@@ -72,7 +72,7 @@ class WeekEnd:
 
 @dataclass(frozen=True, slots=True)
 class HourCohort:
-    """The cohort of one hour.
+    """Counts of one hour, as passed to :meth:`PageTests.advance`.
 
     Attributes:
         hour: pane index.
@@ -90,7 +90,7 @@ class HourCohort:
 
 @dataclass(frozen=True, slots=True)
 class PageAdvance:
-    """Results of advancing by one cohort.
+    """Results of advancing the page tests by one hour's cohort.
 
     Attributes:
         crossed: streams that page now.
@@ -107,7 +107,7 @@ class PageAdvance:
 
 @dataclass(slots=True)
 class PageTests:
-    """The sequential tests of all contracts, or those of one turn.
+    """Sequential tests of all contracts, or those of one turn, with their history.
 
     Attributes:
         settings: contracts and coding.
@@ -173,7 +173,7 @@ class PageTests:
         return cls(settings, budget, groups, history, rates, turn)
 
     def advance(self, cohorts: Sequence[HourCohort], index: CellIndex) -> list[PageAdvance]:
-        """Consume the cohorts of successive hours.
+        """Bet on the cohorts of successive hours; return one result per cohort.
 
         Args:
             cohorts: cohorts in order, later than all before.
@@ -197,26 +197,26 @@ class PageTests:
         ]
 
     def plan_ahead(self, day: int) -> bool:
-        """Make one plan of a UTC day that is to begin; return False if none is left."""
+        """Make one plan of a UTC day that will begin; return False if none is left."""
         return any(group.plan_ahead(day) for group in self.groups.values())
 
     @property
     def streams(self) -> list[Stream]:
-        """Return all streams, in the order of the history."""
+        """Return all streams of this turn, in the order of the history."""
         return [stream for watch in self._watches for stream in watch.streams]
 
     @property
     def weights(self) -> Floats:
-        """Return each stream's share of the error budget, in the same order."""
+        """Return each stream's share of the error budget, in the order of ``streams``."""
         return self.budget.weights_of(self.streams)
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all parts of the state."""
+        """Return the names of all parts that :meth:`parts` writes."""
         return {*self.groups, _BUDGET, self.turn.prefix + _HISTORY}
 
     def parts(self) -> dict[str, bytes]:
-        """Return the whole state, to be stored with the newest consumed cohort."""
+        """Encode the whole state as parts by name, to be stored with the newest consumed cohort."""
         bodies = {
             name: arrays.encode(group.to_arrays(), group.facts())
             for name, group in self.groups.items()
@@ -226,17 +226,17 @@ class PageTests:
 
     @property
     def budget_part(self) -> dict[str, bytes]:
-        """Return the part of the state that all turns share; its rates are those of labels."""
+        """Return the encoded budget and audit rates seen, by name; all turns share the budget."""
         budget = self.budget
         facts = {"weights": budget.weights, "additions": budget.additions, "rates": self.rates}
         return {_BUDGET: arrays.encode({}, facts)}
 
     def evidence(self) -> dict[Stream, int]:
-        """Return the progress of every stream towards a page, in five steps."""
+        """Return the progress of every stream towards a page, as a step 0 to 4."""
         return dict(zip(self.streams, self._steps().tolist(), strict=True))
 
     def sampling(self, contract: Contract) -> list[tuple[float, ...]]:
-        """Return the recent audit rates of each reviewed route that have at least k decisions."""
+        """Return per reviewed route its recent audit rates with at least k decisions each."""
         tests = self._group(contract, contract.group_bys[0].name)
         audit = tests.ready.layout.audit
         return [tuple(audit[row >= contract.k].tolist()) for row in tests.decided_by_rate]
@@ -267,7 +267,7 @@ class PageTests:
             crossed += self._contract(contract, cohort.hour, use_cases[contract.name], size)
         self.history.note(cohort.hour, self._steps())
         ended = self._week_end()
-        listed = _listed([week for week in (ended, cohort.other_week) if week is not None])
+        listed = _weekly_list([week for week in (ended, cohort.other_week) if week is not None])
         return PageAdvance(tuple(crossed), ended, listed, use_cases)
 
     def _contract(
@@ -285,7 +285,7 @@ class PageTests:
         return crossed
 
     def _week_end(self) -> WeekEnd | None:
-        """Return the week that the last cohort has ended, without streams declared during it."""
+        """Return evidence of the streams whose week the last cohort ended; None without any."""
         ended = [(watch, watch.finished) for watch in self._watches if watch.finished is not None]
         if not ended:
             return None
@@ -297,8 +297,8 @@ class PageTests:
         )
 
 
-def _listed(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
-    """List streams by weighted e-BH over all ended weeks; None without any."""
+def _weekly_list(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
+    """Return the streams that weighted e-BH lists over all ended weeks; None without a week."""
     if not ended:
         return None
     log_e, weights = (
@@ -311,10 +311,10 @@ def _listed(ended: Sequence[WeekEnd]) -> tuple[Stream, ...] | None:
 
 
 def _stored_part(parts: Mapping[str, bytes], name: str, turn: Turn) -> bytes | None:
-    """Return a part of the state, also under its name from the time of a single turn."""
+    """Return the bytes of a stored part, or of its name from before there were turns; or None."""
     return parts.get(name) or parts.get(name.removeprefix(turn.prefix))
 
 
 def scoped(contract: Contract, counts: Counts, index: CellIndex) -> Counts:
-    """Return the counts of the cells whose atoms belong to the use case."""
+    """Return the counts of the cells that belong to the contract's use case."""
     return among(counts, cells_within(index, contract.where)) if contract.where else counts

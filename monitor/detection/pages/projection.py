@@ -30,7 +30,7 @@ from monitor.detection.pages.cohort import SliceCohort
 def log_likelihood_ratio(
     n: npt.ArrayLike, k: npt.ArrayLike, null: npt.ArrayLike, alternative: npt.ArrayLike
 ) -> Floats:
-    """Compute k ln(p1 / p0) + (n - k) ln((1 - p1) / (1 - p0)), broadcast, in nats.
+    """Return k ln(p1 / p0) + (n - k) ln((1 - p1) / (1 - p0)), broadcast, in nats.
 
     This log likelihood ratio is the log e-value of k hits in n trials for P(hit) = p1 against p0,
     both inside (0, 1): E[e] stays at most 1 for every rate at least p0 if p1 < p0, at most p0 if p1
@@ -87,29 +87,29 @@ class PairCounts:
 
     @classmethod
     def joined(cls, parts: Sequence[PairCounts]) -> PairCounts:
-        """Concatenate the pairs of all parts."""
+        """Return the pairs of all parts, one after the other."""
         return cls(*map(np.concatenate, zip(*(part._columns for part in parts), strict=True)))
 
     @property
     def swapped(self) -> PairCounts:
-        """Return the pairs in the other direction."""
+        """Return the pairs with arms a and b exchanged."""
         return PairCounts(self.n_b, self.k_b, self.n_a, self.k_a)
 
     @property
     def comparable(self) -> Bools:
-        """Return the mask of pairs with trials in both arms; others cannot bet."""
+        """Return True for pairs with trials in both arms, shape (P,); others cannot bet."""
         return (self.n_a > 0) & (self.n_b > 0)
 
     def only(self, pairs: Bools) -> PairCounts:
-        """Return all pairs, without the trials of those outside the mask."""
+        """Return all P pairs, with zeros for pairs outside the mask."""
         return PairCounts(*(np.where(pairs, column, 0) for column in self._columns))
 
     def selected(self, pairs: Bools) -> PairCounts:
-        """Return the pairs in the mask."""
+        """Return the pairs in the mask and no others."""
         return PairCounts(*(column[pairs] for column in self._columns))
 
     def split(self, parts: int) -> list[PairCounts]:
-        """Split the pairs into parts of equal length."""
+        """Return the pairs as a list of ``parts`` equally long pieces."""
         columns = (column.reshape(parts, -1) for column in self._columns)
         return [PairCounts(*part) for part in zip(*columns, strict=True)]
 
@@ -120,9 +120,9 @@ class PairCounts:
 
 @dataclass(frozen=True, slots=True)
 class PairLevel:
-    """The recent common rate of both arms of each pair: the centre of the alternatives.
+    """Recent pooled rate of both arms of each pair, around which alternatives are chosen.
 
-    It must come from trials before those of the bet; a wrong level costs delay, never validity.
+    The level must come from trials before the bet's; a wrong level costs delay, never validity.
 
     Attributes:
         trials: decayed number of trials, shape (P,).
@@ -134,7 +134,7 @@ class PairLevel:
 
     @classmethod
     def start(cls, pairs: int, rate: float) -> PairLevel:
-        """Return the level before any trial: a guess that is worth 20 trials."""
+        """Return the level before any trial: ``rate``, with a weight of 20 trials."""
         return cls(np.full(pairs, _START_TRIALS), np.full(pairs, _START_TRIALS * rate))
 
     @property
@@ -143,7 +143,7 @@ class PairLevel:
         return self.hits / self.trials
 
     def learned(self, counts: PairCounts) -> PairLevel:
-        """Return the level with these trials added; old ones count half after 1,000 new ones."""
+        """Return the level after these trials; counts halve with every 1,000 new trials."""
         new_trials = counts.n_a + counts.n_b
         decay = np.exp2(-new_trials / _MEMORY)
         return PairLevel(
@@ -152,7 +152,7 @@ class PairLevel:
 
 
 def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
-    """Return trials and hits of each slice, both of shape (S,).
+    """Return trials and hits of each slice for a metric, both of shape (S,).
 
     TPR: labelled ready, and auto-served among them; FPR: labelled not ready, and auto-served among
     them; PRECISION: labelled auto-served, and ready among them (all three where every decision is
@@ -174,7 +174,7 @@ def trials(cohort: SliceCohort, metric: Metric) -> tuple[Int64s, Int64s]:
 
 
 def gap_log_e(counts: PairCounts, level: Floats, limit: npt.ArrayLike) -> Floats:
-    """Return log e-values that rate_a - rate_b is above the limit, one per alternative.
+    """Return log e-values that rate_a - rate_b exceeds the limit, per pair and alternative.
 
     Args:
         counts: trials since the last bet.
@@ -225,7 +225,7 @@ def _log_e(counts: PairCounts, a1: Floats, b1: Floats, offset: Floats, slope: Fl
 def gap_alternatives(
     counts: PairCounts, level: Floats, limit: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Return rates of both arms, each of shape (P, 5), with gaps beyond the limit around the level.
+    """Return alternative rates of arms a and b, (P, 5) each, with gaps beyond the limit.
 
     The mean over the trials of both arms is the level, unless that would leave [.005, .995].
     """
@@ -240,7 +240,7 @@ def gap_alternatives(
 def ratio_alternatives(
     counts: PairCounts, level: Floats, limit: npt.ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Return rates of both arms, each of shape (P, 5), with ratios b / a below the limit.
+    """Return alternative rates of arms a and b, (P, 5) each, ratios b / a below the limit.
 
     The mean over the trials of both arms is the level, unless that would leave [.0001, .995].
     """
@@ -258,7 +258,7 @@ def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge o
     offset: npt.ArrayLike,
     slope: npt.ArrayLike = 1.0,
 ) -> tuple[Floats, Floats]:
-    """Return the rates of the null nearest to an alternative: on its edge, or itself.
+    """Return the rates (a0, b0) in the null that are nearest to an alternative.
 
     They minimise n_a KL(a1 || a0) + n_b KL(b1 || b0) over a0 - slope b0 <= offset. At the minimum
     slope times the pull of arm a, n_a (a1 - a0) / (a0 (1 - a0)), is that of arm b,
@@ -275,15 +275,15 @@ def project(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge o
     """
     arrays = (np.asarray(argument, np.float64) for argument in (a1, b1, n_a, n_b, offset, slope))
     a1, b1, n_a, n_b, delta, steep = np.broadcast_arrays(*arrays)
-    b0 = _balance(a1, b1, n_a, n_b, delta, steep)
+    b0 = _balanced_rate(a1, b1, n_a, n_b, delta, steep)
     violates = a1 - steep * b1 > delta
     return np.where(violates, steep * b0 + delta, a1), np.where(violates, b0, b1)
 
 
-def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
+def _balanced_rate(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge of the null
     a1: Floats, b1: Floats, n_a: Floats, n_b: Floats, delta: Floats, steep: Floats
 ) -> Floats:
-    """Return the rate where the pulls of both arms balance, between b1 and the edge at a1."""
+    """Return b0 where the pulls of both arms balance, found by bisection; broadcast."""
     low, high = b1, np.maximum((a1 - delta) / steep, b1)
     for _ in range(_BISECTIONS):
         b0 = (low + high) / 2
@@ -300,7 +300,7 @@ def _balance(  # noqa: PLR0917 - two rates, two numbers of trials, and the edge 
 def thin_labels(
     hours: Int64s | int, counts: HourlyCounts, audit: Floats, least: Floats | float
 ) -> HourlyCounts:
-    """Thin labels so that every decision is labelled with the same probability.
+    """Return the counts with labels thinned to one label probability for all decisions.
 
     Labels of a cell audited with probability p are kept with probability least / p, ready and not
     ready ones separately; all else stays. Among kept ready labels P(auto_serve) is the TPR. Cells
@@ -329,7 +329,7 @@ def thin_labels(
 
 
 def thin(hours: Int64s | int, cells: Int64s, outcome: int, counts: Int64s, keep: Floats) -> Int64s:
-    """Draw the number of kept items of each cell: a binomial draw that is a pure function.
+    """Return how many items of each cell are kept by a reproducible binomial draw.
 
     The same hour, cell and outcome give the same draw on every machine and in every order;
     different ones give independent draws. With more items, kept items stay kept.
@@ -364,7 +364,7 @@ def _uniform(seeds: _Words, position: _Words) -> Floats:
 
 
 def _mix(words: _Words) -> _Words:
-    """Apply one step of SplitMix64: a bijection whose output bits depend on all input bits.
+    """Return the words after one step of SplitMix64, a bijection that mixes all bits.
 
     Source: Steele, Lea and Flood (2014), OOPSLA.
     """

@@ -32,7 +32,7 @@ matter."""
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Forecast of the next decisions from the past; arrays of shape (S, route, rate, band).
+    """Expected decisions and P(ready) of each stratum, from the past.
 
     Attributes:
         layout: the axes.
@@ -48,7 +48,7 @@ class Forecast:
 
 @dataclass(slots=True)
 class ReadyRates:
-    """Decayed counts of one group-by, from which the next forecast is made.
+    """Decayed counts of one group-by, from which the next day's forecast is made.
 
     Attributes:
         layout: the axes.
@@ -72,7 +72,7 @@ class ReadyRates:
     def start(
         cls, slices: int, layout: Layout, half_life_days: float = HALF_LIFE_DAYS
     ) -> ReadyRates:
-        """Return counts of zero for this many slices."""
+        """Return counts of zero for this many slices on the axes of ``layout``."""
         counts, labels = np.zeros((3, slices, *layout.shape)), np.zeros((2, slices, ROUTES))
         return cls(layout, counts[0], counts[1], counts[2], labels[0], labels[1], half_life_days)
 
@@ -91,7 +91,7 @@ class ReadyRates:
         self.received = self.received * decay + cohort.received
 
     def forecast(self) -> Forecast:
-        """Shrink P(ready) from slice to group-by to route to 1/2; return it with the traffic."""
+        """Return P(ready) and traffic of each stratum, shrunk from slice to group-by to route."""
         labelled, ready = self.labelled.sum(axis=0), self.ready.sum(axis=0)
         routes = (1, 2)
         route_rate = _shrunk(ready.sum(axis=routes), labelled.sum(axis=routes), 0.5, ROUTE_STRENGTH)
@@ -104,7 +104,7 @@ class ReadyRates:
         )
 
     def moved(self, rows: Int64s, layout: Layout) -> ReadyRates:
-        """Return the counts on other slices or more audit rates.
+        """Return the counts rearranged for other slices or audit rates.
 
         Args:
             rows: present row of each future slice, -1 for a new one.
@@ -128,7 +128,7 @@ class ReadyRates:
         return moved
 
     def to_arrays(self) -> Arrays:
-        """Return the counts as plain arrays; see :meth:`from_arrays`."""
+        """Return counts, rates and half-life as arrays by name; see :meth:`from_arrays`."""
         return {
             "rates": np.array(self.layout.rates, np.int64),
             "audit": self.layout.audit,
@@ -142,7 +142,7 @@ class ReadyRates:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> ReadyRates:
-        """Restore the counts from :meth:`to_arrays`, bit by bit.
+        """Return the counts that :meth:`to_arrays` wrote, bit by bit.
 
         An earlier version stored no requests: there, every requested label counts as received.
         """
@@ -166,6 +166,6 @@ class ReadyRates:
 
 
 def _shrunk(successes: Floats, trials: Floats, towards: npt.ArrayLike, strength: float) -> Floats:
-    """Return rates with ``strength`` more trials at the rate ``towards``."""
+    """Return the rates after adding ``strength`` trials at the rate ``towards``; broadcast."""
     shrunk: Floats = (successes + strength * np.asarray(towards)) / (trials + strength)
     return shrunk

@@ -32,7 +32,7 @@ _SLACK = 1e-12
 
 
 def days_to_resolve(arms: PowerDesign, limit: Fraction, min_support: int) -> list[int | None]:
-    """Return the whole days of cohorts after a repair until each slice's breach can be resolved.
+    """Return per slice the days of cohorts after a repair until its breach can be resolved.
 
     None where a rate is hidden, or where seven days of labels are not enough: then only people can
     resolve it.

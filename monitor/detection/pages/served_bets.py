@@ -33,17 +33,17 @@ _NONE = len(MU) - 1
 
 
 class ServedTable(BetTable):
-    """log(1 + mu g) of auto_serve, or log(1 - mu g); other decisions do not count."""
+    """Log factors of auto_serve decisions under every stake, for bets on precision."""
 
     def logs(self, counts: Floats) -> ServedLogs:
-        """Return the logs of all stakes; counts have the shape (n, J)."""
+        """Return log factors of all stakes, summed over outcome counts of shape (n, J)."""
         served = counts[:, self.route]
         return ServedLogs(served @ self.auto, served.sum(axis=1, keepdims=True), self.side)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedLogs(Logs):
-    """Logs of all stakes before a level is chosen; the stakes hold the level as nu.
+    """Log factors of all stakes on precision, before a level is subtracted.
 
     Attributes:
         auto: logs of 1 + mu g or 1 - mu g, shape (n, len(MU)).
@@ -54,7 +54,7 @@ class ServedLogs(Logs):
     side: Side
 
     def of_stakes(self, stakes: BetSizes, rows: Int64s) -> Floats:
-        """Return the logs of the chosen stakes, shape (n, 5, levels)."""
+        """Return the log e-values of the rows' chosen stakes, shape (n, 5, levels)."""
         mu, k = stakes.mu[rows].astype(np.int64), stakes.nu[rows]
         route_logs = np.take_along_axis(self.auto, mu.reshape(len(rows), -1), axis=1).reshape(
             mu.shape
@@ -66,22 +66,22 @@ class ServedLogs(Logs):
 
 
 class ServedCounts(ComparisonCounts):
-    """Expected counts of both arms of a comparison; y is ready."""
+    """Expected decisions of P arms for bets on precision, where y is ready."""
 
     @property
     def rate(self) -> Floats:
-        """Return P(y | auto_serve), shape (P,)."""
+        """Return P(ready | auto_serve), shape (P,); 0.5 for an arm without a past."""
         return divide(self.mass[0, :, 0], self.mass[:, :, 0].sum(axis=0), empty=0.5)
 
     def stakes(self, table: BetTable, rates: Floats, edges: Int64s) -> BetSizes:
-        """Find the stakes that grow fastest about each level under each alternative.
+        """Return indices of the stakes that grow fastest, per arm, alternative and level.
 
         Args:
             table: the table of the side that they bet for.
             rates: rates of the alternatives, shape (P, 5).
             edges: levels, shape (P, levels).
         """
-        ready, not_ready = self._logs(table)
+        ready, not_ready = self._mean_logs(table)
         levels = level(np.clip(edges, -LAST, LAST))[..., None]
         # Only unsafe stakes would be charged more.
         charge = np.log1p(np.maximum(table.side.value * MU * levels, -SAFE))
@@ -97,12 +97,12 @@ class ServedCounts(ComparisonCounts):
             np.where(beyond, _NONE, indices).astype(np.int16), levels_bet.astype(np.int16)
         )
 
-    def _logs(self, table: BetTable) -> list[Floats]:
-        """Return the mean logs of a ready decision, and of another; -inf for unsafe stakes.
+    def _mean_logs(self, table: BetTable) -> list[Floats]:
+        """Return mean logs of ready and of not ready decisions; -inf for unsafe stakes.
 
         Each has shape (P, len(MU)); an arm without a past has only the stake of 0.
         """
-        safe = _most(self.reach, table.side)[:, None] >= MU
+        safe = _largest_stake(self.reach, table.side)[:, None] >= MU
         mean_logs = []
         for traffic, mass in zip(self.traffic, self.mass[:, :, :1], strict=True):
             logs = divide(traffic[:, table.route] @ table.auto, mass, empty=-np.inf)
@@ -112,8 +112,8 @@ class ServedCounts(ComparisonCounts):
         return mean_logs
 
 
-def _most(reach: Reach, side: Side) -> Floats:
-    """Return the largest stake mu that costs at most SAFE, about any level; shape (P,)."""
+def _largest_stake(reach: Reach, side: Side) -> Floats:
+    """Return the largest stake mu that can cost at most SAFE at any level, shape (P,)."""
     if side is Side.ABOVE:
         return SAFE / (reach.down[:, 0] + 1 - SAFE)
     return SAFE / reach.up[:, 0]

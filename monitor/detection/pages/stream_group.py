@@ -23,7 +23,7 @@ COHORT_DAYS = HOUR / DAY
 
 @dataclass(slots=True)
 class StreamGroup:
-    """The evidence of J streams with K alternatives each, all weighted equally.
+    """Page and weekly evidence of J streams that bet together on K alternatives each.
 
     Attributes:
         streams: the streams: the rows.
@@ -45,11 +45,11 @@ class StreamGroup:
 
     @classmethod
     def start(cls, streams: Sequence[Stream], weights: Floats, alternatives: int) -> StreamGroup:
-        """Return the streams without evidence."""
+        """Return streams without evidence, betting on this many alternatives."""
         return cls(tuple(streams), weights, SrMixture.empty(len(streams), alternatives))
 
     def enter(self, hour: int) -> None:
-        """Begin the cohort of an hour."""
+        """Begin an hour's cohort: advance both clocks, and store the evidence of an ended week."""
         if self.week is None:
             rows, alternatives = self.mixture.log_r.shape
             self.week = WeekBets.begin(hour, rows, alternatives)
@@ -61,7 +61,7 @@ class StreamGroup:
     def bet(
         self, rows: Rows, log_e: Floats, cluster_size: float = 1, used: Bools | None = None
     ) -> None:
-        """Multiply the evidence of some streams; see :meth:`SrMixture.bet`.
+        """Multiply page and weekly evidence of these rows by e-values; see :meth:`SrMixture.bet`.
 
         Args:
             rows: the betting streams.
@@ -77,7 +77,7 @@ class StreamGroup:
         self.week.mixture.bet(rows, log_e, weights, cluster_size)
 
     def cross(self) -> list[Stream]:
-        """Return the streams that page now; their evidence begins anew, as the budget requires."""
+        """Reset the evidence of the streams that page now, and return these streams."""
         if self._steps is not None:  # no bet since the crossed streams began anew
             return []
         statistic = self.mixture.statistic()
@@ -87,13 +87,13 @@ class StreamGroup:
         return [self.streams[row] for row in np.flatnonzero(rows).tolist()]
 
     def evidence(self) -> Int64s:
-        """Return the progress of every stream towards a page, in five steps."""
+        """Return each stream's progress towards a page, as steps 0 to 4, shape (J,)."""
         if self._steps is None:
             return budget.evidence(self.mixture.statistic(), self.weights)
         return self._steps.copy()
 
     def to_arrays(self, prefix: str) -> Arrays:
-        """Return the whole state except the names of the streams."""
+        """Return the whole state as arrays, names prefixed; stream names are left out."""
         arrays = prefixed(prefix, self.mixture.to_arrays())
         if self.week is not None:
             arrays |= prefixed(f"{prefix}.week", self.week.mixture.to_arrays())
@@ -101,7 +101,7 @@ class StreamGroup:
         return arrays
 
     def restore(self, prefix: str, arrays: Arrays, keys: Sequence[str]) -> None:
-        """Restore the state from :meth:`to_arrays`; new streams stay without evidence.
+        """Load state stored by :meth:`to_arrays`; streams not in it stay without evidence.
 
         Args:
             prefix: the prefix given to :meth:`to_arrays`.

@@ -20,14 +20,14 @@ BUDGET_DAYS = 90.0
 
 
 class Direction(enum.StrEnum):
-    """Side that is worse off, by the contract (a lower TPR, a higher FPR or blocked rate, ...)."""
+    """Side that a stream watches for being worse off: the slice or its reference."""
 
     SLICE_WORSE = "slice_worse"
     REFERENCE_WORSE = "reference_worse"
 
 
 class StreamKind(enum.StrEnum):
-    """Kind of comparison that a stream makes."""
+    """Kind of limit that a stream tests: a gap, a level or a ratio."""
 
     GAP = "gap"  # a slice with its reference, by the difference of their rates
     LEVEL = "level"  # a slice with a number of the contract
@@ -36,7 +36,7 @@ class StreamKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Stream:
-    """A monitored comparison; equal streams continue each other over restarts and settings.
+    """A comparison or level that a sequential test watches; equal streams share stored evidence.
 
     Attributes:
         contract: contract name.
@@ -64,7 +64,7 @@ class Stream:
 
     @property
     def limit_kind(self) -> LimitKind:
-        """Return the kind of its limit, as tables name it."""
+        """Return the kind of the stream's limit: max_gap, min_ratio, min_level or max_level."""
         if self.kind is StreamKind.GAP:
             return LimitKind.MAX_GAP
         if self.kind is StreamKind.RATIO:
@@ -73,23 +73,23 @@ class Stream:
 
     @property
     def worse_off(self) -> str:
-        """Return the side that is worse off: the slice, its named reference, or ``complement``."""
+        """Return the watched side's name: the slice, its named reference, or ``complement``."""
         return self.slice if self.direction is Direction.SLICE_WORSE else self.reference
 
     @property
     def depth(self) -> int:
-        """Return the number of attributes; 1 is a marginal."""
+        """Return the number of attributes of the group-by."""
         return self.group_by.count("+") + 1
 
     @property
     def key(self) -> str:
-        """Return a unique text from which :meth:`parse` restores the stream."""
+        """Return the stream as a unique text, which :meth:`parse` reads."""
         watched = f"{self.contract}|{self.group_by}|{self.metric}|{self.kind}|{self.slice}"
         return f"{watched}|{self.reference}|{self.direction}|{self.limit}"
 
     @classmethod
     def parse(cls, key: str) -> Stream:
-        """Restore the stream from its :attr:`key`; no name or value contains a bar."""
+        """Return the stream of a :attr:`key`; no name or value contains a bar."""
         contract, group_by, metric, kind, slice_name, reference, direction, limit = key.split("|")
         watched = contract, group_by, Metric(metric), StreamKind(kind), slice_name
         return cls(*watched, reference, Direction(direction), Fraction(limit))

@@ -29,7 +29,7 @@ from monitor.detection.pages.projection import thin_labels
 
 @dataclass(frozen=True, slots=True)
 class WatchedUseCase:
-    """A cohort as one contract sees it.
+    """Counts of one hour for one contract's use case, rolled up and thinned for its tests.
 
     Attributes:
         counts: counts of its cells.
@@ -49,7 +49,7 @@ class WatchedUseCase:
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """The view of a contract on cohorts.
+    """View of one contract on hourly counts, as page tests and advisory detectors need it.
 
     Attributes:
         contract: the contract.
@@ -71,7 +71,7 @@ class Watching:
         index: CellIndex,
         rates: Collection[int],
     ) -> list[WatchedUseCase]:
-        """Return the contract's view on the cohorts of successive hours.
+        """Return one view per hour: counts, audit rates, roll-ups and cohorts of the use case.
 
         Args:
             hours: pane indices, increasing.
@@ -85,13 +85,13 @@ class Watching:
         counts = HourlyCounts.from_tables(tables)
         if self.contract.where:
             counts = counts.among(cells_within(index, self.contract.where))
-        before, after = self._rates(counts, index, rates)
+        before, after = self._rates_by_hour(counts, index, rates)
         rolled = {
             group.name: counts.roll_up(index, group.attributes)
             for group in self.contract.group_bys
             if group.name in self.groups
         }
-        cohorts = {name: self._laid_out(name, hourly, after) for name, hourly in rolled.items()}
+        cohorts = {name: self._cohorts(name, hourly, after) for name, hourly in rolled.items()}
         thinned = self._thinned(hours, counts, index, before)
         return [
             WatchedUseCase(
@@ -104,10 +104,10 @@ class Watching:
             for hour in range(len(hours))
         ]
 
-    def _rates(
+    def _rates_by_hour(
         self, counts: HourlyCounts, index: CellIndex, rates: Collection[int]
     ) -> tuple[list[_Rates], list[_Rates]]:
-        """Return the audit rates of reviewed decisions seen before each hour, and after it.
+        """Return per hour the rate indices seen before it, and those seen until its end.
 
         A stratum without decisions in the hour, after all corrections, has no rate.
         """
@@ -120,10 +120,10 @@ class Watching:
             after.append(seen_rates)
         return before, after
 
-    def _laid_out(
+    def _cohorts(
         self, name: str, rolled: HourlySlices, rates: Sequence[_Rates]
     ) -> list[SliceCohort]:
-        """Return the arrays of each hour; an audit rate may first appear in the middle of a day."""
+        """Return the cohort of each hour for group-by ``name``; each hour has its own rates."""
         cohorts: list[SliceCohort] = []
         while len(cohorts) < len(rates):
             first, rates_in_run = len(cohorts), rates[len(cohorts)]
@@ -141,7 +141,7 @@ class Watching:
         index: CellIndex,
         rates: Sequence[_Rates],
     ) -> list[Counts | None]:
-        """Thin labels to the smallest audit rate of earlier cohorts.
+        """Return each hour's counts, labels thinned to the smallest audit rate seen before.
 
         Hours with a smaller rate of their own get None. The rate must not depend on the routes of
         an hour's own decisions.

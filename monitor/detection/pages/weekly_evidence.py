@@ -26,7 +26,7 @@ _PANE = Grain.HOUR / Grain.WEEK
 
 @dataclass(slots=True)
 class WeekBets:
-    """The evidence of one ISO week; changed in place.
+    """Evidence of all streams of a group in one ISO week; changed in place.
 
     The clock of the mixture is in weeks: starting times of one week have a mass of at most 1, so
     E[R] is at most 1 at the week's end, and R is an e-value.
@@ -41,11 +41,11 @@ class WeekBets:
 
     @classmethod
     def begin(cls, hour: int, streams: int, alternatives: int) -> WeekBets:
-        """Return the week of an hour (a pane index), without evidence."""
+        """Return empty evidence for the week that contains an hour (pane index)."""
         return cls(_week_of(hour), SrMixture.empty(streams, alternatives))
 
     def enter(self, hour: int) -> Floats | None:
-        """Begin the cohort of an hour, before any bet on it.
+        """Begin an hour's cohort before any bet on it; return the evidence of an ended week.
 
         Returns:
             The finished week's log e-values, shape (J,), if the hour is the first of a later week;
@@ -67,7 +67,7 @@ class WeekBets:
 
 @dataclass(slots=True)
 class HeldWeeks:
-    """Weeks that have ended for some streams, held until the labelled streams have ended them too.
+    """Evidence of ended weeks of unlabelled streams, held until labelled streams catch up.
 
     A list covers all streams, so the streams that are ahead wait; changed in place.
 
@@ -80,7 +80,7 @@ class HeldWeeks:
     weeks: dict[int, Floats] = field(default_factory=dict)
 
     def take_before(self, hour: int) -> tuple[int, Floats] | None:
-        """Take the last held week before the week of an hour, with its log e-values.
+        """Remove all weeks before the hour's; return the last one and its log e-values, or None.
 
         Earlier weeks are dropped: a list has one week per stream.
         """
@@ -89,18 +89,18 @@ class HeldWeeks:
         return weeks[-1] if weeks else None
 
     def to_arrays(self) -> Arrays:
-        """Return the whole state except the names of the streams."""
+        """Return the log e-values by week; stream names are left out."""
         return {str(week): log_e for week, log_e in self.weeks.items()}
 
     def restore(self, arrays: Arrays, keys: Sequence[str]) -> None:
-        """Restore the state from :meth:`to_arrays`; a new stream has no evidence."""
+        """Load weeks stored by :meth:`to_arrays`; streams not among ``keys`` get -inf."""
         rows = positions(keys, self.keys)
         for week, log_e in arrays.items():
             self.weeks[int(week)] = np.append(log_e, -np.inf)[rows]
 
 
 def ebh(log_e: Floats, log_weights: Floats, alpha: float = FALSE_DISCOVERIES) -> Bools:
-    """List streams by weighted e-BH: the k* largest w e, k* = max{k : k-th >= 1 / (alpha k)}.
+    """Return the mask of streams listed by weighted e-BH: the k* largest values of w e.
 
     The expected share of streams on the list whose null holds is at most alpha, under any
     dependence, if every E[e] is at most 1 and the weights sum to at most 1.

@@ -74,7 +74,7 @@ class SliceLabelChecks:
             if due.contract.where:
                 counts = counts.among(cells_within(inputs.index, due.contract.where))
             due.labels.advance(portion, counts.roll_up(inputs.index, due.group.attributes))
-        due.labels.skip(end - 1)
+        due.labels.skip_to(end - 1)
 
 
 @dataclass(frozen=True, slots=True)

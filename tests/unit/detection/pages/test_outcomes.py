@@ -99,7 +99,7 @@ def test_no_possible_score_is_beyond_reach(metric: Metric) -> None:
                 assert found.max() <= reach.up[row, route]
                 assert -found.min() <= reach.down[row, route]
         for limit in (0.1, 0.8):
-            losses = -side.value * TWO.z(metric, side, limit)
+            losses = -side.value * TWO.evidence_per_decision(metric, side, limit)
             assert np.all(np.where(possible, losses, 0).max(1) <= reach.largest_loss(side, limit))
 
 
