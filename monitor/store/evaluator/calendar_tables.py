@@ -58,7 +58,7 @@ class Era(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
-    """New tables of one use case.
+    """Changes of one cycle to a use case's calendar: tables, eras and label counts.
 
     Attributes:
         tables: tables to store, with the digest of their settings.
@@ -75,20 +75,20 @@ class CalendarChange:
 
 
 def pack(bands: Bands) -> bytes:
-    """Return the bands as bytes: detail, lower ends and widths, column by column."""
+    """Return bands as compressed bytes: detail, lower ends and widths, column by column."""
     numbers = np.concatenate([bands.detail[:, None], bands.low, bands.high - bands.low], axis=1)
     return _packed(numbers)
 
 
 def unpack(body: bytes, rows: int) -> Bands:
-    """Return the bands that :func:`pack` wrote."""
+    """Return the bands, of ``rows`` rows, that :func:`pack` wrote."""
     numbers = _unpacked(body).reshape(-1, rows).T
     low, width = np.split(numbers[:, 1:], 2, axis=1)
     return Bands(low, low + width, numbers[:, 0].astype(np.int8))
 
 
 def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange]) -> None:
-    """Store new tables.
+    """Store new tables, eras and label counts; delete label counts no longer needed.
 
     Raises:
         FencedError: another table of the same span is stored: another evaluator made it.
@@ -140,7 +140,7 @@ def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> N
 
 
 def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
-    """Return the eras of a use case, the oldest first."""
+    """Return the eras of a use case (first instant, table settings), the oldest first."""
     table = calendar_layout.c
     query = sa.select(table.starts_at, table.body).where(table.use_case == use_case)
     rows = connection.execute(query.order_by(table.starts_at)).all()

@@ -35,7 +35,7 @@ class StoredDecisions:
     watermark: int | None
 
     def find(self, hours: Int64s, ids: Int64s) -> FoundDecisions:
-        """Return the decisions with these keys."""
+        """Return the decisions with these hours and ids, from memory or ``pending``."""
         decisions = self.recent.find(hours, ids, self.since)
         missing = np.flatnonzero(decisions.hour < 0)
         if len(missing):
@@ -61,7 +61,7 @@ def _read(connection: sa.Connection, hours: Int64s, ids: Int64s) -> FoundDecisio
 def find_decisions(
     stored: StoredDecisions, labels: LabelColumns, other_ids: OtherIds
 ) -> FoundDecisions:
-    """Look labels up by (hour, id); a label near the edge of its hour is tried beyond it too.
+    """Return the decision of each label by (hour, id), also beyond a near edge of its hour.
 
     Where the id key changes at an edge, the decision has its other id beyond it.
     """

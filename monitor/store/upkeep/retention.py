@@ -51,7 +51,7 @@ def apply(
     *,
     confirmed: bool = False,
 ) -> None:
-    """Delete whole hours, panes and rows that are overdue.
+    """Delete whole hours, panes and rows that are older than their retention period.
 
     Transactions are short and many: after a long outage there is much to delete, and on SQLite
     nobody else can write meanwhile.
@@ -129,12 +129,12 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
     _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
     for table in (incident_act, incident_crossing, incident_stream):
         with writing(engine) as connection:  # each on its own: others write in between
-            connection.execute(_drop_of_incidents(table), {"before": before})
+            connection.execute(_deletion_of_parts(table), {"before": before})
 
 
 @cache
-def _drop_of_incidents(table: sa.Table) -> sa.Delete:
-    """Return a deletion of rows without an incident, or of one resolved before an instant."""
+def _deletion_of_parts(table: sa.Table) -> sa.Delete:
+    """Return a deletion of rows without an incident, or with one resolved before an instant."""
     resolved = incident.c.resolved_at
     kept = sa.or_(resolved.is_(None), resolved >= sa.bindparam("before"))
     return sa.delete(table).where(~sa.exists().where(incident.c.id == table.c.incident, kept))
@@ -180,7 +180,7 @@ def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) ->
 
 
 def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None) -> int:
-    """Delete deltas that are folded and can no longer recognise a duplicate.
+    """Delete folded deltas too old to recognise a duplicate, a portion at most.
 
     Deltas have the keyed ids of their decisions. So they go at the horizon even where their own
     shard has been silent since.
@@ -206,7 +206,7 @@ def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None
 
 
 def _thin_snapshots(engine: sa.Engine, before: int) -> None:
-    """Keep the newest Snapshot, the last of each hour in its period, and those of incidents."""
+    """Delete Snapshots, except the newest, one per hour since ``before``, and incidents'."""
     with writing(engine) as connection:
         connection.execute(
             sa.text(
