@@ -63,7 +63,7 @@ class CohortColumns:
 
 
 class Cohorts:
-    """Labels requested and received by hour and by route x audit rate, and their delays."""
+    """Counts of requested and received labels by hour, route and audit rate, and their delays."""
 
     def __init__(self) -> None:
         self._hours: dict[int, Int64s] = {}
@@ -201,7 +201,7 @@ class Cohorts:
         return pane_of(watermark - usual, Grain.HOUR)
 
     def _patience(self, hour: int, horizon: int) -> int:
-        """Return the microseconds that labels of an hour are waited for once most are in."""
+        """Return the microseconds that an hour's last labels are waited for once most are in."""
         usual = self._usual_delay(hour)
         return horizon if usual is None else min(PATIENCE * usual, horizon)
 

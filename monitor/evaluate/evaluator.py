@@ -190,7 +190,7 @@ class Evaluator:
 
     @property
     def store(self) -> EvaluatorStore:
-        """Return the evaluator's side of the store."""
+        """Return the store that the evaluator reads and writes."""
         return self._store
 
     @property

@@ -32,7 +32,7 @@ class WatchedSet:
 
     @classmethod
     def start(cls, declared: DeclaredSet) -> Self:
-        """Return a set without compared decisions."""
+        """Return the state of a declared set before its first decision."""
         return cls(ProbePairs(declared), FlipWatch.start(declared.compared))
 
     @classmethod
@@ -47,7 +47,7 @@ class WatchedSet:
 
     @classmethod
     def load(cls, declared: DeclaredSet, stored: StoredProbeSet | None) -> Self:
-        """Return the stored set, or a new one where nothing usable is stored."""
+        """Return the set decoded from ``stored``; a new one, with a warning, if that fails."""
         if stored is None:
             return cls.start(declared)
         restored = cls.read(declared, stored)

@@ -39,6 +39,6 @@ def read_bias_scores(engine: sa.Engine) -> list[BiasScore]:
 
 
 def delete_before(engine: sa.Engine, instant: int) -> None:
-    """Delete results of days before an instant (microseconds)."""
+    """Delete bias scores of days before an instant (microseconds)."""
     with writing(engine) as connection:
         connection.execute(sa.delete(bias_score).where(bias_score.c.day < instant // DAY))

@@ -123,7 +123,7 @@ def _by_row(columns: Columns) -> list[Any]:
 def read_integers(
     connection: sa.Connection, query: str, width: int, where: Mapping[str, int | bool]
 ) -> Int64s:
-    """Return rows of ``width`` integers each, none of them NULL, as a table."""
+    """Return a query's rows as an array of shape (rows, width); no value may be NULL."""
     answer = connection.execute(parsed(query), where)
     # The driver's tuples: SQLAlchemy's rows would take a third of the time.
     rows = answer.cursor.fetchall()

@@ -108,7 +108,7 @@ def create_engine(url: str) -> sa.Engine:
 
 
 def _with_driver(url: sa.URL) -> sa.URL:
-    """Return the URL with psycopg 3, the driver we speak to PostgreSQL with."""
+    """Return the URL with psycopg 3 as driver if it names PostgreSQL without a driver."""
     plain = url.drivername in ("postgres", _SERVER)
     return url.set(drivername=_DRIVER) if plain else url
 
@@ -187,7 +187,7 @@ def open_to_others(engine: sa.Engine) -> bool:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Open a transaction that reads a consistent view of the store.
+    """Yield a connection in a transaction that sees one consistent state of the store.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -198,7 +198,7 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Open a transaction that commits at the end of the block, or leaves no trace.
+    """Yield a connection in a transaction that commits at the block's end, or leaves no trace.
 
     Raises:
         StoreError: the database cannot be reached or written.

@@ -33,7 +33,7 @@ _LOSSES = (
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Known-bad data, as a person declared it.
+    """Known-bad data as a person declared it: span, version, reason and owner.
 
     Attributes:
         span: event time of the decisions.
@@ -212,7 +212,7 @@ def read_losses(connection: sa.Connection) -> tuple[Loss, ...]:
 
 
 def open_losses(connection: sa.Connection, shards: Collection[Shard]) -> set[Shard]:
-    """Return the shards that have read no event since they were moved over a gap."""
+    """Return the given shards that have read no event since they were moved over a gap."""
     query = sa.select(resumption.c.topic, resumption.c.part).where(
         resumption.c.lost_until.is_(None)
     )

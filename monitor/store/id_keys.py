@@ -69,7 +69,7 @@ class IdKeys:
         return keys
 
     def in_force(self, wanted: Sequence[IdKey]) -> tuple[IdKey, ...]:
-        """Return the keys of a store that is open with these settings, by start.
+        """Return the keys of an open store by start; refuse settings that do not match it.
 
         Raises:
             OutdatedError: the store was started with newer settings.
@@ -212,7 +212,7 @@ def _delete_own(connection: sa.Connection) -> None:
 
 
 def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
-    """Delete a key's mark and all rows hashed with it, and fence all workers.
+    """Delete a key's mark and rows hashed with it, fencing all; return removed rows by table.
 
     Returns:
         Rows removed, by table.

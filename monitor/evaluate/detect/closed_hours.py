@@ -102,7 +102,7 @@ class ClosedHours:
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all parts of the state."""
+        """Return the names of all parts of the state, the shared budget included."""
         return {*self.fleet.names, _WEEKS}
 
     def parts(self) -> dict[str, bytes]:

@@ -126,7 +126,7 @@ class DetectionState:
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def tests(self, metric: Metric) -> PageTests:
-        """Return the tests that hold the streams of a metric."""
+        """Return the tests that hold the streams of a metric: with labels, or without."""
         return self.fleet if metric.labelled else self.routes.fleet
 
     def step(
@@ -213,7 +213,7 @@ class DetectionState:
                 change.closed.append(consumed_hour.cohort)
 
     def _is_closed(self, turn: HourTurn) -> bool:
-        """Return True when an hour was consumed as a closed hour."""
+        """Return True when the hour of a turn was consumed as a closed hour already."""
         return self.routes.consumed is not None and turn[0] <= self.routes.consumed
 
     def _consume_labelled(

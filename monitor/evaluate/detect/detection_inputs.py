@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Counts, cells and exclusions that cohorts are made from.
+    """Inputs of detection: reader of hourly counts, meaning of cells, bad spans, unit sizes.
 
     Attributes:
         cohorts: counts of hours.

@@ -209,7 +209,7 @@ class _Draft:
                 self._end(incident, at or self.step.begin)
 
     def open(self, at: int, crossed: Sequence[Crossing]) -> None:
-        """Assign the crossings of one cohort to the incidents of their causes, or to new ones."""
+        """Assign crossings of one instant to the open incidents of their causes, or to new ones."""
         self.book.crossings |= {crossing.id: crossing for crossing in crossed}
         ids_by_stream = {crossing.stream: crossing.id for crossing in crossed}
         for contract, metric in sorted(_contract_metrics(crossed)):
@@ -232,7 +232,7 @@ class _Draft:
                     )
 
     def refine(self) -> None:
-        """Rename open incidents after the slices that the causes point to now."""
+        """Rename open incidents to the slices that their causes point to now."""
         open_incidents = [
             incident
             for incident in self._open_incidents(IncidentKind.BREACH)

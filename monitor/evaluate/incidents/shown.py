@@ -61,7 +61,7 @@ class IncidentView:
 
     @property
     def kind(self) -> StreamKind:
-        """Return LEVEL when only levels are broken, else GAP (a ratio counts as a gap)."""
+        """Return GAP when any stream compares slices (by gap or ratio), else LEVEL."""
         return (
             StreamKind.GAP if any(stream.compares for stream in self.streams) else StreamKind.LEVEL
         )
@@ -84,7 +84,7 @@ class IncidentView:
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """Inputs of shown incidents that the published table does not hold.
+    """Inputs of shown incidents that the published table lacks: limits, sampling, times.
 
     Attributes:
         contract: limits.

@@ -22,7 +22,7 @@ _Place = tuple[str, str, Route, Fault]  # group-by, slice as shown, route and fa
 
 @dataclass(frozen=True, slots=True)
 class LabelFaults:
-    """Lasting faults of the labels of slices, as checks found them.
+    """Reader of the lasting faults that the checks of slices' labels found, for the publisher.
 
     Attributes:
         detection: has the checks.

@@ -122,7 +122,7 @@ class PublishedFindings:
                 self._watched.setdefault(where, []).append((row, stream))
 
     def for_group(self, contract: Contract, group: GroupBy) -> GroupFindings:
-        """Return the findings of a group-by as of the newest day."""
+        """Return test evidence and annotations of a group-by, as of the newest day."""
         where, days = (contract.name, group.name), ReportDays.for_contract(contract)
         ends = {
             labelled: days.newest_end(self.detection.until(metric))

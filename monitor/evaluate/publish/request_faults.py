@@ -13,7 +13,7 @@ from monitor.evaluate.publish.report_days import ReportDays
 
 @dataclass(frozen=True, slots=True)
 class RequestFaults:
-    """Lasting faults of label requests, as checks found them.
+    """Reader of the lasting faults that checks of label requests found, for the publisher.
 
     Attributes:
         detection: has the checks.

@@ -50,7 +50,7 @@ Counted = tuple[Counts, CellIndex]
 def progress_of(
     store: EvaluatorStore, watermark: int, labels_to: int, horizon: int, aggregates: int
 ) -> Progress | None:
-    """Return the progress of counting; None before anything was counted.
+    """Return the Progress of counting up to a watermark; None before anything was counted.
 
     Args:
         store: of the evaluator.
@@ -119,7 +119,7 @@ class Calendar:
     def step(
         self, sums: Sums, index: CellIndex, progress: Progress, most: int = SPANS_AT_ONCE
     ) -> CalendarChange | None:
-        """Make the tables that are due; return them with new eras, or None without any.
+        """Make the tables that are due; return them with new eras as a change, or None.
 
         Args:
             sums: of a span; all use cases of one step share it, so that each span is read once.

@@ -16,7 +16,7 @@ Turn = tuple[Stage, Span]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of counting (event time, microseconds).
+    """Instants that counting has reached, and from which counts are kept (microseconds).
 
     Attributes:
         watermark: decisions are complete to it.
@@ -42,7 +42,7 @@ class Progress:
         return min(self.labels_to, self.watermark - self.horizon)
 
     def has_counts(self, span: Span) -> bool:
-        """Return True while everything that was counted in a span is kept."""
+        """Return True while all counts of a span are kept."""
         in_days = span.kind is not SpanKind.HOUR and span.start % DAY == 0
         kept_from = self.kept_from[Grain.DAY if in_days else Grain.HOUR]
         return max(span.start, self.first) >= kept_from

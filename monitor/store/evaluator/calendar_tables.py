@@ -196,7 +196,7 @@ def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
 
 
 def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:
-    """Return the exact label counts of a span's first edition in a row; None without any."""
+    """Return the exact label counts of a span's first edition, as a flat array, or None."""
     query = sa.select(calendar_labels.c.body).where(*_is_span(use_case, span))
     body = connection.execute(query).scalar()
     return None if body is None else _unpacked(body)
@@ -226,7 +226,7 @@ def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
 
 
 def forget_calendar(connection: sa.Connection, listed: Collection[Listed]) -> None:
-    """Delete all tables whose layout has one of these names (value None) or values.
+    """Delete tables whose settings list one of these names or values, and stop their eras.
 
     The remaining settings make no tables: tables of the same spans were published before.
     """

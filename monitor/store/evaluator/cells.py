@@ -16,7 +16,7 @@ _CHUNK = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Rows of the dictionary of cells, as columns."""
+    """Rows of the dictionary of cells, as columns: id, atom, stratum and version."""
 
     ids: Int64s
     atoms: Int64s

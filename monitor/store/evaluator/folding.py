@@ -65,7 +65,7 @@ class Deltas:
             return _read_after(connection, list_statuses(connection), cursors, limit)
 
     def news(self, folded: Mapping[Shard, int], limit: int) -> News:
-        """Return what the shards have stored beyond the folded deltas; at most ``limit`` deltas.
+        """Return at most ``limit`` deltas beyond the folded ones, with watermark and losses.
 
         Raises:
             FencedError: the store has other folded deltas than the evaluator knows.

@@ -62,7 +62,7 @@ def _place(pane: PaneCounts) -> tuple[int, int]:
 
 
 def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
-    """Return the keys (grain, pane, cell) and counters of all rows, in the order of the panes."""
+    """Return keys (grain, pane, cell) and counters of all panes, as two arrays in their order."""
     sizes = [len(pane.counts.keys) for pane in panes]
     keys = np.empty((sum(sizes), len(_KEYS)), np.int64)
     keys[:, :2] = np.repeat([_place(pane) for pane in panes], sizes, axis=0)

@@ -30,7 +30,7 @@ class StoredProbeSet:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSetsChange:
-    """Changes of one cycle to probe sets.
+    """Changes of one cycle to probe sets: new states, and names of sets to delete.
 
     Attributes:
         states: new states, by the name of the set.

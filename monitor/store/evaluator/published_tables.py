@@ -180,7 +180,7 @@ def delete_before(engine: sa.Engine, before: int) -> None:
 def forget(
     connection: sa.Connection, group_by: Callable[[str], bool], part: Callable[[str], bool]
 ) -> None:
-    """Delete published rows of forgotten attributes and values.
+    """Delete published rows of forgotten group-bys and slices; blank gaps to such references.
 
     Args:
         connection: a transaction.

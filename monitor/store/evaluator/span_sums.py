@@ -57,7 +57,7 @@ def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
 
 
 def first_day(connection: sa.Connection) -> int | None:
-    """Return the start of the oldest UTC day with counts; None without any."""
+    """Return the start (microseconds) of the oldest UTC day with counts; None without any."""
     query = bulk.parsed("SELECT MIN(pane) FROM counts WHERE grain = :grain")
     day: int | None = connection.execute(query, {"grain": int(Grain.DAY)}).scalar()
     return None if day is None else pane_start(day, Grain.DAY)

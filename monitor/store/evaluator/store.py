@@ -104,7 +104,7 @@ class EvaluatorStore:
             return query(connection, *args, **named)
 
     def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> int | None:
-        """Write all changes of a cycle in one fenced transaction.
+        """Write all changes of a cycle in one fenced transaction; return the Snapshot's number.
 
         Returns:
             The number of the stored Snapshot; None where the cycle has none.

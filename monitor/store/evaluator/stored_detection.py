@@ -93,7 +93,7 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class StoredDetection:
-    """State of the detectors, as committed last.
+    """State of detection as last committed: detector states, newest hours and crossings.
 
     Attributes:
         parts: states of the detectors by name.
@@ -122,7 +122,7 @@ class StoredDetection:
 
 @dataclass(frozen=True, slots=True)
 class DetectionChange:
-    """Changes of one cycle to detection.
+    """Changes of one cycle to detection: detector states, consumed hours and crossings.
 
     Attributes:
         parts: new states of detectors.
@@ -237,7 +237,7 @@ class CountedCohorts:
         return hour
 
     def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return decisions and requests of the hours ``first`` to ``end`` (exclusive), in order.
+        """Return hour, cell, and decisions and requests of hours ``first`` to ``end``, as arrays.
 
         Returns:
             Hour, cell, and decisions and requests (shape (rows, 2)) of all rows with decisions.
@@ -250,7 +250,7 @@ class CountedCohorts:
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return decisions, requests and labels of the hours ``first`` to ``end`` (exclusive).
+        """Return hour, cell, and decisions, requests and labels of hours, as three arrays.
 
         Returns:
             Hour, cell, and decisions, requested and received labels (shape (rows, 3)) of all rows
@@ -265,7 +265,7 @@ class CountedCohorts:
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """Return hour, cell, requested labels, received labels and delays since hour ``first``.
+        """Return hour, cell, requested and received labels, and delays since hour ``first``.
 
         Delays have a column for every delay bucket, the others have one number per row.
         """

@@ -59,7 +59,7 @@ class StoredIncidents:
 
 @dataclass(frozen=True, slots=True)
 class IncidentChange:
-    """Changes of one cycle to incidents.
+    """Changes of one cycle to incidents: new ones, and new states of stored ones.
 
     Attributes:
         opened: new incidents.

@@ -47,7 +47,7 @@ def stored_weeks(connection: sa.Connection) -> list[str]:
 def find_revision(
     connection: sa.Connection, week: str, number: int | None = None
 ) -> Revision | None:
-    """Return a revision of a week, by default the newest; None where there is none."""
+    """Return a revision of a week by its number, or the newest; None where there is none."""
     query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
     if number is not None:
         query = query.where(weekly_release.c.number == number)
@@ -114,7 +114,7 @@ def stored_report(
 
 
 def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
-    """Return the newest week that has a Release, and the wall clock when it was first stored."""
+    """Return the newest week with a Release and when it was first stored (wall clock), or None."""
     row = connection.execute(_NEWEST_STORED).one_or_none()
     return None if row is None else (row[0], row[1])
 

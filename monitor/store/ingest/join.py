@@ -302,7 +302,7 @@ def _store_pairs(
     before: Mapping[_Key, tuple[int, ...]],
     contested: Set[_Key],
 ) -> tuple[Int64s, Int64s]:
-    """Return a row of ``labels`` per decision with a new review, and the counts that it adds."""
+    """Store new reviews; return a row of ``labels`` per such decision, and the counts to add."""
     rows = np.flatnonzero([key in contested for key in keys])
     places = {keys[row][:2]: row for row in rows.tolist()}
     newer = reviewer_answers(labels.take(rows), [keys[row][:2] for row in rows.tolist()])

@@ -49,7 +49,7 @@ class FoundDecisions:
 
     @classmethod
     def nothing(cls, length: int) -> FoundDecisions:
-        """Return ``length`` rows without a decision."""
+        """Return ``length`` rows without a decision, -1 in every column."""
         return cls(*(np.full(length, -1, np.int64) for _ in fields(cls)))
 
     def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> FoundDecisions:

@@ -20,7 +20,7 @@ _MISS = (-1,) * len(fields(FoundDecisions))
 
 @dataclass(frozen=True, slots=True)
 class StoredDecisions:
-    """Decisions stored so far, as a flush sees them.
+    """Finder of decisions stored so far, in memory or ``pending``, as a flush sees them.
 
     Attributes:
         connection: the flush's transaction, its fence already passed.
@@ -80,7 +80,7 @@ def find_decisions(
 
 
 def others_of(labels: LabelColumns, other_ids: OtherIds) -> Int64s:
-    """Return the other id of each label, 0 where there is none."""
+    """Return the id of each label's decision by the other id key; 0 where there is none."""
     if not other_ids:
         return np.zeros(len(labels), np.int64)
     keys = zip(labels.ids.tolist(), labels.ts.tolist(), strict=True)

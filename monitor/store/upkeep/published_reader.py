@@ -249,6 +249,6 @@ def _stepped_up(number: int) -> int:
 
 
 def _floored(times: Sequence[int | None], grain: int) -> datetime | None:
-    """Return the newest of the instants, taken down to a grain; None where there is none."""
+    """Return the newest of the instants, rounded down to a grain, as datetime; None without any."""
     newest = max((at for at in times if at is not None), default=None)
     return None if newest is None else to_datetime(newest - newest % grain)

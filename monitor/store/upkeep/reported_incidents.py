@@ -55,7 +55,7 @@ def reports_between(engine: sa.Engine, start: int, end: int, now: int) -> list[I
 
 
 def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | None:
-    """Return the report of an incident; None where there is none."""
+    """Return the report of an incident by its id; None where there is none."""
     with reading(engine) as connection:
         stored = find_incident(connection, number)
         acts = read_acts(connection, incident_table.c.id == number)

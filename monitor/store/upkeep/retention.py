@@ -92,7 +92,7 @@ def apply(
 
 
 def _drop_decisions(engine: sa.Engine, end: int) -> None:
-    """Delete the hours before ``end`` from the tables by which labels are joined.
+    """Delete decisions of hours before ``end``; their labels go one run later.
 
     A flush may have matched a decision already and be about to let its label compete. So the label
     that counts is deleted one run after its decision, or the new label would count as the first.
@@ -115,7 +115,7 @@ def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete cohorts and unit sizes with the counts of their hour; crossings and incidents later.
+    """Delete overdue cohorts, unit sizes, crossings and incidents, but not the newest of each.
 
     The newest of each stay: the next cohort and the next id follow them. Acts of people on an
     incident go even where the incident stays.

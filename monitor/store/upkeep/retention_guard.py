@@ -127,7 +127,7 @@ def portions(
 
 @dataclass(frozen=True, slots=True)
 class _Panes:
-    """Panes of one grain for which a table has rows."""
+    """Column of a table whose panes with rows are counted, with its grain and a name."""
 
     what: str
     column: sa.Column[int]

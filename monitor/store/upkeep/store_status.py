@@ -320,7 +320,7 @@ def _count(connection: sa.Connection, name: str) -> int:
 
 
 def _estimate(connection: sa.Connection, name: str) -> int | None:
-    """Return the server's estimate of a table that is too large to count; None: count it."""
+    """Return the server's row estimate of a table too large to count; None if it is not."""
     if connection.dialect.name != "postgresql":
         return None
     rows, size = connection.execute(
