@@ -134,7 +134,7 @@ def _first_after(
 ) -> tuple[int, CohortState] | None:
     """Return the first hour after ``consumed`` with its state, or None; remove passed hours.
 
-    ``left`` holds the hours in reverse; passed hours are removed.
+    ``left`` holds the hours in reverse.
     """
     while left and consumed is not None and left[-1][0] <= consumed:
         left.pop()

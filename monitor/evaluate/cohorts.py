@@ -193,7 +193,7 @@ class Cohorts:
     def labels_due(self, watermark: int, horizon: int) -> int | None:
         """Return the end (pane index) of the hours whose labels had their usual delay, or None.
 
-        None while too few labels have come to tell, or if they take longer than the horizon.
+        None while too few labels have come, or if they take longer than the horizon.
         """
         usual = self._usual_delay(pane_of(watermark, Grain.HOUR))
         if usual is None or usual > horizon:

@@ -207,7 +207,7 @@ class Evaluator:
     def coverage(self) -> float | None:
         """Return the smallest label completeness (0 to 1) of any published window, or None.
 
-        It is computed from the Snapshot, as anybody could.
+        Computed from the published Snapshot alone.
         """
         if self._memory is None or self._memory.stored is None:
             return None
@@ -221,7 +221,7 @@ class Evaluator:
 
     @property
     def unpublished_labels(self) -> int | None:
-        """Return the number of labels in hours without label tables; None without state."""
+        """Return the number of labels in hours without label tables; None if not evaluating."""
         memory = self._memory
         if memory is None or memory.published.labels is None:
             return None
@@ -234,19 +234,13 @@ class Evaluator:
 
     @property
     def cluster_size(self) -> int | None:
-        """Return the divisor of the bets on the newest cohort, rounded up to a power of two.
-
-        None until this process has evaluated a cohort.
-        """
+        """Return the divisor of the newest cohort's bets, as the next power of two, or None."""
         size = self._memory.detection.cluster_size if self._memory else None
         return None if size is None else rounded_up(size)
 
     @property
     def repeats(self) -> bool | None:
-        """Return True if decisions without a unit repeat beyond chance; None without state.
-
-        None if this process does not evaluate.
-        """
+        """Return True if decisions without a unit repeat beyond chance; None if not evaluating."""
         size = self._policy.cluster_size
         return self._memory.clusters.repeats(size) if self._memory else None
 
@@ -308,7 +302,7 @@ class Evaluator:
     def _horizon(self, watermark: int | None, read_to: int | None) -> int:
         """Return the microseconds that a label is waited for: more while label shards lag.
 
-        They are more if a label shard lags by half of the horizon: otherwise a back-fill that reads
+        The lag counts from half of the horizon on: otherwise a back-fill that reads
         decisions first would pass over their labels.
         """
         horizon = self._policy.horizon
@@ -382,9 +376,8 @@ class Evaluator:
     ) -> bool:
         """Make due tables, store a changed Snapshot; return False if nothing was due.
 
-        Returns False if nothing was due. It publishes also when the detectors have caught up,
-        because they are past more days then: findings of the last days must not wait for the next
-        table.
+        A Snapshot is due too when the detectors have caught up: findings of the last days must not
+        wait for the next table.
         """
         has_new_tables = watermark is not None and self._make_tables(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown

@@ -222,8 +222,7 @@ def copy_integers(
 ) -> bool:
     """Add rows by a binary COPY (PostgreSQL); return False, and add none, if a key exists.
 
-    Returns False when a key was there already. Then no row was added, and the transaction must be
-    rolled back to a savepoint before it can go on.
+    After False, the transaction must be rolled back to a savepoint before it can go on.
     """
     driver: Any = connection.connection.driver_connection
     query = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"

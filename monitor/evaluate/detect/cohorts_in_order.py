@@ -265,7 +265,7 @@ class DetectionState:
                 self.crossings.resolve(crossing, now, change)
 
     def _since(self, crossing: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
-        """Return the counts since a crossing last crossed, or its slice's versions changed later.
+        """Return the counts since a crossing's latest time, or a later change of versions.
 
         The replaced versions say nothing about whether the page is still right.
         """

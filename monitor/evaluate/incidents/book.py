@@ -362,7 +362,7 @@ class _Draft:
     ) -> Incident | None:
         """Return the oldest open incident of a kind that names the slice of ``place``, or None.
 
-        None if there is none, or its name was removed.
+        An incident whose name was removed names no slice.
         """
         named_slice = (contract, metric, place.group_by, place.slice)
         named = (

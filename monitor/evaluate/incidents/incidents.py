@@ -162,7 +162,7 @@ class Incidents:
     def states(self) -> tuple[tuple[int, str], ...]:
         """Return (id, state text) of each open incident.
 
-        Pages change with it even when no count does.
+        Pages change with these states even when no count does.
         """
         standing = self.book.standing.values()
         return tuple(

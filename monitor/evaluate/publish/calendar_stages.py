@@ -109,8 +109,8 @@ class _StagedGroup:
     def diverging_stages(self, metric: Metric) -> Mapping[str, ShownStage]:
         """Return, by slice, the router stage at which it diverges; unknown ones are left out.
 
-        With score bands, those of the slice and of its reference must add up; without, what is not
-        the gate is told of nobody.
+        With score bands, those of the slice and of its reference must add up; without them, the
+        evidence gate is the only stage that is returned.
         """
         slices, references = (self._passage(side, metric) for side in (False, True))
         reference = TOTAL.slice_name if self.reference == COMPLEMENT else self.reference

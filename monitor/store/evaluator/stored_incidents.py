@@ -245,8 +245,7 @@ def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
     """Remove forgotten names and values from incidents; resolve those left without a stream.
 
     The incidents stay. An incident without an unresolved crossing or a stream is resolved. Call
-    this
-    after the crossings were forgotten.
+    this after the crossings were forgotten.
     """
     for incident in read_incidents(connection, resolved=True):
         left = [key for key in incident.streams if not gone.stream(Stream.parse(key))]

@@ -92,8 +92,7 @@ def _insert(
 ) -> Int64s | None:
     """Insert rows that are not stored; return None, or if any were, each row's first partition.
 
-    Else return the partition that each row's id was read from before: -1 where it is unknown, -2
-    where there was none.
+    A first partition is -1 where it is unknown, and -2 where the id was not stored.
     """
     savepoint = connection.begin_nested()
     if _insert_all(connection, columns):

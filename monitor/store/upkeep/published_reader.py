@@ -169,7 +169,7 @@ class PublishedReader:
 def _history(key: SliceKey) -> sa.Select[Any]:
     """Return the query for the published figures of a slice and metric, a row per day.
 
-    The large table is then read by its key, a row per day.
+    Days come from the small table of contracts, so the large table is read by its key.
     """
     day, rate, window, limit = (
         published_contract.c,

@@ -115,7 +115,7 @@ def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete overdue cohorts, unit sizes, crossings and incidents, but not the newest of each.
+    """Delete overdue cohorts, unit sizes, crossings, incidents, and the acts on incidents.
 
     The newest of each stay: the next cohort and the next id follow them. Acts of people on an
     incident go even where the incident stays.
@@ -180,12 +180,10 @@ def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) ->
 
 
 def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None) -> int:
-    """Delete folded deltas too old to recognise a duplicate, a portion at most.
+    """Delete a portion of the folded deltas that recognise no duplicate; return their number.
 
     Deltas have the keyed ids of their decisions. So they go at the horizon even where their own
     shard has been silent since.
-
-    Returns the number of deleted deltas: a portion, or the rest.
     """
     window = policy.dedupe_window
     past = _FIRST if slowest is None else slowest - max(policy.horizon, window)
@@ -206,7 +204,7 @@ def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None
 
 
 def _thin_snapshots(engine: sa.Engine, before: int) -> None:
-    """Delete Snapshots, except the newest, one per hour since ``before``, and incidents'."""
+    """Delete Snapshots, except the newest, the last per hour since ``before``, and incidents'."""
     with writing(engine) as connection:
         connection.execute(
             sa.text(
