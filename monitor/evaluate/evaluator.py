@@ -79,7 +79,7 @@ _LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorPolicy:
-    """Settings of the evaluator.
+    """Settings of the evaluator: lease, waiting times, coding, contracts and probe sets.
 
     Attributes:
         owner: name of this evaluator, for the lease.

@@ -41,7 +41,7 @@ class Codings:
         self._engine = engine
 
     def eras(self, coding: Coding) -> CodingHistory:
-        """Return all eras of the store, whose newest coding must be ``coding``.
+        """Return all eras of the store; refuse if its newest coding is not ``coding``.
 
         Raises:
             OutdatedError: the store was started with another coding since.

@@ -41,7 +41,7 @@ LONGEST = 28 * DAY
 
 @dataclass(slots=True)
 class Incidents:
-    """The incidents of all contracts: the evaluator moves them, the publisher shows them.
+    """Incidents of all contracts: the evaluator moves them, the publisher shows them.
 
     Attributes:
         detection: the detectors.
@@ -233,7 +233,7 @@ class _CauseFinder:
         return explain(crossed, contract, policy.coding, panes, index).causes
 
     def _read(self, first: int, *, labels: bool) -> list[FrozenCohort]:
-        """Return the cohorts since hour ``first``, stored and of this step, none excluded."""
+        """Return the cohorts since hour ``first``, stored and of this step, but no excluded hours."""
         cohorts = self._cohorts.get(labels)
         if not cohorts or cohorts[0].hour > first:
             fresh = self.fresh.cohorts if labels else self.fresh.closed

@@ -47,7 +47,7 @@ class _Versions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident with its standing and streams.
+    """Incident with its standing and streams, as the builder of shown incidents needs it.
 
     Attributes:
         incident: the incident.

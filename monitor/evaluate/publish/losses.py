@@ -24,7 +24,7 @@ class LostSpan:
 
 @dataclass(frozen=True, slots=True)
 class LostSpans:
-    """Spans of lost events, by the topic they were lost from."""
+    """Spans of lost events, by their topic: decisions or labels."""
 
     decisions: tuple[LostSpan, ...] = ()
     labels: tuple[LostSpan, ...] = ()

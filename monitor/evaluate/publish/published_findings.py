@@ -55,7 +55,7 @@ _TIMINGS = {
 def noted(
     timelines: Mapping[AnySubject, Timeline], days: ReportDays, end: int
 ) -> dict[str, tuple[Noted, ...]]:
-    """Return the annotations of each slice of a group-by, sorted by annotation and metric.
+    """Return annotations of a group-by's slices, by slice, sorted by annotation and metric.
 
     Args:
         timelines: when each subject was found.
@@ -70,7 +70,7 @@ def noted(
 
 
 def _finding_counts(timelines: Mapping[AnySubject, Timeline], end: int) -> dict[Mark, FindingCount]:
-    """Return how many times each mark was found before an instant, and when last."""
+    """Return the number of findings before an instant, and the time of the last one, by mark."""
     tallies: dict[Mark, FindingCount] = {}
     for subject, timeline in timelines.items():
         tally = timeline.before(pane_of(end, Grain.HOUR))

@@ -172,7 +172,7 @@ def _left_out(basis: TableBasis, whole: TableBasis) -> frozenset[bool]:
 
 
 def _with_age(table: GroupTable, contract: Contract, now: int | None) -> GroupTable:
-    """Return the table; metrics whose data ended over ``max_age`` ago are not green."""
+    """Return the table; a metric whose data ended over ``max_age`` before ``now`` is not green."""
     if contract.max_age is None or now is None:
         return table
     ends = {True: table.labelled, False: table.decisions}

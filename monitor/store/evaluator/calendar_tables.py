@@ -43,7 +43,7 @@ class Stage(enum.Enum):
 
 
 class Made(NamedTuple):
-    """Starts of the oldest and of the newest span of a kind whose tables are stored."""
+    """Starts (microseconds) of the oldest and newest span of a kind whose tables are stored."""
 
     oldest: int
     newest: int

@@ -32,7 +32,7 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Deltas that shards have stored, and how far the shards are.
+    """Deltas to fold, and the progress and losses of the shards that stored them.
 
     Attributes:
         watermark: event time up to which decisions are complete; None while unknown.

@@ -153,7 +153,7 @@ ShownCell = tuple[str, str, str, Metric]
 
 
 def shown_cells(connection: sa.Connection) -> set[ShownCell]:
-    """Return (contract, group-by, slice, metric) of all rates not suppressed on any stored day."""
+    """Return (contract, group-by, slice, metric) of every rate that any stored day shows."""
     rates = published_rate.c
     query = sa.select(rates.contract, rates.group_by, rates.slice, rates.metric).distinct()
     rows = connection.execute(query.where(rates.state != State.SUPPRESSED.value))

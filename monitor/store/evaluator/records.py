@@ -30,7 +30,7 @@ class ContractRecord:
 
 
 class RecordStore:
-    """Reader and writer of records that are neither counted nor folded."""
+    """Reader of contracts, Snapshots and dead letters; also stores versions of contracts."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine

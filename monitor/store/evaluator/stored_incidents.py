@@ -269,7 +269,7 @@ def _forgotten(incident: Incident, gone: Forgotten) -> Iterator[tuple[str, None]
 
 
 def _resolved(connection: sa.Connection, incident: Incident) -> Mapping[str, int]:
-    """Return ``resolved_at`` by the end of the last crossing; empty while one is unresolved."""
+    """Return ``resolved_at`` as a column value, by the last crossing; empty while one is open."""
     query = sa.select(crossing.c.resolved_at).where(crossing.c.id.in_(incident.crossings))
     ends = connection.execute(query).scalars().all()
     if None in ends:

@@ -52,7 +52,7 @@ def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | Non
 
 
 def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[int, int]:
-    """Return the number of decisions by slot, from KEPT before the newest slot on."""
+    """Return the number of a topic's decisions by slot, in the five weeks up to ``newest``."""
     first = newest // SLOTS_HOUR - _KEPT_HOURS
     return _slots(connection, _COLUMNS.topic == topic, _COLUMNS.hour >= first)
 
@@ -69,7 +69,7 @@ def _slots(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[in
 
 
 def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete decision arrivals more than KEPT before the newest hour that is not in the future."""
+    """Delete decision arrivals over five weeks before the newest hour that is not in the future."""
     with reading(engine) as connection:
         past = sa.select(sa.func.max(_COLUMNS.hour)).where(_COLUMNS.hour <= now // HOUR)
         newest = connection.execute(past).scalar()

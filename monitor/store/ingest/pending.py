@@ -39,7 +39,7 @@ class _PendingRows:
 def write_pending(
     connection: sa.Connection, flushes: Sequence[ShardFlush], recent: RecentDecisions
 ) -> None:
-    """Insert decisions that labels can find; count ids that are stored already in the tallies.
+    """Insert decisions that labels can find; count repeated ids in the tallies of the flushes.
 
     Repeated ids of decisions whose label was requested are counted by route in the tallies. All
     repeated ids are counted by why they were not recognised before: the decision was read from
@@ -90,9 +90,9 @@ def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows
 def _insert(
     connection: sa.Connection, columns: dict[str, Int64s], recent: RecentDecisions
 ) -> Int64s | None:
-    """Insert rows that are not stored; return None, or if any were, each row's first partition.
+    """Insert rows; return None, or if any key was stored, each row's earlier partition.
 
-    A first partition is -1 where it is unknown, and -2 where the id was not stored.
+    An earlier partition is -1 where it is unknown, and -2 where the id was not stored.
     """
     savepoint = connection.begin_nested()
     if _insert_all(connection, columns):

@@ -134,7 +134,7 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
 
 @cache
 def _deletion_of_parts(table: sa.Table) -> sa.Delete:
-    """Return a deletion of rows without an incident, or with one resolved before an instant."""
+    """Return the DELETE of rows whose incident is missing or was resolved before ``before``."""
     resolved = incident.c.resolved_at
     kept = sa.or_(resolved.is_(None), resolved >= sa.bindparam("before"))
     return sa.delete(table).where(~sa.exists().where(incident.c.id == table.c.incident, kept))

@@ -165,7 +165,7 @@ class ExclusionReport:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Everything that ``slicewatch db status`` reports.
+    """Status of the whole service, as ``slicewatch db status`` reports it.
 
     Attributes:
         database: its URL, without passwords.
