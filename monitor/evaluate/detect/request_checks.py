@@ -37,7 +37,7 @@ class RequestChecks:
     rates: int
 
     def step(self, inputs: Inputs, watermark: int) -> dict[str, bytes]:
-        """Check hours that the watermark passed, of one UTC day; return changed state parts by name.
+        """Check hours the watermark has passed, of one UTC day; return changed state by part name.
 
         Returns:
             The changed parts of the state, by name.

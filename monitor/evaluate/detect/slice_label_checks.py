@@ -34,7 +34,7 @@ class SliceLabelChecks:
     watches: Sequence[tuple[Contract, ContractWatch]]
 
     def step(self, inputs: Inputs, end: int | None) -> dict[str, bytes]:
-        """Check hours before ``end``, of one UTC day at most; return changed state parts by name.
+        """Check hours before ``end``, of one UTC day at most; return changed state by part name.
 
         Args:
             inputs: inputs of cohorts.

@@ -233,7 +233,7 @@ class _CauseFinder:
         return explain(crossed, contract, policy.coding, panes, index).causes
 
     def _read(self, first: int, *, labels: bool) -> list[FrozenCohort]:
-        """Return the cohorts since hour ``first``, stored and of this step, but no excluded hours."""
+        """Return the cohorts since hour ``first``, stored and of this step; skip excluded hours."""
         cohorts = self._cohorts.get(labels)
         if not cohorts or cohorts[0].hour > first:
             fresh = self.fresh.cohorts if labels else self.fresh.closed
