@@ -242,7 +242,7 @@ def note_snapshot(connection: sa.Connection, snapshot: Snapshot, number: int) ->
 
 
 def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
-    """Remove forgotten names and values from incidents; resolve those left without a stream.
+    """Remove forgotten names from incidents; resolve those left without stream or open crossing.
 
     The incidents stay. An incident without an unresolved crossing or a stream is resolved. Call
     this after the crossings were forgotten.
