@@ -66,7 +66,7 @@ class WatchedSet:
         return StoredProbeSet(self.pairs.declared.digest, body)
 
     def shown(self) -> ShownProbeSet | None:
-        """Return the set as it is published; None before the first watermark."""
+        """Return the set's published counts, flips and pages; None before the first watermark."""
         pairs, declared = self.pairs, self.pairs.declared
         if pairs.covered is None:
             return None

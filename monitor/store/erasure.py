@@ -46,7 +46,7 @@ _RAISE = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Marks of deletions from ``pending`` that did not fence workers with the rows in memory.
+    """Marks by which workers notice rows deleted from ``pending``: a number, and a first hour.
 
     Attributes:
         forgotten: number that changes with every forgotten decision.
@@ -136,7 +136,7 @@ def expire_waiting(engine: sa.Engine, end: int) -> None:
 
 
 def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElement[bool]) -> int:
-    """Delete waiting labels that meet conditions, as unmatched; return their number."""
+    """Delete waiting labels that meet conditions, count them as unmatched; return their number."""
     total = 0
     for shard, row in lock_shards(connection).items():
         of_shard = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)

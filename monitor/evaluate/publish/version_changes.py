@@ -73,7 +73,7 @@ class VersionChanges:
         return changed_components(before, after, contract.k)
 
     def _by_version(self, counts: Counts, pairs: Iterable[tuple[str, str]]) -> Mapping[str, int]:
-        """Return production decisions with these attribute values, by text of the version."""
+        """Return the number of production decisions with these values, by text of the version."""
         index, wanted = self.index(), set(pairs)
         places = np.searchsorted(index.cells, counts.keys)
         atoms = [
@@ -90,7 +90,7 @@ class VersionChanges:
 
 
 def _noted_at(row: SliceRow) -> int | None:
-    """Return the end of the day of a version change that a shown row notes, or None."""
+    """Return the end (microseconds) of the day of a version change that a shown row notes, or None."""
     if Metric.SELECTION not in row.rates or OTHER in parse_atom(row.slice).values():
         return None
     changes = (note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE)

@@ -148,7 +148,7 @@ def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
 
 
 def read_made(connection: sa.Connection, use_case: str) -> dict[tuple[Stage, SpanKind], Made]:
-    """Return the oldest and newest stored span of each stage and kind, for one use case."""
+    """Return the oldest and newest stored span by (stage, kind), for one use case."""
     table, spans_made = calendar_table.c, {}
     ends = (sa.func.min(table.starts_at), sa.func.max(table.starts_at))
     for stage in Stage:

@@ -29,7 +29,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouri
 
 @dataclass(frozen=True, slots=True)
 class FoundDecisions:
-    """Decisions of labels, columns of equal length; -1 in ``hour`` where there is none.
+    """Decisions found for labels, as columns with a row per label; -1 where none was found.
 
     Attributes:
         hour: hour of its decided_at.

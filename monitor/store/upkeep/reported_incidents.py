@@ -63,7 +63,7 @@ def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | No
 
 
 def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
-    """Return the report of an incident, which must exist.
+    """Return the report of an incident by its id; refuse an id that does not exist.
 
     Raises:
         StoreError: there is no such incident.
