@@ -46,7 +46,7 @@ _RAISE = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Marks by which workers notice rows deleted from ``pending``: a number, and a first hour.
+    """Marks by which workers notice rows deleted from ``pending``: a number, and an hour's bound.
 
     Attributes:
         forgotten: number that changes with every forgotten decision.

@@ -60,7 +60,7 @@ def first_day(read_to: int) -> int:
 
 
 def free_day(end: int, horizon: int) -> int:
-    """Return the instant (microseconds) from which a key with days up to ``end`` may be destroyed."""
+    """Return the instant (microseconds) from which a key of days up to ``end`` may be destroyed."""
     return -(-(end + horizon) // DAY) * DAY
 
 

@@ -90,7 +90,7 @@ class VersionChanges:
 
 
 def _noted_at(row: SliceRow) -> int | None:
-    """Return the end (microseconds) of the day of a version change that a shown row notes, or None."""
+    """Return the day's end (microseconds) of the version change that a shown row notes, or None."""
     if Metric.SELECTION not in row.rates or OTHER in parse_atom(row.slice).values():
         return None
     changes = (note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE)
