@@ -45,7 +45,7 @@ _LAST = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class BacktestPolicy:
-    """The contracts to try, and the settings to try them under.
+    """Contracts that a backtest tries, and the settings under which it tries them.
 
     Attributes:
         contracts: contracts of all use cases.
@@ -65,22 +65,22 @@ class BacktestPolicy:
 
 
 class _FrozenCohorts(CountedCohorts):
-    """Cohorts as they were frozen, in place of the present counts."""
+    """Reader of cohorts for a backtest: as they were frozen, in place of the present counts."""
 
     def __init__(self, engine: sa.Engine, first: int) -> None:
         super().__init__(engine)
         self._first = first
 
     def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
-        """Return the frozen cohorts of hours within the span of the backtest."""
+        """Return frozen cohorts of hours ``first`` to ``end``, none before the backtest's start."""
         return super().frozen(max(first, self._first), end, labels=labels)
 
     def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """Return the cohorts of hours as they were consumed."""
+        """Return the frozen cohorts of these hours, with labels, marked as ``live``."""
         return self._consumed(hours, live=live, labels=True)
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """Return the decisions of hours as they were consumed."""
+        """Return the frozen cohorts of these hours, decisions alone, marked as ``live``."""
         return self._consumed(hours, live=live, labels=False)
 
     def _consumed(self, hours: Sequence[int], *, live: bool, labels: bool) -> list[FrozenCohort]:
@@ -98,7 +98,7 @@ _Hour = tuple[int, CohortState, bool]
 
 
 class _StoredTurns(Cohorts):
-    """The hours in their stored order, with their stored states."""
+    """Stand-in for Cohorts: returns the stored hours in order, with their stored states."""
 
     def __init__(self, with_labels: Sequence[_Hour], closed: Sequence[_Hour]) -> None:
         super().__init__()
@@ -109,18 +109,18 @@ class _StoredTurns(Cohorts):
     def next_cohort(
         self, consumed: int | None, watermark: int, horizon: int, threshold: Fraction
     ) -> tuple[int, CohortState] | None:
-        """Return the hour after the newest consumed one, with its state."""
+        """Return the first labelled hour after ``consumed`` and its state; None after the last."""
         del watermark, horizon, threshold
         return _first_after(consumed, self._left)
 
     def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
-        """Return the hour after the newest closed one, with its state."""
+        """Return the first closed hour after ``after`` and its state; None after the last."""
         del watermark
         return _first_after(after, self._closed)
 
     @property
     def hours(self) -> range:
-        """Return the range from the first to the last hour."""
+        """Return the range of pane indices from the first to the last stored hour."""
         first = min(turns[-1][0] for turns in (self._left, self._closed) if turns)
         return range(first, max(turns[0][0] for turns in (self._left, self._closed) if turns) + 1)
 
@@ -132,9 +132,9 @@ class _StoredTurns(Cohorts):
 def _first_after(
     consumed: int | None, left: list[tuple[int, CohortState]]
 ) -> tuple[int, CohortState] | None:
-    """Return the first hour after ``consumed``; None when no hour is left.
+    """Return the first hour after ``consumed`` with its state, or None; remove passed hours.
 
-    ``left`` holds the hours in reverse; passed hours are removed.
+    ``left`` holds the hours in reverse.
     """
     while left and consumed is not None and left[-1][0] <= consumed:
         left.pop()
@@ -144,7 +144,7 @@ def _first_after(
 def backtest(
     engine: sa.Engine, policy: BacktestPolicy, progress: Callable[[int, int], None]
 ) -> Backtest:
-    """Try contracts on the stored cohorts.
+    """Return the pages and tickets that contracts would have caused over the stored cohorts.
 
     Args:
         engine: the store; nothing is written.
@@ -191,8 +191,8 @@ def _incidents(
     replayed: _StoredTurns,
     progress: Callable[[int, int], None],
 ) -> list[Incident]:
-    """Return the incidents of the stored hours, by id, in their final state."""
-    incidents = _fresh(policy)
+    """Replay the stored hours; return their incidents in the final state, sorted by id."""
+    incidents = _initial_incidents(policy)
     detection, hours = incidents.detection, replayed.hours
     with reading(engine) as connection:
         inputs = Inputs(
@@ -212,8 +212,8 @@ def _incidents(
     return [by_number[number] for number in sorted(by_number)]
 
 
-def _fresh(policy: BacktestPolicy) -> Incidents:
-    """Return detectors and incidents that have consumed nothing."""
+def _initial_incidents(policy: BacktestPolicy) -> Incidents:
+    """Return Incidents whose detectors have consumed nothing, with an empty book."""
     detection = DetectionState.load(
         StoredDetection(),
         DetectionPolicy(

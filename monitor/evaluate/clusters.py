@@ -28,7 +28,7 @@ cause."""
 
 @dataclass(slots=True)
 class ClusterDays:
-    """Facts about clusters by day since 1970; always equal to the stored state.
+    """Cluster facts (unit sizes, repetition) by UTC day since 1970; equal to the stored state.
 
     Attributes:
         days: facts of the days that are kept.
@@ -38,7 +38,7 @@ class ClusterDays:
     _counted: dict[int, UnitSizes] = field(default_factory=dict)
 
     def take(self, deltas: Sequence[StoredDelta]) -> dict[int, DayClusters]:
-        """Add deltas that are folded now; return the additions to each day."""
+        """Add the clusters of deltas to their days; return what was added, by day since 1970."""
         added: dict[int, DayClusters] = {}
         for repetition in (repetition for delta in deltas for repetition in delta.repetition):
             before = added.get(repetition.day, DayClusters())
@@ -61,33 +61,33 @@ class ClusterDays:
         return max(1, self.days.get(day, DayClusters()).largest)
 
     def largest_before(self, day: int) -> int:
-        """Return the largest such bound of the seven days before a day, at least 1."""
+        """Return the largest :meth:`largest_unit` of the seven days before ``day``."""
         week_before = (self.days.get(earlier, DayClusters()) for earlier in range(day - 7, day))
         return max(1, *(facts.largest for facts in week_before))
 
     def repeats(self, cluster_size: int) -> bool:
-        """Return True when decisions without a unit are repeated by far more than chance."""
+        """Return True when clusters seem larger than ``cluster_size``, far more than by chance."""
         return self.recent.repeats(cluster_size)
 
     @property
     def newest_named(self) -> int | None:
-        """Return the newest day with decisions that named their unit, or None."""
+        """Return the newest day (since 1970) with decisions that named their unit, or None."""
         return max((day for day, facts in self.days.items() if facts.named), default=None)
 
     @property
     def recent(self) -> DayClusters:
-        """Return the sum of the newest days on which decisions were compared."""
+        """Return the summed facts of the two newest days on which decisions were compared."""
         days = sorted(day for day, facts in self.days.items() if facts.tested)[-RECENT_DAYS:]
         return sum((self.days[day] for day in days), DayClusters())
 
     def forget(self, first: int) -> None:
-        """Forget the days before the day of an hour (pane index)."""
+        """Drop all days before the day of the hour ``first`` (pane index)."""
         oldest = pane_start(first, Grain.HOUR) // DAY
         self.days = {day: facts for day, facts in self.days.items() if day >= oldest}
         self._counted = {day: units for day, units in self._counted.items() if day >= oldest}
 
     def _count(self, day: int, sizes: UnitSizes) -> DayClusters:
-        """Add to the units of a day; return the decisions and the growth of the largest unit."""
+        """Add unit sizes to a day; return their decisions and the growth of its largest unit."""
         if sum(len(units.keys) for units in self._counted.values()) > MAX_UNITS:
             self._counted.clear()
         before = self._counted.get(day)

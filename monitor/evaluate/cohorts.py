@@ -31,7 +31,7 @@ that the last closed bucket of delays is full."""
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Flags of successive hours, and the end, horizon and threshold that they were judged by."""
+    """Cached maturity flags of successive hours, with the settings they were computed for."""
 
     hours: range
     flags: npt.NDArray[np.bool_]
@@ -40,7 +40,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class CohortColumns:
-    """Labels of the rows of an hour.
+    """Requested and received labels of rows, and the delays, as columns of equal length.
 
     Attributes:
         requested: requested labels, shape (n,).
@@ -54,7 +54,7 @@ class CohortColumns:
 
     @classmethod
     def from_counters(cls, values: Int64s) -> CohortColumns:
-        """Take the columns from rows of counters, shape (n, COUNTERS)."""
+        """Return the label columns of counter rows, shape (n, COUNTERS)."""
         return cls(
             values[:, Counter.Q],
             values[:, Counter.LABELLED] + values[:, Counter.UNDECIDABLE],
@@ -63,7 +63,7 @@ class CohortColumns:
 
 
 class Cohorts:
-    """Labels requested and received by hour and by route x audit rate, and their delays."""
+    """Counts of requested and received labels by hour, route and audit rate, and their delays."""
 
     def __init__(self) -> None:
         self._hours: dict[int, Int64s] = {}
@@ -73,7 +73,7 @@ class Cohorts:
         self._judged: _Judged | None = None
 
     def add(self, hours: Int64s, strata: Int64s, counted: CohortColumns) -> None:
-        """Add rows; strata outside the labelled metrics are ignored."""
+        """Add label counts of rows, given by hour and stratum; unlabelled strata are ignored."""
         requested, received = counted.requested, counted.received
         if len(hours):
             first = int(hours.min())
@@ -93,7 +93,7 @@ class Cohorts:
             np.add.at(delays, parts.route[rows], counted.delays[rows])
 
     def forget(self, before: int) -> None:
-        """Drop hours before a pane index."""
+        """Drop the counts of hours before the pane index ``before``."""
         self._kept = max(self._kept, before)
         for hour in [hour for hour in self._hours if hour < before]:
             del self._hours[hour]
@@ -104,7 +104,7 @@ class Cohorts:
     def frontier(
         self, watermark: int, horizon: int, threshold: Fraction, since: int = _FIRST
     ) -> int:
-        """Return the instant up to which label tables are made, for all rows at once.
+        """Return the event time (microseconds) up to which label tables can be made.
 
         It is the start of the first hour whose labels are neither in nor overdue, or the
         watermark's hour if nothing was ever requested. Labels are overdue after twice their usual
@@ -129,14 +129,14 @@ class Cohorts:
         return pane_start(first + int(waiting[0]) if len(waiting) else end, Grain.HOUR)
 
     def labels_from(self, instant: int) -> int:
-        """Count the labels received for the decisions of an hour and of all later ones."""
+        """Return the number of labels received for decisions in an instant's hour or later."""
         first = pane_of(instant, Grain.HOUR)
         return sum(int(table[1].sum()) for hour, table in self._hours.items() if hour >= first)
 
     def next_cohort(
         self, after: int | None, watermark: int, horizon: int, threshold: Fraction
     ) -> tuple[int, CohortState] | None:
-        """Return the hour whose cohort comes next, with its state.
+        """Return the next hour to consume with labels, and its state; None while it must wait.
 
         No hour is skipped, not even one without requests, which is mature once it is complete. An
         incomplete hour is consumed once its labels are overdue: most have come and twice the usual
@@ -165,7 +165,7 @@ class Cohorts:
         return (hour, CohortState.CONSUMED) if is_overdue else None
 
     def next_closed(self, after: int | None, watermark: int) -> tuple[int, CohortState] | None:
-        """Return the hour whose decisions come next for metrics without labels, with its state.
+        """Return the next closed hour to consume without labels, and its state; None while open.
 
         Args:
             after: the hour before; None at the very beginning, which is the first known hour.
@@ -182,7 +182,7 @@ class Cohorts:
         return hour, CohortState.CONSUMED if is_kept else CohortState.INCOMPLETE
 
     def _is_overdue(self, hour: int, watermark: int, horizon: int, threshold: Fraction) -> bool:
-        """Return True when an hour's labels need not be waited for any longer."""
+        """Return True when the missing labels of an hour need not be waited for any longer."""
         if hour < pane_of(watermark - horizon, Grain.HOUR):
             return True
         if hour >= pane_of(watermark - self._patience(hour, horizon), Grain.HOUR):
@@ -191,9 +191,9 @@ class Cohorts:
         return bool(mature(*labels, min(MOST_IN, threshold))[-1])
 
     def labels_due(self, watermark: int, horizon: int) -> int | None:
-        """Return the end of the hours (pane index) whose labels had their usual delay to arrive.
+        """Return the end (pane index) of the hours whose labels had their usual delay, or None.
 
-        None while too few labels have come to tell, or if they take longer than the horizon.
+        None while too few labels have come, or if they take longer than the horizon.
         """
         usual = self._usual_delay(pane_of(watermark, Grain.HOUR))
         if usual is None or usual > horizon:
@@ -201,7 +201,7 @@ class Cohorts:
         return pane_of(watermark - usual, Grain.HOUR)
 
     def _patience(self, hour: int, horizon: int) -> int:
-        """Return the microseconds that labels of an hour are waited for once most are in."""
+        """Return the microseconds that an hour's last labels are waited for once most are in."""
         usual = self._usual_delay(hour)
         return horizon if usual is None else min(PATIENCE * usual, horizon)
 
@@ -221,7 +221,7 @@ class Cohorts:
         return None if self._begin is None else max(self._begin, self._kept)
 
     def _is_mature(self, hour: int, end: int, horizon: int, threshold: Fraction) -> bool:
-        """Return True when an hour is mature in its order; successive hours are judged together.
+        """Return True when enough labels of ``hour`` are in; judge and cache later hours too.
 
         At most two horizons of hours are judged at once.
         """
@@ -235,7 +235,7 @@ class Cohorts:
         return bool(judged.flags[hour - judged.hours.start])
 
     def _labels(self, first: int, end: int) -> tuple[Int64s, Int64s]:
-        """Return received and requested labels from ``first`` to ``end``, empty hours included."""
+        """Return received and requested labels of ``first`` to ``end``, shape (hours, strata)."""
         table = np.zeros((end - first, 2, 2 * MAX_RATES), np.int64)
         for hour, counts in self._hours.items():
             if first <= hour < end:
@@ -246,7 +246,7 @@ class Cohorts:
 
 
 def _by_hour(hours: Int64s, mask: npt.NDArray[np.bool_]) -> Iterator[tuple[int, Int64s]]:
-    """Yield each hour with its rows where ``mask`` is True."""
+    """Yield each hour with the numbers of its rows for which ``mask`` is True."""
     rows = np.flatnonzero(mask)
     rows = rows[np.argsort(hours[rows], kind="stable")]
     for part in np.split(rows, np.flatnonzero(np.diff(hours[rows])) + 1):

@@ -19,7 +19,7 @@ _NO_VERSION = 0  # of coarse cells
 
 
 class CellDictionary:
-    """Fine cells of the label grains, and coarse cells (atom x route) of the 5-minute grain."""
+    """Meaning of cells by id: fine cells of the store, and coarse cells (atom x route)."""
 
     def __init__(self, stored: StoredCells) -> None:
         self._stored = stored
@@ -32,7 +32,7 @@ class CellDictionary:
         self._index: CellIndex | None = None
 
     def learn(self, cells: Int64s) -> None:
-        """Read the meaning of all cells that are not known yet.
+        """Read the meaning of cells that are not in memory yet from the store.
 
         Raises:
             StoreError: the store does not say what a cell means.
@@ -66,7 +66,7 @@ class CellDictionary:
         return np.array([self._meaning[cell][1] for cell in cells.tolist()], np.int64)
 
     def coarse(self, cells: Int64s) -> Int64s:
-        """Return the coarse cell (atom x route) of each fine cell."""
+        """Return the coarse cell of each fine cell; add new coarse cells to ``fresh``."""
         coarse_cells = [self._coarse.get(cell) or self._coarsen(cell) for cell in cells.tolist()]
         return np.array(coarse_cells, np.int64)
 
@@ -85,7 +85,7 @@ class CellDictionary:
 
     @property
     def index(self) -> CellIndex:
-        """Return all cells as sorted columns."""
+        """Return the CellIndex of all cells in memory, sorted by id."""
         if self._index is None:
             cells = np.array(sorted(self._meaning), np.int64)
             meaning = np.array([self._meaning[cell] for cell in cells.tolist()], np.int64)
@@ -95,6 +95,6 @@ class CellDictionary:
 
 
 def _meaning(cells: Cells) -> dict[int, tuple[int, int, int]]:
-    """Return atom, stratum and version of each cell."""
+    """Return (atom, stratum, version) by cell id."""
     columns = (cells.atoms.tolist(), cells.strata.tolist(), cells.versions.tolist())
     return dict(zip(cells.ids.tolist(), zip(*columns, strict=True), strict=True))

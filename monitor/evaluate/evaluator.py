@@ -79,7 +79,7 @@ _LABEL_GRAINS = (Grain.HOUR, Grain.DAY, Grain.WEEK)
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorPolicy:
-    """Settings of the evaluator.
+    """Settings of the evaluator: lease, waiting times, coding, contracts and probe sets.
 
     Attributes:
         owner: name of this evaluator, for the lease.
@@ -111,7 +111,7 @@ class EvaluatorPolicy:
 
     @property
     def detection(self) -> DetectionPolicy:
-        """Return the settings of detection."""
+        """Return the settings that detection needs, with the newest coding."""
         return DetectionPolicy(
             contracts=[contract for contract, _ in self.contracts],
             coding=self.eras.newest,
@@ -129,7 +129,7 @@ _PageCauses = tuple[
 
 @dataclass(slots=True)
 class _Memory:
-    """State kept between cycles; always equal to the stored state."""
+    """State that the evaluator keeps between cycles; equal to the stored state."""
 
     cursors: dict[Shard, int]
     dictionary: CellDictionary
@@ -150,7 +150,7 @@ class _Memory:
 
 
 class Evaluator:
-    """The evaluator; call :meth:`cycle` again and again, from one thread.
+    """Service that folds deltas, detects and publishes; call :meth:`cycle` from one thread.
 
     Attributes:
         hurried: returns True to leave waiting label cohorts to the next cycle.
@@ -166,7 +166,7 @@ class Evaluator:
         self._memory: _Memory | None = None
 
     def cycle(self) -> bool:
-        """Fold new deltas and publish; return False while another evaluator works.
+        """Fold new deltas, detect and publish; return False while another evaluator works.
 
         Raises:
             StoreError: the database cannot be used; the next cycle begins from the store.
@@ -190,7 +190,7 @@ class Evaluator:
 
     @property
     def store(self) -> EvaluatorStore:
-        """Return the evaluator's side of the store."""
+        """Return the store that the evaluator reads and writes."""
         return self._store
 
     @property
@@ -205,9 +205,9 @@ class Evaluator:
 
     @property
     def coverage(self) -> float | None:
-        """Return the smallest label completeness in any window; None if none is shown.
+        """Return the smallest label completeness (0 to 1) of any published window, or None.
 
-        It is computed from the Snapshot, as anybody could.
+        Computed from the published Snapshot alone.
         """
         if self._memory is None or self._memory.stored is None:
             return None
@@ -221,7 +221,7 @@ class Evaluator:
 
     @property
     def unpublished_labels(self) -> int | None:
-        """Count labels of hours without label tables; None while this process has no state."""
+        """Return the number of labels in hours without label tables; None if not evaluating."""
         memory = self._memory
         if memory is None or memory.published.labels is None:
             return None
@@ -234,24 +234,18 @@ class Evaluator:
 
     @property
     def cluster_size(self) -> int | None:
-        """Return the divisor of the bets on the newest cohort, rounded up to a power of two.
-
-        None until this process has evaluated a cohort.
-        """
+        """Return the divisor of the newest cohort's bets, as the next power of two, or None."""
         size = self._memory.detection.cluster_size if self._memory else None
         return None if size is None else rounded_up(size)
 
     @property
     def repeats(self) -> bool | None:
-        """Return True when decisions without a unit are repeated.
-
-        None if this process does not evaluate.
-        """
+        """Return True if decisions without a unit repeat beyond chance; None if not evaluating."""
         size = self._policy.cluster_size
         return self._memory.clusters.repeats(size) if self._memory else None
 
     def release_lease(self) -> None:
-        """Release the lease, so that another evaluator may start at once."""
+        """Release the lease and drop the state, so that another evaluator may start at once."""
         self._store.lease.release(self._policy.owner)
         self._forget()
 
@@ -259,7 +253,7 @@ class Evaluator:
         self._memory = self._epoch = None
 
     def _hold_lease(self) -> int | None:
-        """Take or renew the lease; None while another evaluator works."""
+        """Take or renew the lease; return its epoch, or None while another evaluator works."""
         epoch = self._store.lease.acquire(self._policy.owner, self._lease)
         if epoch != self._epoch:
             self._forget()
@@ -267,7 +261,7 @@ class Evaluator:
         return epoch
 
     def _learn_lease(self, took: float) -> None:
-        """Extend the lease to outlast the last steps.
+        """Set the length of the next lease to outlast a step that took ``took`` seconds.
 
         Otherwise two evaluators could fence each other forever. The lease shrinks only by halves,
         so it is still long enough for the first evaluation, the longest step, after the load.
@@ -275,14 +269,14 @@ class Evaluator:
         self._lease = max(self._policy.lease, int(4 * took * SECOND), self._lease // 2)
 
     def _step(self, epoch: int) -> bool:
-        """Do the work of one renewal of the lease; return whether more may wait."""
+        """Load the state, or fold and publish once; return whether more work may wait."""
         if self._memory is None:
             self._memory = self._load()
             return True
         return self._fold_some(epoch, self._memory)
 
     def _fold_some(self, epoch: int, memory: _Memory) -> bool:
-        """Run one cycle over a bounded number of deltas; return whether more may wait."""
+        """Fold a bounded number of deltas, detect and publish; return whether more may wait."""
         news = self._store.deltas.news(memory.cursors, MAX_DELTAS)
         watermark, deltas = news.watermark, news.deltas
         memory.horizon = self._horizon(watermark, news.labels_read_to)
@@ -306,9 +300,9 @@ class Evaluator:
         return LostSpans.from_losses(losses, topic, policy.lateness, policy.horizon)
 
     def _horizon(self, watermark: int | None, read_to: int | None) -> int:
-        """Return the microseconds that a label is waited for.
+        """Return the microseconds that a label is waited for: more while label shards lag.
 
-        They are more if a label shard lags by half of the horizon: otherwise a back-fill that reads
+        The lag counts from half of the horizon on: otherwise a back-fill that reads
         decisions first would pass over their labels.
         """
         horizon = self._policy.horizon
@@ -318,7 +312,7 @@ class Evaluator:
         return horizon + min(lag, _LONG) if lag > horizon // 2 else horizon
 
     def _apply_acts(self, epoch: int, memory: _Memory, acts: Acts) -> None:
-        """Carry out what people decided about incidents."""
+        """End the incidents that people closed; commit and log the changes."""
         memory.incidents.now = self._clock.now()
         memory.incidents.book.set_acts(acts)
         ended = memory.incidents.apply_acts()
@@ -331,7 +325,7 @@ class Evaluator:
         memory.moved = True
 
     def _compare(self, epoch: int, memory: _Memory, watermark: int | None) -> None:
-        """Compare the probes that are due; everything up to the watermark is folded."""
+        """Compare the probes that are due at the watermark; commit and log the changes."""
         change = memory.probes.advance(watermark)
         if change is not None:
             cycle = Cycle(folded=memory.cursors, probes=change)
@@ -339,7 +333,7 @@ class Evaluator:
             memory.probes.log_changes()
 
     def _detect(self, epoch: int, memory: _Memory, watermark: int | None) -> bool:
-        """Consume the hours that are due; return whether more may wait."""
+        """Feed due hours to the detectors, commit the changes; return whether more may wait."""
         if watermark is None:
             return False
         inputs = Inputs(
@@ -363,7 +357,7 @@ class Evaluator:
     def _fold(
         self, epoch: int, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> None:
-        increments = self._increments(memory, deltas, watermark)
+        increments = self._apply_deltas(memory, deltas, watermark)
         cursors = {delta.shard: delta.seq for delta in deltas}
         cycle = Cycle(
             folded=memory.cursors,
@@ -380,11 +374,10 @@ class Evaluator:
     def _publish(
         self, epoch: int, memory: _Memory, watermark: int | None, *, caught_up: bool
     ) -> bool:
-        """Close panes and store the Snapshot if its bytes have changed.
+        """Make due tables, store a changed Snapshot; return False if nothing was due.
 
-        Returns False if nothing was due. It publishes also when the detectors have caught up,
-        because they are past more days then: findings of the last days must not wait for the next
-        table.
+        A Snapshot is due too when the detectors have caught up: findings of the last days must not
+        wait for the next table.
         """
         has_new_tables = watermark is not None and self._make_tables(epoch, memory, watermark)
         publisher, probes = memory.publisher, memory.probes.shown
@@ -517,14 +510,14 @@ class Evaluator:
         return memory
 
     def _oldest_cohort(self, watermark: int) -> int:
-        """Return the first kept hour of cohorts; retention keeps it for a restart too."""
+        """Return the first hour (pane index) whose label cohort is kept at a watermark."""
         back = self._policy.horizon + min(self._policy.horizon, 7 * DAY)
         return pane_of(watermark - back, Grain.HOUR)
 
-    def _increments(
+    def _apply_deltas(
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> list[PaneCounts]:
-        """Return the increments to every kept grain, and add the deltas to the cohorts."""
+        """Add deltas to the cohorts; return their increments to hour, day and week panes."""
         panes = np.concatenate([delta.panes for delta in deltas])
         cells = np.concatenate([delta.cells for delta in deltas])
         values = np.concatenate([delta.values for delta in deltas])
@@ -537,14 +530,14 @@ class Evaluator:
         )
         increments: list[PaneCounts] = []
         for grain in _LABEL_GRAINS:
-            is_kept = pane_starts >= self._oldest(grain, watermark)
+            is_kept = pane_starts >= self._oldest_kept(grain, watermark)
             increments += split_panes(
                 grain, pane_of(pane_starts[is_kept], grain), cells[is_kept], values[is_kept]
             )
         return increments
 
-    def _oldest(self, grain: Grain, watermark: int | None) -> int:
-        """Return the first instant whose panes are kept.
+    def _oldest_kept(self, grain: Grain, watermark: int | None) -> int:
+        """Return the first instant whose panes of a grain are kept (microseconds).
 
         A back-fill brings years that only weeks keep.
         """
@@ -554,5 +547,5 @@ class Evaluator:
 
 
 def _read_declared(connection: sa.Connection) -> tuple[tuple[TimeSpan, ...], Acts]:
-    """Read what people have declared: spans of bad data, and acts on incidents."""
+    """Return what people declared: spans of bad data, and acts by id of the incident."""
     return excluded_spans(connection), read_acts(connection)

@@ -19,7 +19,7 @@ AT_LEAST: Mapping[LabelNeed, int] = {
 
 
 def with_label_needs(contract: Contract, group: GroupBy, table: GroupTable) -> GroupTable:
-    """Add the label needs and detectable gaps of its labelled metrics to a table.
+    """Return the table with label needs and detectable gaps of labelled metrics in its rows.
 
     Precision has no need of its own: it needs the labels of TPR and FPR.
     """

@@ -10,7 +10,7 @@ from monitor.ports import PaneCounts
 
 
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:
-    """Split rows of (pane, cell, counters) into a table per pane; equal cells are added up."""
+    """Return the counts of each pane from rows of (pane, cell, counters); add up equal cells."""
     if len(panes) and (panes == panes[0]).all():  # as in nearly every cycle
         return [PaneCounts(int(grain), int(panes[0]), Counts.from_rows(cells, values))]
     order = np.argsort(panes, kind="stable")

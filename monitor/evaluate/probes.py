@@ -25,19 +25,19 @@ log = logging.getLogger("slicewatch.evaluate")
 
 @dataclass(slots=True)
 class WatchedSet:
-    """A declared probe set: its rounds and the flips they have shown."""
+    """State of a declared probe set: its pairs of decisions, and the watch on their flips."""
 
     pairs: ProbePairs
     watch: FlipWatch
 
     @classmethod
     def start(cls, declared: DeclaredSet) -> Self:
-        """Return a set without compared decisions."""
+        """Return the state of a declared set before its first decision."""
         return cls(ProbePairs(declared), FlipWatch.start(declared.compared))
 
     @classmethod
     def read(cls, declared: DeclaredSet, stored: StoredProbeSet) -> Self | None:
-        """Return the stored set; None if it is another set's, or unreadable."""
+        """Return the set decoded from ``stored``; None if it is of another set or unreadable."""
         try:
             test_arrays, facts = arrays.decode(stored.body)
             pairs = ProbePairs.from_facts(declared, facts["pairs"])
@@ -47,7 +47,7 @@ class WatchedSet:
 
     @classmethod
     def load(cls, declared: DeclaredSet, stored: StoredProbeSet | None) -> Self:
-        """Return the stored set, or a new one where nothing usable is stored."""
+        """Return the set decoded from ``stored``; a new one, with a warning, if that fails."""
         if stored is None:
             return cls.start(declared)
         restored = cls.read(declared, stored)
@@ -60,13 +60,13 @@ class WatchedSet:
         return restored or cls.start(declared)
 
     def stored(self) -> StoredProbeSet:
-        """Encode the whole state; equal states have equal bytes."""
+        """Return the digest and encoded state for the store; equal states have equal bytes."""
         facts = {"pairs": self.pairs.to_facts(), "watch": self.watch.to_facts()}
         body = arrays.encode(self.watch.test.to_arrays(), facts)
         return StoredProbeSet(self.pairs.declared.digest, body)
 
     def shown(self) -> ShownProbeSet | None:
-        """Return the set as it is published; None before the first watermark."""
+        """Return the set's published counts, flips and pages; None before the first watermark."""
         pairs, declared = self.pairs, self.pairs.declared
         if pairs.covered is None:
             return None
@@ -79,7 +79,7 @@ class WatchedSet:
             incomplete=pairs.incomplete,
             every=declared.every,
             max_flip_ratio=declared.max_flip_ratio,
-            covered=_published(pairs.covered),
+            covered=_rounded_down(pairs.covered),
             pages=self.watch.shown(),
             standing=_shown(pairs.standing),
         )
@@ -87,7 +87,7 @@ class WatchedSet:
 
 @dataclass(slots=True)
 class ProbeSets:
-    """The declared probe sets; always equal to the stored state.
+    """Declared probe sets of the evaluator; equal to the stored state.
 
     Attributes:
         live: whether they may page; decisions loaded in bulk never do.
@@ -106,7 +106,7 @@ class ProbeSets:
     def load(
         cls, stored: Mapping[str, StoredProbeSet], declared: Sequence[DeclaredSet], *, live: bool
     ) -> Self:
-        """Return the sets as they were last committed."""
+        """Return the declared sets with their stored states; unusable states begin anew."""
         sets = {
             declared_set.digest: WatchedSet.load(declared_set, stored.get(declared_set.name))
             for declared_set in sorted(declared, key=lambda declared_set: declared_set.name)
@@ -118,7 +118,7 @@ class ProbeSets:
         return probe_sets
 
     def take(self, deltas: Iterable[StoredDelta]) -> ProbeSetsChange:
-        """Add the probe decisions of deltas to their sets; they wait to be compared."""
+        """Add the probe decisions of deltas to their sets; return the new states to commit."""
         decisions = [decision for delta in deltas for decision in delta.probes]
         digests = {decision.probe_set for decision in decisions} & self.sets.keys()
         for digest in digests:
@@ -128,7 +128,7 @@ class ProbeSets:
         return self._change(digests)
 
     def advance(self, watermark: int | None) -> ProbeSetsChange | None:
-        """Compare the probes that are due; None if there is nothing to commit.
+        """Compare probes that are due at the watermark; return the changes to commit, or None.
 
         Only probes of full panes are due, as the watermark is published by panes. Otherwise the
         number of compared probes, whose times are known, would reveal the instant of the newest
@@ -136,7 +136,7 @@ class ProbeSets:
         """
         if watermark is None:
             return None
-        watermark = _published(watermark)
+        watermark = _rounded_down(watermark)
         due = [digest for digest, watched in self.sets.items() if watched.pairs.is_due(watermark)]
         for digest in due:
             self._follow(self.sets[digest], watermark)
@@ -163,7 +163,7 @@ class ProbeSets:
         self.shown = tuple(watched_set for watched_set in shown if watched_set is not None)
 
     def log_changes(self) -> None:
-        """Log the committed changes."""
+        """Log pages on flips that opened or ended since the last call."""
         for name, way, is_open in self._news:
             direction = way.value
             if is_open:
@@ -186,6 +186,6 @@ def _shown(flips: Mapping[FlipKey, int]) -> tuple[ShownFlips, ...]:
     )
 
 
-def _published(at: int) -> int:
-    """Round an instant down to the precision of a published watermark."""
+def _rounded_down(at: int) -> int:
+    """Return an instant rounded down to five minutes, the precision of published watermarks."""
     return pane_start(pane_of(at, Grain.MINUTES5), Grain.MINUTES5)

@@ -15,7 +15,7 @@ _COLUMNS = tuple(column.name for column in bias_score.columns)
 
 
 def write_bias_scores(connection: sa.Connection, results: Iterable[BiasScore]) -> None:
-    """Write results in their order, in the transaction of the flush that read them."""
+    """Insert or replace results by dimension and day, in order, in the flush's transaction."""
     rows = [{name: getattr(score, name) for name in _COLUMNS} for score in results]
     if not rows:
         return
@@ -32,13 +32,13 @@ def write_bias_scores(connection: sa.Connection, results: Iterable[BiasScore]) -
 
 
 def read_bias_scores(engine: sa.Engine) -> list[BiasScore]:
-    """Return all stored results, by dimension and day."""
+    """Return all stored results, sorted by dimension and day."""
     query = sa.select(bias_score).order_by(bias_score.c.dimension, bias_score.c.day)
     with reading(engine) as connection:
         return [BiasScore(**row) for row in connection.execute(query).mappings()]
 
 
 def delete_before(engine: sa.Engine, instant: int) -> None:
-    """Delete results of days before an instant (microseconds)."""
+    """Delete bias scores of days before an instant (microseconds)."""
     with writing(engine) as connection:
         connection.execute(sa.delete(bias_score).where(bias_score.c.day < instant // DAY))

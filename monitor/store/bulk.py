@@ -36,7 +36,7 @@ class PackedArray:
 
     @staticmethod
     def pack(values: Sequence[Any] | npt.NDArray[Any], element: tuple[int, str]) -> PackedArray:
-        """Pack values of one dimension, none of them NULL."""
+        """Return values without NULL as a PackedArray; ``element`` is type id and dtype."""
         oid, form = element
         rows = np.empty(len(values), np.dtype([("length", ">i4"), ("value", form)]))
         rows["length"], rows["value"] = np.dtype(form).itemsize, values
@@ -45,7 +45,7 @@ class PackedArray:
 
 
 def register_arrays(connection: Any) -> None:
-    """Let a psycopg connection take :class:`PackedArray` parameters."""
+    """Register a dumper so that a psycopg connection takes :class:`PackedArray` parameters."""
     from psycopg.adapt import Dumper  # noqa: PLC0415 - the driver is an extra
     from psycopg.pq import Format  # noqa: PLC0415
 
@@ -94,7 +94,7 @@ def insert(
 def _insert_rows(
     connection: sa.Connection, statement: tuple[str, str, str], columns: Columns
 ) -> int:
-    """Insert by SQLite, in the order of the rows: full portions first, then the rest one by one."""
+    """Insert rows on SQLite in their order; return how many the database touched."""
     head, marks, conflict = statement
     cells, width = _by_row(columns), len(columns)
     together = len(cells) - len(cells) % (width * _TOGETHER)
@@ -110,7 +110,7 @@ def _insert_rows(
 
 
 def _by_row(columns: Columns) -> list[Any]:
-    """Return all values, row after row; integer columns need no tuple per row."""
+    """Return all values, row after row, as one flat list."""
     values_by_column = list(columns.values())
     if all(
         isinstance(column, np.ndarray) and column.dtype == np.int64 for column in values_by_column
@@ -123,7 +123,7 @@ def _by_row(columns: Columns) -> list[Any]:
 def read_integers(
     connection: sa.Connection, query: str, width: int, where: Mapping[str, int | bool]
 ) -> Int64s:
-    """Return rows of ``width`` integers each, none of them NULL, as a table."""
+    """Return a query's rows as an array of shape (rows, width); no value may be NULL."""
     answer = connection.execute(parsed(query), where)
     # The driver's tuples: SQLAlchemy's rows would take a third of the time.
     rows = answer.cursor.fetchall()
@@ -134,7 +134,7 @@ def read_integers(
 
 @cache
 def parsed(query: str) -> sa.TextClause:
-    """Return a parsed query, cached: its parameters are not looked for in every cycle."""
+    """Return the SQL text clause of a query, parsed once and cached."""
     return sa.text(query)
 
 
@@ -193,7 +193,7 @@ def _arrays(table: sa.Table, columns: Columns) -> dict[str, PackedArray | list[A
 
 
 def _element(column: sa.Column[Any]) -> tuple[int, str] | None:
-    """Return the packed form of a column's values; None for columns that go as lists."""
+    """Return type id and dtype of a column's packed values; None for columns sent as lists."""
     if isinstance(column.type, sa.Boolean):
         return _BOOLEAN
     return _BIGINT if isinstance(column.type, sa.Integer) else None
@@ -220,10 +220,9 @@ def _postgresql() -> sa.Dialect:
 def copy_integers(
     connection: sa.Connection, table: sa.Table, columns: Mapping[str, Int64s]
 ) -> bool:
-    """Add rows of integers by a binary COPY (PostgreSQL only).
+    """Add rows by a binary COPY (PostgreSQL); return False, and add none, if a key exists.
 
-    Returns False when a key was there already. Then no row was added, and the transaction must be
-    rolled back to a savepoint before it can go on.
+    After False, the transaction must be rolled back to a savepoint before it can go on.
     """
     driver: Any = connection.connection.driver_connection
     query = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN (FORMAT BINARY)"

@@ -35,13 +35,13 @@ _OUTDATED = (
 
 
 class Codings:
-    """Eras of one store."""
+    """Reader and writer of one store's eras of coding, for starts and open stores."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def eras(self, coding: Coding) -> CodingHistory:
-        """Return all eras of a store that is open with this coding.
+        """Return all eras of the store; refuse if its newest coding is not ``coding``.
 
         Raises:
             OutdatedError: the store was started with another coding since.
@@ -62,7 +62,7 @@ class Codings:
             stored, counted_to = read_eras(connection), _counted_to(connection)
         if stored is None or counted_to is None:
             return []
-        _refuse(stored.newest, coding)
+        _refuse_removed(stored.newest, coding)
         gained = stored.newest.lacks(coding)
         changed = coding.means_otherwise(stored.newest)
         return [
@@ -71,7 +71,7 @@ class Codings:
         ]
 
     def kept_grid(self, coding: Coding) -> tuple[float, ...] | None:
-        """Return the store's audit rates if a start keeps them in place of the default."""
+        """Return the store's audit rates if a start keeps them, not the default; else None."""
         with reading(self._engine) as connection:
             stored, counted_to = read_eras(connection), _counted_to(connection)
         if stored is None or counted_to is None:
@@ -80,7 +80,7 @@ class Codings:
         return None if kept == coding.audit_rates else kept
 
     def keep(self, coding: Coding, not_before: int | None = None) -> CodingHistory:
-        """Code decisions by this coding from now on; return all eras.
+        """Store ``coding`` as a new era, fencing all workers, if it is new; return all eras.
 
         Args:
             coding: coding of the settings.
@@ -100,28 +100,28 @@ class Codings:
             counted_to = fence_all(connection)
             eras = CodingHistory.always(coding)
             if stored is not None and counted_to is not None:
-                _refuse(stored.newest, coding)
-                eras = _continued(stored, coding, counted_to, not_before or counted_to)
+                _refuse_removed(stored.newest, coding)
+                eras = _with_new_era(stored, coding, counted_to, not_before or counted_to)
             write_eras(connection, eras)
         return eras
 
 
 def own_grid(coding: Coding, stored: Coding) -> Coding:
-    """Return the coding with the grid of the store, where it has the default one."""
+    """Return ``coding``, with the audit rates of ``stored`` if it has the default ones."""
     if coding.audit_rates != DEFAULT_AUDIT_RATES:
         return coding
     return replace(coding, audit_rates=stored.audit_rates)
 
 
 def read_eras(connection: sa.Connection) -> CodingHistory | None:
-    """Return all eras; None in a store that was never started."""
+    """Return all stored eras; None in a store that was never started."""
     rows = connection.execute(sa.select(table).order_by(table.c.effective_from)).all()
     eras = tuple(CodingVersion(row.effective_from, Coding.parse(row.body)) for row in rows)
     return CodingHistory(eras) if eras else None
 
 
 def write_eras(connection: sa.Connection, eras: CodingHistory) -> None:
-    """Replace all eras; the table must be locked."""
+    """Replace all stored eras by these; the table must be locked."""
     connection.execute(sa.delete(table))
     rows = [
         {
@@ -135,14 +135,14 @@ def write_eras(connection: sa.Connection, eras: CodingHistory) -> None:
 
 
 def require_eras(connection: sa.Connection, eras: CodingHistory) -> None:
-    """Raise OutdatedError unless these are the store's eras: it was started with others since."""
+    """Raise OutdatedError unless the store still has exactly these eras."""
     rows = connection.execute(sa.select(table.c.effective_from, table.c.hash)).all()
     if {tuple(row) for row in rows} != {(era.start, era.coding.hash) for era in eras.eras}:
         raise OutdatedError(_OUTDATED)
 
 
 def lock_eras(connection: sa.Connection, *, shared: bool = False) -> None:
-    """Lock the eras, as the first statement of a transaction that changes or relies on them.
+    """Lock the table of eras until the transaction ends, as its first statement.
 
     This locks the whole table, because a missing row cannot be locked. A writing transaction on
     SQLite is alone anyway.
@@ -153,7 +153,7 @@ def lock_eras(connection: sa.Connection, *, shared: bool = False) -> None:
 
 
 def fence_all(connection: sa.Connection) -> int | None:
-    """Fence every shard and the evaluator; return the newest event time that was read.
+    """Raise the epochs of all shards and the evaluator; return the newest event time read.
 
     Workers and the evaluator must claim again. A running flush ends first.
     """
@@ -170,10 +170,10 @@ def _counted_to(connection: sa.Connection) -> int | None:
     return newest
 
 
-def _continued(
+def _with_new_era(
     stored: CodingHistory, coding: Coding, counted_to: int, not_before: int
 ) -> CodingHistory:
-    """Return the eras that hold decisions, and a new one after them."""
+    """Return the stored eras that hold decisions, followed by a new era of ``coding``."""
     first, *later = stored.eras
     after = max(counted_to, not_before)
     start = pane_start(pane_of(after, Grain.HOUR) + 1, Grain.HOUR)
@@ -182,8 +182,8 @@ def _continued(
     )
 
 
-def _refuse(stored: Coding, coding: Coding) -> None:
-    """Raise StoreError where a store counted by one coding cannot go on by the other."""
+def _refuse_removed(stored: Coding, coding: Coding) -> None:
+    """Raise StoreError if ``coding`` lacks stored names or values, or differs in what is fixed."""
     refuse_fixed(stored, coding)
     if gone := coding.lacks(stored):
         raise StoreError(
@@ -193,7 +193,7 @@ def _refuse(stored: Coding, coding: Coding) -> None:
 
 
 def refuse_fixed(stored: Coding, coding: Coding) -> None:
-    """Raise StoreError where codings differ in what is fixed for the life of a store."""
+    """Raise StoreError if two codings differ in strata or in sources of version attributes."""
     if stored.strata != own_grid(coding, stored).strata:
         raise StoreError(
             "stream.score_bands or stream.audit_rates differ from those this store was counted"

@@ -108,13 +108,13 @@ def create_engine(url: str) -> sa.Engine:
 
 
 def _with_driver(url: sa.URL) -> sa.URL:
-    """Return the URL with psycopg 3, the driver we speak to PostgreSQL with."""
+    """Return the URL with psycopg 3 as driver if it names PostgreSQL without a driver."""
     plain = url.drivername in ("postgres", _SERVER)
     return url.set(drivername=_DRIVER) if plain else url
 
 
 def _connect_arguments(url: sa.URL) -> dict[str, Any]:
-    """Return our arguments; the URL's server options come last, and so prevail."""
+    """Return the connect arguments of a server URL; options of the URL prevail over ours."""
     options = [f"-c {name}={value}" for name, value in _SERVER_OPTIONS.items()]
     from_url = url.query.get("options", ())
     options += [from_url] if isinstance(from_url, str) else from_url
@@ -122,7 +122,7 @@ def _connect_arguments(url: sa.URL) -> dict[str, Any]:
 
 
 def _make_file(dialect: sa.Dialect, _record: object, arguments: Any, _options: object) -> None:
-    """Make a new SQLite file with the rights it keeps; SQLite's log and index get the same."""
+    """Create a new SQLite file that only its owner can open; leave an existing one as it is."""
     file = str(arguments[0])
     # The file must be new: to close another handle of an open database would drop its locks.
     # SQLite finds the same obstacles (the file exists, no such folder), and reports them.
@@ -145,7 +145,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to write-ahead logging; another process may be switching the new file too."""
+    """Switch a connection to write-ahead logging; retry while another process does so."""
     deadline = time.monotonic() + _BUSY_SECONDS
     while True:
         try:
@@ -171,7 +171,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def is_there(engine: sa.Engine) -> bool:
-    """Return True when there is a database: SQLite would make an empty file of any name."""
+    """Return True if the database exists; for a server always True."""
     if engine.dialect.name != "sqlite":
         return True
     file = engine.url.database
@@ -179,7 +179,7 @@ def is_there(engine: sa.Engine) -> bool:
 
 
 def open_to_others(engine: sa.Engine) -> bool:
-    """Return True when others than its owner can open an SQLite file, as older ones were made."""
+    """Return True when users other than its owner can open an SQLite file."""
     if engine.dialect.name != "sqlite" or not is_there(engine):
         return False
     return bool(Path(str(engine.url.database)).stat().st_mode & _FOR_OTHERS)
@@ -187,7 +187,7 @@ def open_to_others(engine: sa.Engine) -> bool:
 
 @contextmanager
 def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Open a transaction that reads a consistent view of the store.
+    """Yield a connection in a transaction that sees one consistent state of the store.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -198,7 +198,7 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 @contextmanager
 def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """Open a transaction that commits at the end of the block, or leaves no trace.
+    """Yield a connection in a transaction that commits at the block's end, or leaves no trace.
 
     Raises:
         StoreError: the database cannot be reached or written.
@@ -226,7 +226,7 @@ def _translated(engine: sa.Engine) -> Iterator[None]:
 
 
 def _end_frozen(engine: sa.Engine) -> bool:
-    """End sessions whose client has stopped in the middle of a statement, with all their locks.
+    """End server sessions whose client stopped within a statement; return True if any ended.
 
     No timeout of the server ends a COPY that waits for its client.
     """
@@ -253,7 +253,7 @@ def compact(engine: sa.Engine) -> None:
 
 
 def database_now(connection: sa.Connection) -> int:
-    """Return the microseconds on the database's clock: leases must not depend on ours."""
+    """Return the time on the database's clock (microseconds), by which leases are measured."""
     if connection.dialect.name == "sqlite":
         query = "SELECT CAST((julianday('now') - 2440587.5) * 86400000.0 AS INTEGER) * 1000"
     else:
@@ -262,7 +262,7 @@ def database_now(connection: sa.Connection) -> int:
 
 
 def schema_revision(engine: sa.Engine) -> str | None:
-    """Return the schema version of the database; None for an empty one.
+    """Return the schema version of the database, such as "0001"; None for an empty one.
 
     Raises:
         StoreError: it is a version that this program does not know, or that was never released.

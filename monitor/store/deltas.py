@@ -65,7 +65,7 @@ class _Packed(msgspec.Struct, array_like=True):
 
 
 def encode(payload: Payload) -> bytes:
-    """Pack a payload."""
+    """Return a payload as compressed bytes."""
     used = np.flatnonzero(payload.values.any(axis=0))
     sizes = payload.sizes
     encoded = _Encoded(
@@ -83,7 +83,7 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(data: bytes) -> Payload:
-    """Unpack the bytes of :func:`encode`."""
+    """Return the payload that :func:`encode` packed."""
     packed = msgspec.msgpack.decode(data, type=_Packed)
     encoded = msgspec.msgpack.decode(zlib.decompress(packed.compressed), type=_Encoded)
     panes = _integers(encoded.panes)
@@ -111,7 +111,7 @@ def decision_payload(
     probes: Sequence[ProbeDecision] = (),
     repetition: Sequence[Repetition] = (),
 ) -> Payload:
-    """Return the increments of counted decisions by (pane, cell), and those of probe sets."""
+    """Return the Payload of a flush's decisions, summed by (pane, cell), with probe decisions."""
     cells, cell_of = np.unique(decisions.cells, return_inverse=True)
     key = pane_of(decisions.ts, Grain.MINUTES5) * max(len(cells), 1) + cell_of
     rows, row_of = np.unique(key, return_inverse=True)
@@ -129,7 +129,7 @@ def decision_payload(
 
 
 def summed(body: Payload) -> Payload:
-    """Add up rows of equal (pane, cell); drop rows that cancel out."""
+    """Return the payload with rows of equal (pane, cell) added up, without rows of zeros."""
     cells, cell_of = np.unique(body.cells, return_inverse=True)
     key = body.panes * max(len(cells), 1) + cell_of
     total = Counts.from_rows(key, body.values)
@@ -141,7 +141,7 @@ def summed(body: Payload) -> Payload:
 
 
 def write_delta(connection: sa.Connection, flush: ShardFlush, body: Payload) -> None:
-    """Append a delta; an empty one is not written, so the sequence stays gap-free."""
+    """Append a payload as the next delta of the flush's shard; an empty one is not written."""
     if not len(body.panes) and not len(body.keys) and not body.probes:
         return
     shard = {"topic": flush.shard.topic, "part": flush.shard.partition}

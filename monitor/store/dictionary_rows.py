@@ -24,7 +24,7 @@ def live_versions(engine: sa.Engine) -> list[str]:
 
 
 def write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:
-    """Insert atoms, versions and cells that are not stored yet."""
+    """Insert atoms, versions and cells of the dictionary that are not stored yet."""
     for table, texts in ((atom, fresh.atoms), (version, fresh.versions)):
         ids = sorted(texts)
         bulk.insert(connection, table, {"id": ids, "text": [texts[key] for key in ids]})

@@ -46,7 +46,7 @@ _RAISE = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Deletions from ``pending`` that did not fence the workers with these rows in memory.
+    """Marks by which workers notice rows deleted from ``pending``: a number, and an hour's bound.
 
     Attributes:
         forgotten: number that changes with every forgotten decision.
@@ -58,7 +58,7 @@ class Deletions:
 
 
 def forget(engine: sa.Engine, key: int) -> dict[str, int]:
-    """Remove everything that is stored under the keyed hash of a decision id.
+    """Remove all rows of a decision id's keyed hash; return the number removed by table.
 
     All shards are locked first, so that no running flush brings removed rows back. A shard that
     loses a waiting label is fenced, because its worker's totals are wrong now: the worker claims
@@ -85,7 +85,7 @@ def forget(engine: sa.Engine, key: int) -> dict[str, int]:
 
 
 def read_deletions(connection: sa.Connection) -> Deletions:
-    """Return the deletions, for a flush that has passed its fence."""
+    """Return the stored marks of deletions, for a flush that has passed its fence."""
     names = (_FORGOTTEN_COUNT, _DROPPED_BEFORE)
     values = {
         row.name: int(row.value)
@@ -95,7 +95,7 @@ def read_deletions(connection: sa.Connection) -> Deletions:
 
 
 def note_dropped(engine: sa.Engine, end: int) -> None:
-    """Record that the decisions of hours before ``end`` go, before they do."""
+    """Record that decisions of hours before ``end`` are about to be deleted, if there are any."""
     with reading(engine) as connection:
         if not connection.execute(sa.select(sa.exists().where(pending.c.hour < end))).scalar_one():
             return
@@ -104,14 +104,16 @@ def note_dropped(engine: sa.Engine, end: int) -> None:
 
 
 def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **shard_key: Any) -> int:
-    """Remove the id from every hour of a table, or of a shard's part of it."""
-    hours = _hours(connection, table, shard_key)
+    """Delete an id's rows in every hour of a table or of a shard's part; return their number."""
+    hours = _stored_hours(connection, table, shard_key)
     columns = {name: [value] * len(hours) for name, value in shard_key.items()}
     return bulk.delete(connection, table, {**columns, "hour": hours, "id": [key] * len(hours)})
 
 
-def _hours(connection: sa.Connection, table: sa.Table, shard_key: Mapping[str, Any]) -> range:
-    """Return all hours from the first to the last; each end is one look-up in the index."""
+def _stored_hours(
+    connection: sa.Connection, table: sa.Table, shard_key: Mapping[str, Any]
+) -> range:
+    """Return the range from the first to the last stored hour of a table; empty without rows."""
     conditions = [table.c[name] == value for name, value in shard_key.items()]
     first, last = (
         connection.execute(sa.select(end(table.c.hour)).where(*conditions)).scalar()
@@ -121,7 +123,7 @@ def _hours(connection: sa.Connection, table: sa.Table, shard_key: Mapping[str, A
 
 
 def expire_waiting(engine: sa.Engine, end: int) -> None:
-    """Remove labels that wait for decisions of the hours before ``end``: none can come any more.
+    """Delete labels waiting for decisions of hours before ``end``; count them as unmatched.
 
     Their own shard does so after a day, unless nobody owns it or its data is gone.
     """
@@ -134,7 +136,7 @@ def expire_waiting(engine: sa.Engine, end: int) -> None:
 
 
 def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElement[bool]) -> int:
-    """Remove waiting labels of every shard, counted as unmatched; return their number."""
+    """Delete waiting labels that meet conditions, count them as unmatched; return their number."""
     total = 0
     for shard, row in lock_shards(connection).items():
         of_shard = (waiting_label.c.topic == shard.topic, waiting_label.c.part == shard.partition)
@@ -147,7 +149,7 @@ def drop_waiting(connection: sa.Connection, reason: str, *where: sa.ColumnElemen
 def _close_waiting(
     connection: sa.Connection, shard: Shard, stored: str, number: int, reason: str
 ) -> None:
-    """Count labels that waited in a shard with these tallies as unmatched, and fence it."""
+    """Count a number of a shard's waiting labels as unmatched for a reason; fence the shard."""
     tallies = msgspec.json.decode(stored, type=Tallies)
     tallies.waiting -= number
     tallies.unmatched[reason] = tallies.unmatched.get(reason, 0) + number

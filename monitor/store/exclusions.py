@@ -33,7 +33,7 @@ _LOSSES = (
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """Known-bad data, as a person declared it.
+    """Known-bad data as a person declared it: span, version, reason and owner.
 
     Attributes:
         span: event time of the decisions.
@@ -49,7 +49,7 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """Declaration on record.
+    """Declaration of bad data on record, with its number and times.
 
     Attributes:
         id: gap-free, from 1 on.
@@ -64,7 +64,7 @@ class Exclusion:
 
 
 def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusion:
-    """Put a declaration on record; it is in force from the evaluator's next cycle on.
+    """Record a declaration of bad data; return the exclusion, in force from the next cycle on.
 
     Raises:
         StoreError: no decision of that version was ever counted.
@@ -92,7 +92,7 @@ def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusi
 
 
 def lift_exclusion(engine: sa.Engine, number: int, now: int) -> Exclusion:
-    """Take a declaration back: its tables return to the windows; the row stays.
+    """Record that an exclusion is lifted, so its tables return; return the exclusion.
 
     Raises:
         StoreError: there is no such exclusion, or it was lifted before.
@@ -130,7 +130,7 @@ def read_exclusions(connection: sa.Connection) -> list[Exclusion]:
 
 
 def excluded_spans(connection: sa.Connection) -> tuple[TimeSpan, ...]:
-    """Return spans of event time whose tables are left out now; spans may overlap.
+    """Return the spans of event time whose tables are left out now; spans may overlap.
 
     For a version these are the hours in which it decided anything, or the days where only their
     counts are kept.
@@ -148,25 +148,29 @@ def _spans(connection: sa.Connection, declared: Declaration) -> Iterator[TimeSpa
         yield declared.span
         return
     start, end = declared.span.start, declared.span.end
-    for first, last in _runs(_hours(connection, declared.version, declared.span)):
+    for first, last in _runs(_hours_of_version(connection, declared.version, declared.span)):
         yield TimeSpan(max(start, first * HOUR), min(end, (last + 1) * HOUR))
 
 
-def _hours(connection: sa.Connection, text: str, span: TimeSpan) -> list[int]:
-    """Return the hours of a span in which a version decided anything.
+def _hours_of_version(connection: sa.Connection, text: str, span: TimeSpan) -> list[int]:
+    """Return the hours (pane indices) of a span in which a version decided anything, sorted.
 
     Counts of hours are deleted long before the windows are past them. For a day without any, all of
     its hours are returned.
     """
-    hours = set(_panes(connection, text, span, Grain.HOUR))
-    days = set(_panes(connection, text, span, Grain.DAY)) - {hour // 24 for hour in hours}
+    hours = set(_panes_of_version(connection, text, span, Grain.HOUR))
+    days = set(_panes_of_version(connection, text, span, Grain.DAY)) - {
+        hour // 24 for hour in hours
+    }
     hours.update(hour for day in days for hour in range(24 * day, 24 * day + 24))
     first, last = pane_of(span.start, Grain.HOUR), pane_of(span.end - 1, Grain.HOUR)
     return sorted(hour for hour in hours if first <= hour <= last)
 
 
-def _panes(connection: sa.Connection, text: str, span: TimeSpan, grain: Grain) -> Sequence[int]:
-    """Return the panes of a span that count decisions of a version."""
+def _panes_of_version(
+    connection: sa.Connection, text: str, span: TimeSpan, grain: Grain
+) -> Sequence[int]:
+    """Return the panes of a grain within a span that count decisions of a version."""
     first, last = pane_of(span.start, grain), pane_of(span.end - 1, grain)
     cells = sa.select(cell.c.id).where(cell.c.version == content_id(text))
     return (
@@ -182,7 +186,7 @@ def _panes(connection: sa.Connection, text: str, span: TimeSpan, grain: Grain) -
 
 
 def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first and last of each run of successive numbers."""
+    """Yield the first and last of each run of successive integers."""
     for _, run in groupby(enumerate(numbers), lambda place: place[1] - place[0]):
         members = [number for _, number in run]
         yield members[0], members[-1]
@@ -201,14 +205,14 @@ def _require_version(connection: sa.Connection, text: str) -> None:
 
 
 def read_losses(connection: sa.Connection) -> tuple[Loss, ...]:
-    """Return all gaps, oldest first; a start offset chosen by a person is no gap."""
+    """Return all gaps that shards were moved over, the oldest first."""
     return tuple(
         Loss(row.topic, row.lost_from, row.lost_until) for row in connection.execute(_LOSSES)
     )
 
 
 def open_losses(connection: sa.Connection, shards: Collection[Shard]) -> set[Shard]:
-    """Return the shards that have read no event since they were moved over a gap."""
+    """Return the given shards that have read no event since they were moved over a gap."""
     query = sa.select(resumption.c.topic, resumption.c.part).where(
         resumption.c.lost_until.is_(None)
     )
@@ -217,7 +221,7 @@ def open_losses(connection: sa.Connection, shards: Collection[Shard]) -> set[Sha
 
 
 def close_loss(connection: sa.Connection, flush: ShardFlush, now: int) -> bool:
-    """Store where event time goes on after a gap; return False while the shard brings no event.
+    """Record the event time after a shard's gap; return False if the flush has no event.
 
     The time is at most the wall clock ``now``: one event of a far future would make all windows
     lack data. For decisions it is the time of the first one. A lost label was given before the

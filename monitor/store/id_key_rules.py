@@ -25,7 +25,7 @@ _LABELS_LOST = "labels would not find their decisions"
 
 @dataclass(frozen=True, slots=True)
 class KeyMark:
-    """Mark of a key, which is all that a store knows of it: never the key."""
+    """Name, start and fingerprint of an id key: all that a store knows, never the key."""
 
     id: str
     start: int
@@ -33,7 +33,7 @@ class KeyMark:
 
     @classmethod
     def from_key(cls, key: IdKey) -> KeyMark:
-        """Return the mark of a key."""
+        """Return the mark of an id key, with the fingerprint of its bytes."""
         mark = blake2b(b"slicewatch id key", digest_size=8, key=key.key).hexdigest()
         return cls(key.id, key.start, mark)
 
@@ -44,28 +44,28 @@ def marks_of(keys: Iterable[IdKey]) -> tuple[KeyMark, ...]:
 
 
 def ends(marks: Iterable[KeyMark]) -> dict[str, int]:
-    """Return the end of the days of each key but the newest: the start of the next key."""
+    """Return the end of each key's days by key id: the next key's start. The newest has none."""
     ordered = sorted(marks, key=lambda mark: mark.start)
     return {mark.id: after.start for mark, after in pairwise(ordered)}
 
 
 def day_text(at: int) -> str:
-    """Return the UTC day of an instant."""
+    """Return the UTC day of an instant as ISO text."""
     return to_datetime(at).date().isoformat()
 
 
 def first_day(read_to: int) -> int:
-    """Return the first day without hashes, however inexact the time of a label is."""
+    """Return the start (microseconds) of the first day that has no hashed ids yet."""
     return pane_start(pane_of(read_to + NEAR, Grain.DAY) + 1, Grain.DAY)
 
 
 def free_day(end: int, horizon: int) -> int:
-    """Return the day of event time from which a key whose days end at ``end`` may be destroyed."""
+    """Return the instant (microseconds) from which a key of days up to ``end`` may be destroyed."""
     return -(-(end + horizon) // DAY) * DAY
 
 
 def gone(stored: Sequence[KeyMark], wanted: Sequence[KeyMark], read_to: int) -> tuple[KeyMark, ...]:
-    """Return the oldest keys, which the settings no longer have.
+    """Return the stored keys that the settings no longer have; refuse keys that cannot follow.
 
     Args:
         stored: keys of the store, by start; at least one.
@@ -117,7 +117,7 @@ def not_set(stored: Sequence[KeyMark]) -> StoreError:
 
 
 def refuse_another(stored: KeyMark, wanted: KeyMark) -> None:
-    """Raise StoreError where two keys have one name."""
+    """Raise StoreError if a key differs from the store's key of the same name."""
     if stored.fingerprint != wanted.fingerprint:
         raise StoreError(
             f"{_field(wanted)}: this store was written with another key, so {_LABELS_LOST}; use"

@@ -40,13 +40,13 @@ _HASHED = (pending, label_state, double_label, waiting_label)
 
 
 class IdKeys:
-    """Id keys of one store."""
+    """Reader and writer of one store's id keys, for starts and open stores."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def keep(self, wanted: Sequence[IdKey], horizon: int) -> tuple[IdKey, ...]:
-        """Hash ids with these keys from now on; return all keys in force.
+        """Store the marks of the keys in force, fencing all on a change; return these keys.
 
         Args:
             wanted: keys of the settings, by start; none where the store makes its own.
@@ -59,15 +59,17 @@ class IdKeys:
         with writing(self._engine) as connection:
             lock_eras(connection)
             stored = read_marks(connection)
-            keys = _followed(connection, stored, wanted, horizon) or (_make_own(connection),)
+            keys = _keys_after_start(connection, stored, wanted, horizon) or (
+                _make_own(connection),
+            )
             marks = rules.marks_of(keys)
             if marks != stored:
                 fence_all(connection)
-                _write(connection, marks)
+                _replace_marks(connection, marks)
         return keys
 
     def in_force(self, wanted: Sequence[IdKey]) -> tuple[IdKey, ...]:
-        """Return the keys of a store that is open with these settings, by start.
+        """Return the keys of an open store by start; refuse settings that do not match it.
 
         Raises:
             OutdatedError: the store was started with newer settings.
@@ -95,7 +97,7 @@ class IdKeys:
         """
         with reading(self._engine) as connection:
             stored = read_marks(connection)
-            keys = _followed(connection, stored, wanted, horizon)
+            keys = _keys_after_start(connection, stored, wanted, horizon)
         if not stored:
             return []
         before, after = {mark.id for mark in stored}, {key.id for key in keys}
@@ -112,7 +114,7 @@ def read_marks(connection: sa.Connection) -> tuple[KeyMark, ...]:
 
 
 def require_keys(connection: sa.Connection, keys: Sequence[IdKey]) -> None:
-    """Raise OutdatedError unless these are the store's keys: it was started with others since.
+    """Raise OutdatedError unless the store still has exactly these keys.
 
     The store's own key may be gone: it is deleted automatically.
     """
@@ -125,7 +127,7 @@ def require_keys(connection: sa.Connection, keys: Sequence[IdKey]) -> None:
 
 
 def expire_own_key(engine: sa.Engine, horizon: int) -> None:
-    """Delete the store's own key when no label can come any more for ids hashed with it."""
+    """Delete the store's own key once no label can come for ids hashed with it."""
     with reading(engine) as connection:
         if not _own_is_past(connection, horizon):
             return
@@ -136,7 +138,7 @@ def expire_own_key(engine: sa.Engine, horizon: int) -> None:
 
 
 def forget_mark(connection: sa.Connection, name: str) -> None:
-    """Remove a key's mark from the store; overwrite the store's own key."""
+    """Delete a key's mark by name; of the store's own key, also overwrite the key."""
     connection.execute(sa.delete(table).where(table.c.id == name))
     if name == STORE_KEY:
         _delete_own(connection)
@@ -147,10 +149,10 @@ def _own_is_past(connection: sa.Connection, horizon: int) -> bool:
     return end is not None and _is_past(connection, end, horizon)
 
 
-def _followed(
+def _keys_after_start(
     connection: sa.Connection, stored: Sequence[KeyMark], wanted: Sequence[IdKey], horizon: int
 ) -> tuple[IdKey, ...]:
-    """Return all keys after a start with ``wanted``; none: the store is to make its own."""
+    """Return all keys in force after a start with ``wanted``; empty if the store must make one."""
     read_to = connection.execute(sa.select(sa.func.max(ownership.c.max_decided_at))).scalar()
     if read_to is None or not stored:
         return tuple(wanted) or _own_key(connection)
@@ -167,7 +169,7 @@ def _followed(
 
 
 def _is_past(connection: sa.Connection, end: int, horizon: int) -> bool:
-    """Return True when no hashed ids lie before ``end``, and none can come."""
+    """Return True when no hashed ids before ``end`` are left, and none can come."""
     slowest = read_slowest(connection)
     if slowest is None or slowest - horizon < end:
         return False
@@ -176,8 +178,8 @@ def _is_past(connection: sa.Connection, end: int, horizon: int) -> bool:
     return not any(connection.execute(query).scalar_one() for query in kept)
 
 
-def _write(connection: sa.Connection, marks: Sequence[KeyMark]) -> None:
-    """Replace all marks; the eras must be locked."""
+def _replace_marks(connection: sa.Connection, marks: Sequence[KeyMark]) -> None:
+    """Replace all stored marks; delete an own key that has no mark. The eras must be locked."""
     connection.execute(sa.delete(table))
     rows = [
         {"id": mark.id, "effective_from": mark.start, "fingerprint": mark.fingerprint}
@@ -189,7 +191,7 @@ def _write(connection: sa.Connection, marks: Sequence[KeyMark]) -> None:
 
 
 def _own_key(connection: sa.Connection) -> tuple[IdKey, ...]:
-    """Return the key that the store made itself, if it did."""
+    """Return a tuple of the key that the store made itself, or an empty one."""
     value = connection.execute(sa.select(meta.c.value).where(meta.c.name == _OWN)).scalar()
     return () if value is None else (IdKey(STORE_KEY, BEGINNING, bytes.fromhex(value)),)
 
@@ -210,7 +212,7 @@ def _delete_own(connection: sa.Connection) -> None:
 
 
 def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
-    """Forget a key; fence all workers, which must be started with settings without it.
+    """Delete a key's mark and rows hashed with it, fencing all; return removed rows by table.
 
     Returns:
         Rows removed, by table.
@@ -229,17 +231,21 @@ def drop_key(engine: sa.Engine, name: str) -> dict[str, int]:
         oldest = start == min(mark.start for mark in marks.values())
         hours = (None if oldest else start, end)
         removed = {
-            table.name: connection.execute(sa.delete(table).where(*_within(table, *hours))).rowcount
+            table.name: connection.execute(
+                sa.delete(table).where(*_hour_conditions(table, *hours))
+            ).rowcount
             for table in (pending, label_state, double_label)
         }
-        waiting = _within(waiting_label, *hours)
+        waiting = _hour_conditions(waiting_label, *hours)
         removed[waiting_label.name] = drop_waiting(connection, FORGOTTEN, *waiting)
         forget_mark(connection, name)
     return removed
 
 
-def _within(table: sa.Table, start: int | None, end: int | None) -> list[sa.ColumnElement[bool]]:
-    """Return conditions for decisions between two instants, edges of hours; None: no such edge."""
+def _hour_conditions(
+    table: sa.Table, start: int | None, end: int | None
+) -> list[sa.ColumnElement[bool]]:
+    """Return SQL conditions for hours between two instants, edges of hours; None: no edge."""
     conditions: list[sa.ColumnElement[bool]] = []
     if start is not None:
         conditions.append(table.c.hour >= pane_of(start, Grain.HOUR))

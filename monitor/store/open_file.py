@@ -18,11 +18,11 @@ Identity = tuple[int, int]
 
 
 class FileGoneError(sqlite3.OperationalError):
-    """An open file is not the one under its name."""
+    """Error of an open database file that was removed or replaced under its name."""
 
 
 class OpenFile:
-    """The database and its log, as they were when the first connection was opened.
+    """Guard of an SQLite database and its log: it tells whether the open files were replaced.
 
     Args:
         file: the database; one in memory has no file, and is never gone.
@@ -44,7 +44,7 @@ class OpenFile:
                 )
 
     def opened(self, connection: sqlite3.Connection, *_: object) -> None:
-        """Register a new connection."""
+        """Register a new connection; with the first one, remember the files' identities."""
         if not self._connections:
             connection.execute("PRAGMA schema_version")  # opens the log, as any first read does
             present = {path: _identity(path) for path in self._paths}
@@ -52,7 +52,7 @@ class OpenFile:
         self._connections.add(id(connection))
 
     def closed(self, connection: object, *_: object) -> None:
-        """Register the end of a connection; the last one deletes the log itself."""
+        """Register the end of a connection; after the last one, forget the files' identities."""
         self._connections.discard(id(connection))
         if not self._connections:
             self._identities = {}

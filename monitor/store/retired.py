@@ -22,19 +22,19 @@ from monitor.store.shard_rows import lock_shards
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopics:
-    """Topics of the settings, of decisions and of their labels."""
+    """Topics in the settings: the one of decisions and the one of their labels."""
 
     decisions: str
     labels: str
 
     @property
     def all(self) -> frozenset[str]:
-        """Return both topics."""
+        """Return the names of both topics."""
         return frozenset((self.decisions, self.labels))
 
 
 class RetiredTopics:
-    """Topics of the shards of one store."""
+    """Reader and writer of a store's retired topics, for starts of the service."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -51,7 +51,7 @@ class RetiredTopics:
         return [*_lines(_leaving(rows, topics), _coming(rows, topics))]
 
     def keep(self, topics: ConfiguredTopics, now: int) -> list[str]:
-        """Retire all other topics, and take these up again; return a line for each change.
+        """Retire topics not in ``topics``, resume those that are; return a line per change.
 
         Workers that read a retired topic are fenced out.
 

@@ -66,8 +66,8 @@ def _shard() -> tuple[Column[str], Column[int]]:
     )
 
 
-def _day(*names: str) -> tuple[Column[Any], ...]:
-    """Return the key of published rows: a UTC day, and names."""
+def _published_key(*names: str) -> tuple[Column[Any], ...]:
+    """Return the key columns of a published table: a UTC day, and these text columns."""
     return (
         Column("day", Date, primary_key=True),
         *(Column(name, Text, primary_key=True) for name in names),
@@ -485,7 +485,7 @@ release_signature = Table(
 published_contract = Table(
     "published_contract",
     metadata,
-    *_day("contract"),
+    *_published_key("contract"),
     *_columns(Text, "version", "owner"),
     Column("synthetic", Boolean, nullable=False),
     Column("k", Integer, nullable=False),
@@ -499,7 +499,7 @@ published_contract = Table(
 published_limit = Table(
     "published_limit",
     metadata,
-    *_day("contract", "metric"),
+    *_published_key("contract", "metric"),
     *_nullable(Double, "max_gap", "min_level", "max_level"),
     Column("min_support", Integer),
     Column("min_ratio", Double),
@@ -510,7 +510,7 @@ published_limit = Table(
 published_window = Table(
     "published_window",
     metadata,
-    *_day("contract", "window_name", "group_by", "kind"),
+    *_published_key("contract", "window_name", "group_by", "kind"),
     _instant("starts_at"),
     _instant("ends_at"),
     *_columns(Boolean, "data_lost", "excluded"),
@@ -521,7 +521,7 @@ published_window = Table(
 published_rate = Table(
     "published_rate",
     metadata,
-    *_day("contract", "window_name", "group_by", "slice", "metric"),
+    *_published_key("contract", "window_name", "group_by", "slice", "metric"),
     *_columns(Text, "kind", "state"),
     *_nullable(Double, *_RATE),
     Column("support", Integer),
@@ -537,7 +537,7 @@ published_rate = Table(
 published_calibration = Table(
     "published_calibration",
     metadata,
-    *_day("contract", "window_name", "group_by", "slice", "band"),
+    *_published_key("contract", "window_name", "group_by", "slice", "band"),
     *_nullable(Double, *_RATE),
     Column("support", Integer),
     sqlite_with_rowid=False,

@@ -23,12 +23,12 @@ _IN_USE = ownership.c.retired_at.is_(None)
 
 
 def is_shard(shard: Shard) -> sa.ColumnElement[bool]:
-    """Return the condition for a shard's row of ``ownership``."""
+    """Return the SQL condition for a shard's row of ``ownership``."""
     return sa.and_(ownership.c.topic == shard.topic, ownership.c.part == shard.partition)
 
 
 def lock_shards(connection: sa.Connection) -> dict[Shard, sa.Row[Any]]:
-    """Let nobody else change any shard until we commit; return their rows.
+    """Lock the rows of all shards until the transaction ends; return them by shard.
 
     Rows are locked one by one in the order of flushes, which is Python's. A database sorts text by
     its own rules, and two that lock in different orders could wait for each other for ever.
@@ -48,7 +48,7 @@ def read_statuses(engine: sa.Engine) -> list[ShardStatus]:
 
 
 def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
-    """Return the statuses of :func:`read_statuses`, within a transaction."""
+    """Return the status of every shard, in (topic, partition) order, within a transaction."""
     rows = connection.execute(_ALL)
     return [
         ShardStatus(
@@ -71,7 +71,7 @@ def list_statuses(connection: sa.Connection) -> list[ShardStatus]:
 
 
 def read_watermark(connection: sa.Connection, topic: str) -> int | None:
-    """Return the event time up to which a topic is complete: the slowest shard's.
+    """Return the event time up to which a topic is complete (its slowest shard's), or None.
 
     Two kinds of shards do not count: those that never had an event and are read to the end, and
     files that have ended. A shard that nobody reads, or that lags, holds the watermark back. When
@@ -83,13 +83,13 @@ def read_watermark(connection: sa.Connection, topic: str) -> int | None:
 
 
 def watermark_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
-    """Return the watermark of :func:`read_watermark`, from statuses read already."""
+    """Return a topic's watermark, as :func:`read_watermark`, from statuses already read."""
     shards = (status for status in _in_use(statuses) if status.shard.topic == topic)
     return _slowest([(status.watermark, status.holds_back) for status in shards])
 
 
 def _slowest(marks: Sequence[tuple[int | None, bool]]) -> int | None:
-    """Return the slowest watermark that holds back, else the fastest of all."""
+    """Return the lowest of the watermarks that hold back, or the highest if none does."""
     awaited = [mark for mark, holds_back in marks if holds_back]
     marks_awaited = [mark for mark in awaited if mark is not None]
     if awaited:
@@ -126,7 +126,7 @@ def behind_of(statuses: Iterable[ShardStatus], topic: str) -> int | None:
 
 
 def _in_use(statuses: Iterable[ShardStatus]) -> Iterator[ShardStatus]:
-    """Return the shards whose topics are in the settings."""
+    """Yield the statuses of shards whose topics are in the settings."""
     return (status for status in statuses if status.retired_at is None)
 
 
@@ -135,7 +135,7 @@ _NEVER = -(1 << 61)
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """Position of a shard before it was moved, and the number of offsets counted again."""
+    """Offset of a shard before it was moved, and the number of offsets counted again."""
 
     before: int | None
     again: int
@@ -143,7 +143,7 @@ class Resumed:
 
 @dataclass(frozen=True, slots=True)
 class ShardTime:
-    """Event time a shard is to go on at, and how far its watermark is behind it."""
+    """Event time at which a shard is to go on, and the lag of its watermark behind it."""
 
     newest: int
     lateness: int
@@ -159,7 +159,7 @@ def resume_from(
     force: bool = False,
     time: ShardTime | None = None,
 ) -> Resumed:
-    """Move a shard to another offset after data loss.
+    """Move a shard to another offset after data loss and record the gap; return the old offset.
 
     Offsets that are skipped become gaps, so both conservation equations still hold; when the
     topic was created again and its offsets begin anew, the shard's own start moves along. The
@@ -211,14 +211,14 @@ def resume_from(
                 to_offset=offset,
                 reason=reason,
                 resumed_at=now,
-                lost_from=_reached(row.max_decided_at, now, time),
+                lost_from=_loss_begin(row.max_decided_at, now, time),
             )
         )
     return Resumed(before, again)
 
 
 def set_clock(watermark: int | None, time: ShardTime) -> dict[str, int | None]:
-    """Return values that set the clock of an ``ownership`` row; a watermark never goes forward."""
+    """Return ``ownership`` values that set a shard's clock; its watermark never moves forward."""
     mark = time.newest - time.lateness
     return {
         "max_decided_at": time.newest,
@@ -226,8 +226,8 @@ def set_clock(watermark: int | None, time: ShardTime) -> dict[str, int | None]:
     }
 
 
-def _reached(newest: int | None, now: int, time: ShardTime | None) -> int | None:
-    """Return the beginning of a loss: the event time the shard had reached, at most the present."""
+def _loss_begin(newest: int | None, now: int, time: ShardTime | None) -> int | None:
+    """Return the event time at which a loss began, at most the present; None if unknown."""
     moments = [newest, now, None if time is None else time.newest]
     return None if newest is None else min(at for at in moments if at is not None)
 
@@ -253,7 +253,7 @@ def _refuse(shard: Shard, parked: str | None, before: int, offset: int, again: i
 
 
 def park(engine: sa.Engine, shard: Shard, epoch: int, reason: str) -> None:
-    """Keep why a shard is not read; a worker that was fenced out keeps nothing.
+    """Record why a shard is not read, unless its epoch has changed.
 
     Raises:
         StoreError: the database cannot be written.

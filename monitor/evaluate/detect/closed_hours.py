@@ -34,7 +34,7 @@ counts. Without it, one day in eight would end without evidence."""
 
 @dataclass(slots=True)
 class ClosedHours:
-    """The tests of all limits without labels; always equal to the stored state.
+    """Sequential tests of all limits without labels, and their cursor; equal to the stored state.
 
     Attributes:
         settings: settings of the detectors.
@@ -57,7 +57,7 @@ class ClosedHours:
         parts: Mapping[str, bytes] | None = None,
         consumed: int | None = None,
     ) -> Self:
-        """Return the tests as they were last committed; a state of another version begins anew."""
+        """Return the tests restored from stored parts, or new ones if the version differs."""
         fleet = _load_fleet(settings, parts or {})
         closed_hours = cls(settings, fleet, HeldWeeks(_keys(fleet)), ClusterShare(), consumed)
         closed_hours._restore((parts or {}).get(_WEEKS))
@@ -66,7 +66,7 @@ class ClosedHours:
     def consume(
         self, inputs: Inputs, hours: Sequence[tuple[int, CohortState]], *, live: bool
     ) -> list[ConsumedHour]:
-        """Consume successive hours."""
+        """Feed successive hours to the tests; return each hour's cohort and new crossings."""
         due = [hour for hour, state in hours if state is CohortState.CONSUMED]
         decided = inputs.cohorts.decided(due, live=live)
         advances = self.fleet.advance(
@@ -88,7 +88,7 @@ class ClosedHours:
         return [moved.get(outcome.cohort.hour, outcome) for outcome in outcomes]
 
     def week_before(self, hour: int) -> WeekEnd | None:
-        """Take the held week that ended before the week of an hour, to list it now."""
+        """Remove and return the held week that ended before the week of ``hour``, or None."""
         ended_week = self.held.take_before(hour)
         if ended_week is None:
             return None
@@ -97,16 +97,16 @@ class ClosedHours:
 
     @property
     def until(self) -> int | None:
-        """Return the end of the newest consumed hour (microseconds)."""
+        """Return the end of the newest consumed hour (microseconds); None before the first."""
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all parts of the state."""
+        """Return the names of all parts of the state, the shared budget included."""
         return {*self.fleet.names, _WEEKS}
 
     def parts(self) -> dict[str, bytes]:
-        """Return the whole state except the budget that all streams share."""
+        """Return the encoded state by part name, without the budget that all streams share."""
         facts = {"streams": self.held.keys, "share": self.share.facts()}
         own_parts = {name: body for name, body in self.fleet.parts().items() if name in self._own}
         return own_parts | {_WEEKS: arrays.encode(self.held.to_arrays(), facts)}
@@ -122,7 +122,7 @@ class ClosedHours:
         return self.share.enter(day, expected, max(size, clusters.largest_unit(hour)))
 
     def _hold(self, ended: WeekEnd) -> None:
-        """Hold a week; streams declared within it have no evidence of it."""
+        """Keep the final evidence of a week's streams until the labelled streams end the week."""
         keys = [stream.key for stream in ended.streams]
         self.held.restore({str(ended.week): ended.log_e}, keys)
 
@@ -139,7 +139,7 @@ class ClosedHours:
 
 @dataclass(frozen=True, slots=True)
 class ConsumedHour:
-    """Outcome of a closed hour.
+    """Frozen cohort of a consumed closed hour, and the streams that crossed their limit in it.
 
     Attributes:
         cohort: the frozen cohort.

@@ -67,7 +67,7 @@ class DetectionPolicy:
 
 
 class NewestTurns(NamedTuple):
-    """The newest consumed hours; None before the first.
+    """Newest hours (pane indices) consumed with and without labels; None before the first.
 
     Attributes:
         labels: newest hour consumed with its labels.
@@ -80,7 +80,7 @@ class NewestTurns(NamedTuple):
 
 @dataclass(slots=True)
 class DetectionState:
-    """The detectors; always equal to the stored state.
+    """Detectors of the evaluator and their crossings; equal to the stored state.
 
     Attributes:
         policy: settings of detection.
@@ -104,7 +104,7 @@ class DetectionState:
 
     @classmethod
     def load(cls, stored: StoredDetection, policy: DetectionPolicy) -> DetectionState:
-        """Return the detectors as they were last committed."""
+        """Return the detectors and crossings restored from the stored state."""
         settings = DetectorSettings(policy.contracts, policy.coding, policy.cluster_size)
         fleet, advice = _load_fleet(settings, stored.parts), _load_advisors(settings, stored.parts)
         # Both share one budget, even where its stored state could not be read.
@@ -116,23 +116,23 @@ class DetectionState:
 
     @property
     def turns(self) -> NewestTurns:
-        """Return the newest consumed hours."""
+        """Return the newest hours consumed with labels and without."""
         return NewestTurns(self.consumed, self.routes.consumed)
 
     def until(self, metric: Metric) -> int | None:
-        """Return the end of the newest hour consumed for a metric (microseconds)."""
+        """Return the end of the newest hour consumed for a metric (microseconds), or None."""
         if not metric.labelled:
             return self.routes.until
         return None if self.consumed is None else pane_start(self.consumed + 1, Grain.HOUR)
 
     def tests(self, metric: Metric) -> PageTests:
-        """Return the tests that hold the streams of a metric."""
+        """Return the tests that hold the streams of a metric: with labels, or without."""
         return self.fleet if metric.labelled else self.routes.fleet
 
     def step(
         self, inputs: Inputs, cohorts: Cohorts, watermark: int, horizon: int
     ) -> DetectionChange | None:
-        """Consume the hours that are due, and their label requests, of at most one UTC day.
+        """Consume due hours of at most one UTC day; return the changes, or None if none is due.
 
         Args:
             inputs: inputs of cohorts.
@@ -154,7 +154,7 @@ class DetectionState:
         )
         self._consume_labelled(inputs, list(takewhile(self._is_closed, labelled)), change)
         checked |= self._labels.step(inputs, self._labels_due(cohorts, watermark, horizon))
-        parts = checked | self._moved(change)
+        parts = checked | self._changed_parts(change)
         if not parts and not change.cohorts and not change.closed:
             return None
         return DetectionChange(
@@ -169,7 +169,7 @@ class DetectionState:
         )
 
     def plan_ahead(self) -> None:
-        """Compute one plan of the next day, if the newest hour was the last of its day.
+        """Compute a test plan of the next day in advance, if the newest hour ended its day.
 
         The state does not change: the first hour of the next day would compute the same plan.
         """
@@ -177,11 +177,11 @@ class DetectionState:
             self.fleet.plan_ahead(_day(self.consumed + 1))
 
     def parts(self) -> dict[str, bytes]:
-        """Return the state of all detectors, by name."""
+        """Return the encoded state of all detectors, by part name."""
         return self.fleet.parts() | self.advice.parts() | self.routes.parts()
 
-    def _moved(self, change: StepChanges) -> dict[str, bytes]:
-        """Return the parts of the state that cohorts have changed."""
+    def _changed_parts(self, change: StepChanges) -> dict[str, bytes]:
+        """Return the encoded parts of the state that the hours consumed in ``change`` moved."""
         if change.cohorts:
             return self.parts()
         return self.routes.parts() | self.fleet.budget_part if change.closed else {}
@@ -198,13 +198,13 @@ class DetectionState:
         )
 
     def _labels_due(self, cohorts: Cohorts, watermark: int, horizon: int) -> int | None:
-        """Return the end of the hours whose labels are due, or that were consumed without them."""
+        """Return the end (pane index) of hours whose labels are due or consumed, or None."""
         usual = cohorts.labels_due(watermark, horizon)
         consumed = None if self.consumed is None else self.consumed + 1
         return max((end for end in (usual, consumed) if end is not None), default=None)
 
     def _consume_closed(self, inputs: Inputs, due: Sequence[HourTurn], change: StepChanges) -> None:
-        """Consume closed hours of one day."""
+        """Feed closed hours of one day to tests without labels; record it in ``change``."""
         if due and _begins_day(due[0][0], self.routes.consumed):
             self._resolve(inputs, due[0][0], change, labels=False)
         for hours in inputs.portions(due):
@@ -213,13 +213,13 @@ class DetectionState:
                 change.closed.append(consumed_hour.cohort)
 
     def _is_closed(self, turn: HourTurn) -> bool:
-        """Return True when an hour was consumed as a closed hour."""
+        """Return True when the hour of a turn was consumed as a closed hour already."""
         return self.routes.consumed is not None and turn[0] <= self.routes.consumed
 
     def _consume_labelled(
         self, inputs: Inputs, due: Sequence[HourTurn], change: StepChanges
     ) -> None:
-        """Consume hours of one day whose labels are in, never before they are closed."""
+        """Feed labelled hours of one day to the detectors; record it in ``change``."""
         if due and _begins_day(due[0][0], self.consumed):
             self._resolve(inputs, due[0][0], change, labels=True)
         for hours in inputs.portions(due):
@@ -247,7 +247,7 @@ class DetectionState:
         return HourCohort(hour, counted.counts, self.cluster_size, week_end)
 
     def _resolve(self, inputs: Inputs, hour: int, change: StepChanges, *, labels: bool) -> None:
-        """Resolve each crossing whose breach is over, or whose stream is no longer declared."""
+        """Resolve crossings whose breach is over or stream undeclared; record in ``change``."""
         standing = self.crossings.standing_of(labels=labels)
         if not standing:
             return
@@ -265,7 +265,7 @@ class DetectionState:
                 self.crossings.resolve(crossing, now, change)
 
     def _since(self, crossing: Crossing, stream: Stream, cohorts: Sequence[FrozenCohort]) -> Counts:
-        """Return the counts since a crossing last crossed, and since new versions answer its slice.
+        """Return the counts since a crossing's latest time, or a later change of versions.
 
         The replaced versions say nothing about whether the page is still right.
         """
@@ -285,7 +285,7 @@ class DetectionState:
 
 
 def log_detection(change: DetectionChange) -> None:
-    """Log the committed changes, without slices and numbers."""
+    """Log opened and resolved crossings by id, without slices and numbers."""
     for crossing in change.opened:
         if crossing.resolved_at is None:
             log.warning("a contract stream has crossed its limit", extra={"crossing": crossing.id})
@@ -299,7 +299,7 @@ _CONSUMED = CohortState.CONSUMED
 def _turns_of_one_day(
     due: Callable[[int | None], HourTurn | None], consumed: int | None
 ) -> Iterator[HourTurn]:
-    """Yield the hours of one UTC day that are due.
+    """Yield the due hours after ``consumed`` with their states, of one UTC day at most.
 
     Args:
         due: returns the hour after a given one and its state; None while it must be waited for.

@@ -19,7 +19,7 @@ from monitor.store.evaluator.stored_detection import (
 
 @dataclass(slots=True)
 class StepChanges:
-    """Changes that a step has collected.
+    """Consumed hours and changes of crossings that one detection step collects.
 
     Attributes:
         cohorts: hours consumed with their labels.
@@ -38,7 +38,7 @@ class StepChanges:
     listed: tuple[Stream, ...] | None = None
 
     def refresh(self, crossing: Crossing, at: int) -> None:
-        """Note that an unresolved crossing has crossed again.
+        """Record ``at`` as the latest time that an unresolved crossing crossed its limit.
 
         A crossing that was opened in this step is not in the store yet, so it is replaced.
         """
@@ -50,7 +50,7 @@ class StepChanges:
 
 @dataclass(slots=True)
 class Crossings:
-    """Every crossing that is kept; always equal to the stored state.
+    """Kept crossings, unresolved and resolved; equal to the stored state.
 
     Attributes:
         live: whether new crossings may page; hours loaded in bulk never do.
@@ -66,35 +66,35 @@ class Crossings:
 
     @classmethod
     def load(cls, stored: StoredDetection, *, live: bool) -> Self:
-        """Return the crossings as they were last committed."""
+        """Return the crossings restored from the stored state."""
         ended = [crossing for crossing in stored.crossings if crossing.resolved_at is not None]
         return cls(live, stored.standing, stored.next_id, ended)
 
     def stood(self, at: int) -> list[Crossing]:
-        """Return the crossings that were unresolved after the cohorts up to an instant."""
+        """Return the live crossings that were unresolved after the cohorts up to an instant."""
         return [
             crossing for crossing in (*self.ended, *self.standing.values()) if crossing.stood(at)
         ]
 
     def standing_of(self, *, labels: bool) -> list[Crossing]:
-        """Return the unresolved crossings of labelled metrics, or of the others."""
+        """Return the unresolved crossings of labelled metrics, or else of unlabelled ones."""
         standing = self.standing.items()
         return [
             crossing for key, crossing in standing if Stream.parse(key).metric.labelled is labels
         ]
 
     def cross(self, streams: Sequence[Stream], hour: int, change: StepChanges) -> None:
-        """Open crossings, or note that unresolved ones have crossed again."""
+        """Open a crossing per stream, or refresh its unresolved one; record it in ``change``."""
         for stream in streams:
             self._cross(stream, hour, change)
 
     def resolve(self, crossing: Crossing, at: int, change: StepChanges) -> None:
-        """Resolve a crossing."""
+        """Resolve a crossing at an instant of event time; record it in ``change``."""
         change.resolved[crossing.id] = at
         self._end(crossing, at)
 
     def close(self, numbers: Collection[int], until: Callable[[Metric], int]) -> DetectionChange:
-        """End crossings whose incident people have closed; their streams may cross again.
+        """End the unresolved crossings with these ids; return their ends as a change.
 
         Args:
             numbers: ids of the crossings.

@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Counts, cells and exclusions that cohorts are made from.
+    """Inputs of detection: reader of hourly counts, meaning of cells, bad spans, unit sizes.
 
     Attributes:
         cohorts: counts of hours.
@@ -42,7 +42,7 @@ class Inputs:
         return any(span.start < start + HOUR and start < span.end for span in self.excluded)
 
     def portions(self, hours: Sequence[HourTurn]) -> Iterator[Sequence[HourTurn]]:
-        """Yield successive hours that are read at once; hours with bad data become EXCLUDED."""
+        """Yield the hours in runs that fit into memory; hours with bad data become EXCLUDED."""
         turns = [
             (hour, CohortState.EXCLUDED if self.excludes(hour) else state) for hour, state in hours
         ]

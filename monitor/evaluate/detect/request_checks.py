@@ -26,7 +26,7 @@ from monitor.evaluate.detect.detection_inputs import Inputs
 
 @dataclass(frozen=True, slots=True)
 class RequestChecks:
-    """The request checks of all contracts.
+    """Checks of the label requests of all contracts, hour by hour.
 
     Attributes:
         watches: contracts with their watches.
@@ -37,12 +37,16 @@ class RequestChecks:
     rates: int
 
     def step(self, inputs: Inputs, watermark: int) -> dict[str, bytes]:
-        """Check the hours that the watermark has passed, of at most one UTC day.
+        """Check hours the watermark has passed, of one UTC day; return changed state by part name.
 
         Returns:
             The changed parts of the state, by name.
         """
-        due = [group for group in self._next(inputs) if group.hour < pane_of(watermark, Grain.HOUR)]
+        due = [
+            group
+            for group in self._due_contracts(inputs)
+            if group.hour < pane_of(watermark, Grain.HOUR)
+        ]
         if not due:
             return {}
         first = min(group.hour for group in due)
@@ -53,8 +57,8 @@ class RequestChecks:
             self._advance(group, counted, inputs)
         return {name: body for group in due for name, body in group.watch.request_part.items()}
 
-    def _next(self, inputs: Inputs) -> Iterator[_DueContract]:
-        """Yield each contract that has a next hour, with this hour."""
+    def _due_contracts(self, inputs: Inputs) -> Iterator[_DueContract]:
+        """Yield each contract that has an unchecked hour, with its watch and this hour."""
         begin = None
         if any(watch.requests.consumed is None for _, watch in self.watches):
             begin = inputs.cohorts.first_counted()
@@ -76,7 +80,7 @@ class RequestChecks:
 
 @dataclass(frozen=True, slots=True)
 class _DueContract:
-    """A contract and its next hour."""
+    """Contract with its watch and the next hour to check (pane index)."""
 
     contract: Contract
     watch: ContractWatch
@@ -94,7 +98,7 @@ class _Counted:
     values: Int64s
 
     def for_contract(self, contract: Contract, inputs: Inputs, rates: int) -> tuple[Int64s, Int64s]:
-        """Return the decisions and requests of a contract, by hour and stratum."""
+        """Return the decisions and requests of a contract, as arrays by hour and stratum."""
         index, inside = inputs.index, np.ones(len(self.cells), bool)
         if contract.where:
             inside = np.isin(self.cells, cells_within(index, contract.where))
@@ -104,6 +108,6 @@ class _Counted:
 
 
 def next_day(hour: int) -> int:
-    """Return the first hour of the next UTC day."""
+    """Return the first hour of the UTC day after the day of ``hour`` (pane indices)."""
     day = pane_of(pane_start(hour, Grain.HOUR), Grain.DAY)
     return pane_of(pane_start(day + 1, Grain.DAY), Grain.HOUR)

@@ -25,7 +25,7 @@ _COUNTED = (Counter.N, Counter.Q, Counter.LABELLED)
 
 @dataclass(frozen=True, slots=True)
 class SliceLabelChecks:
-    """The label checks of all contracts.
+    """Checks of the labels of all contracts' slices, hour by hour.
 
     Attributes:
         watches: contracts with their watches.
@@ -34,7 +34,7 @@ class SliceLabelChecks:
     watches: Sequence[tuple[Contract, ContractWatch]]
 
     def step(self, inputs: Inputs, end: int | None) -> dict[str, bytes]:
-        """Check the hours before ``end``, of at most one UTC day.
+        """Check hours before ``end``, of one UTC day at most; return changed state by part name.
 
         Args:
             inputs: inputs of cohorts.
@@ -43,7 +43,7 @@ class SliceLabelChecks:
         Returns:
             The changed parts of the state, by name.
         """
-        due = [group for group in self._next(inputs) if end is not None and group.hour < end]
+        due = [group for group in self._due_groups(inputs) if end is not None and group.hour < end]
         if end is None or not due:
             return {}
         first = min(group.hour for group in due)
@@ -54,8 +54,8 @@ class SliceLabelChecks:
             self._advance(group, counted, end, inputs)
         return {name: body for group in due for name, body in group.part.items()}
 
-    def _next(self, inputs: Inputs) -> Iterator[_DueGroup]:
-        """Yield each group-by that has a next hour, with this hour."""
+    def _due_groups(self, inputs: Inputs) -> Iterator[_DueGroup]:
+        """Yield each group-by that has an unchecked hour, with its watch and this hour."""
         begin: int | None = None
         for contract, watch in self.watches:
             for group in contract.group_bys:
@@ -79,7 +79,7 @@ class SliceLabelChecks:
 
 @dataclass(frozen=True, slots=True)
 class _DueGroup:
-    """A group-by and its next hour."""
+    """Group-by of a contract with its watch and the next hour to check (pane index)."""
 
     contract: Contract
     group: GroupBy
@@ -97,7 +97,7 @@ class _DueGroup:
 
 @dataclass(frozen=True, slots=True)
 class _LabelCounts:
-    """Decisions, requests and labels of hours, row by row."""
+    """Decisions, requests and labels of hours, as rows of hour, cell and counters."""
 
     hours: Int64s
     cells: Int64s
@@ -105,11 +105,11 @@ class _LabelCounts:
 
     @classmethod
     def read(cls, inputs: Inputs, first: int, end: int) -> _LabelCounts:
-        """Read the hours ``first`` to ``end`` (exclusive)."""
+        """Read the counts of the hours ``first`` to ``end`` (exclusive) from the store."""
         return cls(*inputs.cohorts.answers(first, end))
 
     def for_hours(self, hours: Sequence[int]) -> HourlyCounts:
-        """Return the counters that labels are judged by, of increasing ``hours``."""
+        """Return the counters that labels are judged by, of increasing ``hours``, by cell."""
         inside = np.isin(self.hours, hours)
         counts = np.zeros((np.count_nonzero(inside), COUNTERS), np.int64)
         counts[:, list(_COUNTED)] = self.values[inside]

@@ -37,7 +37,7 @@ crossed, the time of the first crossing, and the end of the newest cohort (micro
 
 @dataclass(frozen=True, slots=True)
 class IncidentStep:
-    """Outcome of one step of the detectors.
+    """Outcome of one detection step, from which the book opens, changes and ends incidents.
 
     Attributes:
         opened: new crossings, in their order.
@@ -58,13 +58,13 @@ class IncidentStep:
     labels: bool | None = None
 
     def concerns(self, metric: Metric) -> bool:
-        """Return True when the cohorts of this step move the metric."""
+        """Return True when the cohorts of this step can move the metric."""
         return self.labels is None or metric.labelled is self.labels
 
 
 @dataclass(frozen=True, slots=True)
 class RowExtras:
-    """Context of a crossing: causes, changes of versions and settings, and the time.
+    """Context for new incidents: finder of causes, changes of versions and settings, time.
 
     Attributes:
         explain: finds causes.
@@ -82,7 +82,7 @@ class RowExtras:
 
 @dataclass(slots=True)
 class IncidentBook:
-    """The open incidents; always equal to the stored state.
+    """Open incidents, their crossings and acts of people; equal to the stored state.
 
     Attributes:
         standing: open incidents by id.
@@ -98,21 +98,21 @@ class IncidentBook:
 
     @classmethod
     def load(cls, stored: StoredIncidents, acts: Acts, crossings: Iterable[Crossing]) -> Self:
-        """Return the book as it was last committed."""
+        """Return the book of stored open incidents, acts and unresolved crossings."""
         by_id = {incident.id: incident for incident in stored.standing}
         by_number = {crossing.id: crossing for crossing in crossings}
         return cls(by_id, stored.next_id, acts, by_number)
 
     def set_acts(self, acts: Acts) -> None:
-        """Take note of what people decided."""
+        """Replace the acts of people on incidents."""
         self.acts = acts
 
     def standing_of(self, incident: Incident, now: int) -> Standing:
-        """Return the standing of an incident at a wall clock."""
+        """Return the Standing of an incident, given the acts on it, at a wall clock."""
         return standing(incident, self.acts.get(incident.id, ()), now)
 
     def streams(self, incident: Incident) -> list[Stream]:
-        """Return the streams of the unresolved crossings, or of a ticket's list."""
+        """Return the streams of an incident's unresolved crossings and of its weekly list."""
         keys = [
             self.crossings[number].stream
             for number in incident.crossings
@@ -121,7 +121,7 @@ class IncidentBook:
         return [Stream.parse(key) for key in (*keys, *incident.streams) if key]
 
     def close(self, until: Callable[[Metric], int], now: int) -> tuple[IncidentChange, set[int]]:
-        """End the incidents that people have closed.
+        """End the incidents that people closed; return the changes and ids of crossings.
 
         Args:
             until: returns the end of a metric's newest cohort: its incidents are resolved then.
@@ -146,7 +146,7 @@ class IncidentBook:
         ), crossing_ids
 
     def follow(self, step: IncidentStep, extras: RowExtras) -> IncidentChange:
-        """Open, extend, refine and end incidents as the detectors say."""
+        """Open, extend, rename and end incidents after a detection step; return the changes."""
         draft = _Draft(self, step, extras)
         draft.end()
         if step.new_day:
@@ -165,11 +165,11 @@ class IncidentBook:
         )
 
     def put(self, incident: Incident) -> None:
-        """Store an open incident in place of its former version."""
+        """Keep an open incident in memory in place of its former version."""
         self.standing[incident.id] = incident
 
     def _orphans(self, step: IncidentStep) -> list[Crossing]:
-        """Return unresolved crossings without an incident: they predate all incidents."""
+        """Return unresolved crossings of the step's metrics without an incident, oldest first."""
         assigned = {number for incident in self.standing.values() for number in incident.crossings}
         unassigned = (
             crossing for crossing in self.crossings.values() if crossing.id not in assigned
@@ -182,14 +182,14 @@ class IncidentBook:
         return sorted(orphans, key=lambda crossing: crossing.crossed_at)
 
     def end(self, incident: Incident, at: int) -> Incident:
-        """Resolve an incident and return it."""
+        """Remove an open incident; return it as resolved at an instant, not before it opened."""
         del self.standing[incident.id]
         return replace(incident, resolved_at=max(at, incident.opened_at))
 
 
 @dataclass(slots=True)
 class _Draft:
-    """Changes that one step makes to the book."""
+    """Changes that one step makes to the book: opened and changed incidents by id."""
 
     book: IncidentBook
     step: IncidentStep
@@ -209,7 +209,7 @@ class _Draft:
                 self._end(incident, at or self.step.begin)
 
     def open(self, at: int, crossed: Sequence[Crossing]) -> None:
-        """Assign the crossings of one cohort to the incidents of their causes, or to new ones."""
+        """Assign crossings of one instant to the open incidents of their causes, or to new ones."""
         self.book.crossings |= {crossing.id: crossing for crossing in crossed}
         ids_by_stream = {crossing.stream: crossing.id for crossing in crossed}
         for contract, metric in sorted(_contract_metrics(crossed)):
@@ -232,7 +232,7 @@ class _Draft:
                     )
 
     def refine(self) -> None:
-        """Rename open incidents after the slices that the causes point to now."""
+        """Rename open incidents to the slices that their causes point to now."""
         open_incidents = [
             incident
             for incident in self._open_incidents(IncidentKind.BREACH)
@@ -246,7 +246,7 @@ class _Draft:
                     self._rename(incident, cause)
 
     def learn_versions(self) -> None:
-        """Note changes of versions that only labelled cohorts have revealed."""
+        """Set the time of the last version change on open incidents that lack one."""
         for incident in self._open_incidents(IncidentKind.BREACH):
             if (
                 incident.versions_changed_at is None
@@ -259,7 +259,7 @@ class _Draft:
                 self._change(replace(incident, versions_changed_at=changed_at))
 
     def _versions(self, contract: str, group_by: str, text: str, at: int) -> int | None:
-        return _near([self.extras.versions_changed_at(contract, group_by, text)], at)
+        return _last_change_before([self.extras.versions_changed_at(contract, group_by, text)], at)
 
     def ticket(self, listed: Collection[Stream]) -> None:
         """Open tickets for listed streams without a page; end tickets of streams off the list."""
@@ -287,7 +287,7 @@ class _Draft:
                     self._open_incident(IncidentKind.LISTED, cause, begin, streams=keys)
 
     def leave_to_pages(self) -> None:
-        """Take streams off tickets that pages report: crossed ones, or all of a named slice.
+        """Remove streams that pages report from tickets; end tickets that become empty.
 
         This is the last step, because a page may name the slice of a ticket when it is opened or
         renamed.
@@ -296,7 +296,9 @@ class _Draft:
             crossing.stream: crossing.crossed_at for crossing in self.book.crossings.values()
         }
         for ticket in self._open_incidents(IncidentKind.LISTED):
-            page = self._named(IncidentKind.BREACH, ticket.contract, ticket.metric, ticket)
+            page = self._open_incident_of_slice(
+                IncidentKind.BREACH, ticket.contract, ticket.metric, ticket
+            )
             streams = set() if page else set(ticket.streams) - crossed_at.keys()
             times = [crossed_at[key] for key in ticket.streams if key in crossed_at]
             times += [page.opened_at] if page else []
@@ -317,7 +319,7 @@ class _Draft:
         return self.extras.explain([stream for _, stream in crossed], first, until)
 
     def _incident_of(self, contract: str, metric: Metric, cause: BreachCause) -> Incident | None:
-        """Return the oldest incident that names the cause's slice, or has most of its crossings."""
+        """Return the page that names the cause's slice or shares most of its crossings, or None."""
         keys = {stream.key for stream in cause.streams}
         best: tuple[tuple[bool, int, int], Incident] | None = None
         for incident in self._open_incidents(IncidentKind.BREACH):
@@ -336,14 +338,14 @@ class _Draft:
         return None if best is None else best[1]
 
     def _is_reported(self, contract: str, metric: Metric, cause: BreachCause) -> bool:
-        """Return True when a page or ticket has the cause, or when it was repaired this week.
+        """Return True if a page, ticket or repair covers a cause; add its streams to the ticket.
 
         A ticket takes the streams that are new to it. Streams of several slices may report one
         harm, each from its own side.
         """
-        if self._named(IncidentKind.BREACH, contract, metric, cause) is not None:
+        if self._open_incident_of_slice(IncidentKind.BREACH, contract, metric, cause) is not None:
             return True
-        ticket = self._named(IncidentKind.LISTED, contract, metric, cause)
+        ticket = self._open_incident_of_slice(IncidentKind.LISTED, contract, metric, cause)
         if ticket is not None:
             streams = {*ticket.streams, *(stream.key for stream in cause.streams)}
             self._set_streams(ticket, streams, self.step.begin)
@@ -355,12 +357,12 @@ class _Draft:
             for stream in repaired
         ]
 
-    def _named(
+    def _open_incident_of_slice(
         self, kind: IncidentKind, contract: str, metric: Metric, place: BreachCause | Incident
     ) -> Incident | None:
-        """Return the oldest incident of a kind that names the slice of ``place``.
+        """Return the oldest open incident of a kind that names the slice of ``place``, or None.
 
-        None if there is none, or its name was removed.
+        An incident whose name was removed names no slice.
         """
         named_slice = (contract, metric, place.group_by, place.slice)
         named = (
@@ -393,7 +395,7 @@ class _Draft:
             slice=cause.slice,
             share=cause.share,
             versions_changed_at=self._versions(stream.contract, cause.group_by, cause.slice, at),
-            settings_changed_at=_near(self.extras.settings_changed_at, at),
+            settings_changed_at=_last_change_before(self.extras.settings_changed_at, at),
             crossings=crossings,
             streams=streams,
         )
@@ -413,7 +415,7 @@ class _Draft:
         self._record(incident)
 
     def _set_streams(self, ticket: Incident, streams: Collection[str], at: int) -> None:
-        """Set the streams of a ticket; a ticket without streams ends."""
+        """Set the streams of a ticket; end a ticket without streams at an instant."""
         if streams:
             self._change(replace(ticket, streams=tuple(sorted(streams))))
         else:
@@ -433,7 +435,7 @@ class _Draft:
 
 
 def log_incidents(change: IncidentChange) -> None:
-    """Log the committed changes, without slices and numbers."""
+    """Log opened and resolved incidents by id and kind, without slices and numbers."""
     for incident in change.opened:
         log.warning(
             "an incident is open", extra={"incident": incident.id, "kind": incident.kind.value}
@@ -450,8 +452,8 @@ def _contract_metrics(opened: Iterable[Crossing]) -> set[tuple[str, Metric]]:
     return {(stream.contract, stream.metric) for stream in streams}
 
 
-def _near(changes: Iterable[int | None], crossed_at: int) -> int | None:
-    """Return the last change shortly before a crossing, or None."""
+def _last_change_before(changes: Iterable[int | None], crossed_at: int) -> int | None:
+    """Return the last of these instants within JUST_BEFORE before a crossing, or None."""
     times = (at for at in changes if at is not None)
     near = (at for at in times if crossed_at - JUST_BEFORE <= at <= crossed_at)
     return max(near, default=None)

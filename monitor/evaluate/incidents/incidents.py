@@ -41,7 +41,7 @@ LONGEST = 28 * DAY
 
 @dataclass(slots=True)
 class Incidents:
-    """The incidents of all contracts: the evaluator moves them, the publisher shows them.
+    """Incidents of all contracts: the evaluator moves them, the publisher shows them.
 
     Attributes:
         detection: the detectors.
@@ -56,7 +56,7 @@ class Incidents:
     _first_shown: dict[int, Incident] = field(default_factory=dict)
 
     def apply_acts(self) -> tuple[IncidentChange, DetectionChange] | None:
-        """Carry out what people decided; None when that ends no incident."""
+        """End incidents and crossings that people closed; return both changes, or None."""
         change, crossing_ids = self.book.close(self._until, self.now)
         if not change.changed:
             return None
@@ -65,7 +65,7 @@ class Incidents:
     def follow(
         self, change: DetectionChange, inputs: Inputs, before: NewestTurns
     ) -> IncidentChange:
-        """Open, extend and end incidents after a step of the detectors.
+        """Open, extend and end incidents after a step of the detectors; return the changes.
 
         Args:
             change: the detectors' step, not committed yet.
@@ -94,7 +94,7 @@ class Incidents:
         *,
         labels: bool,
     ) -> IncidentStep:
-        """Return the part of a detection step that concerns labelled metrics, or the others."""
+        """Return the IncidentStep of a detection step, for labelled or unlabelled metrics."""
         first = cohorts[0].hour
         begin = pane_start(first, Grain.HOUR)
         opened = [crossing for crossing in change.opened if crossing.resolved_at is None]
@@ -119,7 +119,7 @@ class Incidents:
     def shown(
         self, table: ContractTable, contract: Contract, published: UseCaseTables
     ) -> tuple[ShownIncident, ...]:
-        """Return the incidents of a contract as its table may show them.
+        """Return a contract's open incidents as its table may show them; keep first values.
 
         Args:
             table: the published table.
@@ -148,21 +148,21 @@ class Incidents:
         return pages.shown(self._with_first_value(view, pages) for view in views)
 
     def take_first_shown(self) -> IncidentChange:
-        """Return the incidents whose value was first shown since the last call."""
+        """Return and clear the incidents whose value was first shown since the last call."""
         changed, self._first_shown = self._first_shown, {}
         return IncidentChange(changed=[changed[number] for number in sorted(changed)])
 
     def note_snapshot(self, number: int) -> None:
-        """Note the number of the Snapshot that shows all open incidents."""
+        """Record the Snapshot's number on open incidents that have none."""
         for incident in list(self.book.standing.values()):
             if incident.snapshot is None:
                 self.book.put(replace(incident, snapshot=number))
 
     @property
     def states(self) -> tuple[tuple[int, str], ...]:
-        """Return the state of each open incident by id.
+        """Return (id, state text) of each open incident.
 
-        Pages change with it even when no count does.
+        Pages change with these states even when no count does.
         """
         standing = self.book.standing.values()
         return tuple(
@@ -180,7 +180,7 @@ class Incidents:
         }
 
     def _with_first_value(self, view: IncidentView, pages: ShownIncidents) -> IncidentView:
-        """Keep the value of a slice that is shown for the first time."""
+        """Return the view with its first published value; keep a value that is new."""
         if view.incident.first is not None or (value := pages.value(view)) is None:
             return view
         incident = replace(view.incident, first=value)
@@ -196,7 +196,7 @@ class Incidents:
             if contract.effective is not None
         ]
         return RowExtras(
-            explain=_Recent(self.detection, inputs, fresh).explain,
+            explain=_CauseFinder(self.detection, inputs, fresh).explain,
             versions_changed_at=self.detection.advice.changed_at,
             settings_changed_at=settings_changed_at,
             now=self.now,
@@ -207,8 +207,8 @@ class Incidents:
 
 
 @dataclass(slots=True)
-class _Recent:
-    """Explains crossings by the cohorts of the last days.
+class _CauseFinder:
+    """Finder of causes: explains crossings by the cohorts of the last days.
 
     Crossings of unlabelled metrics are explained by the decisions that their tests consumed.
     """
@@ -233,7 +233,7 @@ class _Recent:
         return explain(crossed, contract, policy.coding, panes, index).causes
 
     def _read(self, first: int, *, labels: bool) -> list[FrozenCohort]:
-        """Return the cohorts from an hour on, with those of this step; cohorts are read once."""
+        """Return the cohorts since hour ``first``, stored and of this step; skip excluded hours."""
         cohorts = self._cohorts.get(labels)
         if not cohorts or cohorts[0].hour > first:
             fresh = self.fresh.cohorts if labels else self.fresh.closed
@@ -247,7 +247,7 @@ class _Recent:
 
 
 def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
-    """Yield the counts of days, and of quarters of the last day: they show a large gap sooner."""
+    """Yield the merged counts of each day of cohorts, and of six-hour quarters of the last day."""
     newest = end - _DAY
 
     def pane(cohort: FrozenCohort) -> int:
@@ -258,7 +258,7 @@ def _panes(cohorts: Sequence[FrozenCohort], end: int) -> Iterator[Counts]:
 
 
 def needs_labels(key: str) -> bool:
-    """Return True for a stream of a labelled metric, or one whose name was removed."""
+    """Return True if a stream's key is of a labelled metric, or empty (its name was removed)."""
     return not key or Stream.parse(key).metric.labelled
 
 
@@ -267,6 +267,6 @@ def _day(hour: int) -> int:
 
 
 def _end(table: ContractTable, *, labels: bool) -> int | None:
-    """Return the end of the total's newest period, or None."""
+    """Return the end of the newest labelled or decisions period of the totals, or None."""
     periods = [window.labelled if labels else window.decisions for window in table.windows]
     return max((period.end for period in periods if period is not None), default=None)

@@ -39,7 +39,7 @@ _STAGE_OF = {Metric.TPR: Metric.TPR}
 
 
 class _Versions(TypedDict, total=False):
-    """Fields of a shown incident about its versions."""
+    """Keyword arguments of ShownIncident about a change of versions."""
 
     versions_changed_at: int
     versions_changed: tuple[ComponentChange, ...]
@@ -47,7 +47,7 @@ class _Versions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class IncidentView:
-    """An incident with its standing and streams.
+    """Incident with its standing and streams, as the builder of shown incidents needs it.
 
     Attributes:
         incident: the incident.
@@ -61,14 +61,14 @@ class IncidentView:
 
     @property
     def kind(self) -> StreamKind:
-        """Return LEVEL when only levels are broken, else GAP (a ratio counts as a gap)."""
+        """Return GAP when any stream compares slices (by gap or ratio), else LEVEL."""
         return (
             StreamKind.GAP if any(stream.compares for stream in self.streams) else StreamKind.LEVEL
         )
 
     @property
     def deciding(self) -> Stream | None:
-        """Return the first crossed stream of its kind, preferably of the slice itself."""
+        """Return the first stream of the incident's kind, preferably of its slice, or None."""
         slice_key = (self.incident.group_by, self.incident.slice)
         compares = self.kind is StreamKind.GAP
         crossed = [stream for stream in self.streams if stream.compares is compares]
@@ -77,14 +77,14 @@ class IncidentView:
 
     @property
     def slices(self) -> Collection[tuple[str, str]]:
-        """Return group-by and name of all slices and named references that are worse off."""
+        """Return (group-by, slice) of every slice or named reference that is worse off."""
         slices = {(stream.group_by, stream.worse_off) for stream in self.streams}
         return {(group_by, text) for group_by, text in slices if text != COMPLEMENT}
 
 
 @dataclass(frozen=True, slots=True)
 class TableContext:
-    """Inputs of shown incidents that the published table does not hold.
+    """Inputs of shown incidents that the published table lacks: limits, sampling, times.
 
     Attributes:
         contract: limits.
@@ -105,7 +105,7 @@ class TableContext:
 
 @dataclass(frozen=True, slots=True)
 class _PublishedRow:
-    """A published row: of a slice, or the total."""
+    """Published row of a slice or of the total, with its table, group-by and position."""
 
     table: GroupTable | WindowTable
     group_by: str
@@ -114,7 +114,7 @@ class _PublishedRow:
 
     @classmethod
     def rows_of(cls, window: WindowTable) -> Iterator[Self]:
-        """Yield every row of a window."""
+        """Yield the total and every slice of a window as published rows."""
         yield cls(window, "", window.total, 0)
         for group in window.groups:
             for position, row in enumerate(group.rows):
@@ -123,7 +123,7 @@ class _PublishedRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownIncidents:
-    """Shows the incidents of one contract.
+    """Builder of one contract's shown incidents, by what the published table shows.
 
     Attributes:
         table: the contract as published.
@@ -141,7 +141,7 @@ class ShownIncidents:
                     self._rows[published.group_by, published.row.slice] = published
 
     def shown(self, views: Iterable[IncidentView]) -> tuple[ShownIncident, ...]:
-        """Return the open incidents as they may be shown, by id."""
+        """Return the incidents of views as they may be shown, sorted by id."""
         ordered = sorted(views, key=lambda view: view.incident.id)
         return tuple(self._shown(view) for view in ordered)
 
@@ -193,7 +193,7 @@ class ShownIncidents:
         )
 
     def _versions(self, published: _PublishedRow, incident: Incident) -> _Versions:
-        """Return the fields about the change of versions before the incident.
+        """Return the fields about an incident's change of versions; empty if none is shown.
 
         A row shows its last change only. If that came later than the incident's, or is not
         published yet, no field is set: an empty one would say that no version changed.
@@ -210,7 +210,7 @@ class ShownIncidents:
         }
 
     def _row_of(self, incident: Incident) -> _PublishedRow | None:
-        """Return the published row of the incident's slice, if it may be named."""
+        """Return the published row of the incident's slice; None if it may not be named."""
         if incident.group_by is None or incident.slice is None:
             return None
         return self._named_row((incident.group_by, incident.slice))
@@ -224,7 +224,7 @@ class ShownIncidents:
         return tuple(sorted(slice_key[1] for slice_key in inherited if self._named_row(slice_key)))
 
     def _resolvable_at(self, view: IncidentView, published: _PublishedRow) -> int | None:
-        """Estimate the first day of resolution: repair, days of labels needed, their delay."""
+        """Estimate the first day (microseconds) on which an incident can resolve, or None."""
         group = published.table
         metric, contract = view.incident.metric, self.context.contract
         frontier = self.context.frontier
@@ -255,13 +255,13 @@ def _gap(published: _PublishedRow, metric: Metric) -> ShownGap | None:
 
 
 def _limit(view: IncidentView) -> ShownLimit | None:
-    """Return the limit that the first crossing broke, whichever slice declares it."""
+    """Return the kind and value of the limit that the first crossing broke, or None."""
     stream = view.deciding
     return None if stream is None else ShownLimit(stream.limit_kind, float(stream.limit))
 
 
 def _behind(view: IncidentView, gap: ShownGap | None) -> Behind | None:
-    """Return the side that is worse off, by the slice's own crossings, else by its gap."""
+    """Return the side that is worse off, by the slice's own crossings, else its gap; or None."""
     if view.kind is StreamKind.LEVEL:
         return Behind.LEVEL
     group_by, name = view.incident.group_by, view.incident.slice
@@ -279,7 +279,7 @@ def _behind(view: IncidentView, gap: ShownGap | None) -> Behind | None:
 
 
 def _stage(row: SliceRow, metric: Metric) -> ShownStage | None:
-    """Return the stage of TPR itself, and of selection for other metrics; None for precision.
+    """Return the diverging stage that a row shows: TPR's own, else selection's; no precision's.
 
     Who is served does not say where replies that are not ready pass.
     """

@@ -35,7 +35,7 @@ STAGED = (Metric.SELECTION, Metric.TPR)
 
 
 def with_stages(table: GroupTable, seen: ContractInTables, basis: TableBasis) -> GroupTable:
-    """The table with the stages of its rows, where the gap of the metric is a number.
+    """Return the table with the diverging router stage in each row whose gap is a number.
 
     Args:
         table: one group-by in the contract's window.
@@ -48,7 +48,7 @@ def with_stages(table: GroupTable, seen: ContractInTables, basis: TableBasis) ->
         slices = [row.slice for row in table.rows if _gap_is_number(row, metric)]
         if metric in STAGED and slices and spans:
             group = _StagedGroup.for_slices(seen, basis.group.reference, slices, spans, metric)
-            for text, stage in group.stages(metric).items():
+            for text, stage in group.diverging_stages(metric).items():
                 shown[text][metric] = stage
     return replace(table, rows=tuple(replace(row, stages=shown[row.slice]) for row in table.rows))
 
@@ -66,13 +66,13 @@ class _Cells:
     variance: Floats
 
     def without(self, part: _Cells) -> _Cells:
-        """The counts of everything but a part of it."""
+        """Return the counts without those of ``part``, at least 0; their variances add."""
         return _Cells(np.maximum(self.middle - part.middle, 0), self.variance + part.variance)
 
 
 @dataclass(frozen=True, slots=True)
 class _StagedGroup:
-    """The slices of a group-by whose stages are asked for.
+    """Slices of a group-by, and the spans of tables from which their stages are computed.
 
     Attributes:
         tables: published ones.
@@ -99,18 +99,18 @@ class _StagedGroup:
         spans: tuple[Span, ...],
         metric: Metric,
     ) -> _StagedGroup:
-        """Choose the newest week of the window where it is as long, else its own spans."""
+        """Return the group over the newest week of the window; if shorter, over its spans."""
         tables, bands = seen.tables, seen.coding.bands
         chosen = tables.spans_by_score(spans, metric)
         layouts = [tables.tables[Measure.DECISIONS][span].layout for span in chosen]
         by_band = all((x.places_of([Row(slices[0], band=0)]) >= 0).all() for x in layouts)
         return cls(tables, reference, slices, chosen, bands, by_band)
 
-    def stages(self, metric: Metric) -> Mapping[str, ShownStage]:
-        """The stage of each slice that can be told.
+    def diverging_stages(self, metric: Metric) -> Mapping[str, ShownStage]:
+        """Return, by slice, the router stage at which it diverges; unknown ones are left out.
 
-        With score bands, those of the slice and of its reference must add up; without, what is not
-        the gate is told of nobody.
+        With score bands, those of the slice and of its reference must add up; without them, the
+        evidence gate is the only stage that is returned.
         """
         slices, references = (self._passage(side, metric) for side in (False, True))
         reference = TOTAL.slice_name if self.reference == COMPLEMENT else self.reference
@@ -126,7 +126,7 @@ class _StagedGroup:
         }
 
     def _adds_up(self, slice_name: str) -> bool:
-        """Return False where a band is withheld: it looks as if it had fewer than k decisions."""
+        """Return True if the score bands of a slice add up to its decisions: none is withheld."""
         rows = tuple(Row(slice_name, band=band) for band in range(self.bands))
         whole, bands = (
             Counted.total([self._counted(Measure.DECISIONS, names, span) for span in self.spans])
@@ -140,11 +140,11 @@ class _StagedGroup:
 
         decisions, parts = side(Measure.DECISIONS), self.tables.parts_of(Measure.DECISIONS)
         if metric is Metric.SELECTION:
-            return _of_decisions(decisions, parts)
+            return _passage_of_decisions(decisions, parts)
         reviewed = np.array([part.audit_rate is not None for part in parts], bool)
         decided = _Cells(decisions.middle[..., reviewed], decisions.variance[..., reviewed])
         ready, not_ready = side(Measure.READY), side(Measure.NOT_READY)
-        return _of_ready(decided, ready, not_ready, self.tables.parts_of(Measure.READY))
+        return _passage_of_ready(decided, ready, not_ready, self.tables.parts_of(Measure.READY))
 
     def _reference(self, measure: Measure) -> _Cells:
         if self.reference != COMPLEMENT:
@@ -168,7 +168,7 @@ class _StagedGroup:
         return _Cells(np.pad(middle, unscored), np.pad(variance, unscored))
 
     def _counted(self, measure: Measure, rows: tuple[Row, ...], span: Span) -> Counted:
-        """Counts of one span; a row that hides its labels adds none."""
+        """Return the counts of rows in one span; a row that hides its labels counts as 0."""
         bands = self.tables.bands_in(span, measure, rows)
         counted = Counted.from_bands(bands)
         if measure is Measure.DECISIONS:
@@ -180,8 +180,8 @@ class _StagedGroup:
         return Counted(low, high, variance, counted.shown)
 
 
-def _of_decisions(decisions: _Cells, parts: Sequence[Part]) -> Passage:
-    """The passage of all decisions; those without evidence do not pass the gate."""
+def _passage_of_decisions(decisions: _Cells, parts: Sequence[Part]) -> Passage:
+    """Return the Passage of all decisions; those without evidence do not pass the gate."""
     passed = [
         [part.route is route and part.audit_rate is not None for part in parts]
         for route in REVIEWED_ROUTES
@@ -198,10 +198,10 @@ def _of_decisions(decisions: _Cells, parts: Sequence[Part]) -> Passage:
     return Passage(through, sums, 1 + divide(variance, through, empty=0))
 
 
-def _of_ready(
+def _passage_of_ready(
     decisions: _Cells, ready: _Cells, not_ready: _Cells, parts: Sequence[Part]
 ) -> Passage:
-    """The passage of the ready decisions, expected from labels."""
+    """Return the Passage of the ready decisions, estimated from labels."""
 
     def by_route(column: Floats) -> Floats:
         """Reshape (S, bands, parts) to (S, routes, rates, bands); rates of another route are 0."""

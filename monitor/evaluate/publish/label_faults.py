@@ -22,7 +22,7 @@ _Place = tuple[str, str, Route, Fault]  # group-by, slice as shown, route and fa
 
 @dataclass(frozen=True, slots=True)
 class LabelFaults:
-    """Lasting faults of the labels of slices, as checks found them.
+    """Reader of the lasting faults that the checks of slices' labels found, for the publisher.
 
     Attributes:
         detection: has the checks.
@@ -31,14 +31,14 @@ class LabelFaults:
     detection: DetectionState
 
     def lasting(self, table: ContractTable, contract: Contract) -> tuple[LabelsAtFault, ...]:
-        """Return the faults of a contract that last.
+        """Return the lasting label faults of a contract, sorted; hidden slices are unnamed.
 
         Args:
             table: of the contract.
             contract: the same.
         """
         watches = {watched.name: watched.labels for watched in self.detection.advice.watches}
-        shown, days = _shown(table), ReportDays.for_contract(contract)
+        shown, days = _shown_slices(table), ReportDays.for_contract(contract)
         faults = dict[_Place, LabelsAtFault]()
         for group, watch in watches[table.contract].items():
             for fault in _lasting(group, watch, days, shown):
@@ -51,7 +51,7 @@ class LabelFaults:
 def _lasting(
     group: str, watch: SliceLabels, days: ReportDays, shown: Collection[tuple[str, str]]
 ) -> Iterator[LabelsAtFault]:
-    """The faults of a group-by as of the newest day."""
+    """Yield the label faults of a group-by as of the newest day; hidden slices are unnamed."""
     end = days.newest_end(watch.until)
     if end is None:
         return
@@ -67,8 +67,8 @@ def _place(fault: LabelsAtFault) -> _Place:
     return fault.group_by, fault.slice, fault.route, fault.fault
 
 
-def _shown(table: ContractTable) -> set[tuple[str, str]]:
-    """Group-by and slice of the rows whose decisions are shown in the contract's window."""
+def _shown_slices(table: ContractTable) -> set[tuple[str, str]]:
+    """Return (group-by, slice) of the rows whose decisions the contract's window shows."""
     return {
         (group.group_by, row.slice)
         for window in table.windows

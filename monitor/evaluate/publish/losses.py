@@ -18,13 +18,13 @@ class LostSpan:
     last: int
 
     def touches(self, start: int | None, end: int | None) -> bool:
-        """Return True when it shares an instant with a window; None is a window without time."""
+        """Return True if the span overlaps a window; False if the window has no ends."""
         return start is not None and end is not None and self.first < end and start <= self.last
 
 
 @dataclass(frozen=True, slots=True)
 class LostSpans:
-    """Spans of lost events, by the topic they were lost from."""
+    """Spans of lost events, by their topic: decisions or labels."""
 
     decisions: tuple[LostSpan, ...] = ()
     labels: tuple[LostSpan, ...] = ()
@@ -33,7 +33,7 @@ class LostSpans:
     def from_losses(
         cls, losses: Iterable[Loss], decisions_topic: str, lateness: int, horizon: int
     ) -> LostSpans:
-        """Return the widest event time that each loss may have touched.
+        """Return, by topic, the widest span of event time that each loss may have touched.
 
         Events come up to ``lateness`` out of order, labels up to ``horizon`` after their
         decision; a span that is not known is as wide as can be.
@@ -48,11 +48,11 @@ class LostSpans:
         return cls(tuple(decisions), tuple(labels))
 
     def touch_decisions(self, start: int | None, end: int | None) -> bool:
-        """Return True when decisions of this window may be missing."""
+        """Return True when decisions of the window ``start`` to ``end`` may be missing."""
         return any(span.touches(start, end) for span in self.decisions)
 
     def touch_labelled(self, start: int | None, end: int | None) -> bool:
-        """Return True when decisions or labels of this window may be missing."""
+        """Return True when decisions or labels of a window may be missing."""
         return any(span.touches(start, end) for span in (*self.decisions, *self.labels))
 
 

@@ -44,7 +44,7 @@ class PublishedCalendar:
     def load(
         cls, store: EvaluatorStore, calendars: Sequence[Calendar], since: int, weeks_since: int
     ) -> PublishedCalendar:
-        """The tables that are stored.
+        """Return a calendar of the tables stored since two instants, for all use cases.
 
         Args:
             store: of the evaluator.
@@ -62,20 +62,20 @@ class PublishedCalendar:
         return made
 
     def add(self, changes: Iterable[CalendarChange], calendars: Sequence[Calendar]) -> None:
-        """Take up tables that were stored."""
+        """Add newly stored tables, and move the ends of decisions and labels forward."""
         calendar_of = {calendar.use_case: calendar for calendar in calendars}
         for change in changes:
             self._add(calendar_of[change.use_case], [table for table, _ in change.tables])
         self.use_parts(calendars)
 
     def use_parts(self, calendars: Sequence[Calendar]) -> None:
-        """Let tables be read in the columns that their use case has now."""
+        """Set the columns in which tables are read to those of their use case now."""
         for calendar in calendars:
             for tables in (self.windows, self.weeks):
                 tables[calendar.use_case].use_parts(calendar.parts)
 
     def forget(self, weeks_before: int) -> None:
-        """Drop tables that no window and no week is made of any more."""
+        """Drop tables too old for any window, and week tables before ``weeks_before``."""
         newest = self.labels if self.labels is not None else self.decisions
         if newest is None:
             return
@@ -87,20 +87,20 @@ class PublishedCalendar:
 
     @property
     def week_tables(self) -> int:
-        """Number of tables of weeks that have been published and are still here."""
+        """Return the number of published week tables in memory."""
         tables = (published for case in self.weeks.values() for published in case.tables.values())
         return sum(len(published) for published in tables)
 
     def _add(self, calendar: Calendar, tables: Sequence[Table]) -> None:
         first = [table for table in tables if table.edition is Edition.FIRST]
-        self.windows[calendar.use_case].add(_of_population(calendar, first))
+        self.windows[calendar.use_case].add(_with_population(calendar, first))
         self._add_weeks(calendar, [table for table in tables if table.span.kind is SpanKind.WEEK])
         for table in first:
             if table.span.kind is SpanKind.HOUR:
                 self._move(table.measure, table.span)
 
     def _add_weeks(self, calendar: Calendar, tables: Iterable[Table]) -> None:
-        self.weeks[calendar.use_case].add(_of_population(calendar, _final_last(tables)))
+        self.weeks[calendar.use_case].add(_with_population(calendar, _final_last(tables)))
 
     def _move(self, measure: Measure, span: Span) -> None:
         if measure is Measure.DECISIONS:
@@ -109,8 +109,8 @@ class PublishedCalendar:
             self.labels = max(span.end, self.labels or span.end)
 
 
-def _of_population(calendar: Calendar, tables: Iterable[Table]) -> list[Table]:
-    """The tables of the decisions that the use case has now: no sum mixes two populations."""
+def _with_population(calendar: Calendar, tables: Iterable[Table]) -> list[Table]:
+    """Return the tables whose population is the one that the use case has now."""
     return [table for table in tables if calendar.has_population(table.span)]
 
 

@@ -55,7 +55,7 @@ _TIMINGS = {
 def noted(
     timelines: Mapping[AnySubject, Timeline], days: ReportDays, end: int
 ) -> dict[str, tuple[Noted, ...]]:
-    """Annotations of every slice of a group-by, sorted by annotation and metric.
+    """Return annotations of a group-by's slices, by slice, sorted by annotation and metric.
 
     Args:
         timelines: when each subject was found.
@@ -63,14 +63,14 @@ def noted(
         end: of the newest of these days (microseconds).
     """
     annotations: defaultdict[str, list[Noted]] = defaultdict(list)
-    for (slice_name, annotation, metric), tally in _tallies(timelines, end).items():
+    for (slice_name, annotation, metric), tally in _finding_counts(timelines, end).items():
         latest = days.end_after(tally.last)
         annotations[slice_name].append(Noted(annotation, metric, tally.count, latest))
     return {name: tuple(sorted(many, key=_order)) for name, many in annotations.items()}
 
 
-def _tallies(timelines: Mapping[AnySubject, Timeline], end: int) -> dict[Mark, FindingCount]:
-    """Number of times each was found before an instant, and the last time."""
+def _finding_counts(timelines: Mapping[AnySubject, Timeline], end: int) -> dict[Mark, FindingCount]:
+    """Return the number of findings before an instant, and the time of the last one, by mark."""
     tallies: dict[Mark, FindingCount] = {}
     for subject, timeline in timelines.items():
         tally = timeline.before(pane_of(end, Grain.HOUR))
@@ -106,7 +106,7 @@ _Tests = dict[tuple[str, Metric], SliceEvidence]
 
 @dataclass(slots=True)
 class PublishedFindings:
-    """Findings of the detectors, in the form that tables need.
+    """Converter of detectors' findings to the form that published tables need.
 
     Attributes:
         detection: the detectors.
@@ -122,7 +122,7 @@ class PublishedFindings:
                 self._watched.setdefault(where, []).append((row, stream))
 
     def for_group(self, contract: Contract, group: GroupBy) -> GroupFindings:
-        """Return the findings of a group-by as of the newest day."""
+        """Return test evidence and annotations of a group-by, as of the newest day."""
         where, days = (contract.name, group.name), ReportDays.for_contract(contract)
         ends = {
             labelled: days.newest_end(self.detection.until(metric))
@@ -136,7 +136,7 @@ class PublishedFindings:
         )
 
     def _tests(self, where: _Where, days: ReportDays, ends: Mapping[bool, int]) -> _Tests:
-        """Findings of the sequential tests, by slice and metric."""
+        """Return the evidence of the sequential tests by (slice, metric)."""
         steps = {labelled: self._steps(labelled, end) for labelled, end in ends.items()}
         evidence: dict[tuple[str, Metric], int] = {}
         for row, stream in self._watched.get(where, ()):
@@ -157,7 +157,7 @@ class PublishedFindings:
     def _crossed(
         self, where: _Where, days: ReportDays, ends: Mapping[bool, int]
     ) -> tuple[_Tests, set[tuple[str, Metric]]]:
-        """Return the crossings that are unresolved at the end of the newest day.
+        """Return evidence of unresolved crossings, and the better-off sides, by (slice, metric).
 
         Returns:
             The first one of each slice that is worse off; and the slices that others are worse off

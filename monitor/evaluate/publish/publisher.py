@@ -33,7 +33,7 @@ _Place = tuple[str, str, str]  # contract, group-by (empty for the total) and wi
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Input of the Snapshot.
+    """Published calendar tables that a Snapshot is made from, and their newest ends.
 
     Attributes:
         decisions: end of the newest hour with tables of decisions (microseconds); None before any.
@@ -48,7 +48,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """Input of one table; equal inputs give equal tables.
+    """Inputs of one group-by's table; equal inputs give equal tables.
 
     Attributes:
         basis: spans and rows.
@@ -65,7 +65,7 @@ class _Inputs:
 
 @dataclass(slots=True)
 class Publisher:
-    """Makes the Snapshot, and keeps the tables of the last one.
+    """Maker of Snapshots; keeps the tables of the last one.
 
     Attributes:
         contracts: with the windows of each.
@@ -91,7 +91,7 @@ class Publisher:
     _kept: dict[_Place, tuple[_Inputs, GroupTable]] = field(default_factory=dict)
 
     def snapshot(self, published: Published) -> Snapshot:
-        """Make the Snapshot that is published now."""
+        """Return the Snapshot of all contracts, made from their published tables."""
         tables = [self._contract(published, contract, kinds) for contract, kinds in self.contracts]
         return Snapshot(published.decisions, published.labels, tuple(tables))
 
@@ -124,7 +124,7 @@ class Publisher:
     def _group(
         self, seen: ContractInTables, kind: WindowKind, group: GroupBy | None, now: int | None
     ) -> GroupTable:
-        """The table of a group-by, or of the total, in one window; kept while nothing changes."""
+        """Return the table of a group-by, or the total, in a window; reuse it while unchanged."""
         contract = seen.contract
         decides = kind.name == contract.window and group is not None
         basis = seen.basis(group, kind, self.excluded)
@@ -149,7 +149,7 @@ class Publisher:
         return _with_age(kept[1], contract, now)
 
     def _with_faults_of_data(self, table: GroupTable, left_out: Collection[bool]) -> GroupTable:
-        """The table whose periods say what was lost of them, and what is left out."""
+        """Return the table with periods marked where data were lost or left out."""
 
         def marked(period: Period | None, labelled: bool) -> Period | None:
             if period is None:
@@ -166,13 +166,13 @@ class Publisher:
 
 
 def _left_out(basis: TableBasis, whole: TableBasis) -> frozenset[bool]:
-    """Return for which rates, without and with labels, a basis lacks spans of the whole one."""
+    """Return the kinds of rates (True: labelled) for which ``basis`` lacks spans of ``whole``."""
     wanted = dict(whole.spans)
     return frozenset(metric.labelled for metric, spans in basis.spans if spans != wanted[metric])
 
 
 def _with_age(table: GroupTable, contract: Contract, now: int | None) -> GroupTable:
-    """The table whose metrics are not green where their spans ended longer than ``max_age`` ago."""
+    """Return the table; a metric whose data ended over ``max_age`` before ``now`` is not green."""
     if contract.max_age is None or now is None:
         return table
     ends = {True: table.labelled, False: table.decisions}

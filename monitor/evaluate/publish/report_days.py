@@ -30,11 +30,11 @@ class ReportDays:
 
     @classmethod
     def for_contract(cls, contract: Contract) -> ReportDays:
-        """Return days where anything is hidden, hours where nothing is."""
+        """Return hours for a contract with k = 1, where nothing is hidden, else days."""
         return cls(HOUR if contract.k == 1 else DAY)
 
     def newest_end(self, until: int | None) -> int | None:
-        """The newest end that the tests are past; None before anything had its turn.
+        """Return the newest day's end up to ``until``; None before any hour was consumed.
 
         Args:
             until: end of the newest hour that had its turn (microseconds); None before the first.
@@ -42,5 +42,5 @@ class ReportDays:
         return None if until is None else until - until % self.step
 
     def end_after(self, at: int) -> int:
-        """The end of the day that holds an instant (microseconds)."""
+        """Return the end of the day (or hour) that holds an instant (microseconds)."""
         return at - at % self.step + self.step

@@ -13,7 +13,7 @@ from monitor.evaluate.publish.report_days import ReportDays
 
 @dataclass(frozen=True, slots=True)
 class RequestFaults:
-    """Lasting faults of label requests, as checks found them.
+    """Reader of the lasting faults that checks of label requests found, for the publisher.
 
     Attributes:
         detection: has the checks.
@@ -22,7 +22,7 @@ class RequestFaults:
     detection: DetectionState
 
     def lasting(self, table: ContractTable, contract: Contract) -> tuple[RequestsAtFault, ...]:
-        """Return the faults of a contract, sorted, where anything is shown of its total.
+        """Return the request faults of a contract, sorted; none if its total is hidden.
 
         Args:
             table: of the contract.
@@ -48,6 +48,6 @@ class RequestFaults:
 
 
 def _is_shown(table: ContractTable) -> bool:
-    """Return True when anything is shown of all decisions together."""
+    """Return True when the contract's window shows anything of all decisions together."""
     totals = (window.total for window in table.windows if window.window == table.window)
     return any(total.states[Metric.SELECTION] is not State.SUPPRESSED for total in totals)

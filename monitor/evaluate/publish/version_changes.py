@@ -28,7 +28,7 @@ CountsBetween = Callable[[int, int], Counts]
 
 @dataclass(frozen=True, slots=True)
 class VersionChanges:
-    """Names the versions that changed.
+    """Finder of the router versions that changed in a slice, by name.
 
     Attributes:
         counts: of hours; by cell.
@@ -44,7 +44,7 @@ class VersionChanges:
     def named(
         self, table: GroupTable, contract: Contract, group: GroupBy, coding: Coding
     ) -> GroupTable:
-        """The table with the versions that changed, in the rows that show their decisions.
+        """Return the table; rows that note a version change name the changed versions.
 
         Rows of a group-by by a version have none: their slices are versions.
         """
@@ -62,7 +62,7 @@ class VersionChanges:
     def _changed(
         self, row: SliceRow, contract: Contract, group: GroupBy, until: int
     ) -> tuple[ComponentChange, ...]:
-        """Compare the versions of the day before the change with those from then to the finding."""
+        """Return the components whose version differs before and after the slice's last change."""
         at = self.changed_at(contract.name, group.name, row.slice)
         if at is None or at >= until:
             return ()  # a later change, which is not published yet
@@ -73,7 +73,7 @@ class VersionChanges:
         return changed_components(before, after, contract.k)
 
     def _by_version(self, counts: Counts, pairs: Iterable[tuple[str, str]]) -> Mapping[str, int]:
-        """Production decisions with these attribute values, by text of their versions."""
+        """Return the number of production decisions with these values, by text of the version."""
         index, wanted = self.index(), set(pairs)
         places = np.searchsorted(index.cells, counts.keys)
         atoms = [
@@ -90,7 +90,7 @@ class VersionChanges:
 
 
 def _noted_at(row: SliceRow) -> int | None:
-    """The end of the day of a version change that a shown row notes; None without."""
+    """Return the day's end (microseconds) of the version change that a shown row notes, or None."""
     if Metric.SELECTION not in row.rates or OTHER in parse_atom(row.slice).values():
         return None
     changes = (note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE)

@@ -33,7 +33,7 @@ from monitor.evaluate.label_needs import with_label_needs
 
 @dataclass(frozen=True, slots=True)
 class WeekSources:
-    """Everything that Releases are made of.
+    """Inputs of Releases: week tables, the newest Snapshot, incidents and stored revisions.
 
     Attributes:
         decisions: end of the newest hour with a table of decisions (microseconds).
@@ -52,7 +52,7 @@ class WeekSources:
 
 @dataclass(slots=True)
 class Weeks:
-    """Makes Releases.
+    """Maker of the Releases of closed weeks; keeps tables that did not change.
 
     Attributes:
         contracts: of all use cases.
@@ -69,7 +69,7 @@ class Weeks:
     _made: dict[tuple[str, str, str], tuple[list[Table], GroupTable]] = field(default_factory=dict)
 
     def due(self, decisions: int | None, week_tables: int) -> bool:
-        """Return True once a day of event time, and when tables of a week were published.
+        """Return True once a day of event time, and when the number of week tables changed.
 
         Args:
             decisions: end of the newest hour with a table of decisions; None before any.
@@ -80,11 +80,11 @@ class Weeks:
         )
 
     def looked(self, decisions: int, week_tables: int) -> None:
-        """Note that the weeks were looked at; the arguments of :meth:`due`."""
+        """Record that the weeks were checked; :meth:`due` is then False for these arguments."""
         self._looked = pane_of(decisions, Grain.DAY), week_tables
 
     def revisions(self, sources: WeekSources) -> list[Revision]:
-        """Releases whose bytes have changed since they were last stored, the oldest week first."""
+        """Return new Revisions of Releases whose bytes changed since stored, oldest week first."""
         weeks = open_weeks(sources.decisions, self.horizon, self.timezone)
         names = {week.name for week in weeks}
         self._made = {place: kept for place, kept in self._made.items() if place[0] in names}
@@ -104,7 +104,7 @@ class Weeks:
     def release(
         self, week: IsoWeek, sources: WeekSources, before: Release | None
     ) -> Release | None:
-        """The Release of a week; None where nothing of it is published.
+        """Return the Release of a week; None if no decisions of it are published.
 
         Args:
             week: which; closed.
@@ -133,7 +133,7 @@ class Weeks:
     def _group(
         self, week: IsoWeek, seen: ContractInTables, span: Span | None, group: GroupBy | None
     ) -> GroupTable:
-        """The table of a group-by, kept while the tables it is made of are the same."""
+        """Return a group-by's table of a week; reuse it while its source tables are the same."""
         if span is None:
             return seen.group(TableBasis(group, ("",) if group is None else (), _no_spans(seen)))
         tables = [published[span] for published in seen.tables.tables.values() if span in published]
@@ -152,7 +152,7 @@ def _no_spans(seen: ContractInTables) -> tuple[tuple[Metric, tuple[Span, ...]], 
 
 
 def _span_of(week: IsoWeek, tables: UseCaseTables) -> Span | None:
-    """The span of the week's tables; None where none is published."""
+    """Return the span of a week's published tables; None if none is published."""
     spans = {span for published in tables.tables.values() for span in published}
     return next(
         (span for span in spans if span.kind is SpanKind.WEEK and span.name == week.name), None
@@ -160,7 +160,7 @@ def _span_of(week: IsoWeek, tables: UseCaseTables) -> Span | None:
 
 
 def open_weeks(decisions: int, horizon: int, zone: str = UTC_ZONE) -> list[IsoWeek]:
-    """Weeks that are over and may still be released anew, the oldest first.
+    """Return the weeks that are over and may still be released anew, the oldest first.
 
     Args:
         decisions: event time up to which tables of decisions are published.

@@ -50,7 +50,7 @@ Counted = tuple[Counts, CellIndex]
 def progress_of(
     store: EvaluatorStore, watermark: int, labels_to: int, horizon: int, aggregates: int
 ) -> Progress | None:
-    """Return the progress of counting; None before anything was counted.
+    """Return the Progress of counting up to a watermark; None before anything was counted.
 
     Args:
         store: of the evaluator.
@@ -66,12 +66,12 @@ def progress_of(
 
 
 def sums_of(store: EvaluatorStore) -> Sums:
-    """Counts of spans, each read once; for one step of the calendars of all use cases."""
+    """Return a cached function that returns the counts of a span by cell."""
     return cache(lambda span: store.read(span_sums, span))
 
 
 class Calendar:
-    """The calendar of one use case; what it made must be stored before the next step."""
+    """Maker of one use case's calendar tables; store its changes before the next step."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Calendar:
         offset: int = 0,
         since: int = BEGINNING,
     ) -> None:
-        """Begin where the stored tables of the contract's use case end.
+        """Create a calendar that continues after the stored tables of the contract's use case.
 
         Args:
             store: of the evaluator.
@@ -104,22 +104,22 @@ class Calendar:
 
     @property
     def use_case(self) -> str:
-        """Name of the use case."""
+        """Return the name of the use case."""
         return self._use_case
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Columns that any table has had."""
+        """Return all columns that any table of the use case has had."""
         return parts_of_routes({part for era in self._eras for part in era.settings.parts})
 
     def has_population(self, span: Span) -> bool:
-        """Return True where the tables of a span are of the decisions that the use case has now."""
+        """Return True when a span's tables have the population that the use case has now."""
         return self._known_eras.at(span.start).where == self._wanted.where
 
     def step(
         self, sums: Sums, index: CellIndex, progress: Progress, most: int = SPANS_AT_ONCE
     ) -> CalendarChange | None:
-        """Make the tables whose turn has come; None where there are none.
+        """Make the tables that are due; return them with new eras as a change, or None.
 
         Args:
             sums: of a span; all use cases of one step share it, so that each span is read once.
@@ -143,7 +143,7 @@ class Calendar:
     def _begin(
         self, sums: Sums, index: CellIndex, turns: Iterable[Turn], batch: CalendarChange
     ) -> None:
-        """Begin the first era with the parts of the first span that has any in use."""
+        """Add the first era to ``batch``, with the parts of the first span that uses any."""
         counter = RowCounter(self._wanted, self._rates)
         for _, span in turns:
             if span in self._looked:
@@ -155,7 +155,7 @@ class Calendar:
                 return
 
     def _follow_settings(self, watermark: int, batch: CalendarChange) -> None:
-        """Begin an era where the settings have changed: spans that have begun keep theirs.
+        """Add an era to ``batch`` if settings changed; spans that have begun keep theirs.
 
         Days of another zone would overlap with those before, so these wait until four weeks end.
         """
@@ -177,7 +177,7 @@ class Calendar:
     def _make(self, stage: Stage, span: Span, counted: Counted, batch: CalendarChange) -> None:
         settings = self._known_eras.at(span.start)
         rows = self._counter(settings).count(*counted, span.kind)
-        closed = ClosedSpan(span, settings, rows, self._past(stage, span, batch))
+        closed = ClosedSpan(span, settings, rows, self._tables_within(stage, span, batch))
         if stage is Stage.DECISIONS:
             tables = closed.decision_table()
             self._follow_rates(span, counted, batch)
@@ -193,15 +193,15 @@ class Calendar:
         oldest = self._made.get((stage, span.kind), Made(span.start, span.start)).oldest
         self._made[stage, span.kind] = Made(oldest, span.start)
 
-    def _past(self, stage: Stage, span: Span, batch: CalendarChange) -> tuple[Table, ...]:
-        """The tables within a span; there is none before the decisions of an hour."""
+    def _tables_within(self, stage: Stage, span: Span, batch: CalendarChange) -> tuple[Table, ...]:
+        """Return the tables within a span, stored or in ``batch``; none for an hour's decisions."""
         if stage is Stage.DECISIONS and span.kind is SpanKind.HOUR:
             return ()
         stored = self._store.read(read_tables, self._use_case, span.start, until=span.end)
         return (*stored, *(table for table, _ in batch.tables if span.holds(table.span)))
 
     def _counts_before(self, closed: ClosedSpan, batch: CalendarChange) -> Int64s:
-        """Label counts of the first edition; if nobody knows them, those of now: none changed."""
+        """Return the label counts of the first edition, or the present ones if unknown."""
         now, span = closed.label_counts, closed.span
         made = [counts for labelled, counts, _ in batch.labels if labelled == span]
         before = made[0] if made else self._store.read(read_first_labels, self._use_case, span)
@@ -213,7 +213,7 @@ class Calendar:
         return self._counters[settings.digest]
 
     def _follow_rates(self, span: Span, counted: Counted, batch: CalendarChange) -> None:
-        """Begin an era where audit rates have come into use, or have fallen out of it.
+        """Add an era to ``batch`` if audit rates came into use, or fell out of use.
 
         A day adds parts; a week keeps those alone that are in use: an empty part widens every row.
         """

@@ -16,7 +16,7 @@ Turn = tuple[Stage, Span]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of counting (event time, microseconds).
+    """Instants that counting has reached, and from which counts are kept (microseconds).
 
     Attributes:
         watermark: decisions are complete to it.
@@ -33,7 +33,7 @@ class Progress:
     kept_from: Mapping[Grain, int]
 
     def until(self, stage: Stage) -> int:
-        """The instant by which spans have ended whose tables of a stage can be made."""
+        """Return the instant by which a span must have ended to get the tables of a stage."""
         if stage is Stage.DECISIONS:
             return self.watermark
         if stage is Stage.FIRST:
@@ -42,7 +42,7 @@ class Progress:
         return min(self.labels_to, self.watermark - self.horizon)
 
     def has_counts(self, span: Span) -> bool:
-        """Return True while everything that was counted in a span is kept."""
+        """Return True while all counts of a span are kept."""
         in_days = span.kind is not SpanKind.HOUR and span.start % DAY == 0
         kept_from = self.kept_from[Grain.DAY if in_days else Grain.HOUR]
         return max(span.start, self.first) >= kept_from
@@ -50,21 +50,21 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Eras:
-    """Settings by the first instant of the spans they hold for; never empty."""
+    """Settings of tables by the first instant they hold for; never empty."""
 
     eras: Sequence[Era]
 
     def at(self, instant: int) -> TableSettings:
-        """Settings of spans that begin at an instant; the first ones before the first era."""
+        """Return the settings of spans that begin at an instant; before any era, the first ones."""
         before = [era.settings for era in self.eras if era.starts_at <= instant]
         return before[-1] if before else self.eras[0].settings
 
     def have_tables(self, span: Span) -> bool:
-        """Return True when tables are made of a span."""
+        """Return True when the settings of a span make tables of it."""
         return self.eras[0].starts_at <= span.start and self.at(span.start).k > 0
 
     def spans(self, kind: SpanKind, since: int, until: int) -> Iterator[Span]:
-        """Successive spans of a kind that have ended, from the one that holds an instant.
+        """Yield successive spans of a kind that ended by ``until``, from that of ``since`` on.
 
         Where the zone's offset changes, the next span begins later than the last one ended.
         """
@@ -74,14 +74,14 @@ class Eras:
             span = self.after(span)
 
     def after(self, span: Span) -> Span:
-        """The next span of the same kind."""
+        """Return the next span of the same kind."""
         following = Span.containing(span.end, span.kind, self.at(span.end).offset)
         gap = following.start < span.end
         return Span(span.kind, following.index + 1, following.offset) if gap else following
 
 
 def due(progress: Progress, made: Mapping[tuple[Stage, SpanKind], Made], eras: Eras) -> list[Turn]:
-    """Spans whose tables are to be made, in their order: decisions first, then by end, then finest.
+    """Return the (stage, span) turns whose tables are to be made now, in their order.
 
     Every span has its turn once, after the newest one of its kind: none is made again. One whose
     counts are not kept any more is passed over, and so is one that began under settings that make
@@ -97,14 +97,14 @@ def due(progress: Progress, made: Mapping[tuple[Stage, SpanKind], Made], eras: E
         for stage in Stage
         for kind in SpanKind
         if stage is not Stage.FINAL or kind >= SpanKind.WEEK
-        for span in _of_stage(stage, kind, progress, made, eras)
+        for span in _spans_of_stage(stage, kind, progress, made, eras)
         if progress.has_counts(span) and eras.have_tables(span)
     ]
     stages = list(Stage)
     return sorted(spans, key=lambda turn: (stages.index(turn[0]), turn[1].end, turn[1].kind))
 
 
-def _of_stage(
+def _spans_of_stage(
     stage: Stage,
     kind: SpanKind,
     progress: Progress,

@@ -43,7 +43,7 @@ class Stage(enum.Enum):
 
 
 class Made(NamedTuple):
-    """Starts of the oldest and of the newest span of a kind whose tables are stored."""
+    """Starts (microseconds) of the oldest and newest span of a kind whose tables are stored."""
 
     oldest: int
     newest: int
@@ -58,7 +58,7 @@ class Era(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CalendarChange:
-    """New tables of one use case.
+    """Changes of one cycle to a use case's calendar: tables, eras and label counts.
 
     Attributes:
         tables: tables to store, with the digest of their settings.
@@ -75,20 +75,20 @@ class CalendarChange:
 
 
 def pack(bands: Bands) -> bytes:
-    """Return the bands as bytes: detail, lower ends and widths, column by column."""
+    """Return bands as compressed bytes: detail, lower ends and widths, column by column."""
     numbers = np.concatenate([bands.detail[:, None], bands.low, bands.high - bands.low], axis=1)
     return _packed(numbers)
 
 
 def unpack(body: bytes, rows: int) -> Bands:
-    """Return the bands that :func:`pack` wrote."""
+    """Return the bands, of ``rows`` rows, that :func:`pack` wrote."""
     numbers = _unpacked(body).reshape(-1, rows).T
     low, width = np.split(numbers[:, 1:], 2, axis=1)
     return Bands(low, low + width, numbers[:, 0].astype(np.int8))
 
 
 def write_calendar(connection: sa.Connection, changes: Sequence[CalendarChange]) -> None:
-    """Store new tables.
+    """Store new tables, eras and label counts; delete label counts no longer needed.
 
     Raises:
         FencedError: another table of the same span is stored: another evaluator made it.
@@ -140,7 +140,7 @@ def _require_same(connection: sa.Connection, rows: Iterable[Sequence[Any]]) -> N
 
 
 def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
-    """Return the eras of a use case, the oldest first."""
+    """Return the eras of a use case (first instant, table settings), the oldest first."""
     table = calendar_layout.c
     query = sa.select(table.starts_at, table.body).where(table.use_case == use_case)
     rows = connection.execute(query.order_by(table.starts_at)).all()
@@ -148,7 +148,7 @@ def read_eras(connection: sa.Connection, use_case: str) -> list[Era]:
 
 
 def read_made(connection: sa.Connection, use_case: str) -> dict[tuple[Stage, SpanKind], Made]:
-    """Return the oldest and newest stored span of each stage and kind, for one use case."""
+    """Return the oldest and newest stored span by (stage, kind), for one use case."""
     table, spans_made = calendar_table.c, {}
     ends = (sa.func.min(table.starts_at), sa.func.max(table.starts_at))
     for stage in Stage:
@@ -196,7 +196,7 @@ def _table(row: sa.Row[Any], settings: TableSettings) -> Table:
 
 
 def read_first_labels(connection: sa.Connection, use_case: str, span: Span) -> Int64s | None:
-    """Return the exact label counts of a span's first edition in a row; None without any."""
+    """Return the exact label counts of a span's first edition, as a flat array, or None."""
     query = sa.select(calendar_labels.c.body).where(*_is_span(use_case, span))
     body = connection.execute(query).scalar()
     return None if body is None else _unpacked(body)
@@ -226,7 +226,7 @@ def delete_before(engine: sa.Engine, fine: int, coarse: int) -> None:
 
 
 def forget_calendar(connection: sa.Connection, listed: Collection[Listed]) -> None:
-    """Delete all tables whose layout has one of these names (value None) or values.
+    """Delete tables whose settings list one of these names or values, and stop their eras.
 
     The remaining settings make no tables: tables of the same spans were published before.
     """

@@ -16,7 +16,7 @@ _CHUNK = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Rows of the dictionary of cells, as columns."""
+    """Rows of the dictionary of cells, as columns: id, atom, stratum and version."""
 
     ids: Int64s
     atoms: Int64s
@@ -25,13 +25,13 @@ class Cells:
 
 
 class StoredCells:
-    """Reader of the dictionary of cells, atoms and versions."""
+    """Reader of the dictionary of cells, atoms and versions, for the evaluator."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     def rows(self, ids: Sequence[int] | None = None) -> Cells:
-        """Return the rows of cells: all, or those with the given ids."""
+        """Return the rows of cells as columns: all, or those with the given ids."""
         chunks = (
             [None] if ids is None else [ids[i : i + _CHUNK] for i in range(0, len(ids), _CHUNK)]
         )

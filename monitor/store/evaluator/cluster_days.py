@@ -19,13 +19,13 @@ _ADDED = ", ".join(f"{name} = cluster_day.{name} + excluded.{name}" for name in 
 
 
 def read_cluster_days(connection: sa.Connection) -> dict[int, DayClusters]:
-    """Return all stored days, by day since 1970."""
+    """Return all stored cluster facts, by day since 1970."""
     rows = connection.execute(sa.select(cluster_day)).mappings()
     return {row["day"]: DayClusters(*(row[name] for name in _NAMES)) for row in rows}
 
 
 def add_cluster_days(connection: sa.Connection, added: Mapping[int, DayClusters]) -> None:
-    """Add sums to days."""
+    """Add cluster facts to the stored ones of each day (since 1970)."""
     days = sorted(added)
     columns = {name: [getattr(added[day], name) for day in days] for name in _NAMES}
     update = f"(day) DO UPDATE SET {_ADDED}"

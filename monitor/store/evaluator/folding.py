@@ -32,7 +32,7 @@ _NEXT = (
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """Deltas that shards have stored, and how far the shards are.
+    """Deltas to fold, and the progress and losses of the shards that stored them.
 
     Attributes:
         watermark: event time up to which decisions are complete; None while unknown.
@@ -48,14 +48,14 @@ class News:
 
 
 class Deltas:
-    """Deltas of all shards in their order."""
+    """Reader of the stored deltas of all shards, in their order, for the evaluator."""
 
     def __init__(self, engine: sa.Engine, decisions_topic: str) -> None:
         self._engine = engine
         self._decisions_topic = decisions_topic
 
     def cursors(self) -> dict[Shard, int]:
-        """Return the last folded delta of each shard."""
+        """Return the sequence number of the last folded delta of each shard."""
         with reading(self._engine) as connection:
             return _read_cursors(connection)
 
@@ -65,7 +65,7 @@ class Deltas:
             return _read_after(connection, list_statuses(connection), cursors, limit)
 
     def news(self, folded: Mapping[Shard, int], limit: int) -> News:
-        """Return what the shards have stored beyond the folded deltas; at most ``limit`` deltas.
+        """Return at most ``limit`` deltas beyond the folded ones, with watermark and losses.
 
         Raises:
             FencedError: the store has other folded deltas than the evaluator knows.
@@ -79,7 +79,7 @@ class Deltas:
         return News(watermark_of(statuses, topic), behind_of(statuses, topic), losses, deltas)
 
     def watermark(self) -> int | None:
-        """Return the event time up to which decisions are complete."""
+        """Return the event time up to which decisions are complete; None while unknown."""
         with reading(self._engine) as connection:
             return read_watermark(connection, self._decisions_topic)
 
@@ -122,7 +122,7 @@ def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:
 
 
 def require_folded(connection: sa.Connection, folded: Mapping[Shard, int]) -> None:
-    """Check the second half of the fence: after a restore the epoch alone would be the same.
+    """Refuse unless the store's last folded delta of each shard is the given one.
 
     Raises:
         FencedError: the store has other folded deltas.
@@ -132,7 +132,7 @@ def require_folded(connection: sa.Connection, folded: Mapping[Shard, int]) -> No
 
 
 def move_cursors(connection: sa.Connection, cursors: Mapping[Shard, int]) -> None:
-    """Set the last folded delta of shards."""
+    """Store the sequence number of the last folded delta of each given shard."""
     shards = sorted(cursors)
     columns: bulk.Columns = {
         "topic": [shard.topic for shard in shards],

@@ -45,7 +45,7 @@ class Lease:
         return epoch
 
     def renewed_ago(self, lease: int) -> int:
-        """Return the microseconds since the lease was last renewed, by whichever evaluator."""
+        """Return the microseconds since any evaluator renewed a lease of length ``lease``."""
         with reading(self._engine) as connection:
             until = connection.execute(
                 sa.text("SELECT until FROM lease WHERE role = :role"), {"role": ROLE}
@@ -53,7 +53,7 @@ class Lease:
             return database_now(connection) - ((until or 0) - lease)
 
     def release(self, owner: str) -> None:
-        """Give the lease back, so that another evaluator need not wait for its end."""
+        """Give the owner's lease back, so that another evaluator can take it at once."""
         with writing(self._engine) as connection:
             connection.execute(
                 sa.text("UPDATE lease SET owner = NULL WHERE role = :role AND owner = :owner"),
@@ -62,7 +62,7 @@ class Lease:
 
 
 def require_epoch(connection: sa.Connection, epoch: int) -> None:
-    """Begin a transaction with the fence.
+    """Lock the lease for this transaction; refuse if its epoch is not ``epoch``.
 
     Raises:
         FencedError: another evaluator has taken over.

@@ -34,7 +34,7 @@ def adding_to(table: sa.Table, counters: Sequence[str] = COUNTER_COLUMNS) -> str
 def add_counts(
     connection: sa.Connection, panes: Iterable[PaneCounts], table: sa.Table = counts
 ) -> None:
-    """Add all panes by few statements: a back-fill has a pane for nearly every event.
+    """Add the counts of panes to the stored rows of a table, by few statements.
 
     A table without column ``grain`` has one grain.
     """
@@ -62,7 +62,7 @@ def _place(pane: PaneCounts) -> tuple[int, int]:
 
 
 def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
-    """Return the keys (grain, pane, cell) and counters of all rows, in the order of the panes."""
+    """Return keys (grain, pane, cell) and counters of all panes, as two arrays in their order."""
     sizes = [len(pane.counts.keys) for pane in panes]
     keys = np.empty((sum(sizes), len(_KEYS)), np.int64)
     keys[:, :2] = np.repeat([_place(pane) for pane in panes], sizes, axis=0)
@@ -71,7 +71,7 @@ def _rows(panes: Sequence[PaneCounts]) -> tuple[Int64s, Int64s]:
 
 
 def _merge_equal(keys: Int64s, values: Int64s) -> tuple[Int64s, Int64s]:
-    """Add up rows of equal key: a statement may touch a row once."""
+    """Return keys and values sorted by key, with the values of equal keys added up."""
     order = np.lexsort(keys.T[::-1])
     keys, values = keys[order], values[order]
     first = np.append(True, (np.diff(keys, axis=0) != 0).any(axis=1))

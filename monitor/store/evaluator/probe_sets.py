@@ -17,7 +17,7 @@ from monitor.store.schema import probe_set
 
 @dataclass(frozen=True, slots=True)
 class StoredProbeSet:
-    """State of a declared set.
+    """Encoded state of a declared probe set, as the store keeps it.
 
     Attributes:
         digest: content hash of the set.
@@ -30,7 +30,7 @@ class StoredProbeSet:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSetsChange:
-    """Changes of one cycle to probe sets.
+    """Changes of one cycle to probe sets: new states, and names of sets to delete.
 
     Attributes:
         states: new states, by the name of the set.
@@ -48,7 +48,7 @@ def read_probe_sets(connection: sa.Connection) -> dict[str, StoredProbeSet]:
 
 
 def write_probe_sets(connection: sa.Connection, change: ProbeSetsChange) -> None:
-    """Write the changes of a cycle."""
+    """Store new states of probe sets, and delete sets that are no longer declared."""
     bulk.delete(connection, probe_set, {"name": sorted(change.dropped)})
     names = sorted(change.states)
     rows: bulk.Columns = {

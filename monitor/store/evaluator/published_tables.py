@@ -63,7 +63,7 @@ _NO_OWN = (None,) * len(_OWN)
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Content of the tables on a day."""
+    """Content of the published tables on their newest day: the day and its Snapshot."""
 
     day: date
     snapshot: Snapshot
@@ -72,7 +72,7 @@ class Publication:
 def write_published(
     connection: sa.Connection, snapshot: Snapshot, before: Publication | None = None
 ) -> Publication | None:
-    """Make the tables show a Snapshot on the day of its watermark.
+    """Write a Snapshot to the published tables, on its watermark's day; return the content.
 
     Equal rows are not written again. Before the first watermark there is no day, nor before 1970
     (such events are dated wrongly, and databases differ in the dates they accept).
@@ -100,20 +100,20 @@ def write_published(
 
 
 def _shown_on(connection: sa.Connection, day: date, before: Publication) -> Snapshot | None:
-    """Return the Snapshot that the tables show on a day; None where it is unknown.
+    """Copy the last day's rows to a new day; return the Snapshot shown then, or None.
 
     A new day begins with a copy of the rows of the last one, made by the database: most of them
     stay equal.
     """
     copied = before.day == day or all(
         _copy(connection, table, before.day, day) == size
-        for table, size in _sizes(before.snapshot).items()
+        for table, size in _row_counts(before.snapshot).items()
     )
     return before.snapshot if copied else None
 
 
 def _copy(connection: sa.Connection, table: sa.Table, old: date, new: date) -> int:
-    """Replace the rows of day ``new`` by a copy of day ``old``; return their number."""
+    """Replace the rows of day ``new`` by a copy of those of day ``old``; return their number."""
     connection.execute(sa.delete(table).where(table.c.day == new))
     names = [column.name for column in table.columns if column.name != "day"]
     rows = sa.select(sa.literal(new, table.c.day.type), *(table.c[name] for name in names))
@@ -121,8 +121,8 @@ def _copy(connection: sa.Connection, table: sa.Table, old: date, new: date) -> i
     return connection.execute(copy.execution_options(preserve_rowcount=True)).rowcount
 
 
-def _sizes(snapshot: Snapshot) -> dict[sa.Table, int]:
-    """Return the number of rows of every table."""
+def _row_counts(snapshot: Snapshot) -> dict[sa.Table, int]:
+    """Return the number of rows that a Snapshot has in each published table."""
     groups = list(_groups(snapshot))
     slices = [row for _, _, rows in groups for row in rows]
     return {
@@ -135,7 +135,7 @@ def _sizes(snapshot: Snapshot) -> dict[sa.Table, int]:
 
 
 def _rows_of(snapshot: Snapshot, previous: Snapshot | None) -> dict[sa.Table, _Rows]:
-    """Return the rows of every table, but for slices that another Snapshot shows equally."""
+    """Return a Snapshot's rows by table and key, without slices that ``previous`` shows equally."""
     groups = list(_differing(snapshot, previous))
     assert snapshot.watermark is not None, "called with a day"  # noqa: S101
     rows = {
@@ -153,7 +153,7 @@ ShownCell = tuple[str, str, str, Metric]
 
 
 def shown_cells(connection: sa.Connection) -> set[ShownCell]:
-    """Return the cells that were published and not suppressed on any stored day."""
+    """Return (contract, group-by, slice, metric) of every rate that any stored day shows."""
     rates = published_rate.c
     query = sa.select(rates.contract, rates.group_by, rates.slice, rates.metric).distinct()
     rows = connection.execute(query.where(rates.state != State.SUPPRESSED.value))
@@ -161,7 +161,7 @@ def shown_cells(connection: sa.Connection) -> set[ShownCell]:
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
-    """Delete the days that lie wholly before an instant, each in its own transaction.
+    """Delete published days that lie wholly before an instant, each in its own transaction.
 
     Args:
         engine: the store.
@@ -180,7 +180,7 @@ def delete_before(engine: sa.Engine, before: int) -> None:
 def forget(
     connection: sa.Connection, group_by: Callable[[str], bool], part: Callable[[str], bool]
 ) -> None:
-    """Delete published rows of forgotten attributes and values.
+    """Delete published rows of forgotten group-bys and slices; blank gaps to such references.
 
     Args:
         connection: a transaction.
@@ -223,7 +223,7 @@ def _by_key(table: sa.Table, rows: Iterable[_Row]) -> _Rows:
 def _replace(
     connection: sa.Connection, table: sa.Table, day: date, wanted: _Rows, stored: _Rows | None
 ) -> None:
-    """Replace the stored rows of a day by the wanted ones."""
+    """Make the rows of a day equal ``wanted``: delete the rest, insert and update the others."""
     keys = _keys(table)
     if stored is None:
         query = sa.select(*(table.c[key] for key in keys)).where(table.c.day == day)
@@ -239,10 +239,12 @@ def _replace(
         names = [column.name for column in table.columns if column.name != "day"]
         values = dict(zip(names, zip(*changed.values(), strict=True), strict=True))
         days = [str(day)] * len(changed)
-        bulk.insert(connection, table, {"day": days, **values}, _if_other(connection, table))
+        bulk.insert(
+            connection, table, {"day": days, **values}, _update_if_different(connection, table)
+        )
 
 
-def _if_other(connection: sa.Connection, table: sa.Table) -> str:
+def _update_if_different(connection: sa.Connection, table: sa.Table) -> str:
     """Return the text after ON CONFLICT that rewrites a row only where it differs."""
     keys = ", ".join(column.name for column in table.primary_key)
     rest = [column.name for column in table.columns if not column.primary_key]
@@ -332,7 +334,7 @@ def _calibrations(groups: Iterable[_Group]) -> Iterator[_Row]:
 
 
 def _differing(snapshot: Snapshot, previous: Snapshot | None) -> Iterator[_Group]:
-    """Yield every group-by of every window, with the slices that another Snapshot shows otherwise.
+    """Yield every group-by of every window, with the slices that ``previous`` shows otherwise.
 
     Most slices stay equal from one publication to the next, and a slice has a dozen rows.
     """
@@ -349,7 +351,7 @@ def _own_limits(snapshot: Snapshot) -> list[tuple[str, Sequence[OwnLimit]]]:
 
 
 def _groups(snapshot: Snapshot) -> Iterator[_Group]:
-    """Yield every group-by of every window, the total first: its key, its table, its slices."""
+    """Yield (key, table, rows) of every group-by of every window, the total first."""
     for contract in snapshot.contracts:
         for window in contract.windows:
             key = contract.contract, window.window
@@ -359,5 +361,5 @@ def _groups(snapshot: Snapshot) -> Iterator[_Group]:
 
 
 def _instant(at: int) -> str:
-    """Return an instant as text for both databases; SQLite has no type of its own."""
+    """Return an instant as ISO text with zone, for both databases."""
     return to_datetime(at).isoformat(sep=" ")

@@ -30,25 +30,25 @@ from monitor.store.schema import contract, snapshot
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Attribute names (value None) and values to remove."""
+    """Attribute names (value None) and values to remove, and tests of what contains them."""
 
     listed: Collection[Listed]
 
     def names(self, attribute: str) -> bool:
-        """Return True when an attribute is forgotten."""
+        """Return True when an attribute is forgotten as a whole."""
         return (attribute, None) in self.listed
 
     def slice(self, text: str) -> bool:
-        """Return True when a slice, or a reference, is of a forgotten name or value."""
+        """Return True when the text of a slice or reference has a forgotten name or value."""
         pairs = {} if text == COMPLEMENT else parse_atom(text)
         return any(self.names(n) or (n, value) in self.listed for n, value in pairs.items())
 
     def group(self, attributes: Collection[str], reference: str = COMPLEMENT) -> bool:
-        """Return True when a group-by compares a forgotten name or value."""
+        """Return True when a group-by or its reference has a forgotten name or value."""
         return any(map(self.names, attributes)) or self.slice(reference)
 
     def limit(self, attributes: Collection[str], slice_: str) -> bool:
-        """Return True when a limit is of a forgotten name or value; an empty slice means all."""
+        """Return True if a limit's group-by or slice is forgotten; an empty slice means all."""
         return self.group(attributes) or bool(slice_ and self.slice(slice_))
 
     def stream(self, stream: Stream) -> bool:

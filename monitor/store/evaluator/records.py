@@ -21,7 +21,7 @@ _NEWEST = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class ContractRecord:
-    """Version of a contract: its numbers, and its full text."""
+    """Version of a contract as stored: its numbers and its full text, both as JSON."""
 
     name: str
     version: str
@@ -30,7 +30,7 @@ class ContractRecord:
 
 
 class RecordStore:
-    """Reads and writes records that are neither counted nor folded."""
+    """Reader of contracts, Snapshots and dead letters; also stores versions of contracts."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -44,14 +44,14 @@ class RecordStore:
         ]
 
     def refuse_changes(self, contracts: Sequence[ContractRecord]) -> None:
-        """Raise StoreError where a start with these contracts would fail."""
+        """Raise StoreError if a stored version of a contract has other numbers."""
         for contract in contracts:
             stored = self._numbers(contract)
             if stored is not None and stored != contract.numbers:
                 raise StoreError(_changed(contract))
 
     def keep_contracts(self, contracts: Sequence[ContractRecord], now: int) -> None:
-        """Store every version of every contract."""
+        """Store contract versions; a stored version gets the new full text."""
         query = sa.text(
             "INSERT INTO contract (name, version, numbers, record, recorded_at)"
             " VALUES (:name, :version, :numbers, :record, :now)"
@@ -86,7 +86,7 @@ class RecordStore:
         return None if row is None else (row.id, bytes(row.body))
 
     def snapshot_at(self, number: int) -> bytes | None:
-        """Return a Snapshot by its number, as it was published; None where it does not exist."""
+        """Return the bytes of a Snapshot by its number; None where it does not exist."""
         with reading(self._engine) as connection:
             body = connection.execute(
                 sa.select(snapshot.c.body).where(snapshot.c.id == number)
@@ -104,7 +104,7 @@ class RecordStore:
             return int(connection.execute(sa.text("SELECT COUNT(*) FROM pending")).scalar_one())
 
     def dead_letters(self, limit: int, reason: str | None = None) -> list[StoredDeadLetter]:
-        """Return the newest dead letters, newest first; of ``reason`` only, or all."""
+        """Return at most ``limit`` dead letters, newest first: all, or those of ``reason``."""
         only = "" if reason is None else " WHERE reason = :reason"
         with reading(self._engine) as connection:
             rows = connection.execute(

@@ -27,17 +27,17 @@ _WITHIN = "FROM counts WHERE grain = :grain AND pane >= :first AND pane < :end"
 
 
 def span_sums(connection: sa.Connection, span: Span) -> Counts:
-    """Return counts of a span by cell; only decisions, labels, revisions and pairs are not 0."""
+    """Return the counts of a span by cell; only decisions, labels, revisions and pairs are set."""
     return merge(_sums(connection, *panes) for panes in panes_of(span))
 
 
 def hour_sums(connection: sa.Connection, start: int, end: int) -> Counts:
-    """Return the counts of all hours between two instants; the columns of :func:`span_sums`."""
+    """Return the counts of hours between two instants by cell; columns as in :func:`span_sums`."""
     return _sums(connection, Grain.HOUR, pane_of(start, Grain.HOUR), pane_of(end, Grain.HOUR))
 
 
 def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
-    """Yield grain, first pane and end of the panes that make up a span.
+    """Yield (grain, first, end) pane ranges that tile a span: whole days, and hours at the edges.
 
     Example:
         >>> from monitor.core.tables.spans import SpanKind
@@ -57,7 +57,7 @@ def panes_of(span: Span) -> Iterator[tuple[Grain, int, int]]:
 
 
 def first_day(connection: sa.Connection) -> int | None:
-    """Return the start of the oldest UTC day with counts; None without any."""
+    """Return the start (microseconds) of the oldest UTC day with counts; None without any."""
     query = bulk.parsed("SELECT MIN(pane) FROM counts WHERE grain = :grain")
     day: int | None = connection.execute(query, {"grain": int(Grain.DAY)}).scalar()
     return None if day is None else pane_start(day, Grain.DAY)

@@ -73,7 +73,7 @@ class Cycle:
 
 
 class EvaluatorStore:
-    """The store of one evaluator thread.
+    """Access of one evaluator thread to the store: lease, deltas, cohorts, and commits.
 
     Attributes:
         engine: the database.
@@ -99,12 +99,12 @@ class EvaluatorStore:
         *args: _P.args,
         **named: _P.kwargs,
     ) -> _T:
-        """Return the answer to a query, in a transaction of its own."""
+        """Call a query with a connection and arguments in a transaction; return its answer."""
         with reading(self.engine) as connection:
             return query(connection, *args, **named)
 
     def commit(self, epoch: int, cycle: Cycle, stored_at: int) -> int | None:
-        """Write a cycle.
+        """Write all changes of a cycle in one fenced transaction; return the Snapshot's number.
 
         Returns:
             The number of the stored Snapshot; None where the cycle has none.
@@ -135,7 +135,7 @@ class EvaluatorStore:
         return number
 
     def _shown_by(self, epoch: int, number: int) -> Publication | None:
-        """Return the content of the published tables, if we wrote them last, with this Snapshot.
+        """Return the content of the published tables if we wrote Snapshot ``number`` last.
 
         Other writers raise the epoch, and a restore brings older numbers back.
         """

@@ -55,7 +55,7 @@ class FrozenCohort:
 
     @classmethod
     def from_counts(cls, hour: int, counts: Counts, *, live: bool) -> FrozenCohort:
-        """Return a cohort to be consumed, with the counters that detectors see."""
+        """Return a consumed cohort of an hour, reduced to the counters that detectors see."""
         values = np.zeros_like(counts.values)
         values[:, FROZEN] = counts.values[:, FROZEN]
         rows = values.any(axis=1)
@@ -65,7 +65,7 @@ class FrozenCohort:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Crossing of a limit by a stream, from then until it is resolved (event time).
+    """A stream's crossing of its limit, with the event times at which it crossed and was resolved.
 
     Attributes:
         id: gap-free, from 1 on; never reused.
@@ -86,14 +86,14 @@ class Crossing:
     resolved_at: int | None = None
 
     def stood(self, at: int) -> bool:
-        """Return True when unresolved after the cohorts to an instant; only later ones end it."""
+        """Return True if the crossing was live and unresolved after the cohorts up to ``at``."""
         resolved = self.resolved_at is not None and self.resolved_at < at
         return self.live and self.crossed_at <= at and not resolved
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDetection:
-    """State of the detectors, as committed last.
+    """State of detection as last committed: detector states, newest hours and crossings.
 
     Attributes:
         parts: states of the detectors by name.
@@ -109,7 +109,7 @@ class StoredDetection:
 
     @property
     def standing(self) -> dict[str, Crossing]:
-        """Return the unresolved crossings, by stream."""
+        """Return the unresolved crossings, by key of the stream."""
         return {
             crossed.stream: crossed for crossed in self.crossings if crossed.resolved_at is None
         }
@@ -122,7 +122,7 @@ class StoredDetection:
 
 @dataclass(frozen=True, slots=True)
 class DetectionChange:
-    """Changes of one cycle to detection.
+    """Changes of one cycle to detection: detector states, consumed hours and crossings.
 
     Attributes:
         parts: new states of detectors.
@@ -147,7 +147,7 @@ class DetectionChange:
 
 
 def read_detection(connection: sa.Connection) -> StoredDetection:
-    """Return the stored detection, without the cohorts."""
+    """Return the stored detector states, newest hours and crossings, without the cohorts."""
     parts = connection.execute(sa.select(detector)).all()
     consumed, closed = (
         connection.execute(sa.select(sa.func.max(table.c.hour))).scalar()
@@ -165,7 +165,7 @@ def read_detection(connection: sa.Connection) -> StoredDetection:
 def consumed_hours(
     connection: sa.Connection, *, labels: bool = True
 ) -> list[tuple[int, CohortState, bool]]:
-    """Return all stored consumed hours in order, with their state and whether they were live.
+    """Return (hour, state, live) of all stored consumed hours, in order.
 
     Args:
         connection: of the store.
@@ -178,7 +178,7 @@ def consumed_hours(
 
 
 class CountedCohorts:
-    """Counts of hours: as they are now, and as the detectors consumed them."""
+    """Reader of hourly counts: as they are now, and as the detectors consumed them."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -198,7 +198,7 @@ class CountedCohorts:
         return [_unpacked(row) for row in rows]
 
     def counted(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """Return cohorts of hours to be consumed, with their present counts.
+        """Return a cohort to be consumed for each hour, with its present counts.
 
         Args:
             hours: pane indices, increasing.
@@ -212,7 +212,7 @@ class CountedCohorts:
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], table[:, 2:]), live=live)
 
     def decided(self, hours: Sequence[int], *, live: bool) -> list[FrozenCohort]:
-        """Return cohorts of hours to be consumed without labels, with their present decisions.
+        """Return a cohort to be consumed for each hour, with its present decisions alone.
 
         Args:
             hours: pane indices, increasing.
@@ -228,7 +228,7 @@ class CountedCohorts:
         return _by_hour(hours, table[:, 0], Counts(table[:, 1], values), live=live)
 
     def first_counted(self) -> int | None:
-        """Return the oldest hour with counts; None for an empty store."""
+        """Return the oldest hour (pane index) with counts; None for an empty store."""
         query = "SELECT MIN(pane) FROM counts WHERE grain = :grain"
         with reading(self._engine) as connection:
             hour: int | None = connection.execute(
@@ -237,7 +237,7 @@ class CountedCohorts:
         return hour
 
     def requests(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return decisions and requests of the hours ``first`` to ``end`` (exclusive), in order.
+        """Return hour, cell, and decisions and requests of hours ``first`` to ``end``, as arrays.
 
         Returns:
             Hour, cell, and decisions and requests (shape (rows, 2)) of all rows with decisions.
@@ -250,7 +250,7 @@ class CountedCohorts:
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def answers(self, first: int, end: int) -> tuple[Int64s, Int64s, Int64s]:
-        """Return decisions, requests and labels of the hours ``first`` to ``end`` (exclusive).
+        """Return hour, cell, and decisions, requests and labels of hours, as three arrays.
 
         Returns:
             Hour, cell, and decisions, requested and received labels (shape (rows, 3)) of all rows
@@ -265,7 +265,7 @@ class CountedCohorts:
         return table[:, 0], table[:, 1], table[:, 2:]
 
     def labels(self, first: int) -> tuple[Int64s, Int64s, Int64s, Int64s, Int64s]:
-        """Return hour, cell, requested labels, received labels and delays since hour ``first``.
+        """Return hour, cell, requested and received labels, and delays since hour ``first``.
 
         Delays have a column for every delay bucket, the others have one number per row.
         """
@@ -279,13 +279,13 @@ class CountedCohorts:
         return hours, cells, requested, received, table[:, 4:]
 
     def _read_hours(self, query: str, width: int, hours: Sequence[int]) -> Int64s:
-        """Return the answer to a query on all hours from the first to the last of ``hours``."""
+        """Return the integer rows of a query over the first to the last of ``hours``."""
         if not hours:
             return np.zeros((0, width), np.int64)
         return self._table(query, width, first=hours[0], end=hours[-1] + 1)
 
     def _table(self, query: str, width: int, **where: int) -> Int64s:
-        """Return the answer to a query on hours."""
+        """Return the integer rows of a query on hourly counts, with ``where`` as parameters."""
         with reading(self._engine) as connection:
             return bulk.read_integers(connection, query, width, {"grain": int(Grain.HOUR), **where})
 
@@ -293,7 +293,7 @@ class CountedCohorts:
 def _by_hour(
     hours: Sequence[int], panes: Int64s, counts: Counts, *, live: bool
 ) -> list[FrozenCohort]:
-    """Split a table that is sorted by hour into the cohorts of hours."""
+    """Return the cohort of each hour, from rows that are sorted by pane."""
     starts, ends = (np.searchsorted(panes, hours, side).tolist() for side in ("left", "right"))
     return [
         FrozenCohort.from_counts(
@@ -309,7 +309,7 @@ def _unpacked(row: sa.Row[Any]) -> FrozenCohort:
 
 
 def write_detection(connection: sa.Connection, change: DetectionChange, consumed_at: int) -> None:
-    """Write the changes of a cycle.
+    """Store consumed hours, states of detectors and crossings of a cycle.
 
     Args:
         connection: the transaction of the cycle.
@@ -356,7 +356,7 @@ def _packed(frozen: FrozenCohort) -> Payload:
 
 
 def _write_crossings(connection: sa.Connection, change: DetectionChange) -> None:
-    """Write resolved crossings first: their streams may cross again in the same cycle."""
+    """Store refreshed and resolved crossings, then new ones: a stream may cross again."""
     for column, instants in (("latest", change.refreshed), ("resolved_at", change.resolved)):
         for number, instant in sorted(instants.items()):
             by_id = sa.update(crossing).where(crossing.c.id == number)
@@ -371,7 +371,7 @@ def _row(crossed: Crossing) -> dict[str, Any]:
 
 
 def forget_detection(connection: sa.Connection, gone: Forgotten) -> None:
-    """Forget the state of the detectors, and the streams of crossings that are gone.
+    """Delete the state of the detectors; blank and resolve crossings of forgotten streams.
 
     The state names values, and counts of a removed value now belong to another one: detectors begin
     anew with the next cohort. A crossing stays on record without its stream.

@@ -46,7 +46,7 @@ Acts = Mapping[int, tuple[Act, ...]]
 
 @dataclass(frozen=True, slots=True)
 class StoredIncidents:
-    """Stored incidents that the evaluator goes on from.
+    """Unresolved incidents and the next id, from which the evaluator goes on.
 
     Attributes:
         standing: unresolved incidents, by id.
@@ -59,7 +59,7 @@ class StoredIncidents:
 
 @dataclass(frozen=True, slots=True)
 class IncidentChange:
-    """Changes of one cycle to incidents.
+    """Changes of one cycle to incidents: new ones, and new states of stored ones.
 
     Attributes:
         opened: new incidents.
@@ -84,21 +84,21 @@ def merged(changes: Iterable[IncidentChange]) -> IncidentChange:
 
 
 def read_standing(connection: sa.Connection) -> StoredIncidents:
-    """Return the unresolved incidents, with their crossings and streams."""
+    """Return the unresolved incidents with crossings and streams, and the next incident id."""
     newest = connection.execute(sa.select(sa.func.max(incident_table.c.id))).scalar()
     standing = select_incidents(connection, incident_table.c.resolved_at.is_(None))
     return StoredIncidents(tuple(standing), (newest or 0) + 1)
 
 
 def read_incidents(connection: sa.Connection, *, resolved: bool) -> list[Incident]:
-    """Return the unresolved incidents, or ``resolved`` ones too, by id."""
+    """Return the unresolved incidents, or resolved ones too, sorted by id."""
     return select_incidents(
         connection, sa.true() if resolved else incident_table.c.resolved_at.is_(None)
     )
 
 
 def find_incident(connection: sa.Connection, number: int, *, lock: bool = False) -> Incident | None:
-    """Return an incident; None where there is none.
+    """Return an incident by its id; None where there is none.
 
     Args:
         connection: a transaction.
@@ -114,20 +114,22 @@ def find_incident(connection: sa.Connection, number: int, *, lock: bool = False)
 
 
 def select_incidents(connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[Incident]:
-    """Return the incidents that fit a condition on their table, by id."""
-    crossings = _links(connection, incident_crossing.c.crossing, incident_crossing, where)
-    streams = _links(connection, incident_stream.c.stream, incident_stream, where)
+    """Return the incidents that meet a condition on their table, sorted by id."""
+    crossings = _values_by_incident(
+        connection, incident_crossing.c.crossing, incident_crossing, where
+    )
+    streams = _values_by_incident(connection, incident_stream.c.stream, incident_stream, where)
     rows = connection.execute(sa.select(incident_table).where(where).order_by(incident_table.c.id))
     return [_incident(row, crossings[row.id], streams[row.id]) for row in rows]
 
 
-def _links(
+def _values_by_incident(
     connection: sa.Connection,
     column: sa.Column[Any],
     table: sa.Table,
     where: sa.ColumnElement[bool],
 ) -> defaultdict[int, list[Any]]:
-    """Return crossings or streams by id of the incident, sorted."""
+    """Return the values of ``column`` (crossing or stream) by id of the incident, sorted."""
     query = sa.select(table.c.incident, column).join(
         incident_table, incident_table.c.id == table.c.incident
     )
@@ -155,13 +157,13 @@ def _incident(row: sa.Row[Any], crossings: Sequence[int], streams: Sequence[str]
 
 
 def _values(record: object, names: Iterable[str]) -> dict[str, Any]:
-    """Return attributes by name, as they are stored."""
+    """Return the named attributes of a record by name, with enums as their values."""
     values = {name: getattr(record, name) for name in names}
     return {name: v.value if isinstance(v, Enum) else v for name, v in values.items()}
 
 
 def write_incidents(connection: sa.Connection, change: IncidentChange) -> None:
-    """Write the changes of a cycle.
+    """Insert opened incidents and update changed ones, with their crossings and streams.
 
     Args:
         connection: the transaction of the cycle, after its crossings were written.
@@ -224,7 +226,7 @@ def _members(connection: sa.Connection, numbers: Collection[int]) -> set[tuple[i
 
 
 def note_snapshot(connection: sa.Connection, snapshot: Snapshot, number: int) -> None:
-    """Link incidents to the first Snapshot that reports them.
+    """Record a Snapshot's number on the incidents that it is the first to report.
 
     Args:
         connection: the transaction in which the Snapshot is stored.
@@ -240,11 +242,10 @@ def note_snapshot(connection: sa.Connection, snapshot: Snapshot, number: int) ->
 
 
 def forget_incidents(connection: sa.Connection, gone: Forgotten) -> None:
-    """Remove forgotten names and values from incidents.
+    """Remove forgotten names from incidents; resolve those left without stream or open crossing.
 
     The incidents stay. An incident without an unresolved crossing or a stream is resolved. Call
-    this
-    after the crossings were forgotten.
+    this after the crossings were forgotten.
     """
     for incident in read_incidents(connection, resolved=True):
         left = [key for key in incident.streams if not gone.stream(Stream.parse(key))]
@@ -268,7 +269,7 @@ def _forgotten(incident: Incident, gone: Forgotten) -> Iterator[tuple[str, None]
 
 
 def _resolved(connection: sa.Connection, incident: Incident) -> Mapping[str, int]:
-    """Return the time when an incident's last crossing was resolved; empty while one is open."""
+    """Return ``resolved_at`` as a column value, by the last crossing; empty while one is open."""
     query = sa.select(crossing.c.resolved_at).where(crossing.c.id.in_(incident.crossings))
     ends = connection.execute(query).scalars().all()
     if None in ends:
@@ -277,7 +278,7 @@ def _resolved(connection: sa.Connection, incident: Incident) -> Mapping[str, int
 
 
 def acknowledge(engine: sa.Engine, number: int, act_input: ActInput, now: int) -> Act:
-    """Put on record that somebody looks after an incident, resolved or not.
+    """Record that somebody looks after an incident, resolved or not; return the act.
 
     Raises:
         StoreError: there is no such incident.
@@ -286,7 +287,7 @@ def acknowledge(engine: sa.Engine, number: int, act_input: ActInput, now: int) -
 
 
 def close(engine: sa.Engine, number: int, closing: Closing, act_input: ActInput, now: int) -> Act:
-    """Put on record how an incident ended; the evaluator acts on it in its next cycle.
+    """Record how an incident ended; return the act, which the evaluator applies in its next cycle.
 
     Raises:
         StoreError: there is no such incident, or it was resolved or closed before.
@@ -334,7 +335,7 @@ def _moment(at: int | None) -> str:
 
 
 def read_acts(connection: sa.Connection, where: sa.ColumnElement[bool] | None = None) -> Acts:
-    """Return acts on the incidents that fit a condition, by default on the unresolved ones."""
+    """Return acts by incident id, of incidents that meet a condition (default: unresolved)."""
     acts_by_incident: dict[int, list[Act]] = {}
     for row in connection.execute(_OPEN_ACTS if where is None else _ACTS.where(where)):
         acts_by_incident.setdefault(row.incident, []).append(_act(row))

@@ -39,7 +39,7 @@ _NEWEST_STORED = (
 
 
 def stored_weeks(connection: sa.Connection) -> list[str]:
-    """Return the weeks that have a Release, the oldest first."""
+    """Return the names of the weeks that have a Release, the oldest first."""
     week = weekly_release.c.week
     return list(connection.execute(sa.select(week).distinct().order_by(week)).scalars())
 
@@ -47,7 +47,7 @@ def stored_weeks(connection: sa.Connection) -> list[str]:
 def find_revision(
     connection: sa.Connection, week: str, number: int | None = None
 ) -> Revision | None:
-    """Return a revision of a week, by default the newest; None where there is none."""
+    """Return a revision of a week by its number, or the newest; None where there is none."""
     query = sa.select(*_COLUMNS).where(weekly_release.c.week == week)
     if number is not None:
         query = query.where(weekly_release.c.number == number)
@@ -60,7 +60,7 @@ def _revision(row: sa.Row[Any]) -> Revision:
 
 
 def weeks_before(connection: sa.Connection, week: IsoWeek, most: int) -> list[Revision]:
-    """Return the newest revision of each stored week of the ``most`` weeks before, in order."""
+    """Return the newest revision of each stored week among the ``most`` weeks before, in order."""
     names: list[str] = []
     for _ in range(most):
         week = week.before
@@ -87,7 +87,7 @@ def all_revisions(connection: sa.Connection, week: str) -> list[Revision]:
 def stored_report(
     connection: sa.Connection, week: IsoWeek, number: int | None = None
 ) -> StoredReport | None:
-    """Return a revision of a week with the rest of its report; None where it is not stored.
+    """Return a revision of a week with its history and signatures; None if it is not stored.
 
     Changes are since the newest earlier revision that is signed, else the first: both are kept.
 
@@ -114,13 +114,13 @@ def stored_report(
 
 
 def newest_stored(connection: sa.Connection) -> tuple[str, int] | None:
-    """Return the newest week that has a Release, and the wall clock when it was first stored."""
+    """Return the newest week with a Release and when it was first stored (wall clock), or None."""
     row = connection.execute(_NEWEST_STORED).one_or_none()
     return None if row is None else (row[0], row[1])
 
 
 def newest_weeks(connection: sa.Connection, limit: int) -> list[StoredWeek]:
-    """Return the weeks that have a Release, the newest first.
+    """Return the newest weeks that have a Release, with revisions and signatures, newest first.
 
     Args:
         connection: of the store.
@@ -141,7 +141,7 @@ def _stored_week(connection: sa.Connection, week: str) -> StoredWeek:
 def write_revisions(
     connection: sa.Connection, revisions: Iterable[Revision], stored_at: int
 ) -> None:
-    """Store new revisions; ``stored_at`` is the wall clock."""
+    """Insert new revisions; ``stored_at`` is the wall clock."""
     for revision in revisions:
         values = {**asdict(revision), "stored_at": stored_at}
         connection.execute(sa.insert(weekly_release).values(values))
@@ -158,7 +158,7 @@ def read_signatures(connection: sa.Connection, week: str) -> list[Signature]:
 
 
 def sign(engine: sa.Engine, revision: Revision, act_input: ActInput, now: int) -> Signature:
-    """Put on record that somebody signs a revision; ``now`` is the wall clock."""
+    """Record that a person signs a revision; return the signature. ``now`` is the wall clock."""
     with writing(engine) as connection:
         # Locked, so that the second of two who sign at once gets the next number.
         locked_row = sa.select(weekly_release.c.number).where(
@@ -180,7 +180,7 @@ def sign(engine: sa.Engine, revision: Revision, act_input: ActInput, now: int) -
 
 
 def thin_before(engine: sa.Engine, before: int) -> None:
-    """Keep the first, newest and signed revisions of weeks that ended before an instant.
+    """Delete revisions of old weeks, except the first, the newest and the signed ones.
 
     Args:
         engine: the store.
@@ -208,7 +208,7 @@ def thin_before(engine: sa.Engine, before: int) -> None:
 
 
 def delete_before(engine: sa.Engine, before: int) -> None:
-    """Delete weeks that ended before an instant of event time, with their signatures."""
+    """Delete Releases and signatures of weeks that ended before an instant of event time."""
     with reading(engine) as connection:
         weeks = stored_weeks(connection)
     for week in (week for week in weeks if IsoWeek.named(week).end < before):
@@ -218,7 +218,7 @@ def delete_before(engine: sa.Engine, before: int) -> None:
 
 
 def rewrite(connection: sa.Connection, without: Callable[[Release], Release]) -> None:
-    """Rewrite all Releases by a function; signatures are then of other bytes."""
+    """Replace every stored Release by the result of a function; signatures stay as they are."""
     keys = weekly_release.c.week, weekly_release.c.number
     for key in connection.execute(sa.select(*keys)).all():
         this_revision = sa.and_(

@@ -25,7 +25,7 @@ _COLUMNS = decision_arrival.c
 
 
 def add_arrivals(connection: sa.Connection, shard: Shard, arrivals: Mapping[int, int]) -> None:
-    """Add the decisions of a flush by their slot, in its transaction, once its fence is passed."""
+    """Add a flush's decisions by arrival slot (five minutes) to the stored sums of its shard."""
     hours: defaultdict[int, list[int]] = defaultdict(lambda: [0] * SLOTS_HOUR)
     for slot, number in arrivals.items():
         hours[slot // SLOTS_HOUR][slot % SLOTS_HOUR] += number
@@ -40,7 +40,7 @@ def add_arrivals(connection: sa.Connection, shard: Shard, arrivals: Mapping[int,
 
 
 def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | None:
-    """Return the newest slot in which a decision came; None before the first.
+    """Return the newest slot in which a decision of a topic came; None before the first.
 
     Hours beyond the wall clock are ignored: they are a clock's mistake.
     """
@@ -52,7 +52,7 @@ def newest_arrival(connection: sa.Connection, topic: str, now: int) -> int | Non
 
 
 def read_arrivals(connection: sa.Connection, topic: str, newest: int) -> dict[int, int]:
-    """Return the decisions by slot, of the five weeks before the newest one."""
+    """Return the number of a topic's decisions by slot, in the five weeks up to ``newest``."""
     first = newest // SLOTS_HOUR - _KEPT_HOURS
     return _slots(connection, _COLUMNS.topic == topic, _COLUMNS.hour >= first)
 
@@ -69,7 +69,7 @@ def _slots(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> dict[in
 
 
 def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete hours long before the newest one: usual numbers are kept through a silence."""
+    """Delete decision arrivals over five weeks before the newest hour that is not in the future."""
     with reading(engine) as connection:
         past = sa.select(sa.func.max(_COLUMNS.hour)).where(_COLUMNS.hour <= now // HOUR)
         newest = connection.execute(past).scalar()

@@ -29,7 +29,7 @@ _NOBODY = Review(0, 0, 0, 0)
 
 @dataclass(slots=True)
 class ReviewerAnswer:
-    """Reviews of one decision.
+    """Reviews of one decision, and whether a label retracts them.
 
     Attributes:
         reviews: the reviewers' own words.
@@ -41,7 +41,7 @@ class ReviewerAnswer:
 
 
 def reviewer_answers(labels: LabelColumns, keys: Sequence[Key]) -> dict[Key, ReviewerAnswer]:
-    """Return the reviewers' answers in labels, by decision."""
+    """Return the reviewers' answers by decision; ``keys`` holds the decision of each label."""
     answers: dict[Key, ReviewerAnswer] = {}
     columns = (keys, labels.reviews(), (labels.rank == RETRACTED).tolist())
     for key, review, retracted in zip(*columns, strict=True):
@@ -57,7 +57,7 @@ def count_pairs(
     earlier: Mapping[Key, ReviewerAnswer],
     newer: Mapping[Key, ReviewerAnswer],
 ) -> Int64s:
-    """Write what the reviewers said, and return what it adds to the cell of each decision.
+    """Store the first two reviews of decisions; return the counts that they add to their cells.
 
     A retraction takes the pair back along with the label that counts.
 

@@ -53,13 +53,13 @@ MAX_DEAD_LETTERS = 10_000
 
 
 def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -> None:
-    """Keep dead letters while there is room; add the rest to the tally ``unkept``.
+    """Insert a flush's dead letters while there is room; add the rest to the tally ``unkept``.
 
     The shard must be fenced by this transaction: nobody else may add to it.
     """
     if not flush.dead_letters:
         return
-    letters = flush.dead_letters[: _room(connection, flush.shard, now)]
+    letters = flush.dead_letters[: _room_for_dead_letters(connection, flush.shard, now)]
     flush.tallies.unkept += len(flush.dead_letters) - len(letters)
     columns: bulk.Columns = {
         "topic": [flush.shard.topic] * len(letters),
@@ -74,8 +74,8 @@ def write_dead_letters(connection: sa.Connection, flush: ShardFlush, now: int) -
     bulk.insert(connection, dead_letter, columns)
 
 
-def _room(connection: sa.Connection, shard: Shard, now: int) -> int:
-    """Return how many dead letters of a shard may still be kept today."""
+def _room_for_dead_letters(connection: sa.Connection, shard: Shard, now: int) -> int:
+    """Return how many more dead letters of a shard may be kept today (UTC)."""
     kept = sa.select(sa.literal(1)).where(
         dead_letter.c.topic == shard.topic,
         dead_letter.c.part == shard.partition,
@@ -98,7 +98,7 @@ _NONE = np.empty(0, np.int64)
 
 
 class IngestStore:
-    """Claims and flushes; one per worker process, used from one thread."""
+    """Access of an ingest worker to the store: claims and flushes; used from one thread."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class IngestStore:
         self._after_gap: set[Shard] = set()
 
     def register(self, shards: Sequence[Shard]) -> None:
-        """Make a row for every partition: one without an owner must hold the watermark back.
+        """Insert missing rows of partitions: one without an owner must hold the watermark back.
 
         A partition that was added to a topic we know begins at its first offset.
 
@@ -134,7 +134,7 @@ class IngestStore:
     def claim(
         self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None] = {}
     ) -> list[Claim]:
-        """Take shards over: their last owners can flush no more.
+        """Take over shards for ``owner`` and return their claims.
 
         Args:
             shards: the shards to claim.
@@ -194,7 +194,7 @@ class IngestStore:
     def beat(
         self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
-        """Store, by the database's clock, that the owner of these shards is alive.
+        """Record, by the database's clock, that the owner of these shards is alive.
 
         Shards that somebody else has claimed since are skipped.
 
@@ -221,11 +221,11 @@ class IngestStore:
                 )
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
-        """Store why a shard of ours is not read."""
+        """Record the reason why a shard of this worker is not read."""
         park(self._engine, shard, epoch, reason)
 
     def start(self, claim: Claim, offset: int) -> None:
-        """Store the first position of a shard that was never read."""
+        """Record the first offset of a claimed shard that was never read."""
         with writing(self._engine) as connection:
             result = connection.execute(
                 sa.update(ownership)
@@ -236,7 +236,7 @@ class IngestStore:
                 raise FencedError(claim.shard)
 
     def duplicate_keys(self, shard: Shard, since_minute: int) -> tuple[Int64s, Int64s]:
-        """Return the keys and arrival minutes of the decisions that arrived since a minute."""
+        """Return keys and arrival minutes of a shard's decisions that arrived since a minute."""
         with reading(self._engine) as connection:
             rows = connection.execute(
                 sa.select(delta.c.payload).where(
@@ -260,7 +260,7 @@ class IngestStore:
         return live_versions(self._engine)
 
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
-        """Write everything of one flush in one transaction.
+        """Write the flushes of all shards in one transaction; return tallies and label delays.
 
         Raises:
             FencedError: a shard is not ours any more; nothing was written.
@@ -279,7 +279,7 @@ class IngestStore:
                 _pass_fence(connection, flush)
             fresh = self._unknown(dictionary)
             write_dictionary(connection, fresh)
-            deletions = self._look_at_deletions(connection, ordered)
+            deletions = self._refresh_deletions(connection, ordered)
             write_pending(connection, ordered, self._recent)
             watermark = read_watermark(connection, self._decisions_topic)
             stored = StoredDecisions(connection, self._recent, deletions.before, watermark)
@@ -296,10 +296,10 @@ class IngestStore:
         self._known.update(fresh.atoms, fresh.versions, fresh.cells)
         return FlushResult({f.shard: f.tallies for f in ordered}, np.concatenate(delays))
 
-    def _look_at_deletions(
+    def _refresh_deletions(
         self, connection: sa.Connection, flushes: Sequence[ShardFlush]
     ) -> Deletions:
-        """Read deletions before a label is matched; forget decisions that may be deleted."""
+        """Return the marks of deletions; clear the memory if a decision was forgotten."""
         if any(flush.labels is not None for flush in flushes):
             deletions = read_deletions(connection)
             if deletions.forgotten != self._deletions.forgotten:
@@ -310,7 +310,7 @@ class IngestStore:
     def _newest_decision(
         self, connection: sa.Connection, flushes: Sequence[ShardFlush]
     ) -> int | None:
-        """Return the newest decided_at that is stored or in this flush; None without any."""
+        """Return the newest decided_at that is stored or in these flushes; None without any."""
         flushed = [f.max_decided_at for f in flushes if f.shard.topic == self._decisions_topic]
         newest_times = [*flushed, read_newest(connection, self._decisions_topic)]
         return max((at for at in newest_times if at is not None), default=None)
@@ -361,13 +361,13 @@ class IngestStore:
 
 
 def _kept_topic_id(present: str | None) -> sa.ColumnElement[str | None]:
-    """Return the topic id that a shard keeps: the present one while it has no offsets."""
+    """Return the SQL value of a shard's topic id: the present one while it has no offset."""
     kept = sa.func.coalesce(ownership.c.topic_id, present)
     return sa.case((ownership.c.next_offset.is_(None), present), else_=kept)
 
 
 def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
-    """Make the missing rows; partitions added to a known topic were never read and begin at 0.
+    """Insert missing rows of shards; partitions added to a known topic begin at offset 0.
 
     Raises OutdatedError where a topic is retired.
     """
@@ -396,7 +396,7 @@ def _make_rows(connection: sa.Connection, shards: Sequence[Shard]) -> None:
 
 
 def _pass_fence(connection: sa.Connection, flush: ShardFlush) -> None:
-    """Pass a shard's fence: nobody else has claimed it, and nothing was skipped or stored."""
+    """Move a shard to the flush's next offset; raise FencedError if anything else moved it."""
     result = connection.execute(
         bulk.parsed(
             "UPDATE ownership SET next_offset = :next, flushes = flushes + 1"

@@ -53,20 +53,20 @@ class Joined:
     unmatched: dict[str, int] = field(default_factory=dict)
 
     def add(self, decided_at: Int64s, cells: Int64s, values: Int64s) -> None:
-        """Add increments of the cells of decisions."""
+        """Append counters of cells to the counts, in the panes of ``decided_at``."""
         panes = pane_of(decided_at, Grain.MINUTES5)
         self.panes = np.concatenate([self.panes, panes])
         self.cells = np.concatenate([self.cells, cells])
         self.values = np.concatenate([self.values, values])
 
     def win(self, labels: LabelColumns, decisions: FoundDecisions) -> None:
-        """Add labels that count from now on, and their delays after the decisions."""
+        """Append the counts of labels that count from now on, and their delays (seconds)."""
         self.add(decisions.ts, decisions.cell, labels.contributions(decisions.ts))
         delays = np.maximum(labels.labelled_at - decisions.ts, 0) / (MINUTE / 60)
         self.delays = np.concatenate([self.delays, delays])
 
     def add_to(self, tallies: Tallies) -> None:
-        """Add the outcomes to a shard's totals."""
+        """Add the outcomes to a shard's tallies."""
         tallies.counted += self.counted
         tallies.stale += self.stale
         tallies.duplicates += self.duplicates
@@ -97,19 +97,19 @@ class Matched:
 
     @property
     def hit(self) -> _Bools:
-        """Return True for labels whose decision was found."""
+        """Return a mask of the labels whose decision was found."""
         return np.asarray(self.decisions.hour >= 0)
 
     @property
     def counts(self) -> _Bools:
-        """Return True for sampled labels, and for complaints that nobody asked for."""
+        """Return a mask of labels that count: of sampled decisions, and unasked complaints."""
         unasked = self.hit & (self.decisions.request == LabelRequest.NONE)
         sampled = self.decisions.request == LabelRequest.KEPT
         return np.asarray(sampled | (unasked & (self.labels.complaint == 1)))
 
     @property
     def keys(self) -> list[_Key]:
-        """Return the keys of ``label_state`` that the labels compete for."""
+        """Return the ``label_state`` keys (hour, id, complaint) of the labels that count."""
         rows = self.counts
         columns = (self.decisions.hour[rows], self.decisions.id[rows], self.labels.complaint[rows])
         return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -122,7 +122,7 @@ def match(
     other_ids: OtherIds,
     reached: int | None = None,
 ) -> Matched:
-    """Look labels up among the decisions stored so far.
+    """Find the decisions of a shard's fresh labels, and of those that wait; return both.
 
     Args:
         stored: the decisions.
@@ -142,7 +142,7 @@ def match(
 
 
 def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) -> None:
-    """Let no other worker change the rows that the labels of a flush compete for.
+    """Lock the ``label_state`` rows of a flush's labels, after inserting missing ones.
 
     The rows are locked at once and in the order of their keys: two flushes with labels of the same
     decisions would otherwise wait for each other. A decision's first label has no row yet to lock:
@@ -170,9 +170,9 @@ def lock_states(connection: sa.Connection, matched: Sequence[Matched | None]) ->
 
 
 def join(connection: sa.Connection, matched: Matched) -> Joined:
-    """Join labels to their decisions; write label_state, double_label and waiting_label."""
+    """Write labels that count, wait or wait no more; return the added counts and outcomes."""
     labels, decisions, hit, counts = matched.labels, matched.decisions, matched.hit, matched.counts
-    joined = _apply(connection, labels.take(counts), decisions.take(counts))
+    joined = _write_labels(connection, labels.take(counts), decisions.take(counts))
     joined.thinned = int((hit & (decisions.request == LabelRequest.THINNED)).sum())
     if (stray := hit & (decisions.request == LabelRequest.NONE) & ~counts).any():
         joined.unmatched["not_requested"] = int(stray.sum())
@@ -226,8 +226,10 @@ def _read_waiting(
     return LabelColumns.from_rows([row[:-1] for row in rows]), other_ids
 
 
-def _apply(connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions) -> Joined:
-    """Let each label compete with the stored one; write the winners."""
+def _write_labels(
+    connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions
+) -> Joined:
+    """Let each label compete with the stored one, write the winners; return the added counts."""
     none = np.empty(0, np.int64)
     joined = Joined(none, none, np.empty((0, COUNTERS), np.int64), np.empty(0, np.float64))
     firsts = _insert_firsts(connection, labels, decisions)
@@ -242,7 +244,7 @@ def _apply(connection: sa.Connection, labels: LabelColumns, decisions: FoundDeci
 def _insert_firsts(
     connection: sa.Connection, labels: LabelColumns, decisions: FoundDecisions
 ) -> Int64s:
-    """Write labels that nothing competes with; return their rows in the order of their keys.
+    """Insert labels that nothing competes with; return their rows in the order of their keys.
 
     The worker's view of earlier labels may be wrong: another worker may have stored a label. Then
     the insert finds a stored row, and no label is first. Only SQLite needs this, where nobody
@@ -268,7 +270,7 @@ def _insert_firsts(
 
 
 def _differ_from_neighbours(columns: Int64s) -> _Bools:
-    """Return True for each of the sorted columns that occurs once."""
+    """Return a mask of the sorted columns that occur once."""
     differs = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
     return np.asarray(np.append(True, differs) & np.append(differs, True))
 
@@ -289,18 +291,18 @@ def _let_compete(
         ts = decisions.ts[beaten]
         joined.add(ts, decisions.cell[beaten], -old.contributions(ts))
     if contested:
-        rows, values = _pairs(connection, labels, keys, before, contested)
+        rows, values = _store_pairs(connection, labels, keys, before, contested)
         joined.add(decisions.ts[rows], decisions.cell[rows], values)
 
 
-def _pairs(
+def _store_pairs(
     connection: sa.Connection,
     labels: LabelColumns,
     keys: Sequence[_Key],
     before: Mapping[_Key, tuple[int, ...]],
     contested: Set[_Key],
 ) -> tuple[Int64s, Int64s]:
-    """Return a row of ``labels`` per decision with a new review, and the counts that it adds."""
+    """Store new reviews; return a row of ``labels`` per such decision, and the counts to add."""
     rows = np.flatnonzero([key in contested for key in keys])
     places = {keys[row][:2]: row for row in rows.tolist()}
     newer = reviewer_answers(labels.take(rows), [keys[row][:2] for row in rows.tolist()])
@@ -318,7 +320,7 @@ def _compete(
     keys: Sequence[_Key],
     before: dict[_Key, tuple[int, ...]],
 ) -> tuple[dict[_Key, int], set[_Key]]:
-    """Let labels compete in arrival order; the outcome by key does not depend on that order.
+    """Return the winners of competing labels; count duplicates and losers in ``joined``.
 
     Returns:
         The winning row by key, and the keys of the sample that have several labels.
@@ -384,7 +386,7 @@ def _columns(labels: LabelColumns) -> dict[str, Int64s]:
 def _start_waiting(
     connection: sa.Connection, shard: Shard, labels: LabelColumns, other_ids: OtherIds
 ) -> int:
-    """Keep labels until their decision comes; return how many were not kept already."""
+    """Insert labels that wait for their decision; return how many were not stored already."""
     columns = {
         "topic": [shard.topic] * len(labels),
         "part": [shard.partition] * len(labels),

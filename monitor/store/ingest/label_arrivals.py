@@ -32,7 +32,7 @@ _BY_HOUR = (
 
 
 def add_arrivals(connection: sa.Connection, shard: Shard, labels: LabelColumns) -> None:
-    """Add the labels of a flush to the present hour, in its transaction, once its fence is passed.
+    """Add the number of a flush's labels, without complaints, to their shard's present hour.
 
     This takes one statement at most.
     """
@@ -57,10 +57,7 @@ def labels_silent_since(connection: sa.Connection, topic: str, now: int) -> int 
 
 
 def drop_arrivals(engine: sa.Engine, now: int) -> None:
-    """Delete hours long before the newest one; hours beyond the wall clock are ignored.
-
-    The clock alone does not decide: while labels are silent, what is usual must stay known.
-    """
+    """Delete label arrivals over KEPT_HOURS before the newest hour that is not in the future."""
     hour = label_arrival.c.hour
     with reading(engine) as connection:
         past = sa.select(sa.func.max(hour)).where(hour <= pane_of(now, Grain.HOUR))

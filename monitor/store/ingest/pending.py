@@ -23,7 +23,7 @@ _PARTS = 1 << 15  # partitions of files have numbers of 31 bits, the column has 
 
 @dataclass(frozen=True, slots=True)
 class _PendingRows:
-    """Rows to insert, sorted by key.
+    """Rows of ``pending`` to insert, sorted by key.
 
     Attributes:
         columns: values by column name.
@@ -39,7 +39,7 @@ class _PendingRows:
 def write_pending(
     connection: sa.Connection, flushes: Sequence[ShardFlush], recent: RecentDecisions
 ) -> None:
-    """Insert decisions; a row that is there already is a repeated id and stays as it is.
+    """Insert decisions that labels can find; count repeated ids in the tallies of the flushes.
 
     Repeated ids of decisions whose label was requested are counted by route in the tallies. All
     repeated ids are counted by why they were not recognised before: the decision was read from
@@ -90,10 +90,9 @@ def _sorted_rows(decided: Sequence[tuple[int, DecisionColumns]]) -> _PendingRows
 def _insert(
     connection: sa.Connection, columns: dict[str, Int64s], recent: RecentDecisions
 ) -> Int64s | None:
-    """Insert rows; return None when no key was stored already, which is nearly always so.
+    """Insert rows; return None, or if any key was stored, each row's earlier partition.
 
-    Else return the partition that each row's id was read from before: -1 where it is unknown, -2
-    where there was none.
+    An earlier partition is -1 where it is unknown, and -2 where the id was not stored.
     """
     savepoint = connection.begin_nested()
     if _insert_all(connection, columns):
@@ -114,7 +113,7 @@ def _keep(recent: RecentDecisions, columns: dict[str, Int64s]) -> None:
 
 
 def _insert_all(connection: sa.Connection, columns: dict[str, Int64s]) -> bool:
-    """Insert by the fastest way there is; return False when a key was there already."""
+    """Insert all rows the fastest way there is; return False when a key was there already."""
     if connection.dialect.name == "sqlite":
         return bulk.insert(connection, pending, columns) == len(columns["id"])
     return bulk.copy_integers(connection, pending, columns)

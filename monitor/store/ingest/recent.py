@@ -29,7 +29,7 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio: spreads neighbouri
 
 @dataclass(frozen=True, slots=True)
 class FoundDecisions:
-    """Decisions of labels, columns of equal length; -1 in ``hour`` where there is none.
+    """Decisions found for labels, as columns with a row per label; -1 where none was found.
 
     Attributes:
         hour: hour of decided_at.
@@ -49,7 +49,7 @@ class FoundDecisions:
 
     @classmethod
     def nothing(cls, length: int) -> FoundDecisions:
-        """Return ``length`` rows without a decision."""
+        """Return ``length`` rows without a decision, -1 in every column."""
         return cls(*(np.full(length, -1, np.int64) for _ in fields(cls)))
 
     def take(self, rows: npt.NDArray[np.bool_] | Int64s) -> FoundDecisions:
@@ -57,14 +57,14 @@ class FoundDecisions:
         return FoundDecisions(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     def put(self, rows: Int64s, decisions: FoundDecisions) -> None:
-        """Replace rows by those of ``decisions``."""
+        """Overwrite these rows with the rows of ``decisions``, in their order."""
         for column in fields(self):
             getattr(self, column.name)[rows] = getattr(decisions, column.name)
 
 
 @dataclass(frozen=True, slots=True)
 class _SortedRows:
-    """Rows sorted by key. A key and the hour of ``ts`` determine the id."""
+    """Rows of ``pending`` in memory, sorted by key; key and hour of ``ts`` determine the id."""
 
     keys: Int64s
     ts: Int64s
@@ -73,8 +73,8 @@ class _SortedRows:
     labelled: npt.NDArray[np.bool_]
 
     @classmethod
-    def joined(cls, runs: Sequence[_SortedRows]) -> _SortedRows:
-        """Return all rows as one sorted run."""
+    def merged(cls, runs: Sequence[_SortedRows]) -> _SortedRows:
+        """Merge runs into one, sorted by key."""
         columns = [np.concatenate([getattr(r, f.name) for r in runs]) for f in fields(cls)]
         order = np.argsort(columns[0], kind="stable")  # fast where parts are sorted
         return cls(*(column[order] for column in columns))
@@ -89,7 +89,7 @@ def _keys(hours: Int64s, ids: Int64s) -> Int64s:
 
 
 class RecentDecisions:
-    """Rows of ``pending``, by hour and id.
+    """Rows of ``pending`` that this worker inserted lately, in memory by hour and id.
 
     Args:
         most: rows that are kept at most; the oldest go first.
@@ -104,7 +104,7 @@ class RecentDecisions:
 
     @property
     def nbytes(self) -> int:
-        """Return the memory of the rows."""
+        """Return the memory of the rows in bytes."""
         return sum(getattr(run, column.name).nbytes for run in self._runs for column in fields(run))
 
     def clear(self) -> None:
@@ -112,14 +112,14 @@ class RecentDecisions:
         self._runs = []
 
     def add(self, hours: Int64s, ids: Int64s, ts: Int64s, cell: Int64s, request: Int64s) -> None:
-        """Keep rows that were just inserted, none of which has a label yet."""
+        """Keep rows that were just inserted without labels; drop the oldest beyond the limit."""
         if not len(ids):
             return
         labelled = np.zeros(len(ids), np.bool_)
         run = _SortedRows(_keys(hours, ids), ts, cell, request.astype(np.int8), labelled)
-        self._runs.append(_SortedRows.joined([run]))
+        self._runs.append(_SortedRows.merged([run]))
         while len(self._runs) > 1 and self._is_short():
-            self._runs[-2:] = [_SortedRows.joined(self._runs[-2:])]
+            self._runs[-2:] = [_SortedRows.merged(self._runs[-2:])]
         if len(self) > self._most:
             self._keep_newest(int(_KEPT * self._most))
 
@@ -128,12 +128,12 @@ class RecentDecisions:
         return len(older.keys) < _SHORTER * len(newer.keys)
 
     def _keep_newest(self, number: int) -> None:
-        run = _SortedRows.joined(self._runs)
+        run = _SortedRows.merged(self._runs)
         surplus = len(run.keys) - number
         self._runs = [run.take(run.ts >= np.partition(run.ts, surplus)[surplus])]
 
     def find(self, hours: Int64s, ids: Int64s, since: int) -> FoundDecisions:
-        """Return the decisions with these keys since an hour, and mark them as labelled."""
+        """Return the decisions with these hours and ids, since an hour; mark them as labelled."""
         decisions = FoundDecisions.nothing(len(ids))
         wanted = _keys(hours, ids)
         left = np.flatnonzero(hours >= since)

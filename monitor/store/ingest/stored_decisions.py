@@ -20,7 +20,7 @@ _MISS = (-1,) * len(fields(FoundDecisions))
 
 @dataclass(frozen=True, slots=True)
 class StoredDecisions:
-    """Decisions stored so far, as a flush sees them.
+    """Finder of decisions stored so far, in memory or ``pending``, as a flush sees them.
 
     Attributes:
         connection: the flush's transaction, its fence already passed.
@@ -35,7 +35,7 @@ class StoredDecisions:
     watermark: int | None
 
     def find(self, hours: Int64s, ids: Int64s) -> FoundDecisions:
-        """Return the decisions with these keys."""
+        """Return the decisions with these hours and ids, from memory or ``pending``."""
         decisions = self.recent.find(hours, ids, self.since)
         missing = np.flatnonzero(decisions.hour < 0)
         if len(missing):
@@ -61,7 +61,7 @@ def _read(connection: sa.Connection, hours: Int64s, ids: Int64s) -> FoundDecisio
 def find_decisions(
     stored: StoredDecisions, labels: LabelColumns, other_ids: OtherIds
 ) -> FoundDecisions:
-    """Look labels up by (hour, id); a label near the edge of its hour is tried beyond it too.
+    """Return the decision of each label by (hour, id), also beyond a near edge of its hour.
 
     Where the id key changes at an edge, the decision has its other id beyond it.
     """
@@ -80,7 +80,7 @@ def find_decisions(
 
 
 def others_of(labels: LabelColumns, other_ids: OtherIds) -> Int64s:
-    """Return the other id of each label, 0 where there is none."""
+    """Return the id of each label's decision by the other id key; 0 where there is none."""
     if not other_ids:
         return np.zeros(len(labels), np.int64)
     keys = zip(labels.ids.tolist(), labels.ts.tolist(), strict=True)

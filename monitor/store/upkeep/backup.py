@@ -19,7 +19,7 @@ _WAIT_SECONDS = 30.0
 
 
 def back_up(engine: sa.Engine, target: Path) -> int:
-    """Copy the whole store as it is at one moment; return the bytes of the copy.
+    """Copy the whole store as of one moment to a new file; return the bytes of the copy.
 
     The file appears when it is complete and on the disk, and only its owner can open it.
 
@@ -55,7 +55,7 @@ def back_up(engine: sa.Engine, target: Path) -> int:
 
 
 def _copy(source: str, partial: Path) -> None:
-    """Copy a store as of one moment; a page that is written meanwhile is copied again."""
+    """Copy an SQLite file to ``partial`` as of one moment, and check the copy."""
     with (
         closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True, timeout=_WAIT_SECONDS)) as old,
         closing(sqlite3.connect(partial)) as new,

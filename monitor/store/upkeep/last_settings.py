@@ -18,7 +18,7 @@ _PREFIX = "setting "  # before the key, in ``meta``
 
 
 class LastSettings:
-    """Settings that a store remembers: texts by key, a table as JSON."""
+    """Reader and writer of the settings that a store remembers: texts by key."""
 
     def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
@@ -28,7 +28,7 @@ class LastSettings:
         return _differences(self._kept(), values)
 
     def keep(self, values: Mapping[str, str]) -> list[str]:
-        """Remember settings; return the differences from the last start, a line each."""
+        """Store settings; return the differences from the last start, a line each."""
         kept = self._kept()
         fresh = {key: value for key, value in values.items() if kept.get(key) != value}
         if fresh:
@@ -52,7 +52,7 @@ def _differences(kept: Mapping[str, str], values: Mapping[str, str]) -> list[str
 
 
 def _parts(key: str, now: str, before: str) -> Iterator[tuple[str, str, str]]:
-    """Yield key, present and last text of each difference; of a table, of each of its entries."""
+    """Yield (key, present text, last text) of each difference; a table gives one per entry."""
     if not (now.startswith("{") and before.startswith("{")):
         yield key, now, before
         return
@@ -63,7 +63,7 @@ def _parts(key: str, now: str, before: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _entries(key: str, table: Any) -> dict[str, str]:
-    """Return the entries of a table and its nested tables, as JSON, by full name."""
+    """Return the entries of a table and its nested tables: JSON text by full name."""
     if not isinstance(table, dict):
         return {key: json.dumps(table, ensure_ascii=False)}
     parts = [_entries(f"{key}.{name}", part) for name, part in table.items()]

@@ -27,7 +27,7 @@ FIRST_LABELS = "the labels of its first whole hour"
 
 @dataclass(frozen=True, slots=True)
 class PublishedReport:
-    """Progress of a group-by of a contract, in the contract's window.
+    """Progress of a contract's group-by in the contract's window, and what it waits for.
 
     Attributes:
         contract: name of the contract.
@@ -45,7 +45,7 @@ class PublishedReport:
 
 
 def published_ages(engine: sa.Engine) -> Iterator[PublishedReport]:
-    """Yield the group-bys of the newest Snapshot, in its order; none without a Snapshot."""
+    """Yield the progress of each group-by in the newest Snapshot; none without a Snapshot."""
     newest = RecordStore(engine).newest_snapshot()
     if newest is None:
         return

@@ -44,7 +44,7 @@ _SHOWN = (
 
 
 class PublishedReader:
-    """Reader for any number of threads, one at a time.
+    """Reader of published values for the web pages: any number of threads, one at a time.
 
     Pages must not take the connections that the service works with. A thread that has waited a
     second
@@ -65,7 +65,7 @@ class PublishedReader:
         self._seen: tuple[int, Snapshot] | None = None
 
     def newest(self) -> tuple[int, Snapshot] | None:
-        """Return the newest Snapshot and its number; None before the first."""
+        """Return number and content of the newest Snapshot; None before the first."""
         with self._one_at_a_time():
             newer = self._records.newest_snapshot(self._seen[0] if self._seen else 0)
             if newer is not None:
@@ -74,7 +74,7 @@ class PublishedReader:
             return self._seen
 
     def at(self, instant: int) -> tuple[int, Snapshot] | None:
-        """Return number and Snapshot of the newest watermark up to an instant, or None.
+        """Return number and Snapshot with the newest watermark up to an instant, or None.
 
         Args:
             instant: event time, microseconds.
@@ -91,7 +91,7 @@ class PublishedReader:
         return [_point(row) for row in rows]
 
     def incidents(self, now: int, limit: int) -> list[IncidentReport]:
-        """Return the newest incidents, resolved ones too, the newest first.
+        """Return reports of the newest incidents, resolved ones too, the newest first.
 
         Args:
             now: wall clock.
@@ -101,7 +101,7 @@ class PublishedReader:
             return newest_reports(self._engine, now, limit)
 
     def incident(self, number: int, now: int) -> IncidentReport | None:
-        """Return an incident; None where there is none of that number."""
+        """Return the report of an incident; None where there is none of that number."""
         with self._one_at_a_time():
             return find_report(self._engine, number, now)
 
@@ -131,7 +131,7 @@ class PublishedReader:
             return newest_weeks(connection, limit)
 
     def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
-        """Return a revision of a week's Release, by default the newest; None without one."""
+        """Return a revision of a week with the rest of its report; None if it is not stored."""
         with self._one_at_a_time(), reading(self._engine) as connection:
             return stored_report(connection, week, number)
 
@@ -141,7 +141,7 @@ class PublishedReader:
             return find_revision(connection, week.name, number)
 
     def acknowledge(self, number: int, act_input: ActInput, now: int) -> None:
-        """Put on record that somebody looks after an incident.
+        """Record that somebody looks after an incident.
 
         Raises:
             StoreError: there is no such incident.
@@ -149,7 +149,7 @@ class PublishedReader:
         stored_incidents.acknowledge(self._engine, number, act_input, now)
 
     def close(self, number: int, closing: Closing, act_input: ActInput, now: int) -> None:
-        """Put on record how an incident was closed.
+        """Record how an incident was closed.
 
         Raises:
             StoreError: there is no such incident, or it is over.
@@ -167,9 +167,9 @@ class PublishedReader:
 
 
 def _history(key: SliceKey) -> sa.Select[Any]:
-    """Return a query for days by the small table of contracts.
+    """Return the query for the published figures of a slice and metric, a row per day.
 
-    The large table is then read by its key, a row per day.
+    Days come from the small table of contracts, so the large table is read by its key.
     """
     day, rate, window, limit = (
         published_contract.c,
@@ -227,7 +227,7 @@ def _point(row: sa.Row[Any]) -> HistoryPoint:
 
 
 def _aware(at: datetime | None) -> datetime | None:
-    """Return an instant with its zone, which SQLite omits."""
+    """Return an instant with zone UTC, which SQLite omits; None stays None."""
     return at if at is None or at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
@@ -249,6 +249,6 @@ def _stepped_up(number: int) -> int:
 
 
 def _floored(times: Sequence[int | None], grain: int) -> datetime | None:
-    """Return the newest of the instants, taken down to a grain; None where there is none."""
+    """Return the newest of the instants, rounded down to a grain, as datetime; None without any."""
     newest = max((at for at in times if at is not None), default=None)
     return None if newest is None else to_datetime(newest - newest % grain)

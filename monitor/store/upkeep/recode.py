@@ -44,7 +44,7 @@ Recoded = Mapping[int, int]
 
 
 def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
-    """Remove all names and values that ``coding`` does not list; return which the store had.
+    """Remove names and values that ``coding`` does not list; return those that the store had.
 
     Raises:
         StoreError: the settings changed in more than their lists.
@@ -57,7 +57,7 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
             return ()
         refuse_fixed(stored.newest, coding)
         fence_all(connection)
-        write_eras(connection, _within(stored, coding))
+        write_eras(connection, _eras_within(stored, coding))
         recoded = _recode_cells(connection, stored.newest.within(coding))
         _recode_counts(connection, recoded)
         _recode_pending(connection, recoded)
@@ -72,8 +72,8 @@ def drop_unlisted(engine: sa.Engine, coding: Coding) -> tuple[str, ...]:
     return gone
 
 
-def _within(eras: CodingHistory, coding: Coding) -> CodingHistory:
-    """Return eras of the listed names and values; equal neighbours become one era."""
+def _eras_within(eras: CodingHistory, coding: Coding) -> CodingHistory:
+    """Return the eras reduced to listed names and values; equal neighbours become one era."""
     kept: list[CodingVersion] = []
     for era in eras.eras:
         left = replace(era, coding=era.coding.within(coding))
@@ -83,7 +83,7 @@ def _within(eras: CodingHistory, coding: Coding) -> CodingHistory:
 
 
 def _recode_cells(connection: sa.Connection, kept: Coding) -> Recoded:
-    """Replace cells and atoms that name unlisted values; return the new id of each old cell."""
+    """Replace cells and atoms that name unlisted values; return the new cell id by old id."""
     texts = {
         row.id: new
         for row in connection.execute(sa.select(atom)).all()
@@ -135,7 +135,7 @@ def _recode_pending(connection: sa.Connection, recoded: Recoded) -> None:
 
 
 def _for_each(connection: sa.Connection, recoded: Recoded, statement: str) -> None:
-    """Run a statement that has the recoded ids as ``w(id, atom)``: old, new."""
+    """Run a statement that reads the recoded ids from a table ``w(id, atom)``: old, new."""
     for head, parameters in bulk.with_keys(
         connection, cell, ("id", "atom"), sorted(recoded.items())
     ):
@@ -165,13 +165,13 @@ def _recode_cohorts(connection: sa.Connection, table: sa.Table, recoded: Recoded
 
 
 def _columns(recoded: Recoded) -> tuple[Int64s, Int64s]:
-    """Return the old ids, increasing, and the new id of each."""
+    """Return the old ids, increasing, and the new id of each, as two arrays."""
     old = sorted(recoded)
     return np.array(old, np.int64), np.array([recoded[key] for key in old], np.int64)
 
 
 def _recode_payload(data: bytes, old: Int64s, new: Int64s) -> bytes | None:
-    """Return the payload with the new cells; None where nothing changes."""
+    """Return the encoded payload with the new cells; None where nothing changes."""
     body = deltas.decode(data)
     if not np.isin(body.cells, old).any():
         return None
@@ -184,7 +184,7 @@ def _mapped(cells: Int64s, old: Int64s, new: Int64s) -> Int64s:
 
 
 def _payloads(connection: sa.Connection) -> Iterator[Any]:
-    """Yield all deltas, one at a time: together they may be larger than memory.
+    """Yield the rows of all deltas with their payloads, read one at a time.
 
     Deltas that retention deletes meanwhile are left out.
     """

@@ -55,7 +55,7 @@ def reports_between(engine: sa.Engine, start: int, end: int, now: int) -> list[I
 
 
 def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | None:
-    """Return the report of an incident; None where there is none."""
+    """Return the report of an incident by its id; None where there is none."""
     with reading(engine) as connection:
         stored = find_incident(connection, number)
         acts = read_acts(connection, incident_table.c.id == number)
@@ -63,7 +63,7 @@ def find_report(engine: sa.Engine, number: int, now: int) -> IncidentReport | No
 
 
 def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
-    """Return the report of an incident.
+    """Return the report of an incident by its id; refuse an id that does not exist.
 
     Raises:
         StoreError: there is no such incident.
@@ -79,15 +79,15 @@ def one_report(engine: sa.Engine, number: int, now: int) -> IncidentReport:
 def _reports(
     engine: sa.Engine, incidents: Iterable[Incident], acts: Acts, now: int
 ) -> list[IncidentReport]:
-    pages = _Pages(RecordStore(engine))
+    pages = _ShownIncidents(RecordStore(engine))
     return [
         report(incident, acts.get(incident.id, ()), pages.shown(incident), now)
         for incident in incidents
     ]
 
 
-class _Pages:
-    """Incidents as Snapshots show them; each Snapshot is read once."""
+class _ShownIncidents:
+    """Reader of incidents as the stored Snapshots show them; each Snapshot is read once."""
 
     def __init__(self, records: RecordStore) -> None:
         self._records = records
@@ -96,7 +96,7 @@ class _Pages:
         self._older: dict[int, Shown] = {}
 
     def shown(self, incident: Incident) -> ShownIncident | None:
-        """Return an incident as shown now; a resolved one as shown by the Snapshot it links to.
+        """Return an incident as shown now, or as its own Snapshot shows it if resolved; or None.
 
         No older Snapshot is used while it is unresolved: the newest may hide it.
         """

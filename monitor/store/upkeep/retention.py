@@ -51,7 +51,7 @@ def apply(
     *,
     confirmed: bool = False,
 ) -> None:
-    """Delete whole hours, panes and rows that are overdue.
+    """Delete whole hours, panes and rows that are older than their retention period.
 
     Transactions are short and many: after a long outage there is much to delete, and on SQLite
     nobody else can write meanwhile.
@@ -92,7 +92,7 @@ def apply(
 
 
 def _drop_decisions(engine: sa.Engine, end: int) -> None:
-    """Delete the hours before ``end`` from the tables by which labels are joined.
+    """Delete decisions of hours before ``end``; their labels go one run later.
 
     A flush may have matched a decision already and be about to let its label compete. So the label
     that counts is deleted one run after its decision, or the new label would count as the first.
@@ -115,7 +115,7 @@ def _drop_counts(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> No
 
 
 def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) -> None:
-    """Delete cohorts and unit sizes with the counts of their hour; crossings and incidents later.
+    """Delete overdue cohorts, unit sizes, crossings, incidents, and the acts on incidents.
 
     The newest of each stay: the next cohort and the next id follow them. Acts of people on an
     incident go even where the incident stays.
@@ -129,12 +129,12 @@ def _drop_detection(engine: sa.Engine, policy: RetentionPolicy, slowest: int) ->
     _drop_before(engine, incident.c.resolved_at, before, HOUR, _has_later(incident.c.id))
     for table in (incident_act, incident_crossing, incident_stream):
         with writing(engine) as connection:  # each on its own: others write in between
-            connection.execute(_drop_of_incidents(table), {"before": before})
+            connection.execute(_deletion_of_parts(table), {"before": before})
 
 
 @cache
-def _drop_of_incidents(table: sa.Table) -> sa.Delete:
-    """Return a deletion of rows without an incident, or of one resolved before an instant."""
+def _deletion_of_parts(table: sa.Table) -> sa.Delete:
+    """Return the DELETE of rows whose incident is missing or was resolved before ``before``."""
     resolved = incident.c.resolved_at
     kept = sa.or_(resolved.is_(None), resolved >= sa.bindparam("before"))
     return sa.delete(table).where(~sa.exists().where(incident.c.id == table.c.incident, kept))
@@ -180,12 +180,10 @@ def _drop(engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]) ->
 
 
 def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None) -> int:
-    """Delete deltas that are folded and can no longer recognise a duplicate.
+    """Delete a portion of the folded deltas that recognise no duplicate; return their number.
 
     Deltas have the keyed ids of their decisions. So they go at the horizon even where their own
     shard has been silent since.
-
-    Returns the number of deleted deltas: a portion, or the rest.
     """
     window = policy.dedupe_window
     past = _FIRST if slowest is None else slowest - max(policy.horizon, window)
@@ -206,7 +204,7 @@ def _drop_deltas(engine: sa.Engine, policy: RetentionPolicy, slowest: int | None
 
 
 def _thin_snapshots(engine: sa.Engine, before: int) -> None:
-    """Keep the newest Snapshot, the last of each hour in its period, and those of incidents."""
+    """Delete Snapshots, except the newest, the last per hour since ``before``, and incidents'."""
     with writing(engine) as connection:
         connection.execute(
             sa.text(

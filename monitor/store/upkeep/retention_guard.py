@@ -35,7 +35,7 @@ _SNAPSHOT_HOURS = (
 
 @dataclass(frozen=True, slots=True)
 class RetentionPolicy:
-    """Retention periods (microseconds)."""
+    """Periods after which rows are deleted (microseconds), by kind of row."""
 
     horizon: int
     aggregates: int
@@ -46,7 +46,7 @@ class RetentionPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Portion of one table that a run would delete, in panes (hours or days) with rows.
+    """Number of panes (hours or days) that a run would delete from one table, and leave.
 
     Attributes:
         what: name of the rows, for people.
@@ -66,7 +66,7 @@ class Portion:
 
     @property
     def refused(self) -> bool:
-        """Return True when too much would go.
+        """Return True when the run would delete too much of the table.
 
         A back-fill of years is cleaned as usual: afterwards most panes of the period remain.
         """
@@ -82,7 +82,7 @@ class Portion:
 def require_moderate(
     engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int
 ) -> None:
-    """Check that a run leaves enough.
+    """Refuse a retention run that would delete most of a table.
 
     Raises:
         RetentionRefusedError: the run would delete more than :data:`MOST_SHARE` of a table.
@@ -103,7 +103,7 @@ def require_moderate(
 def portions(
     engine: sa.Engine, policy: RetentionPolicy, slowest: int | None, now: int, *, exact: bool = True
 ) -> list[Portion]:
-    """Return the portions that a run would delete from the largest tables.
+    """Return, for each of the largest tables, what a retention run would delete and leave.
 
     Args:
         engine: the store.
@@ -127,7 +127,7 @@ def portions(
 
 @dataclass(frozen=True, slots=True)
 class _Panes:
-    """Panes of one grain for which a table has rows."""
+    """Column of a table whose panes with rows are counted, with its grain and a name."""
 
     what: str
     column: sa.Column[int]
@@ -138,7 +138,7 @@ class _Panes:
         return sum(1 for _ in islice(self._walk(engine, first, end), most))
 
     def _walk(self, engine: sa.Engine, first: int, end: int) -> Iterator[int]:
-        """Yield the panes with rows, by one look into the index per pane."""
+        """Yield the panes with rows from ``first`` to ``end``, by one index look-up per pane."""
         several = self.column.table is counts
         query = first_of(self.column, *([of_grain(counts, self.grain)] if several else []))
         with reading(engine) as connection:
@@ -162,7 +162,7 @@ def first_of(column: sa.Column[int], *also: sa.ColumnElement[bool]) -> sa.Select
 
 @cache
 def of_grain(table: sa.Table, grain: Grain) -> sa.ColumnElement[bool]:
-    """Return the condition for panes of one grain."""
+    """Return the SQL condition for the panes of one grain in a table."""
     return table.c.grain == int(grain)
 
 

@@ -30,7 +30,7 @@ _SHARDS = sa.select(ownership).where(
 
 @dataclass(frozen=True, slots=True)
 class HealthPolicy:
-    """Expectations of the service.
+    """Expectations by which the health of the whole service is judged.
 
     Attributes:
         live: the service reads the present; else nothing is expected of it.
@@ -52,7 +52,7 @@ class HealthPolicy:
 
 
 def read_blindness(engine: sa.Engine, policy: HealthPolicy, now: int) -> list[Reason]:
-    """Return the reasons why the service is blind; none under clock ``history``.
+    """Return the reasons why the service is blind; none if it does not read the present.
 
     Args:
         engine: the store.
@@ -96,7 +96,7 @@ def _shards(connection: sa.Connection, topics: tuple[str, str], now: int) -> lis
 
 
 def _missing(connection: sa.Connection, policy: HealthPolicy, now: int) -> MissingDecisions | None:
-    """Return the decisions that should have come by now. A simulation has no usual hours."""
+    """Return the decisions that should have come by now; None if none are missing."""
     if not policy.expects_decisions or policy.pace > 1:
         return None
     newest = newest_arrival(connection, policy.topics[0], now)

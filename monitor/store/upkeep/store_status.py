@@ -32,7 +32,7 @@ estimate is reported, since counting 1e7 rows would read all of them."""
 
 @dataclass(frozen=True, slots=True)
 class ShardReport:
-    """Status of a partition.
+    """Status of a partition: owner, offsets, watermark and balances.
 
     Attributes:
         owner: the worker that claimed it last.
@@ -74,7 +74,7 @@ class ShardReport:
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorReport:
-    """Status of the evaluator's lease.
+    """Status of the evaluator's lease: owner, end and age of the last cycle.
 
     Attributes:
         owner: the evaluator; None when the lease was given back.
@@ -89,7 +89,7 @@ class EvaluatorReport:
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """Size of a database table.
+    """Size of a database table: number of rows, and oldest and newest hour.
 
     Attributes:
         rows: number of rows.
@@ -107,7 +107,7 @@ class TableReport:
 
 @dataclass(frozen=True, slots=True)
 class CodingReport:
-    """Coding of decisions since an event time; None: from the beginning."""
+    """Hash of a coding, and the event time from which it applies (None: from the beginning)."""
 
     effective_from: datetime | None
     hash: str
@@ -115,7 +115,7 @@ class CodingReport:
 
 @dataclass(frozen=True, slots=True)
 class IdKeyReport:
-    """Key that ids are hashed with; never the key itself.
+    """Name of a key that ids are hashed with, and its days; never the key itself.
 
     Attributes:
         effective_from: the first day it is for; None: from the beginning.
@@ -129,7 +129,7 @@ class IdKeyReport:
 
 @dataclass(frozen=True, slots=True)
 class ContractReport:
-    """Version of a contract that was in force."""
+    """Version of a contract that was in force, and when it was recorded."""
 
     name: str
     version: str
@@ -138,7 +138,7 @@ class ContractReport:
 
 @dataclass(frozen=True, slots=True)
 class ResumptionReport:
-    """Gap that a person moved a shard over, in offsets and in event time."""
+    """Gap that a person moved a shard over, in offsets and event time, with the reason."""
 
     topic: str
     partition: int
@@ -152,7 +152,7 @@ class ResumptionReport:
 
 @dataclass(frozen=True, slots=True)
 class ExclusionReport:
-    """Known-bad data that is left out; ``version`` None: of all versions."""
+    """Known-bad data left out of tables: span, version (None: all), reason and owner."""
 
     id: int
     starts_at: datetime
@@ -165,7 +165,7 @@ class ExclusionReport:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """Everything ``slicewatch db status`` reports.
+    """Status of the whole service, as ``slicewatch db status`` reports it.
 
     Attributes:
         database: its URL, without passwords.
@@ -209,7 +209,7 @@ def read_status(
     *,
     blind: Sequence[str] = (),
 ) -> StoreStatus:
-    """Read the status of the service, without a lock.
+    """Return the status of the whole service, read from its database without a lock.
 
     Args:
         engine: the store.
@@ -320,7 +320,7 @@ def _count(connection: sa.Connection, name: str) -> int:
 
 
 def _estimate(connection: sa.Connection, name: str) -> int | None:
-    """Return the server's estimate of a table that is too large to count; None: count it."""
+    """Return the server's row estimate of a table too large to count; None if it is not."""
     if connection.dialect.name != "postgresql":
         return None
     rows, size = connection.execute(

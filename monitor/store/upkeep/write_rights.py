@@ -21,7 +21,7 @@ _TEMPORARY = "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
 
 
 def require_write_rights(engine: sa.Engine) -> str:
-    """Check that everything can be written; return what was checked, in words.
+    """Check that this login can write all tables; return what was checked, in words.
 
     On a server this asks for the login's rights, table by table. An SQLite file is opened for
     writing, in a transaction that writes nothing.

@@ -19,7 +19,7 @@ _COMPRESSED = (("delta", "payload"), ("snapshot", "body"), ("calendar_table", "b
 
 
 def upgrade() -> None:
-    """Make every table and index."""
+    """Create every table and index of the schema."""
     metadata.create_all(op.get_bind())
     if op.get_bind().dialect.name == "postgresql":
         # Compressed already: compressing again only costs time.
