@@ -130,6 +130,9 @@ class Reader:
         Each ring is a list of new tables, by number, and rows. The first has the cell's own row,
         or none if an earlier table has it; the last is followed by nothing that is tied.
         """
+        return iter(self._rings.setdefault(cell, _Remembered(self._compute_rings(cell))))
+
+    def _compute_rings(self, cell: int) -> Iterator[list[tuple[int, int]]]:
         cells = np.array([cell])
         seen = self._new_rows(cells)
         yield sorted(seen)
@@ -154,10 +157,29 @@ class Reader:
         }
 
     @cached_property
+    def _rings(self) -> dict[int, _Remembered]:
+        """Return the rings that were asked for so far, by cell."""
+        return {}
+
+    @cached_property
     def _bases(self) -> Int64s:
         """Return the number of each table's first cell, shape (tables,)."""
         sizes = [rows * columns for rows, columns in self.shapes]
         return np.cumsum([0, *sizes[:-1]])
+
+
+class _Remembered:
+    """Rings of a cell, computed as far as somebody asked; the table rule asks again and again."""
+
+    def __init__(self, rings: Iterator[list[tuple[int, int]]]) -> None:
+        self._rings = rings
+        self._known: list[list[tuple[int, int]]] = []
+
+    def __iter__(self) -> Iterator[list[tuple[int, int]]]:
+        yield from self._known
+        for ring in self._rings:
+            self._known.append(ring)
+            yield ring
 
 
 class _Ties:

@@ -27,10 +27,9 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -135,6 +134,8 @@ def publish(drafts: Sequence[Draft], past: Sequence[Table], k: int) -> tuple[Tab
     )
     while True:
         narrow = _narrow_cells(reader, tables, before, k)
+        if not narrow:
+            return tables
         order = [
             _ranks(draft, table, step)
             for draft, table, step in zip(drafts, tables, steps, strict=True)
@@ -212,6 +213,23 @@ def _still_coarsenable(order: _Order, ring: Sequence[tuple[int, int]]) -> list[t
     return [(number, row) for number, row, place in places if place and not place.is_last]
 
 
+def _rings_in_turn(
+    reader: Reader, order: _Order, cell: int, *, labels: bool
+) -> Iterator[Sequence[tuple[int, int]]]:
+    """Yield lists of (table, row) for a cell; the first with a coarsenable row decides."""
+    rings = reader.rings(cell)
+    own, closest = next(rings, []), next(rings, [])
+    if labels:
+        yield _still_coarsenable(order, closest)
+        yield _still_coarsenable(order, own)
+        next_closest = next(rings, [])
+        yield _still_coarsenable(order, next_closest)
+        yield from (own, closest, next_closest)
+    else:
+        yield from (closest, own)
+    yield from rings
+
+
 def _row_to_coarsen(
     reader: Reader, order: _Order, cell: int, *, labels: bool
 ) -> list[tuple[int, int]]:
@@ -226,12 +244,7 @@ def _row_to_coarsen(
     earlier tables leave the cell too little, nothing else helps. Nothing is returned where all are
     withheld.
     """
-    rings = reader.rings(cell)
-    own, closest, next_closest = (next(rings, []) for _ in range(3))
-    gentle = (
-        [_still_coarsenable(order, ring) for ring in (closest, own, next_closest)] if labels else []
-    )
-    for ring in chain(gentle, [own] if labels else [], [closest, own, next_closest], rings):
+    for ring in _rings_in_turn(reader, order, cell, labels=labels):
         rows = [
             (place, -number, -row)
             for number, row in ring
