@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Origin of a field of an event.
+    """Place of an event's field in a message: path, meanings of its texts, and a constant.
 
     Attributes:
         path: names and indices; None when the log has no place for it.
@@ -42,7 +42,7 @@ class _Place:
     constant: Any = ABSENT
 
     def found(self, message: Any) -> Any:
-        """Return the value, or absent."""
+        """Return the field's translated value in a decoded message, or else the constant."""
         value = ABSENT if self.path is None else _at(message, self.path)
         if value is ABSENT or value is None:
             return self.constant
@@ -51,7 +51,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class EventMapping:
-    """Mapping of a log's messages to events of one kind.
+    """Mapping of a log's JSON messages to events of one kind, made from the settings.
 
     Attributes:
         places: by field, nested ones with a dot; whole ``attributes`` before parts of them.
@@ -62,7 +62,7 @@ class EventMapping:
     time_unit: TimeUnit = "milliseconds"
 
     def __call__(self, message: bytes) -> bytes:
-        """Return the message as an event, or as an array of events; empty when it is no JSON.
+        """Return the message as JSON of an event or an array of events; empty if it is no JSON.
 
         The message itself is not returned then: its fields that are named like ours would be read.
         """
@@ -75,7 +75,7 @@ class EventMapping:
             return b""
 
     def _event(self, content: Any) -> Any:
-        """Return one event; content that is no object stays unchanged."""
+        """Return an event's fields from a decoded message; return a non-object unchanged."""
         if not isinstance(content, dict):
             return content
         event: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def mapping_of(
     constants: Mapping[str, str],
     time_unit: TimeUnit,
 ) -> EventMapping | None:
-    """Return a mapping from the settings; None when nothing is mapped.
+    """Return a mapping from the settings of one topic; None if nothing is mapped.
 
     Args:
         kind: kind of the events.
@@ -175,7 +175,7 @@ def _check_field(kind: str, key: str, field: str) -> None:
 
 
 def _path(key: str, pointer: str) -> tuple[str, ...]:
-    """Return the steps of a JSON pointer."""
+    """Return the unescaped steps of a JSON pointer; errors name the setting ``key``."""
     if not pointer.startswith("/"):
         raise SettingsError(f"{key}: is no JSON pointer; begin it with /, such as /request/id")
     steps = pointer[1:].split("/")
@@ -183,7 +183,7 @@ def _path(key: str, pointer: str) -> tuple[str, ...]:
 
 
 def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the meanings of texts, by field."""
+    """Return the meanings of texts, by field and text, from settings such as ``FIELD=TEXT``."""
     meanings: dict[str, dict[str, Any]] = {}
     for key_text, meaning in values.items():
         field, equals, text = key_text.partition("=")
@@ -196,7 +196,7 @@ def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, 
 
 
 def _plain(text: str) -> Any:
-    """Return a JSON value, or the text itself where it is no JSON.
+    """Return the JSON value that a text holds, or the text itself if it is no JSON.
 
     Example:
         >>> [_plain(text) for text in ("true", "0.05", "auto_serve", '"7"')]

@@ -28,7 +28,7 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 def sign(decision: Decision, key: bytes) -> str:
-    """Return the signature for an event; a signature that it has already is ignored.
+    """Return the hexadecimal signature of a decision by a key; its own signature is ignored.
 
     Raises:
         TypeError: decided_at has no zone.
@@ -37,7 +37,7 @@ def sign(decision: Decision, key: bytes) -> str:
 
 
 def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
-    """Return True when the event carries its own signature; nested parts must have been checked.
+    """Return True if the decision's signature is right; nested parts must have been checked.
 
     A signature of the wrong length is refused at no cost.
     """
@@ -46,7 +46,7 @@ def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
 
 
 def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
-    """Return the content of an event by field, in one form; unknown fields are left out."""
+    """Return a decision's fields in one canonical form, by name, without unknown fields."""
     at = decision.decided_at
     ids = {name: getattr(decision, name) for name in ("decision_id", "unit", "pair_id")}
     return {
@@ -62,12 +62,12 @@ def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
 
 
 def _number(value: float | None) -> float | None:
-    """Return a number as a float, without -0.0."""
+    """Return the number as a float, 0.0 for -0.0."""
     return None if value is None else float(value) + 0.0
 
 
 def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
-    """Return the content of a nested part: null is absent, numbers as in :func:`_number`."""
+    """Return the content of a nested part by name, without nulls and with numbers as floats."""
     if isinstance(part, msgspec.Raw):
         content: Mapping[str, object] = _OBJECT.decode(part) or {}
     elif isinstance(part, msgspec.Struct):
@@ -90,7 +90,7 @@ class Doubt(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProbePolicy:
-    """Key and declared variants that probes are checked against.
+    """Policy that tells probes from production: a key for signatures, and each set's variants.
 
     Attributes:
         key: key of the signatures; None where there is none: then nothing is signed.
@@ -101,7 +101,7 @@ class ProbePolicy:
     variants: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
-        """Judge a decision that calls itself a probe, decided at ``at``.
+        """Return the probe that a decision of time ``at`` is, or the doubt why it is not compared.
 
         Its nested parts must have been checked.
         """

@@ -29,7 +29,7 @@ Rows = tuple[Int64s, Floats, Int64s]
 
 @dataclass(slots=True)
 class RepetitionBlock:
-    """Decisions of one UTC day of a shard.
+    """Decisions of one UTC day of a shard, collected to count those that repeat each other.
 
     Attributes:
         day: days since 1970; None before the first decision.
@@ -42,7 +42,7 @@ class RepetitionBlock:
     _size: int = 0
 
     def add(self, atoms: Int64s, scores: Floats, ts: Int64s) -> list[Repetition]:
-        """Add decisions; return the repetition of the days that have ended.
+        """Add decisions as columns; return the repetition within each day that has ended.
 
         Args:
             atoms: number of the atom, the same for equal ones.
@@ -81,7 +81,7 @@ class RepetitionBlock:
 
 
 def _sampled(atoms: Int64s, scores: Floats, halvings: int) -> Bools:
-    """Return a mask of the rows whose atom and score have a hash in the first part of the range."""
+    """Return a mask of rows whose atom and score hash into the first 1/2^``halvings`` of hashes."""
     if not halvings:
         return np.ones(len(atoms), np.bool_)
     words = (scores + 0.0).view(np.uint64) * _MIX ^ atoms.astype(np.uint64)

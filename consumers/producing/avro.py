@@ -75,7 +75,7 @@ class _Registry:
         self._timeout = timeout
 
     def number(self, subject: str, schema: Mapping[str, Any], *, register: bool) -> int:
-        """Return the number of a subject's schema."""
+        """Return the registry's number for a subject's schema; register it if allowed."""
         path, body = (
             f"/subjects/{quote(subject, safe='')}",
             json.dumps({"schema": json.dumps(schema)}),
@@ -132,7 +132,7 @@ class _Encoder:
 
 
 def _plain(message: Message) -> dict[str, Any]:
-    """Return an event as its schema has it: ids are text, times are whole microseconds."""
+    """Return an event's fields as Avro needs them: ids as text, times in whole microseconds."""
     event = msgspec.structs.asdict(msgspec.json.decode(message.value, type=_TYPES[message.kind]))
     for name in _IDS:
         if event.get(name) is not None:
@@ -152,6 +152,6 @@ def _micros(moment: datetime | int) -> int:
 
 
 def _fitting(value: Any) -> Any:
-    """Return an integer that is too large as its digits, which mean the same."""
+    """Return an integer too large for Avro as its digits, and any other value unchanged."""
     fits = not isinstance(value, int) or -_LONGEST <= value < _LONGEST
     return value if fits else str(value)
