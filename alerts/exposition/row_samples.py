@@ -14,7 +14,7 @@ from monitor.core.time import SECOND, WEEK
 
 
 def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
-    """Return the lines of a row."""
+    """Return the lines of one row, by family."""
     samples = Samples()
     samples.put(catalogue.COMPLETENESS, row.completeness, *place.cell)
     if place.decides:
@@ -82,7 +82,7 @@ def _put_one_of(
 
 @cache
 def _words(kind: type[State | Verdict]) -> tuple[tuple[State | Verdict, str], ...]:
-    """Return all values of a kind with their words, which need no escapes."""
+    """Return all values of an enum, each with its text for labels, which needs no escapes."""
     return tuple((possible, possible.value) for possible in kind)
 
 

@@ -17,13 +17,13 @@ TEMPLATES = "templates/*.tmpl"
 
 
 def notifications() -> str:
-    """Return the Go templates of messages that Alertmanager itself writes: chat, or mail."""
+    """Return the Go templates of Alertmanager's own messages: chat, or mail."""
     file = resources.files(__package__) / "notifications" / "slicewatch.tmpl"
     return file.read_text(encoding="utf-8")
 
 
 def configuration(settings: Settings) -> Document:
-    """Return the configuration file."""
+    """Return Alertmanager's configuration for these settings."""
     return {
         "templates": [TEMPLATES],
         "route": _route(settings),
@@ -74,7 +74,7 @@ def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Docume
 
 
 def _by_day(contract: str) -> Document:
-    """Return the route for breaches of a contract whose owner does not want to be woken."""
+    """Return the route that sends a contract's breaches in office hours only."""
     route = _in_office_hours(_to("page", Severity.PAGE, ("30s", "5m", "4h")))
     route["matchers"].append(f'contract="{contract}"')
     return route

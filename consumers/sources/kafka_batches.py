@@ -32,7 +32,7 @@ _LONGEST = 70  # most bits in the bytes of a number
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """Records of one batch as they were sent, decompressed.
+    """Records of one Kafka batch in their binary form, decompressed.
 
     Attributes:
         data: the records and nothing else.
@@ -52,7 +52,7 @@ class PackedBatch:
 
     @classmethod
     def from_batch(cls, batch: Any, since: int) -> PackedBatch:
-        """Return the records of one of the client's batches."""
+        """Return a client's batch in packed form; unpacking drops records below ``since``."""
         iter(batch)  # decompresses the batch
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
         return cls(
@@ -69,7 +69,7 @@ class PackedBatch:
 
 
 class PackedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """Records of one answer, handed out batch by batch."""
+    """Records of one fetch, handed out as one packed value per batch instead of one per record."""
 
     def _unpack_records(self, partition: Any, records: Any, *deserializers: Any) -> Any:
         packing = _Packing(records, self.fetch_offset)
@@ -89,7 +89,7 @@ class _Packing:
 
 
 class _OneRecord:
-    """Batch that looks like one record: the last one, with all records as its value."""
+    """Batch that yields one record: its last offset, with all records packed as the value."""
 
     def __init__(self, batch: Any, since: int) -> None:
         self._batch = batch
@@ -112,7 +112,7 @@ class _OneRecord:
 
 
 def columns(records: Sequence[Any]) -> Columns:
-    """Return the columns of a partition's polled records: packed batches, or older records.
+    """Return polled records of one partition as columns, unpacking packed batches.
 
     Raises:
         CorruptRecordError: a batch is not as its head says.
@@ -146,7 +146,7 @@ def _unpacked(batches: Sequence[PackedBatch]) -> Columns:
 
 
 def _edges(batch: PackedBatch) -> list[int]:
-    """Return the beginnings of the records, each with its length first, and the end of the last."""
+    """Return the places in the batch where each record begins (at its length), and its end."""
     data, at, edges = batch.data, 0, [0]
     for _ in range(batch.count):
         first, second = data[at], data[at + 1]
@@ -164,7 +164,7 @@ def _edges(batch: PackedBatch) -> list[int]:
 
 
 def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Columns:
-    """Split the records of all batches at once."""
+    """Split the packed records of all batches into columns, given the edges of each batch."""
     counts = [batch.count for batch in batches]
     sizes = np.array([len(batch) for batch in batches], np.int64)
 
@@ -193,7 +193,7 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
 
 
 def _numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the integers that begin at these places, and the places after them.
+    """Return the variable-length integers at these places, and the places that follow them.
 
     A byte has seven bits, the lowest first; the lowest bit of all is the sign.
     """
