@@ -65,7 +65,7 @@ class DistinctSketch:
 
 
 def _empty_term(share: float) -> float:
-    """Return the term of a share x of empty registers: x + sum of x^(2^k) 2^(k-1); inf for x = 1."""
+    """Return the term of a share x of empty registers: x + sum of x^(2^k) 2^(k-1); inf for 1."""
     if share == 1:
         return math.inf
     total, power, weight = share, share, 1.0

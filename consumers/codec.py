@@ -98,9 +98,9 @@ class Reader(Generic[Event]):
         self._unknown = unknown
         self._decode_lenient: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
         self._decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
-        self._learn()
+        self._rebuild_decoders()
 
-    def _learn(self) -> None:
+    def _rebuild_decoders(self) -> None:
         """Rebuild the decoders so that they also accept, and count, the frequent unknown fields."""
         self._learned = len(self._unknown.frequent)
         names = [name for name in self._unknown.frequent if not name.startswith(_NESTED)]
@@ -113,7 +113,7 @@ class Reader(Generic[Event]):
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
         """Decode all messages of a batch to events; add unreadable events to ``dead_letters``."""
         if len(self._unknown.frequent) > self._learned:
-            self._learn()
+            self._rebuild_decoders()
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
@@ -123,11 +123,11 @@ class Reader(Generic[Event]):
             sizes = [len(item) if type(item) is list else 1 for item in decoded]
             if max(sizes) > MAX_EVENTS_PER_MESSAGE:
                 return self._read_each(records, dead_letters)
-        together = self._together(records, decoded, sizes)
+        together = self._flatten(records, decoded, sizes)
         together.unknown.update(self._fields.counts(together.events))
         return together
 
-    def _together(
+    def _flatten(
         self, records: RecordBatch, decoded: list[Any], sizes: list[int] | None
     ) -> Decoded[Event]:
         """Flatten decoded messages to one list of events with places; ``sizes``: None if no arrays.
@@ -234,7 +234,7 @@ def _texts(ids: list[str | int]) -> list[str]:
     return ids if set(map(type, ids)) <= {str} else list(map(str, ids))  # type: ignore[return-value]
 
 
-def _texts_if_any(ids: list[str | int | None]) -> list[str]:
+def _texts_or_empty(ids: list[str | int | None]) -> list[str]:
     """Return ids as texts, empty for a missing one; return an empty list if all are missing."""
     types = set(map(type, ids))
     if types <= {str}:
@@ -334,7 +334,7 @@ class DecisionCodec:
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
-        decoded, codes = self._coded(decoded, dead_letters)
+        decoded, codes = self._code_events(decoded, dead_letters)
         events, n = decoded.events, len(decoded.events)
         ts = _micros([event.decided_at for event in events])
         probes = self._judged(events, codes, ts)
@@ -342,7 +342,7 @@ class DecisionCodec:
         bands = np.searchsorted(self._edges, scores, side="right")
         return DecodedDecisions(
             texts=_texts([event.decision_id for event in events]),
-            units=_texts_if_any([event.unit for event in events]),
+            units=_texts_or_empty([event.unit for event in events]),
             ts=ts,
             codes=self._without_unsigned(codes, probes),
             scores=scores,
@@ -370,7 +370,7 @@ class DecisionCodec:
             codes[unsigned] = self._coder.as_production(codes[unsigned])
         return codes
 
-    def _coded(
+    def _code_events(
         self, decoded: Decoded[FastDecision], dead_letters: DeadLetterBuffer
     ) -> tuple[Decoded[FastDecision], Int64s]:
         """Return acceptable events and their codes; add the others to ``dead_letters``."""

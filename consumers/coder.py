@@ -284,15 +284,15 @@ class Coder:
             raise RejectedError("unknown_attribute", "attributes")
         values = self._values(parts)
         version, unknown = self._checked_versions(versions)
-        dropped = self._named("attributes", undeclared) | self._named("versions", unknown)
+        dropped = self._full_names("attributes", undeclared) | self._full_names("versions", unknown)
         return values, version, tuple(sorted(dropped))
 
     def _version_attributes(self, versions: Versions) -> dict[str, str]:
-        """Return the values of attributes declared as versions, by name, without the absent ones."""
+        """Return the values of attributes declared as versions, by name, without absent ones."""
         sent = ((name, getattr(versions, part)) for name, part in self._by_version.items())
         return {name: version for name, version in sent if version is not None}
 
-    def _named(self, part: str, names: Iterable[str]) -> set[str]:
+    def _full_names(self, part: str, names: Iterable[str]) -> set[str]:
         """Return at most MAX_DROPPED names as ``part.name``; new ones without room become OTHER."""
         named = sorted(f"{part}.{name[:MAX_LENGTH]}" for name in names)
         dropped = self._dropped
@@ -388,7 +388,7 @@ class Coder:
         return np.array([self._production[code] for code in codes.tolist()], np.int64)
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Return, per code, the chance of keeping a requested label: min(1, grid rate / audit_p)."""
+        """Return, per code, the chance of keeping a requested label: grid rate / audit_p, or 1."""
         return np.array(self._keep, np.float64)[codes]
 
     def floors(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -63,7 +63,7 @@ class IdHasher:
         """Return the 63-bit hash of each text, by the key for its decided_at (microseconds)."""
         if not len(self._starts):
             return self._hashed(texts, 0)
-        return self._grouped(list(texts), self.numbers(ts))
+        return self._hash_by_number(list(texts), self.numbers(ts))
 
     def under_all(self, text: str) -> list[int]:
         """Return the hashes of a text by every key, oldest key first."""
@@ -92,7 +92,7 @@ class IdHasher:
         for start in self._starts.tolist():
             rows = np.flatnonzero((ts >= start - NEAR) & (ts < start + NEAR))
             beyond = self.numbers(np.where(ts[rows] < start, start, start - 1))
-            hashed = self._grouped([texts[row] for row in rows.tolist()], beyond)
+            hashed = self._hash_by_number([texts[row] for row in rows.tolist()], beyond)
             keys = zip(ids[rows].tolist(), ts[rows].tolist(), strict=True)
             other_ids.update(zip(keys, hashed.tolist(), strict=True))
         return other_ids
@@ -107,7 +107,7 @@ class IdHasher:
         """Return the number of the key that applies at each decided_at."""
         return np.searchsorted(self._starts, ts, side="right").astype(np.int64)
 
-    def _grouped(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
+    def _hash_by_number(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
         """Return the hash of each text by the key with its number."""
         present = np.unique(numbers).tolist()
         if len(present) == 1:

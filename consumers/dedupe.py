@@ -99,7 +99,7 @@ class KeyRun:
         places = _places(upper, len(self.bitmap) * 8)
         bits = self.bitmap[places >> 3] >> (places & 7).astype(np.uint8)
         rows = np.flatnonzero(bits & 1)
-        places_below = self._last_up_to(keys[rows], upper[rows])
+        places_below = self._last_not_above(keys[rows], upper[rows])
         hit = self.keys[places_below] == keys[rows]  # -1 is the last key: it is none of these
         rows, places_below = rows[hit], places_below[hit]
         arrived[rows] = np.maximum(arrived[rows], self._minutes(places_below))
@@ -128,7 +128,7 @@ class KeyRun:
     def _minutes(self, rows: Int64s) -> Int64s:
         return self.offsets[rows].astype(np.int64) + self.start
 
-    def _last_up_to(self, wanted: Int64s, upper: _Halves) -> Int64s:
+    def _last_not_above(self, wanted: Int64s, upper: _Halves) -> Int64s:
         """Return the index of the last key not greater than each wanted one; -1 if all are.
 
         This is one binary search for all keys: ``searchsorted`` goes over the whole run for each of
@@ -236,7 +236,7 @@ class DuplicateFilter:
         begins = np.append(True, keys[1:] != keys[:-1])
         fresh = begins & (arrived < since)
         if not begins.all():
-            _find_later_ones(begins, minutes, since, arrived[begins], fresh)
+            _mark_later_copies(begins, minutes, since, arrived[begins], fresh)
         return fresh
 
     def _remember(self, keys: Int64s, minutes: Int64s, now: int) -> None:
@@ -259,7 +259,7 @@ class DuplicateFilter:
         return self._spans.setdefault(number, _Span(start, self._length, start, []))
 
 
-def _find_later_ones(
+def _mark_later_copies(
     begins: _Bools, minutes: Int64s, since: Int64s, last: Int64s, fresh: _Bools
 ) -> None:
     """Set ``fresh`` for copies that are first again: the window has passed within one batch.

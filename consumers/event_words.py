@@ -122,7 +122,7 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-def refusal(reason: str, field: str, content: object) -> str:
+def refusal_text(reason: str, field: str, content: object) -> str:
     """Explain a dead letter in one line; for a field of the wrong type, add the type found.
 
     Args:

@@ -311,7 +311,7 @@ class Ingest:
         state = self.states.get(records.shard)
         if state is None:
             return  # revoked since: the next owner reads these messages
-        with self._counted(state):
+        with self._counting(state):
             state.add(records, self._clock.now(), self._newest_of_others(state))
             if state.aside and self.source.ended(state.shard):
                 state.judge_aside(self._clock.now(), self._newest_of_others(state))
@@ -319,7 +319,7 @@ class Ingest:
         state.ahead.record(state.clock.ahead, self._clock.monotonic())
 
     @contextmanager
-    def _counted(self, state: ShardState) -> Iterator[None]:
+    def _counting(self, state: ShardState) -> Iterator[None]:
         """Add events read within this context to the progress; the breaker judges them after."""
         events, unreadable = state.tallies.events, Counter(state.unreadable)
         yield
@@ -352,7 +352,7 @@ class Ingest:
             self._fenced(error)
             return
         except StoreError as error:
-            self._try_again(error)
+            self._schedule_retry(error)
             return
         self.codecs.coder.settled()
         self._retry.succeeded()
@@ -365,7 +365,7 @@ class Ingest:
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
         self.source.report({state.shard: state.committed for state in states})
 
-    def _try_again(self, error: StoreError) -> None:
+    def _schedule_retry(self, error: StoreError) -> None:
         """Report the failed flush, keep its events, and schedule the next try.
 
         It is unknown whether a broken commit has reached the database; if it has, the fence tells.
@@ -459,6 +459,6 @@ class Ingest:
         before = self._events
         for state in sorted(self.states.values(), key=lambda state: -state.aside):
             newest = self._reconciler.newest_of_others(state.shard)
-            with self._counted(state):
+            with self._counting(state):
                 state.judge_aside(self._clock.now(), newest, ended=True)
         self._progress(self._events - before)

@@ -133,13 +133,13 @@ def mapping_of(
             raise SettingsError(
                 f"{key}.fields: {field} is missing; say where it is, or set it in {key}.constants"
             )
-    texts = _texts(key, values, mapped_fields)
+    texts = _meanings_by_field(key, values, mapped_fields)
     places = {"attributes": _Place(None, {}, {})} if kind == "decisions" else {}
     for field in mapped_fields:
         places[field] = _Place(
-            _path(f"{key}.fields.{field}", fields[field]) if field in fields else None,
+            _pointer_steps(f"{key}.fields.{field}", fields[field]) if field in fields else None,
             texts.get(field, {}),
-            _plain(constants[field]) if field in constants else ABSENT,
+            _json_or_text(constants[field]) if field in constants else ABSENT,
         )
     return EventMapping(places, time_unit)
 
@@ -174,7 +174,7 @@ def _check_field(kind: str, key: str, field: str) -> None:
         raise SettingsError(f"{key}: {field} is no version; use one of {names}")
 
 
-def _path(key: str, pointer: str) -> tuple[str, ...]:
+def _pointer_steps(key: str, pointer: str) -> tuple[str, ...]:
     """Return the unescaped steps of a JSON pointer; errors name the setting ``key``."""
     if not pointer.startswith("/"):
         raise SettingsError(f"{key}: is no JSON pointer; begin it with /, such as /request/id")
@@ -182,7 +182,9 @@ def _path(key: str, pointer: str) -> tuple[str, ...]:
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, dict[str, Any]]:
+def _meanings_by_field(
+    key: str, values: Mapping[str, str], fields: list[str]
+) -> dict[str, dict[str, Any]]:
     """Return the meanings of texts, by field and text, from settings such as ``FIELD=TEXT``."""
     meanings: dict[str, dict[str, Any]] = {}
     for key_text, meaning in values.items():
@@ -191,15 +193,15 @@ def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, 
             raise SettingsError(
                 f'{key}.values: {key_text} is not "FIELD=TEXT" with a field of {key}'
             )
-        meanings.setdefault(field, {})[text] = _plain(meaning)
+        meanings.setdefault(field, {})[text] = _json_or_text(meaning)
     return meanings
 
 
-def _plain(text: str) -> Any:
+def _json_or_text(text: str) -> Any:
     """Return the JSON value that a text holds, or the text itself if it is no JSON.
 
     Example:
-        >>> [_plain(text) for text in ("true", "0.05", "auto_serve", '"7"')]
+        >>> [_json_or_text(text) for text in ("true", "0.05", "auto_serve", '"7"')]
         [True, 0.05, 'auto_serve', '7']
     """
     try:

@@ -81,7 +81,7 @@ class Ownership:
         if not shards or now < self._not_before or not self._source.is_member(shards):
             return None
         self._not_before = now + RETRY_SECONDS
-        present = self._identities(shards)
+        present = self._topic_ids(shards)
         claimable = [shard for shard in shards if shard.topic in present]
         if not claimable:
             return None
@@ -91,7 +91,7 @@ class Ownership:
         begun = [self._begin(claim, present[claim.shard.topic]) for claim in claims]
         return [state for state in begun if state is not None]
 
-    def _identities(self, shards: Iterable[Shard]) -> dict[str, str | None]:
+    def _topic_ids(self, shards: Iterable[Shard]) -> dict[str, str | None]:
         """Return the current id of each shard's topic, without topics that cannot be asked now."""
         present = {}
         for topic in {shard.topic for shard in shards}:
@@ -106,7 +106,7 @@ class Ownership:
             return None
         try:
             _require_same_topic(claim, topic_id)
-            if (offset := self._offset(claim)) is None:
+            if (offset := self._next_offset(claim)) is None:
                 return None
             state = self._state(claim, offset)
             self.unclaimed.discard(shard)
@@ -123,7 +123,7 @@ class Ownership:
         log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
         return state
 
-    def _offset(self, claim: Claim) -> int | None:
+    def _next_offset(self, claim: Claim) -> int | None:
         """Return the claim's next offset, stored if it is the first; None if no broker tells it."""
         if claim.next_offset is not None:
             return claim.next_offset
@@ -153,7 +153,7 @@ class Ownership:
         # A shard that is not being read is claimed first; its loss is reported again.
         if (state := self.states.get(error.shard)) is None:
             return
-        present = self._identities([state.shard])
+        present = self._topic_ids([state.shard])
         if state.shard.topic not in present:
             # The next claim depends on whether the topic is another one now.
             self._release([state.shard])

@@ -33,7 +33,7 @@ def sign(decision: Decision, key: bytes) -> str:
     Raises:
         TypeError: decided_at has no zone.
     """
-    return signature(_fields(decision), key)
+    return signature(_canonical_fields(decision), key)
 
 
 def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
@@ -42,10 +42,14 @@ def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
     A signature of the wrong length is refused at no cost.
     """
     sent = decision.signature
-    return sent is not None and len(sent) == _LENGTH and has_signature(_fields(decision), key)
+    return (
+        sent is not None
+        and len(sent) == _LENGTH
+        and has_signature(_canonical_fields(decision), key)
+    )
 
 
-def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
+def _canonical_fields(decision: Decision | FastDecision) -> Mapping[str, object]:
     """Return a decision's fields in one canonical form, by name, without unknown fields."""
     at = decision.decided_at
     ids = {name: getattr(decision, name) for name in ("decision_id", "unit", "pair_id")}
@@ -53,20 +57,22 @@ def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
         **{name: getattr(decision, name) for name in Decision.__struct_fields__},
         **{name: None if value is None else str(value) for name, value in ids.items()},
         "decided_at": at * (SECOND // 1000) if isinstance(at, int) else to_micros(at),
-        "judge_score": _number(decision.judge_score),
-        "threshold": _number(decision.threshold),
-        "audit_p": _number(decision.audit_p),
-        "attributes": _given(decision.attributes),
-        "versions": _given(decision.versions) or None,
+        "judge_score": _as_float(decision.judge_score),
+        "threshold": _as_float(decision.threshold),
+        "audit_p": _as_float(decision.audit_p),
+        "attributes": _nested_content(decision.attributes),
+        "versions": _nested_content(decision.versions) or None,
     }
 
 
-def _number(value: float | None) -> float | None:
+def _as_float(value: float | None) -> float | None:
     """Return the number as a float, 0.0 for -0.0."""
     return None if value is None else float(value) + 0.0
 
 
-def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
+def _nested_content(
+    part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None,
+) -> dict[str, object]:
     """Return the content of a nested part by name, without nulls and with numbers as floats."""
     if isinstance(part, msgspec.Raw):
         content: Mapping[str, object] = _OBJECT.decode(part) or {}

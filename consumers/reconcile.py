@@ -178,7 +178,7 @@ class Reconciler:
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
         with suppress(StoreError):  # the flush that fails reports it
-            self._store.beat(self._own.epochs, storing=storing, waiting=self._waiting(paused))
+            self._store.beat(self._own.epochs, storing=storing, waiting=self._unread_shards(paused))
         statuses = self._store.statuses()
         self._require_in_use(statuses)
         self._own.review(statuses)
@@ -193,9 +193,9 @@ class Reconciler:
             if state.caught_up and not state.dirty and state.shard not in paused
         ]
         self._judge_aside(wall)
-        return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
+        return self._advance_idle(idle, [s for s in statuses if s.shard.topic == decisions], wall)
 
-    def _waiting(self, paused: Collection[Shard]) -> dict[Shard, bool]:
+    def _unread_shards(self, paused: Collection[Shard]) -> dict[Shard, bool]:
         """Return the shards not read to their end, each True if it moves or is paused.
 
         Values are True where events were read since the last call, or where a shard is held back on
@@ -242,7 +242,7 @@ class Reconciler:
             self._next_versions = now + VERSIONS_SECONDS
             coder.renew_versions(self._store.live_versions())
 
-    def _advance(
+    def _advance_idle(
         self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus], wall: int
     ) -> list[ShardState]:
         """Advance idle shards to the newest event time of all (``live``); return changed ones.

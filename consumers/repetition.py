@@ -69,18 +69,18 @@ class RepetitionBlock:
         return [repetition] if repetition.tested else []
 
     def _keep(self, atoms: Int64s, scores: Floats, ts: Int64s) -> None:
-        comparable = ~np.isnan(scores) & _sampled(atoms, scores, self.halvings)
+        comparable = ~np.isnan(scores) & _in_sample(atoms, scores, self.halvings)
         self._rows.append((atoms[comparable], scores[comparable], ts[comparable]))
         self._size += int(np.count_nonzero(comparable))
         while self._size > MAX_ROWS and self.halvings < _MOST_HALVINGS:
             self.halvings += 1
             joined = _joined(self._rows)
-            sampled = _sampled(joined[0], joined[1], self.halvings)
+            sampled = _in_sample(joined[0], joined[1], self.halvings)
             self._rows = [(joined[0][sampled], joined[1][sampled], joined[2][sampled])]
             self._size = int(np.count_nonzero(sampled))
 
 
-def _sampled(atoms: Int64s, scores: Floats, halvings: int) -> Bools:
+def _in_sample(atoms: Int64s, scores: Floats, halvings: int) -> Bools:
     """Return a mask of rows whose atom and score hash into the first 1/2^``halvings`` of hashes."""
     if not halvings:
         return np.ones(len(atoms), np.bool_)

@@ -46,7 +46,7 @@ _NONE = np.empty(0, np.int64)
 MILLISECOND = 1000
 
 
-def _chosen(texts: list[str], rows: Int64s) -> list[str]:
+def _texts_at(texts: list[str], rows: Int64s) -> list[str]:
     """Return the texts at these rows, in the rows' order; all texts if the numbers are equal."""
     return texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
 
@@ -281,7 +281,7 @@ class ShardState:
             if not len(records.offsets):
                 return
             dead_letters, decoded, results = self._decoded(records, now)
-        self._pass(records)
+        self._advance_over(records)
         self._results += results
         add_counts(self._noticed.unknown, decoded.unknown)
         before = self.tallies.events
@@ -304,7 +304,7 @@ class ShardState:
         labels, results = self.codecs.labels.results.take(records, dead_letters, now)
         return dead_letters, self.codecs.labels.read(labels, dead_letters), results
 
-    def _pass(self, records: RecordBatch) -> None:
+    def _advance_over(self, records: RecordBatch) -> None:
         """Advance the next offset over messages and count them, whatever their events' outcome."""
         span = records.offsets[-1] + 1 - self.next_offset
         self.tallies.messages += len(records.offsets)
@@ -329,7 +329,7 @@ class ShardState:
         now: int,
         leaps: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
-        """Have the clock judge events, add dead letters; return good rows as a mask, and the clock."""
+        """Have the clock judge events, add dead letters; return good rows as a mask, and clocks."""
         reasons, running = self.clock.admit(decoded.ts, decoded.timestamps, now, leaps)
         self.tallies.jumps = self.clock.jumps
         good = reasons == None  # noqa: E711 - element-wise
@@ -359,7 +359,7 @@ class ShardState:
         self.tallies.duplicates += int((~fresh).sum())
         counted = columns if fresh.all() else columns.take(fresh)
         self._decisions.append(counted)
-        self._compare(decoded, rows[fresh], counted.units)
+        self._add_to_repetition(decoded, rows[fresh], counted.units)
         if decoded.probes:
             self._add_probes(decoded, rows[fresh])
 
@@ -378,7 +378,7 @@ class ShardState:
         for slot, number in zip(*np.unique(slots, return_counts=True), strict=True):
             self._arrivals[int(slot)] += int(number)
 
-    def _compare(self, decoded: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
+    def _add_to_repetition(self, decoded: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
         """Add counted production decisions without a unit to the block compared for repetitions."""
         compared = units == 0 if len(units) else np.ones(len(counted), np.bool_)
         compared[self.codecs.coder.probe_rows(decoded.codes[counted])] = False
@@ -398,8 +398,8 @@ class ShardState:
 
     def _columns(self, decoded: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, decoded.codes[rows], decoded.requested[rows]
-        ids, ts = self._ids(decoded, rows, requested), decoded.ts[rows]
-        request = np.where(self._kept(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
+        ids, ts = self._id_hashes(decoded, rows, requested), decoded.ts[rows]
+        request = np.where(self._kept_requests(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
         return DecisionColumns(
             ids=ids,
             ts=ts,
@@ -409,16 +409,16 @@ class ShardState:
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,
-            units=self._units(decoded, rows) if decoded.units else _NONE,
+            units=self._unit_hashes(decoded, rows) if decoded.units else _NONE,
         )
 
-    def _units(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
+    def _unit_hashes(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
         """Return the hash of each row's unit, 0 for none; probes have none."""
-        units = self.codecs.units(_chosen(decoded.units, rows), decoded.ts[rows])
+        units = self.codecs.units(_texts_at(decoded.units, rows), decoded.ts[rows])
         units[self.codecs.coder.probe_rows(decoded.codes[rows])] = 0
         return units
 
-    def _ids(
+    def _id_hashes(
         self, decoded: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
     ) -> Int64s:
         """Return the hash of each row's id, or 0 where neither duplicates nor labels need it."""
@@ -430,7 +430,7 @@ class ShardState:
         return ids
 
     def _hashed(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
-        return self.codecs.hasher(_chosen(decoded.texts, rows), decoded.ts[rows])
+        return self.codecs.hasher(_texts_at(decoded.texts, rows), decoded.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
@@ -444,7 +444,7 @@ class ShardState:
                     name = _ROUTE_NAMES[route]
                     counts[name] = counts.get(name, 0) + number
 
-    def _kept(self, ids: Int64s, codes: Int64s) -> npt.NDArray[np.bool_]:
+    def _kept_requests(self, ids: Int64s, codes: Int64s) -> npt.NDArray[np.bool_]:
         """Return a mask of rows whose label request is kept, thinned by the id's hash."""
         probability = self.codecs.coder.keep_probability(codes)
         if (probability >= 1).all():

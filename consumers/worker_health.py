@@ -185,10 +185,10 @@ class Progress:
             state.shard
             for state in states
             if (state.high_water is None and self._waits(state, now) > UNKNOWN_SECONDS)
-            or self._silent(state, now) > self._patience(state)
+            or self._silent(state, now) > self._trust_seconds(state)
         ]
 
-    def _patience(self, state: ShardState) -> float:
+    def _trust_seconds(self, state: ShardState) -> float:
         """Return the seconds for which a shard's end offset is believed without a message."""
         if state.shard in self._paused:
             return PAUSED_SECONDS

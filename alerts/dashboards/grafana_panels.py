@@ -37,7 +37,7 @@ def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
     """Yield the JSON of all rows and panels in reading order; a folded row contains its panels."""
     top = 0
     for number, row in enumerate(dashboard.rows):
-        placed, below = _placed(row, top + 1)
+        placed, below = _grid_places(row, top + 1)
         inside = [
             _panel(panel, place, links.get(panel.key, ()))
             for panel, place in zip(row.panels, placed, strict=True)
@@ -55,7 +55,7 @@ def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
         top = top + 1 if row.folded else below
 
 
-def _placed(row: PanelRow, top: int) -> tuple[list[Json], int]:
+def _grid_places(row: PanelRow, top: int) -> tuple[list[Json], int]:
     """Return the grid places of a row's panels, wrapped from ``top`` on, and the next free line."""
     places: list[Json] = []
     left, tallest = 0, 0

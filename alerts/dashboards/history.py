@@ -28,7 +28,7 @@ _SLICE = """r.contract = ${contract:sqlstring} AND r.metric = ${metric:sqlstring
   AND r.slice = ${slice:sqlstring} AND $__timeFilter(w.ends_at)"""
 
 
-def _at_its_end(columns: str) -> str:
+def _by_window_end(columns: str) -> str:
     """Return SQL for ``columns`` of a slice by its window's end; the newest publication wins."""
     return (
         f'SELECT DISTINCT ON (w.ends_at) w.ends_at AS "time", {columns}\n'
@@ -59,7 +59,7 @@ def rate_by_day(number: int) -> Panel:
         "rate_by_day",
         "$metric by day: $slice",
         f"{AT_ITS_END} The band is the 95 % interval. {WITHHELD}",
-        queries=(sql(_at_its_end(columns)),),
+        queries=(sql(_by_window_end(columns)),),
         unit=Unit.SHARE,
         looks=(
             *band("lower", "upper", "blue"),
@@ -82,7 +82,7 @@ def gap_by_day(number: int) -> Panel:
         "Gap of $metric by day: $slice",
         f"{AT_ITS_END} The limit is the one that was in force on that day. Above 0, the slice is"
         f" worse off. {WITHHELD}",
-        queries=(sql(_at_its_end(columns)),),
+        queries=(sql(_by_window_end(columns)),),
         unit=Unit.SHARE,
         looks=(*band("lower", "upper", "blue"), *GAP_LIMIT_LOOKS),
     )

@@ -99,15 +99,15 @@ class Exporter:
         self._current = (page, start - age)
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return slice page and all service metrics, maybe compressed, and their content type."""
+        """Return slice page and all service metrics, compressed if asked for, and their type."""
         return self._body(self._page_to_show(), self.metrics.registry, accept, gzip)
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return slice page and service metrics on decisions, maybe compressed, and content type."""
+        """Return slice page and service metrics on decisions, compressed if asked; and the type."""
         return self._body(self._page_to_show(), self._of_decisions, accept, gzip)
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return the metrics about the process only, maybe compressed, and their content type."""
+        """Return the metrics on the process only, compressed if asked for, and their type."""
         self._page_to_show()
         return self._body(EMPTY, self._operations, accept, gzip)
 

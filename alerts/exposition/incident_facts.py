@@ -151,7 +151,7 @@ def _sides(
     yield _side("slice", incident.slice, rate)
     if incident.behind is Behind.LEVEL or gap is None:
         return
-    reference_rate = _reference(rows, incident, rate, gap)
+    reference_rate = _reference_rate(rows, incident, rate, gap)
     if reference_rate is not None:
         yield _side("reference", gap.reference, reference_rate)
 
@@ -164,7 +164,7 @@ def _side(side: str, name: str, rate: ShownRate) -> SideRate:
     return SideRate(side, name, rate.value or 0.0)
 
 
-def _reference(
+def _reference_rate(
     rows: Mapping[str, SliceRow], incident: ShownIncident, rate: ShownRate, gap: ShownGap
 ) -> ShownRate | None:
     """Return the rate that the slice is compared with, or its bounds; None if unknown.
@@ -177,12 +177,12 @@ def _reference(
     if rate.value is not None and gap.value is not None:
         harm = gap.value if metric in HARMED_BY_LESS else -gap.value
         return replace(rate, value=rate.value + harm)
-    return _rate_of_rows(
+    return _common_bounds(
         [row.rates.get(metric) for name, row in rows.items() if name != incident.slice]
     )
 
 
-def _rate_of_rows(rates: Sequence[ShownRate | None]) -> ShownRate | None:
+def _common_bounds(rates: Sequence[ShownRate | None]) -> ShownRate | None:
     """Return bounds of the common rate of several rows, within the range of theirs, or None."""
     shown_rates = [rate for rate in rates if rate is not None]
     if not shown_rates or len(shown_rates) < len(rates):
@@ -216,7 +216,7 @@ def _window_says(
     limit = incident.limit
     if limit is None:
         return WindowSays.UNKNOWN
-    value, lower, upper = _limited(limit.kind, latest, gap)
+    value, lower, upper = _limited_value(limit.kind, latest, gap)
     if value is None and lower is None:
         return WindowSays.UNKNOWN
     if value is not None and allowed(limit).holds(value):
@@ -226,7 +226,7 @@ def _window_says(
     return WindowSays.UNSURE
 
 
-def _limited(
+def _limited_value(
     kind: LimitKind, latest: PublishedValue, gap: ShownGap | None
 ) -> tuple[float | None, float | None, float | None]:
     """Return the published (value, lower, upper) that a limit of this kind applies to."""

@@ -148,14 +148,14 @@ class Renderer:
 
 def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
     """Yield the part of lines around the rows, then a part of rows per group-by and window."""
-    yield "", [_around_rows(snapshot)]
+    yield "", [_lines_without_rows(snapshot)]
     parts: dict[Hashable, list[Blocks]] = {}
     for place, (_, blocks) in rows.items():
         parts.setdefault((place.contract, place.window, place.group_by), []).append(blocks)
     yield from parts.items()
 
 
-def _around_rows(snapshot: Snapshot) -> Blocks:
+def _lines_without_rows(snapshot: Snapshot) -> Blocks:
     """Return the lines of contracts, windows, incidents and probe sets, but not of rows."""
     samples = _SnapshotSamples()
     samples.add(catalogue.WATERMARK, "", _seconds(snapshot.watermark))

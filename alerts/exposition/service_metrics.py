@@ -192,7 +192,7 @@ class ServiceMetrics:
         committed = copy.deepcopy(tallies)
         with self._lock:
             last_report = self._shards.get(shard)
-            shown = self._steps.shown(committed, last_report)
+            shown = self._steps.totals_to_show(committed, last_report)
             self._shards[shard] = ReportedShard(
                 committed, shown, lag_messages, lag_seconds, offsets
             )

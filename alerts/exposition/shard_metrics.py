@@ -47,7 +47,7 @@ class Steps:
         """Return the number rounded up to whole steps, so that 0 means none."""
         return -self.down(-number)
 
-    def shown(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
+    def totals_to_show(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
         """Return the new totals once a full step of events has passed, else those shown before."""
         if before is None or self.exact:
             return tallies

@@ -77,7 +77,7 @@ class Guard:
             authorization: the header; empty without one.
             certificate: name of the client's checked certificate, None without one.
         """
-        token = self._token(authorization)
+        token = self._token_name(authorization)
         if self._certificates and certificate is None:
             return Admission(HTTPStatus.FORBIDDEN, UNKNOWN)
         if self._digests and token is None:
@@ -89,7 +89,7 @@ class Guard:
         )
         return Admission(HTTPStatus.OK, " + ".join(names), responds, sends)
 
-    def _token(self, authorization: str) -> str | None:
+    def _token_name(self, authorization: str) -> str | None:
         """Return the name of the token in an Authorization header; None if it is no valid token.
 
         The time is the same for every token and for none, so that it reveals neither length nor

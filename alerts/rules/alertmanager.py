@@ -54,7 +54,7 @@ def _route(settings: Settings) -> Document:
         "repeat_interval": "4h",
         "routes": [
             _to("deadman", Severity.NONE, ("0s", "1m", "1m")),
-            *(_by_day(contract) for contract in awaits_day),
+            *(_office_hours_route(contract) for contract in awaits_day),
             _to("page", Severity.PAGE, ("30s", "5m", "4h")),
             _in_office_hours(_to("ticket", Severity.TICKET, ("5m", "15m", "24h"))),
             _to("visible", Severity.INFO, ("5m", "1h", "168h")),
@@ -73,7 +73,7 @@ def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Docume
     }
 
 
-def _by_day(contract: str) -> Document:
+def _office_hours_route(contract: str) -> Document:
     """Return the route that sends a contract's breaches in office hours only."""
     route = _in_office_hours(_to("page", Severity.PAGE, ("30s", "5m", "4h")))
     route["matchers"].append(f'contract="{contract}"')

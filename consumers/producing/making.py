@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from consumers.event_words import nearest, reason_and_field, refusal
+from consumers.event_words import nearest, reason_and_field, refusal_text
 from consumers.events import MAX_NESTED_BYTES, Decision, Label, Versions
 
 Kind = Literal["decision", "label"]
@@ -112,7 +112,7 @@ def fields_of(kind: Kind, source: object, given: Mapping[str, object]) -> dict[s
     fields = (
         (name, given[name] if name in given else _field_value(source, name)) for name in names
     )
-    return {name: _plain(kind, name, value) for name, value in fields if value is not None}
+    return {name: _json_value(kind, name, value) for name, value in fields if value is not None}
 
 
 def message_of(kind: Kind, fields: Mapping[str, object]) -> Message:
@@ -150,7 +150,7 @@ def _key_of_label(value: bytes) -> bytes:
 
 def _error(kind: Kind, reason: str, field: str, content: object = None) -> EventError:
     top = field.partition(".")[0]
-    return EventError(kind, reason, top, refusal(reason, top, content))
+    return EventError(kind, reason, top, refusal_text(reason, top, content))
 
 
 def _field_value(source: object, name: str) -> object:
@@ -159,7 +159,7 @@ def _field_value(source: object, name: str) -> object:
     return getattr(source, name, None)
 
 
-def _plain(kind: Kind, name: str, value: object) -> object:
+def _json_value(kind: Kind, name: str, value: object) -> object:
     """Return a field's value in JSON's types if that loses nothing; else raise EventError."""
     if name not in _NESTED:
         return _scalar(kind, name, value)

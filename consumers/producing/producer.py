@@ -81,13 +81,13 @@ class Producer:
         self._room = buffer
         self._strict = strict
         self._said: set[tuple[str, ...]] = set()
-        self._begin()
+        self._reset_lanes()
         atexit.register(self.close, EXIT_SECONDS)
         if hasattr(os, "register_at_fork"):
-            begin = weakref.WeakMethod(self._begin)
+            begin = weakref.WeakMethod(self._reset_lanes)
             os.register_at_fork(after_in_child=lambda: (restart := begin()) and restart())
 
-    def _begin(self) -> None:
+    def _reset_lanes(self) -> None:
         """Replace the lanes by empty ones without threads, at the start and in a forked process."""
         self._lanes: dict[Kind, _Lane] = {
             kind: _Lane(self._connect, self._room) for kind in get_args(Kind)
@@ -141,7 +141,7 @@ class Producer:
             EventError: only if strict.
         """
         try:
-            event_fields = self._drawn(fields_of("decision", source, fields))
+            event_fields = self._with_draw(fields_of("decision", source, fields))
             message = message_of("decision", event_fields)
         except Exception as error:
             self._refuse("decision", error)
@@ -176,7 +176,7 @@ class Producer:
             lane.abandon()
         return not left
 
-    def _drawn(self, fields: dict[str, Any]) -> dict[str, Any]:
+    def _with_draw(self, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields with the audit draw, unless they have one or are too wrong for it."""
         decision_id, route, rate = (fields.get(n) for n in ("decision_id", "route", "audit_p"))
         if (

@@ -29,7 +29,7 @@ class Good(NamedTuple):
     value: bytes
 
 
-class _Names(msgspec.Struct):
+class _LabelMark(msgspec.Struct):
     """Fields by which :func:`_is_label` tells labels from decisions."""
 
     label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -39,7 +39,7 @@ class _Identified(msgspec.Struct):
     decision_id: str | int
 
 
-_names = msgspec.json.Decoder(_Names).decode
+_names = msgspec.json.Decoder(_LabelMark).decode
 _identified = msgspec.json.Decoder(_Identified).decode
 
 
@@ -67,7 +67,7 @@ class EventJudge:
         with self._turn:
             for is_label in (False, True):
                 same_kind = [event for event in sized if _is_label(event[1]) == is_label]
-                wrong = self._wrong(same_kind, is_label, now) if same_kind else {}
+                wrong = self._refusals_by_line(same_kind, is_label, now) if same_kind else {}
                 refused += wrong.values()
                 good += (
                     Good(line, is_label, _key(value), value)
@@ -87,7 +87,7 @@ class EventJudge:
         refused.append(EventRefusal(line, "decision", reason, ""))
         return False
 
-    def _wrong(
+    def _refusals_by_line(
         self, events: Sequence[Numbered], is_label: bool, now: int
     ) -> dict[int, EventRefusal]:
         """Return refusals, by line, of events of one kind that codec or time limits refuse."""

@@ -255,14 +255,14 @@ class GroupSource(ABC):
         finally:
             self._topics.close()
 
-    def _require_more(self) -> None:
+    def _raise_due_errors(self) -> None:
         """Raise SourceError if the source is closed or has a loss to report, before a poll."""
         if self._closed:
             raise SourceError("the source is closed")
         if self._losses_to_report:
             raise self._losses_to_report.popleft()
 
-    def _rebalance(self) -> tuple[list[Shard], list[Shard]]:
+    def _apply_rebalance(self) -> tuple[list[Shard], list[Shard]]:
         """Apply the group's noted changes to the delivery; return (revoked, assigned) shards."""
         revoked, assigned = self._changes.drain()
         self._delivery.revoke(revoked)

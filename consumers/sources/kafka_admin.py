@@ -192,7 +192,7 @@ def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Sha
             **connection.client(), enable_auto_commit=False, metrics_enabled=False
         )
         try:
-            ends = _ends(client, list(partitions), connection.timeout)
+            ends = _ask_for_ends(client, list(partitions), connection.timeout)
         finally:
             client.close(autocommit=False, timeout_ms=CLOSE_MILLISECONDS)
     except KafkaError as error:
@@ -200,7 +200,7 @@ def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Sha
     return {partitions[partition]: int(end) for partition, end in ends.items()}
 
 
-def _ends(
+def _ask_for_ends(
     client: KafkaConsumer, partitions: list[TopicPartition], timeout: float
 ) -> dict[TopicPartition, int]:
     """Return the end offsets of partitions, asked at once or, if that fails, one by one."""

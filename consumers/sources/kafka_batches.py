@@ -140,12 +140,12 @@ def _unpacked_records(records: Sequence[Any]) -> Columns:
 
 def _unpacked(batches: Sequence[PackedBatch]) -> Columns:
     try:
-        return _split(batches, [_edges(batch) for batch in batches])
+        return _split_records(batches, [_record_edges(batch) for batch in batches])
     except IndexError:
         raise CorruptRecordError("a record ends behind its batch") from None
 
 
-def _edges(batch: PackedBatch) -> list[int]:
+def _record_edges(batch: PackedBatch) -> list[int]:
     """Return the places in the batch where each record begins (at its length), and its end."""
     data, at, edges = batch.data, 0, [0]
     for _ in range(batch.count):
@@ -155,7 +155,7 @@ def _edges(batch: PackedBatch) -> list[int]:
         elif second < _MORE:
             at += 2 + ((first & _BITS | second << 7) >> 1)
         else:
-            length, begin = _numbers(np.frombuffer(data, np.uint8), np.array([at]))
+            length, begin = _read_numbers(np.frombuffer(data, np.uint8), np.array([at]))
             at = int(begin[0] + length[0])
         edges.append(at)
     if at != len(data):
@@ -163,7 +163,7 @@ def _edges(batch: PackedBatch) -> list[int]:
     return edges
 
 
-def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Columns:
+def _split_records(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Columns:
     """Split the packed records of all batches into columns, given the edges of each batch."""
     counts = [batch.count for batch in batches]
     sizes = np.array([len(batch) for batch in batches], np.int64)
@@ -176,11 +176,11 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
     ends = before + np.array([at for batch_edges in edges for at in batch_edges[1:]], np.int64)
     data = b"".join(batch.data for batch in batches)
     fields = np.frombuffer(data, np.uint8)
-    _, at = _numbers(fields, begins)
-    delays, at = _numbers(fields, at + 1)  # after a byte of attributes
-    deltas, at = _numbers(fields, at)
-    keys, at = _numbers(fields, at)
-    lengths, at = _numbers(fields, at + np.maximum(keys, 0))
+    _, at = _read_numbers(fields, begins)
+    delays, at = _read_numbers(fields, at + 1)  # after a byte of attributes
+    deltas, at = _read_numbers(fields, at)
+    keys, at = _read_numbers(fields, at)
+    lengths, at = _read_numbers(fields, at + np.maximum(keys, 0))
     if (at + np.maximum(lengths, 0) >= ends).any():  # headers or their absence follow
         raise CorruptRecordError("a field ends behind its record")
     offsets = each(batch.offset for batch in batches) + deltas
@@ -192,7 +192,7 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
     return offsets[rows].tolist(), values, stamps[rows].tolist()
 
 
-def _numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
+def _read_numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
     """Return the variable-length integers at these places, and the places that follow them.
 
     A byte has seven bits, the lowest first; the lowest bit of all is the sign.

@@ -119,14 +119,14 @@ class _BrokerCheck:
 
     def ask_for(self, need: Need) -> None:
         """Check protocol, login and the needed rights; raise AccessError at the first refusal."""
-        versions = self._introduce()
+        versions = self._ask_versions()
         if self._protocol.startswith("SASL"):
             self._log_in()
-        self._ask_topics(need, versions)
+        self._check_topics(need, versions)
         if need.group is not None:
-            self._join(need.group, versions)
+            self._check_group(need.group, versions)
 
-    def _introduce(self) -> BrokerVersionData:
+    def _ask_versions(self) -> BrokerVersionData:
         """Ask for the broker's supported requests, and return their versions."""
         answer = self._or_refused(ApiVersionsRequest(version=0), self._no_answer)
         keys = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
@@ -161,7 +161,7 @@ class _BrokerCheck:
             except (ValueError, KeyError) as error:  # no proof of the password
                 raise self._login_refused("") from error
 
-    def _ask_topics(self, need: Need, versions: BrokerVersionData) -> None:
+    def _check_topics(self, need: Need, versions: BrokerVersionData) -> None:
         """Raise AccessError if topics may not be read or written, or a login is missing."""
         request = MetadataRequest(
             version=versions.api_version(MetadataRequest),
@@ -171,12 +171,12 @@ class _BrokerCheck:
         )
         answer = self._or_refused(request, self._login_wanted)
         for topic in answer.topics:
-            if topic.error_code == TOPIC_REFUSED or not _may(topic, READ):
+            if topic.error_code == TOPIC_REFUSED or not _is_allowed(topic, READ):
                 raise self._forbidden("topic", topic.name)
-            if topic.name in need.written and not _may(topic, WRITE):
+            if topic.name in need.written and not _is_allowed(topic, WRITE):
                 raise self._forbidden("topic", topic.name, "written", "Write")
 
-    def _join(self, group: str, versions: BrokerVersionData) -> None:
+    def _check_group(self, group: str, versions: BrokerVersionData) -> None:
         """Raise AccessError if the group may not be joined, as a heartbeat of no member shows.
 
         A missing right is refused before anything else. Any broker answers it, not only the group's
@@ -251,7 +251,7 @@ class _BrokerCheck:
         return f"user {user}" if user else "this client"
 
 
-def _may(topic: Any, operation: int) -> bool:
+def _is_allowed(topic: Any, operation: int) -> bool:
     """Return False if the broker reports that an operation (number) on a topic is forbidden."""
     allowed = topic.authorized_operations or {UNREPORTED}
     return topic.error_code != 0 or UNREPORTED in allowed or operation in allowed

@@ -206,12 +206,12 @@ class KafkaSource(GroupSource):
         Call it again without a pause while joining a group: else Tansu lets nobody in. Raises
         DataLossError for a lost position and SourceError when reading cannot go on.
         """
-        self._require_more()
-        self._finish_join()
-        batches = self._fetch(self._patience(timeout))
-        revoked, assigned = self._rebalance()
+        self._raise_due_errors()
+        self._request_forgotten_join()
+        batches = self._fetch(self._join_timeout(timeout))
+        revoked, assigned = self._apply_rebalance()
         records = [self._columns(partition, batch) for partition, batch in batches.items()]
-        self._check_losses()
+        self._park_losses()
         return Polled(records, assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
@@ -305,7 +305,7 @@ class KafkaSource(GroupSource):
     def _leave(self) -> None:
         self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
 
-    def _finish_join(self) -> None:
+    def _request_forgotten_join(self) -> None:
         """Request a join again if the client has forgotten one that it began.
 
         A leader joins again when partitions were added. If a short poll ends meanwhile, the client
@@ -315,7 +315,7 @@ class KafkaSource(GroupSource):
         if coordinator.rejoining and not coordinator.need_rejoin():
             coordinator.request_rejoin()
 
-    def _patience(self, timeout: float) -> float:
+    def _join_timeout(self, timeout: float) -> float:
         """Return the timeout, but at least JOIN_SECONDS while the group joins or is about to.
 
         The client forgets an answer to its join that comes between two polls. Where it leads the
@@ -329,7 +329,7 @@ class KafkaSource(GroupSource):
         try:
             batches: dict[TopicPartition, list[Any]] = self._consumer.poll(int(timeout * 1000))
         except (OffsetOutOfRangeError, LogTruncationError) as error:
-            raise self._lost(error) from error
+            raise self._park_lost(error) from error
         except RetriableError:
             return {}  # the broker is away
         except (AuthorizationError, SaslAuthenticationFailedError):
@@ -359,7 +359,7 @@ class KafkaSource(GroupSource):
         self._consumer.pause(*paused)
         self._consumer.resume(*(assigned - paused))
 
-    def _check_losses(self) -> None:
+    def _park_losses(self) -> None:
         """Park shards whose positions are lost, and queue each loss for the next poll to report."""
         for shard in self._delivery.flowing():
             water = self._consumer.highwater(_topic_partition(shard))
@@ -374,7 +374,7 @@ class KafkaSource(GroupSource):
         if offset > end:
             raise self._park(shard, f"the topic ends at {end}")
 
-    def _lost(self, error: KafkaError) -> SourceError:
+    def _park_lost(self, error: KafkaError) -> SourceError:
         """Park every shard that a client error names; return the first loss, queue the others."""
         truncated = isinstance(error, LogTruncationError)
         for partition in error.divergent_offsets if truncated else error.args[0]:

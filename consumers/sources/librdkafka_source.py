@@ -81,12 +81,12 @@ class RdkafkaSource(GroupSource):
 
         Raises DataLossError for a lost position and SourceError when reading cannot go on.
         """
-        self._require_more()
+        self._raise_due_errors()
         messages, events = split(self._consume(timeout))
         for error, _ in events:
             if error.code() in HOPELESS:  # later messages must not be delivered
                 raise failure(self._connection, error)
-        revoked, assigned = self._rebalance()
+        revoked, assigned = self._apply_rebalance()
         self._ends_known.difference_update(revoked, assigned)
         records = self._records(messages)
         for error, message in events:

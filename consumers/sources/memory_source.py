@@ -177,14 +177,14 @@ class MemoryBroker:
         shards = sorted(
             {s for m in group.members for topic in m.topics for s in self.shards(topic)}
         )
-        group.owners = self._kept(group, shards, load)
+        group.owners = self._kept_ownerships(group, shards, load)
         for shard in shards:
             if shard not in group.owners:
                 member = min(group.members, key=lambda candidate: load[id(candidate)])
                 self.move(name, shard, member)
                 load[id(member)] += 1
 
-    def _kept(
+    def _kept_ownerships(
         self, group: _Group, shards: Sequence[Shard], load: dict[int, int]
     ) -> dict[Shard, Ownership]:
         """Return the ownerships that members keep in a rebalance, and count them in ``load``."""
@@ -339,7 +339,7 @@ class MemorySource:
             log = self._broker.log(shard)
             offsets = log.read(self._delivery.positions[shard], room)
             room -= len(offsets)
-            self._advance(shard, log.high if room else offsets[-1] + 1)
+            self._requeue(shard, log.high if room else offsets[-1] + 1)
             if offsets:
                 values, stamps = zip(*(log.messages[at] for at in offsets), strict=True)
                 fetched.append(RecordBatch(shard, offsets, list(values), list(stamps), log.high))
@@ -347,7 +347,7 @@ class MemorySource:
                 break
         return fetched
 
-    def _advance(self, shard: Shard, offset: int) -> None:
+    def _requeue(self, shard: Shard, offset: int) -> None:
         """Set a shard's position and move it to the end of the queue, so that none is starved."""
         del self._delivery.positions[shard]
         self._delivery.positions[shard] = offset

@@ -48,8 +48,8 @@ class SchemaGate:
         fresh = {batch.shard: batch for batch in polled.records}
         self._schemas.begin_turn()
         waited = [shard for shard in self._held if shard not in fresh and shard not in self._paused]
-        records = [self._passed(batch) for batch in fresh.values()]
-        records += [self._passed(self._held[shard]) for shard in waited]
+        records = [self._pass_known(batch) for batch in fresh.values()]
+        records += [self._pass_known(self._held[shard]) for shard in waited]
         return Polled(
             [batch for batch in records if batch is not None], polled.assigned, polled.revoked
         )
@@ -101,7 +101,7 @@ class SchemaGate:
         """Leave the group and close the inner source."""
         self._source.close()
 
-    def _passed(self, batch: RecordBatch) -> RecordBatch | None:
+    def _pass_known(self, batch: RecordBatch) -> RecordBatch | None:
         """Return the part of a batch with known schemas; hold the rest, and pause the shard."""
         shard, waiting_batch = batch.shard, self._held.pop(batch.shard, None)
         # The client may have fetched a batch already when its shard was paused.

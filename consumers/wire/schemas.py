@@ -127,7 +127,7 @@ class WriterSchemas:
             return False
         self._answered()
         if written is None:
-            return self._is_unknown(number)
+            return self._note_unknown(number)
         self._keep(number, written)
         return True
 
@@ -148,7 +148,7 @@ class WriterSchemas:
             )
         return schema
 
-    def _is_unknown(self, number: int) -> bool:
+    def _note_unknown(self, number: int) -> bool:
         """Record a number without a schema; return True once messages no longer wait for it."""
         now = self._monotonic()
         if now >= self._run_ends:

@@ -79,19 +79,19 @@ class WriterSchema:
             raise UnreadableError("malformed_avro") from None
         if stream.tell() != len(payload) or not isinstance(content, dict | list):
             raise UnreadableError("malformed_avro")
-        return _encode(_sayable(content))
+        return _encode(_replace_unsayable(content))
 
 
-def _sayable(value: Any) -> Any:
+def _replace_unsayable(value: Any) -> Any:
     """Replace bytes and infinite numbers, which JSON lacks, by an empty list, which fits no field.
 
     Else bytes would be read as text, and infinite numbers as absent.
     """
     kind = type(value)
     if kind is dict:
-        return {name: _sayable(part) for name, part in value.items()}
+        return {name: _replace_unsayable(part) for name, part in value.items()}
     if kind is list:
-        return [_sayable(part) for part in value]
+        return [_replace_unsayable(part) for part in value]
     if kind is bytes or (kind is float and not isfinite(value)):
         return []
     return value
@@ -100,21 +100,21 @@ def _sayable(value: Any) -> Any:
 def _parsed(written: Written) -> Any:
     names: dict[str, Any] = {}
     for text in written.references:
-        fastavro.parse_schema(_plain(json.loads(text)), named_schemas=names)
+        fastavro.parse_schema(_without_millis(json.loads(text)), named_schemas=names)
     parsed = fastavro.parse_schema(
-        _plain(json.loads(written.schema)), named_schemas=names, expand=False
+        _without_millis(json.loads(written.schema)), named_schemas=names, expand=False
     )
     _Sizes(names).size_of(parsed, ())
     return parsed
 
 
-def _plain(schema: Any) -> Any:
+def _without_millis(schema: Any) -> Any:
     """Return a schema without millisecond times, since fastavro reads only a range of these."""
     if isinstance(schema, list):
-        return [_plain(part) for part in schema]
+        return [_without_millis(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    parts = {name: _plain(part) for name, part in schema.items() if name != "default"}
+    parts = {name: _without_millis(part) for name, part in schema.items() if name != "default"}
     if parts.get("logicalType") == _MILLIS:
         del parts["logicalType"]
     return parts
