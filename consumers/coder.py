@@ -388,7 +388,7 @@ class Coder:
         return np.array([self._production[code] for code in codes.tolist()], np.int64)
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Return, per code, the chance of keeping a requested label: grid rate / audit_p, or 1."""
+        """Return each code's chance of keeping a requested label: at most grid rate / audit_p."""
         return np.array(self._keep, np.float64)[codes]
 
     def floors(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

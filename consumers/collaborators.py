@@ -39,7 +39,7 @@ class Store(Protocol):
     def beat(
         self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
-        """Record that these shards' owner is alive, if it can store, and which shards wait."""
+        """Record that these shards' owner is alive, if it can store, and what is unread."""
 
     def start(self, claim: Claim, offset: int) -> None:
         """Record ``offset`` as the first position of a claimed shard."""
@@ -56,7 +56,7 @@ class Store(Protocol):
         """Return the version tuples, as texts, of decisions in the kept hours."""
 
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
-        """Write the flushes of several shards with new dictionary rows; return stored totals."""
+        """Write several shards' flushes and new dictionary rows; return totals and label delays."""
 
 
 class Observer(Protocol):
@@ -115,7 +115,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class IngestPolicy:
-    """Settings of the ingest loop.
+    """Settings of the ingest loop: topics, owner, start, flush intervals and dead-letter limits.
 
     Attributes:
         decisions_topic: topic of decisions.

@@ -129,7 +129,7 @@ class KeyRun:
         return self.offsets[rows].astype(np.int64) + self.start
 
     def _last_not_above(self, wanted: Int64s, upper: _Halves) -> Int64s:
-        """Return the index of the last key not greater than each wanted one; -1 if all are.
+        """Return, per wanted key, the index of the last key not greater; -1 if all are greater.
 
         This is one binary search for all keys: ``searchsorted`` goes over the whole run for each of
         them, and misses the cache each time.

@@ -86,7 +86,7 @@ def find_leaps(
     horizon: int,
     reading: Reading,
 ) -> Leaps:
-    """Judge each event that leaps ahead by the events around it; return a mask of those refused.
+    """Judge events that leap ahead by the events around them; return a mask of those refused.
 
     An event that lies more than a horizon ahead of all before it is believed if most of the next
     events are of its time; else it alone is wrong. The first event of a shard is believed unless
@@ -134,7 +134,7 @@ def find_leaps(
 
 
 def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, int, bool]:
-    """Return the row of the next leap or the end, the time before it, and if events lie between."""
+    """Return the next leap's row or the end, the time before, and if events lie between."""
     before = np.maximum.accumulate(np.concatenate([[newest], ts[row:]]))
     leap_rows = np.flatnonzero(ts[row:] > before[:-1] + horizon)
     at = int(leap_rows[0]) if len(leap_rows) else len(ts) - row
@@ -150,7 +150,7 @@ def _around(ts: Int64s, offsets: Int64s, row: int, reading: Reading) -> _Around:
 
 
 def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | None:
-    """Return True if most next and just refused events are near ``at``; None if too few yet."""
+    """Return True if most next and just refused events are near ``at``; None if unsure yet."""
     if not around.complete:
         return None
     witnesses = run + int((np.abs(around.ts - at) <= horizon).sum())
@@ -158,7 +158,7 @@ def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | N
 
 
 def _first_believed(at: int, around: _Around, horizon: int, reading: Reading) -> bool | None:
-    """Return False if a first event is ahead of next events or of other shards; None if too few."""
+    """Return False if a first event is ahead of next events or other shards; None if unsure."""
     if not around.complete:
         return None
     if not len(around.ts):
@@ -239,7 +239,7 @@ class ShardClock:
     beyond: bool = False
 
     def look(self, ts: Int64s, offsets: Int64s, reading: Reading) -> Leaps | None:
-        """Return the leaps among events of a history; None if the clock is live or no event leaps.
+        """Return the judged leaps among events of a history; None if live, or if no event leaps.
 
         Args:
             ts: decided_at of readable events in order of arrival.

@@ -64,7 +64,7 @@ class Ownership:
         self.unclaimed.update(shards)
 
     def drop(self, shard: Shard) -> None:
-        """Forget a shard that the coordinator took away; its next owner reads on."""
+        """Forget a shard that the coordinator took away; its next owner rereads unstored events."""
         self.unclaimed.discard(shard)
         self.lost.pop(shard, None)
         self.parked.pop(shard, None)
@@ -72,7 +72,7 @@ class Ownership:
             log.info("shard dropped", extra={"shard": str(shard)})
 
     def claim(self, now: float) -> list[ShardState] | None:
-        """Claim assigned shards once the coordinator confirms; return states of the readable ones.
+        """Claim assigned shards if the coordinator confirms; return readable ones' states, or None.
 
         Returns the shards that are read from now on; None when the store was not asked. Raises
         StoreError.

@@ -178,7 +178,7 @@ class Reconciler:
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
         with suppress(StoreError):  # the flush that fails reports it
-            self._store.beat(self._own.epochs, storing=storing, waiting=self._unread_shards(paused))
+            self._store.beat(self._own.epochs, storing=storing, waiting=self._shards_behind(paused))
         statuses = self._store.statuses()
         self._require_in_use(statuses)
         self._own.review(statuses)
@@ -195,7 +195,7 @@ class Reconciler:
         self._judge_aside(wall)
         return self._advance_idle(idle, [s for s in statuses if s.shard.topic == decisions], wall)
 
-    def _unread_shards(self, paused: Collection[Shard]) -> dict[Shard, bool]:
+    def _shards_behind(self, paused: Collection[Shard]) -> dict[Shard, bool]:
         """Return the shards not read to their end, each True if it moves or is paused.
 
         Values are True where events were read since the last call, or where a shard is held back on

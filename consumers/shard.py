@@ -220,12 +220,12 @@ class ShardState:
 
     @property
     def reached(self) -> int | None:
-        """Return the newest event's time, or that of the first waiting event; None without both."""
+        """Return the newest event's time, or the first waiting event's; None without either."""
         return self.aside_at if self.clock.newest is None else self.clock.newest
 
     @property
     def aside(self) -> int:
-        """Return the number of messages read but waiting until later ones show if they are true."""
+        """Return the number of read messages that wait for later ones to confirm them."""
         return 0 if self._aside is None else len(self._aside.offsets)
 
     def set_back(self, now: int) -> bool:
@@ -457,7 +457,7 @@ class ShardState:
         self._other_ids |= decoded.other_ids
 
     def advance(self, now: int, newest: int | None = None) -> bool:
-        """Move the watermark to its newest event, or ``newest`` if later; return whether it moved.
+        """Move the watermark to the newest event (or ``newest``) less lateness; return if it moved.
 
         It stays at or before the wall clock ``now`` (clock ``live``): another worker's clock may be
         wrong. Returns whether it moved. A watermark never goes back.

@@ -57,7 +57,7 @@ def unknown_names(event: bytes | msgspec.Raw, known_names: Iterable[str]) -> set
 
 
 def names_of_event(names: Iterable[str]) -> Counter[str]:
-    """Count each field name of one event once; names beyond the limits count as ``__other__``."""
+    """Return a count of 1 for each field name of an event; names beyond limits: ``__other__``."""
     return Counter(
         name if position < MAX_EACH and len(name) <= MAX_LENGTH else OTHER
         for position, name in enumerate(names)

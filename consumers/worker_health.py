@@ -136,7 +136,7 @@ class Progress:
     def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
-        """Record asked end offsets in the shards' states; an end of None makes a shard doubted."""
+        """Record end offsets, as asked for, in the shards' states; None makes a shard doubted."""
         for shard in states.keys() & ends.keys():
             end = ends[shard]
             states[shard].see_end(end)

@@ -183,7 +183,7 @@ def _reference_rate(
 
 
 def _common_bounds(rates: Sequence[ShownRate | None]) -> ShownRate | None:
-    """Return bounds of the common rate of several rows, within the range of theirs, or None."""
+    """Return bounds of several rows' common rate, the range of their rates; None if unknown."""
     shown_rates = [rate for rate in rates if rate is not None]
     if not shown_rates or len(shown_rates) < len(rates):
         return None

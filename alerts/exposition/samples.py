@@ -26,7 +26,7 @@ Blocks = Mapping[Family, Block]
 
 
 class Samples:
-    """Collector of the samples of one part of a page; a later sample replaces an equal one."""
+    """Collector of the samples of one part of a page, unique by family and labels."""
 
     def __init__(self) -> None:
         """Create an empty collection."""

@@ -64,7 +64,7 @@ class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An alert.
+    """An alert: its rule, texts, panel and runbook.
 
     Attributes:
         name: CamelCase, with the common prefix.
@@ -145,7 +145,7 @@ class Inhibition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Declarations(Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file.
+    """Content of alerts.yaml: selectors, texts, alerts by group, and inhibitions.
 
     Attributes:
         selectors: the labels by which the queries of a text select, by the name of their variable.

@@ -126,7 +126,7 @@ class Producer:
         return self.counts.invalid
 
     def decision(self, source: object = None, /, **fields: object) -> Drawn:
-        """Draw for a decision's label and buffer it; return the draw and if it is buffered.
+        """Buffer a decision, with the audit draw filled in; return the draw, or that it is lost.
 
         Send a retry with the same id and the same ``decided_at``: it draws the same, and is counted
         once.

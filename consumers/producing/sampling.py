@@ -36,7 +36,7 @@ class AuditDraw:
 
 
 class AuditSampler:
-    """Drawer of the audit sample: decides by a decision's id whether its label is requested.
+    """Sampler that decides by a decision's id whether its label is requested.
 
     The rates may be changed at any time: every decision carries its own. The sample of a lower rate
     is a part of the sample of a higher one.

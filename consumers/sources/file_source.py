@@ -77,7 +77,7 @@ class LineFile:
         return lines
 
     def skip(self, lines: int) -> bool:
-        """Read over the next lines; return False if the file has fewer."""
+        """Skip this many lines; return False if the file has fewer."""
         while lines and not self.ended:
             chunk = self._take()
             self._left = chunk[lines:]
@@ -210,7 +210,7 @@ class FileSource:
         return shards_of_topic
 
     def topic_id(self, topic: str) -> str | None:
-        """Return a hash of the first lines of a topic's files; None if the files need no identity.
+        """Return a hash of the first lines of a topic's files; None by content or for stdin.
 
         None with standard input, and where the shards' numbers distinguish the files already.
         """

@@ -141,7 +141,7 @@ _timestamp = cast(Callable[[Message], tuple[int, int]], Message.timestamp)
 
 
 class Fetching:
-    """Control of the partitions that librdkafka fetches: those of the group that have begun.
+    """Controller of the partitions that librdkafka fetches: those of the group that have begun.
 
     The client gets no partition of the group before its position is known, so it cannot fetch from
     elsewhere. The group's callbacks run inside ``consume``, on the caller's thread.
@@ -216,7 +216,7 @@ def topic_partition(shard: Shard) -> TopicPartition:
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[tuple[KafkaError, Message]]]:
-    """Separate messages from (error, message) pairs: errors and ends of partitions."""
+    """Return the messages, and (error, message) pairs for errors and ends of partitions."""
     if not any(map(Message.error, messages)):
         return messages, []
     events = [(error, message) for message in messages if (error := message.error()) is not None]

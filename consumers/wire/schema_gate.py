@@ -36,7 +36,7 @@ class SchemaGate:
         return self._source.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of a topic."""
+        """Return the inner source's id of a topic; None if it gives none."""
         return self._source.topic_id(topic)
 
     def poll(self, timeout: float) -> Polled:

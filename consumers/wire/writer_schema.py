@@ -79,19 +79,19 @@ class WriterSchema:
             raise UnreadableError("malformed_avro") from None
         if stream.tell() != len(payload) or not isinstance(content, dict | list):
             raise UnreadableError("malformed_avro")
-        return _encode(_replace_unsayable(content))
+        return _encode(_json_safe(content))
 
 
-def _replace_unsayable(value: Any) -> Any:
-    """Replace bytes and infinite numbers, which JSON lacks, by an empty list, which fits no field.
+def _json_safe(value: Any) -> Any:
+    """Return a value with bytes and non-finite numbers, which JSON lacks, as empty lists.
 
     Else bytes would be read as text, and infinite numbers as absent.
     """
     kind = type(value)
     if kind is dict:
-        return {name: _replace_unsayable(part) for name, part in value.items()}
+        return {name: _json_safe(part) for name, part in value.items()}
     if kind is list:
-        return [_replace_unsayable(part) for part in value]
+        return [_json_safe(part) for part in value]
     if kind is bytes or (kind is float and not isfinite(value)):
         return []
     return value
