@@ -130,7 +130,7 @@ class Reader(Generic[Event]):
     def _flatten(
         self, records: RecordBatch, decoded: list[Any], sizes: list[int] | None
     ) -> Decoded[Event]:
-        """Flatten decoded messages to one list of events with places; ``sizes``: None if no arrays.
+        """Flatten decoded messages to one list of events with places, by their ``sizes`` if given.
 
         ``sizes`` is the number of events in each message; None: each has one.
         """

@@ -213,7 +213,9 @@ class Coder:
                 rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
-        sent, version, dropped = self._checked(bytes(decision.attributes), bytes(decision.versions))
+        sent, version, dropped = self._check_nested(
+            bytes(decision.attributes), bytes(decision.versions)
+        )
         values = sent | self._version_attributes(version)
         rate = self._coding.rate_index(audit_p)
         meaning = (
@@ -269,7 +271,7 @@ class Coder:
         self._key_bytes, self._stray_bytes = keys, strays
         self.codes[key] = code
 
-    def _checked(
+    def _check_nested(
         self, attributes: bytes, versions: bytes
     ) -> tuple[dict[str, str], Versions, tuple[str, ...]]:
         """Check both parts; return declared attributes' values, versions, and dropped names."""
@@ -282,7 +284,7 @@ class Coder:
         undeclared = parts.keys() - self._names
         if undeclared and self.rejects_unknown:
             raise RejectedError("unknown_attribute", "attributes")
-        values = self._values(parts)
+        values = self._attribute_texts(parts)
         version, unknown = self._checked_versions(versions)
         dropped = self._full_names("attributes", undeclared) | self._full_names("versions", unknown)
         return values, version, tuple(sorted(dropped))
@@ -300,7 +302,7 @@ class Coder:
             n if n in dropped or len(dropped) < MAX_NAMES else OTHER for n in named[:MAX_DROPPED]
         }
 
-    def _values(self, parts: Mapping[str, msgspec.Raw]) -> dict[str, str]:
+    def _attribute_texts(self, parts: Mapping[str, msgspec.Raw]) -> dict[str, str]:
         """Return the values of declared attributes as texts, by name; null values are left out."""
         sent = (
             (name, _nested(_VALUE, bytes(parts[name]), "attributes"))

@@ -183,7 +183,7 @@ class Ownership:
         }
 
     def review(self, statuses: Iterable[ShardStatus]) -> None:
-        """Release shards that others claimed; claim resumed ones again. Raises StoreError.
+        """Release our shards if ``statuses`` show other claims; reclaim resumed. Raises StoreError.
 
         A parked shard that a person gave another offset is claimed again. So is a shard that was
         taken over, or whose position is not ours (after a restore, or a take-over by a lagging

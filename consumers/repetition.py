@@ -42,7 +42,7 @@ class RepetitionBlock:
     _size: int = 0
 
     def add(self, atoms: Int64s, scores: Floats, ts: Int64s) -> list[Repetition]:
-        """Add decisions as columns; return the repetition within each day that has ended.
+        """Add decisions (atom, score, time); return the repetition within each day that has ended.
 
         Args:
             atoms: number of the atom, the same for equal ones.

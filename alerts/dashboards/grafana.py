@@ -27,7 +27,7 @@ _SHARED_CROSSHAIR = 1
 
 
 def document(dashboard: Dashboard, links: Links, status_page: str) -> Json:
-    """Return a dashboard in Grafana's JSON model, with links at its panels.
+    """Return a dashboard in Grafana's JSON model, with links from panels and to the status page.
 
     Args:
         dashboard: the dashboard.

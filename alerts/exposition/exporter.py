@@ -99,15 +99,15 @@ class Exporter:
         self._current = (page, start - age)
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return slice page and all service metrics, compressed if asked for, and their type."""
+        """Return bytes and MIME type of slice page and all service metrics, gzipped if asked."""
         return self._body(self._page_to_show(), self.metrics.registry, accept, gzip)
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return slice page and service metrics on decisions, compressed if asked; and the type."""
+        """Return bytes and MIME type of slice page and metrics on decisions, gzipped if asked."""
         return self._body(self._page_to_show(), self._of_decisions, accept, gzip)
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return the metrics on the process only, compressed if asked for, and their type."""
+        """Return bytes and MIME type of the metrics on the process alone, gzipped if asked."""
         self._page_to_show()
         return self._body(EMPTY, self._operations, accept, gzip)
 

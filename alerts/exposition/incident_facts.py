@@ -78,10 +78,10 @@ class IncidentFacts:
     @classmethod
     def from_incident(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
         """Return the facts of an incident, from the published table of its contract."""
-        latest, versions = incident.latest, _versions(incident)
+        latest, versions = incident.latest, _versions_text(incident)
         if latest is None:
             return cls(versions=versions)
-        rows = {row.slice: row for row in _rows(table, incident.group_by)}
+        rows = {row.slice: row for row in _rows_in_window(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
         gap = _gap(table, incident)
         relative = _relative(incident, gap)
@@ -99,7 +99,7 @@ _LONGEST_VERSION = 40
 """Longest text per version: five parts with two versions each stay below 500 characters."""
 
 
-def _versions(incident: ShownIncident) -> str:
+def _versions_text(incident: ShownIncident) -> str:
     """Return the changed versions as ``judge a -> b, policy c -> d``; empty without changes."""
     if incident.versions_changed_at is None and not incident.versions_changed:
         return ""
@@ -114,7 +114,7 @@ def _version(text: str) -> str:
     return short or "(none)"
 
 
-def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
+def _rows_in_window(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
     """Yield the rows of a group-by (or the total, if empty) in the deciding window."""
     for window in table.windows:
         if window.window == table.window:

@@ -102,7 +102,7 @@ def _title(family: Family) -> str:
 def _rows(families: Iterable[Family]) -> Iterator[str]:
     for family in families:
         if not _is_bound(family):
-            bounds = "<br>".join(f"`{name}`" for name in _names(family))
+            bounds = "<br>".join(f"`{name}`" for name in _names_with_bounds(family))
             labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
             query = example(family).replace("|", "\\|")
             yield f"| {bounds} | {unit(family)} | {labels} | {family.help} | `{query}` |"
@@ -112,7 +112,7 @@ def _is_bound(family: Family) -> bool:
     return any(family.name.endswith(f"_{bound}_ratio") for bound in _BOUNDS)
 
 
-def _names(family: Family) -> Iterator[str]:
+def _names_with_bounds(family: Family) -> Iterator[str]:
     """Yield the name of the family, then the names of its bounds if it has any."""
     yield family.name
     stem, family_names = family.name.removesuffix("_ratio"), {metric.name for metric in CATALOGUE}

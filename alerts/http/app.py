@@ -73,7 +73,7 @@ class Access:
     seconds: float = 5.0
 
     def check_reader(self, request: Request, admission: Admission) -> None:
-        """Refuse a reader without credentials who calls this machine by a foreign host name.
+        """Refuse (403) a reader without credentials who calls this machine by a foreign host name.
 
         A port that others reach may have any name, if its settings allow readers without
         credentials.
@@ -82,7 +82,7 @@ class Access:
             check_host(request, self.origins)
 
     def check_actor(self, request: Request, admission: Admission) -> None:
-        """Refuse a sender without credentials who does not use this machine's own host name."""
+        """Refuse (403) a sender without credentials who does not use this machine's own name."""
         if admission.reader == ANYBODY:
             check_host(request)
 
@@ -117,7 +117,7 @@ class Guarded:
         if not admission.granted:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
             await answer(status_only(admission.status, challenge))
-        elif (refused := await self._refusal(request, admission)) is not None:
+        elif (refused := await self._prepare_or_refuse(request, admission)) is not None:
             await answer(refused)
         elif not await self._turns.take():
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
@@ -128,7 +128,7 @@ class Guarded:
             finally:
                 self._turns.give_back()
 
-    async def _refusal(self, request: Request, admission: Admission) -> Response | None:
+    async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
         """Set reader and form in the request's state; return an answer if refused, else None."""
         if not admission.reads:
             return status_only(HTTPStatus.FORBIDDEN)
@@ -168,7 +168,7 @@ class Received(Guarded):
         finally:
             self._batches -= 1
 
-    async def _refusal(self, request: Request, admission: Admission) -> Response | None:
+    async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
         if not admission.sends or "origin" in request.headers:
             return status_only(HTTPStatus.FORBIDDEN)
         if self._batches > MAX_BATCHES:

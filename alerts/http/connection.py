@@ -89,7 +89,7 @@ class Connection(H11Protocol):
         self.since = time.monotonic()
         self.deadline = self.since + seconds
 
-    def _work(self) -> None:
+    def _enter_working(self) -> None:
         """Enter the phase of working, or of writing until the client takes pending data."""
         if not self.flow.write_paused:
             self._begin(Phase.WORKING, math.inf)
@@ -117,7 +117,7 @@ class Connection(H11Protocol):
                 self.deadline = time.monotonic() + self._timeouts.head
             super().data_received(data[start : start + MAX_HEAD])
             if self._phase is Phase.READING and self.answering:
-                self._work()
+                self._enter_working()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Return True to keep a half-closed connection open while a request is unanswered."""
@@ -127,13 +127,13 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Enter the phase of writing; the whole response has one deadline."""
         super().pause_writing()
-        self._work()
+        self._enter_working()
 
     def resume_writing(self) -> None:
         """Return to working after the client has taken most of the sent data."""
         super().resume_writing()
         if self.answering:
-            self._work()
+            self._enter_working()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Report that the connection is gone, which frees its slot."""
@@ -150,7 +150,7 @@ class Connection(H11Protocol):
         if self._refused:
             return
         if self.answering:
-            self._work()
+            self._enter_working()
             return
         if self._half_closed:
             self.transport.close()

@@ -174,9 +174,9 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
         "sample_limit": server.max_series + _OWN_SERIES,
         "label_limit": 30,
         "label_value_length_limit": 1024,
-        **_tls(server.tls_cert_file, by_certificate=server.client_ca_file is not None),
+        **_tls_part(server.tls_cert_file, by_certificate=server.client_ca_file is not None),
         **_bearer(_token_file(server)),
-        "static_configs": [{"targets": [_target(server.host, server.port, outside)]}],
+        "static_configs": [{"targets": [_scrape_address(server.host, server.port, outside)]}],
     }
     if operations.port is None:
         return
@@ -185,15 +185,17 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     yield {
         "job_name": f"{job}-operations",
         "sample_limit": _OWN_SERIES,
-        **_tls(operations.tls_cert_file, by_certificate=False),
+        **_tls_part(operations.tls_cert_file, by_certificate=False),
         **_bearer(token_file if has_token else None),
-        "static_configs": [{"targets": [_target(operations.host, operations.port, outside)]}],
+        "static_configs": [
+            {"targets": [_scrape_address(operations.host, operations.port, outside)]}
+        ],
         # Alerts know one job, whichever port its metrics come from.
         "relabel_configs": [{"target_label": "job", "replacement": job}],
     }
 
 
-def _tls(certificate: str | None, *, by_certificate: bool) -> Document:
+def _tls_part(certificate: str | None, *, by_certificate: bool) -> Document:
     """Return the TLS part of a scrape job; empty if the port has no certificate."""
     if certificate is None:
         return {}
@@ -219,7 +221,7 @@ def _token_file(server: Server) -> str | None:
     return (first.token_file or TOKEN_FILE) if first else None
 
 
-def _target(host: str, port: int, outside: str) -> str:
+def _scrape_address(host: str, port: int, outside: str) -> str:
     """Return the address to scrape: localhost if only this host reaches it, else the public one."""
     if is_loopback(host):
         name = "localhost"

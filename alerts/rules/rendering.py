@@ -79,7 +79,7 @@ def rendered(settings: Settings) -> dict[str, str]:
         "alertmanager/alertmanager.yml": to_yaml(configuration(settings)),
         "alertmanager/templates/slicewatch.tmpl": notifications(),
         **{f"runbooks/{alert.name}.md": runbook(alert) for alert in alerts(settings)},
-        **dashboards.rendered(settings, _runbooks(settings), to_yaml),
+        **dashboards.rendered(settings, _runbook_links(settings), to_yaml),
     }
 
 
@@ -93,7 +93,7 @@ def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _runbooks(settings: Settings) -> dict[str, list[tuple[str, str]]]:
+def _runbook_links(settings: Settings) -> dict[str, list[tuple[str, str]]]:
     """Return alerts' names with their runbooks' addresses, by the alert's panel."""
     links: dict[str, list[tuple[str, str]]] = {}
     for alert in alerts(settings):

@@ -80,7 +80,7 @@ class KafkaConnection:
         )
 
     def failure(self, error: KafkaError) -> SourceError:
-        """Return a SourceError of one line for a client's error that it could not recover from."""
+        """Return a one-line SourceError for an error from which a client could not recover."""
         if isinstance(error, KafkaConfigurationError):
             return SourceError(f"the Kafka client refuses its settings: {error}")
         return SourceError(

@@ -123,7 +123,7 @@ def in_one_line(connection: KafkaConnection) -> Iterator[None]:
 
 
 def failure(connection: KafkaConnection, error: KafkaError) -> SourceError:
-    """Return a SourceError of one line for a client's error that it could not recover from."""
+    """Return a one-line SourceError for an error from which the client could not recover."""
     return SourceError(f"Kafka at {connection.address} cannot be used: {text_of(error)}")
 
 

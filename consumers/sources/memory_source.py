@@ -253,7 +253,7 @@ class MemorySource:
         return self._broker.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the topic's id, new after each creation; raise MissingTopicError without it."""
+        """Return the topic's id, new after each creation; raise MissingTopicError if missing."""
         if (identity := self._broker.topic_id(topic)) is None:
             raise MissingTopicError(f"topic {topic} does not exist")
         return identity
@@ -265,7 +265,7 @@ class MemorySource:
         self._broker.join(self)
         if (lost := self._lost()) is not None:
             raise self._loss(lost)
-        revoked, assigned = self._changes()
+        revoked, assigned = self._note_changes()
         self._delivery.revoke(revoked)
         self._delivery.assign(assigned)
         return Polled(self._fetch(), assigned, revoked)
@@ -320,7 +320,7 @@ class MemorySource:
         self._closed = True
         self._broker.leave(self)
 
-    def _changes(self) -> tuple[list[Shard], list[Shard]]:
+    def _note_changes(self) -> tuple[list[Shard], list[Shard]]:
         """Return the (revoked, assigned) shards since the last poll, and note our shards."""
         owned = {}
         for topic in self.topics:

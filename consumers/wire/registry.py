@@ -210,7 +210,7 @@ class SchemaRegistry:
                 response.drain_conn() if response.status != _OK else response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise SourceError(
-                f"the schema registry at {self.url} does not answer ({_reason(error)})"
+                f"the schema registry at {self.url} does not answer ({_cause_text(error)})"
             ) from None
 
 
@@ -221,7 +221,7 @@ def _answer(body: bytes) -> _RegistryAnswer | None:
         return None
 
 
-def _reason(error: Exception) -> str:
+def _cause_text(error: Exception) -> str:
     """Return the cause of a failed connection in words, without anything that was received."""
     if isinstance(error, urllib3.exceptions.SSLError):
         return f"its certificate is not trusted, or it speaks no TLS: check {KEY}.ca_file"
