@@ -102,7 +102,7 @@ class EarlyLabels:
         self._since: dict[Shard, float] = {}
 
     def held(self, states: Collection[ShardState], now: float) -> set[Shard]:
-        """Return the shards to leave unstored at ``now`` (monotonic seconds); time their waits."""
+        """Return the shards to leave unstored at ``now`` (monotonic seconds) for a short time."""
         early = [state for state in states if _is_early(state, states)]
         self._since = {state.shard: self._since.get(state.shard, now) for state in early}
         if sum(state.buffered for state in early) > MAX_HELD:

@@ -39,7 +39,7 @@ class Store(Protocol):
     def beat(
         self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
-        """Record that these shards' owner is alive, if it can store, and what is unread."""
+        """Record that these shards' owner is alive, whether it can store, and what waits."""
 
     def start(self, claim: Claim, offset: int) -> None:
         """Record ``offset`` as the first position of a claimed shard."""

@@ -175,7 +175,7 @@ class _Streak:
 
 @dataclass(slots=True)
 class DeadLetterBreaker:
-    """Breaker that stops ingest if too many events of a topic are unreadable, per topic.
+    """Breaker that stops ingest if too many of one topic's events are unreadable.
 
     Attributes:
         share: unreadable share above which the stream stops,

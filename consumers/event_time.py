@@ -134,7 +134,7 @@ def find_leaps(
 
 
 def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, int, bool]:
-    """Return the next leap's row or the end, the time before, and if events lie between."""
+    """Return the next leap's row or the end, the time before, and whether events lie between."""
     before = np.maximum.accumulate(np.concatenate([[newest], ts[row:]]))
     leap_rows = np.flatnonzero(ts[row:] > before[:-1] + horizon)
     at = int(leap_rows[0]) if len(leap_rows) else len(ts) - row
@@ -209,7 +209,7 @@ class Ahead:
     _at: float = 0.0
 
     def record(self, micros: int, now: float) -> None:
-        """Record a batch's lead (microseconds) at ``now`` (monotonic seconds) if it is largest."""
+        """Record a batch's lead (microseconds) at ``now`` (monotonic seconds) if none is larger."""
         if micros >= self.lately(now):
             self._most, self._at = micros, now
 

@@ -183,11 +183,11 @@ class Ownership:
         }
 
     def review(self, statuses: Iterable[ShardStatus]) -> None:
-        """Release our shards if ``statuses`` show other claims; reclaim resumed. Raises StoreError.
+        """Release shards that ``statuses`` show as claimed by others; reclaim resumed ones.
 
         A parked shard that a person gave another offset is claimed again. So is a shard that was
         taken over, or whose position is not ours (after a restore, or a take-over by a lagging
-        standby): without a message no flush would notice.
+        standby): without a message no flush would notice. Raises StoreError.
         """
         for status in statuses:
             shard = status.shard

@@ -107,7 +107,7 @@ class ProbePolicy:
     variants: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
-        """Return the probe that a decision of time ``at`` is, or the doubt why it is not compared.
+        """Return the probe that a decision of time ``at`` is, or the reason not to compare it.
 
         Its nested parts must have been checked.
         """

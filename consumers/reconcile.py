@@ -236,7 +236,7 @@ class Reconciler:
                 state.quiet = True
 
     def _renew_versions(self, now: float) -> None:
-        """Keep the store's live version tuples only, if a new one found no room and it is due."""
+        """Drop version tuples that are not live in the store, if due and new ones lack room."""
         coder = self._codecs.coder
         if coder.crowded and now >= self._next_versions:
             self._next_versions = now + VERSIONS_SECONDS

@@ -229,7 +229,7 @@ class ShardState:
         return 0 if self._aside is None else len(self._aside.offsets)
 
     def set_back(self, now: int) -> bool:
-        """Set a stored clock that is far beyond ``now`` back to it; return True if it was.
+        """Set a clock that was stored far beyond ``now`` back to it; return whether it was.
 
         Such a clock refuses all events as too old. :class:`consumers.wall_clock.WallClockWatch`
         decides whether the store or the wall clock is wrong.
@@ -329,7 +329,7 @@ class ShardState:
         now: int,
         leaps: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
-        """Have the clock judge events, add dead letters; return good rows as a mask, and clocks."""
+        """Make dead letters of untimely events; return a mask of others, and the clock at each."""
         reasons, running = self.clock.admit(decoded.ts, decoded.timestamps, now, leaps)
         self.tallies.jumps = self.clock.jumps
         good = reasons == None  # noqa: E711 - element-wise
@@ -457,7 +457,7 @@ class ShardState:
         self._other_ids |= decoded.other_ids
 
     def advance(self, now: int, newest: int | None = None) -> bool:
-        """Move the watermark to the newest event (or ``newest``) less lateness; return if it moved.
+        """Move the watermark up to the newest event less lateness; return whether it moved.
 
         It stays at or before the wall clock ``now`` (clock ``live``): another worker's clock may be
         wrong. Returns whether it moved. A watermark never goes back.

@@ -220,7 +220,7 @@ class _Lane:
         self._thread: threading.Thread | None = None
 
     def offer(self, message: Message) -> bool:
-        """Buffer or drop a message, and start the thread; return True if it is buffered."""
+        """Buffer or drop a message, and start the thread; return whether it is buffered."""
         offered = self.buffer.offer(message)
         if self._thread is None and offered:
             # Where no thread can start now, the next call tries again.

@@ -159,7 +159,7 @@ CLOSE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Membership of a consumer group, with which a client is opened (times in seconds)."""
+    """Membership of a consumer group: its name, our instance and the session's seconds."""
 
     group: str
     instance: str | None
