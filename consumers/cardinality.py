@@ -91,5 +91,5 @@ class UnlistedValues:
         self._sketches[attribute].add(value)
 
     def estimates(self) -> dict[str, int]:
-        """Return the approximate number of values by attribute; 0 for none."""
+        """Return the approximate number of distinct values by attribute; 0 for none."""
         return {name: round(sketch.estimate()) for name, sketch in self._sketches.items()}

@@ -31,7 +31,10 @@ class Store(Protocol):
     def claim(
         self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None]
     ) -> list[Claim]:
-        """Take over shards for ``owner`` and return their claims; ``topic_ids`` are current."""
+        """Take over shards for ``owner`` and return their claims.
+
+        ``topic_ids`` maps topics to their current ids.
+        """
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
         """Record why a shard of ours is not read; ``epoch`` proves that we own it."""

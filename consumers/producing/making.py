@@ -67,7 +67,7 @@ class Message:
 
 
 def decision_message(source: object = None, /, **given: object) -> Message:
-    """Return a decision's message from a team's own object, with ``given`` fields first.
+    """Return a decision's message from a team's own object, its fields replaced by ``given``.
 
     Args:
         source: a mapping, or an object with attributes, named like the fields of a decision;

@@ -210,7 +210,7 @@ class FileSource:
         return shards_of_topic
 
     def topic_id(self, topic: str) -> str | None:
-        """Return a hash of the first lines of a topic's files; None by content or for stdin.
+        """Return a hash of the first lines of a topic's files, which identifies them, or None.
 
         None with standard input, and where the shards' numbers distinguish the files already.
         """
