@@ -95,7 +95,7 @@ _EXAMPLES: Mapping[str, tuple[tuple[str, str, dict[str, Any]], ...]] = {
 
 
 def document(decisions_topic: str, labels_topic: str) -> dict[str, Any]:
-    """Return the AsyncAPI document.
+    """Return the events' AsyncAPI document as JSON-serialisable values, with these topic names.
 
     Args:
         decisions_topic: address of the channel of decisions.

@@ -25,7 +25,7 @@ MAX_HELD = 100_000
 
 @dataclass(frozen=True, slots=True)
 class PeerProgress:
-    """Event times that the shards of other workers have reached; None where one has not begun.
+    """Event times (microseconds) that other workers' shards reached; None for one not begun.
 
     Parked shards are left out: they wait for a person, and no other shard waits with them. So are
     shards of retired topics.
@@ -42,7 +42,7 @@ class PeerProgress:
         decisions_topic: str,
         lateness: int,
     ) -> PeerProgress:
-        """Return the progress that the store knows.
+        """Return other workers' progress by the store's statuses, without parked or retired shards.
 
         Args:
             statuses: statuses of all shards.
@@ -63,7 +63,7 @@ class PeerProgress:
 def paused_shards(
     states: Iterable[ShardState], horizon: int, peers: PeerProgress = PeerProgress()
 ) -> set[Shard]:
-    """Return the shards that should not be read now.
+    """Return the shards to pause: labels or decisions too far ahead of the other topic's.
 
     Labels pause while they are more than ten minutes ahead of decisions still to be read (they
     would only fill ``waiting_label``). Decisions pause while unread labels lie more than half
@@ -91,7 +91,7 @@ def paused_shards(
 
 
 class EarlyLabels:
-    """Labels that are read and not stored yet, since their decisions are about to be read.
+    """Timer of label shards kept in memory because their decisions are about to be read.
 
     Both topics are read from their beginning, and one answer has an hour of labels but minutes of
     decisions. Stored at once, most labels would be written to ``waiting_label``, tried, and
@@ -102,7 +102,7 @@ class EarlyLabels:
         self._since: dict[Shard, float] = {}
 
     def held(self, states: Collection[ShardState], now: float) -> set[Shard]:
-        """Return the shards that are not to be stored yet, at ``now`` (monotonic seconds)."""
+        """Return the shards to leave unstored at ``now`` (monotonic seconds) for a short time."""
         early = [state for state in states if _is_early(state, states)]
         self._since = {state.shard: self._since.get(state.shard, now) for state in early}
         if sum(state.buffered for state in early) > MAX_HELD:
@@ -111,7 +111,7 @@ class EarlyLabels:
 
 
 def _is_early(state: ShardState, states: Iterable[ShardState]) -> bool:
-    """Return True for unstored labels ahead of decisions that we are still reading.
+    """Return True if unstored labels are newer than decisions of a shard still being read.
 
     Other workers' reading is ignored: their progress is known too late.
     """

@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder(BiasResult).decode
 
 
 class BiasResults:
-    """Extractor of results from batches.
+    """Extractor of bias results for the declared dimensions from batches of the labels' topic.
 
     Args:
         declared: names of dimensions.
@@ -42,7 +42,7 @@ class BiasResults:
     def take(
         self, records: RecordBatch, dead_letters: DeadLetterBuffer, now: int
     ) -> tuple[RecordBatch, list[BiasScore]]:
-        """Return the messages that are no results, and the results.
+        """Split a batch into other messages and bias results; refused results are dead letters.
 
         Args:
             records: messages of the labels' topic.

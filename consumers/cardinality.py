@@ -47,7 +47,7 @@ class DistinctSketch:
         self.ranks = bytearray(_REGISTERS)
 
     def add(self, text: str) -> None:
-        """Add a text; it leaves nothing but at most one higher register."""
+        """Add a text to the estimate; it raises at most one register, and is not kept."""
         keyed = self._keyed.copy()
         keyed.update(text.encode())
         index, rest = divmod(int.from_bytes(keyed.digest(), "big"), 1 << _RANK_BITS)
@@ -65,7 +65,7 @@ class DistinctSketch:
 
 
 def _empty_term(share: float) -> float:
-    """Return the term of empty registers: x + sum of x^(2^k) 2^(k-1), infinite for x = 1."""
+    """Return the term of a share x of empty registers: x + sum of x^(2^k) 2^(k-1); inf for 1."""
     if share == 1:
         return math.inf
     total, power, weight = share, share, 1.0
@@ -75,21 +75,21 @@ def _empty_term(share: float) -> float:
 
 
 class UnlistedValues:
-    """Distinct unlisted values of each attribute within one day, or since :meth:`clear`."""
+    """Estimators of the number of distinct unlisted values by attribute, since :meth:`clear`."""
 
     def __init__(self, attributes: Iterable[str]) -> None:
         self._attributes = tuple(attributes)
         self.clear()
 
     def clear(self) -> None:
-        """Forget all values, and the key of the hashes."""
+        """Forget all values, and draw a new random key for their hashes."""
         key = secrets.token_bytes(32)
         self._sketches = {name: DistinctSketch(key) for name in self._attributes}
 
     def add(self, attribute: str, value: str) -> None:
-        """Add the value of an event."""
+        """Add an unlisted value to the estimate of its attribute."""
         self._sketches[attribute].add(value)
 
     def estimates(self) -> dict[str, int]:
-        """Return the approximate number of values by attribute; 0 for none."""
+        """Return the approximate number of distinct values by attribute; 0 for none."""
         return {name: round(sketch.estimate()) for name, sketch in self._sketches.items()}

@@ -54,7 +54,7 @@ _READY = {True: READY, False: NOT_READY, None: UNDECIDABLE}
 
 @dataclass(frozen=True, slots=True)
 class Decoded(Generic[Event]):
-    """Events of one batch with the place of each; unreadable ones are in the dead letters.
+    """Readable events of one batch, with offset, index within the message and timestamp of each.
 
     Attributes:
         events: in order of arrival.
@@ -71,7 +71,7 @@ class Decoded(Generic[Event]):
     unknown: Counter[str] = field(default_factory=Counter)
 
     def take(self, rows: Int64s) -> Decoded[Event]:
-        """Return the chosen events, in the order given."""
+        """Return the events at the chosen rows, in the order given, with their places."""
         return Decoded(
             [self.events[row] for row in rows.tolist()],
             self.offsets[rows],
@@ -82,7 +82,7 @@ class Decoded(Generic[Event]):
 
 
 class Reader(Generic[Event]):
-    """Decoder of messages of one topic; a message holds one event or an array of them.
+    """Decoder of one topic's JSON messages to events; a message holds an event or an array.
 
     Args:
         event: type of the events.
@@ -98,10 +98,10 @@ class Reader(Generic[Event]):
         self._unknown = unknown
         self._decode_lenient: Callable[[bytes], Event] = msgspec.json.Decoder(event).decode
         self._decode_raw = msgspec.json.Decoder(list[msgspec.Raw]).decode
-        self._learn()
+        self._rebuild_decoders()
 
-    def _learn(self) -> None:
-        """Decode frequent unknown fields like known ones from now on."""
+    def _rebuild_decoders(self) -> None:
+        """Rebuild the decoders so that they also accept, and count, the frequent unknown fields."""
         self._learned = len(self._unknown.frequent)
         names = [name for name in self._unknown.frequent if not name.startswith(_NESTED)]
         self._fields = fields = KnownFields(self._event, names)
@@ -111,9 +111,9 @@ class Reader(Generic[Event]):
         self._decode_one: Callable[[bytes], Event] = msgspec.json.Decoder(fields.type).decode
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> Decoded[Event]:
-        """Decode all messages of a batch; unreadable events go to ``dead_letters``."""
+        """Decode all messages of a batch to events; add unreadable events to ``dead_letters``."""
         if len(self._unknown.frequent) > self._learned:
-            self._learn()
+            self._rebuild_decoders()
         try:
             decoded = [self._decode_any(value) for value in records.values]  # type: ignore[arg-type]
         except (ValueError, TypeError, RecursionError):
@@ -123,14 +123,14 @@ class Reader(Generic[Event]):
             sizes = [len(item) if type(item) is list else 1 for item in decoded]
             if max(sizes) > MAX_EVENTS_PER_MESSAGE:
                 return self._read_each(records, dead_letters)
-        together = self._together(records, decoded, sizes)
+        together = self._flatten(records, decoded, sizes)
         together.unknown.update(self._fields.counts(together.events))
         return together
 
-    def _together(
+    def _flatten(
         self, records: RecordBatch, decoded: list[Any], sizes: list[int] | None
     ) -> Decoded[Event]:
-        """Return the events of all messages.
+        """Flatten decoded messages to one list of events with places, by their ``sizes`` if given.
 
         ``sizes`` is the number of events in each message; None: each has one.
         """
@@ -194,7 +194,7 @@ class Reader(Generic[Event]):
         return events
 
     def _decode_one_event(self, part: bytes, unknown: Counter[str]) -> Event:
-        """Return an event; add the names of its unknown fields to ``unknown``."""
+        """Decode one event from JSON; add the names of its unknown fields to ``unknown``."""
         if self._rejects:
             return self._decode_one(part)
         try:
@@ -209,7 +209,7 @@ class Reader(Generic[Event]):
 
 
 def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
-    """Return the messages as events; dead letters still name the topic's own fields."""
+    """Return the batch with each message mapped to an event's JSON; unchanged without a mapping."""
     if mapping is None:
         return records
     values = [None if value is None else mapping(value) for value in records.values]
@@ -217,7 +217,7 @@ def mapped(records: RecordBatch, mapping: EventMapping | None) -> RecordBatch:
 
 
 def _micros(moments: Sequence[datetime | int]) -> Int64s:
-    """Return the microseconds of each moment; a number is milliseconds."""
+    """Return each moment as microseconds since 1970; a whole number is read as milliseconds."""
     # Whole microseconds survive a float of seconds until the year 2255.
     return np.rint(np.array(_seconds(moments), np.float64) * 1e6).astype(np.int64)
 
@@ -230,12 +230,12 @@ def _seconds(moments: Sequence[datetime | int]) -> list[float]:
 
 
 def _texts(ids: list[str | int]) -> list[str]:
-    """Return ids as texts: a whole number is its digits."""
+    """Return ids as texts; a whole number becomes its digits."""
     return ids if set(map(type, ids)) <= {str} else list(map(str, ids))  # type: ignore[return-value]
 
 
-def _texts_if_any(ids: list[str | int | None]) -> list[str]:
-    """Return ids as texts, empty where there is none; no texts when no event has one."""
+def _texts_or_empty(ids: list[str | int | None]) -> list[str]:
+    """Return ids as texts, empty for a missing one; return an empty list if all are missing."""
     types = set(map(type, ids))
     if types <= {str}:
         return ids  # type: ignore[return-value]
@@ -269,7 +269,7 @@ class DecodedDecisions:
 
     @classmethod
     def concat(cls, parts: Sequence[DecodedDecisions]) -> DecodedDecisions:
-        """Return all parts, at least one, one after the other."""
+        """Concatenate the columns of at least one part, in the order given."""
         if len(parts) == 1:
             return parts[0]
         starts = accumulate((len(part.ts) for part in parts), initial=0)
@@ -299,7 +299,7 @@ _ARRAYS = (
 
 
 class DecisionCodec:
-    """Codec of decisions.
+    """Decoder of batches of decisions into columns, with a coder's code for each decision.
 
     Args:
         coder: coder of decisions into cells; it also decides whether unknown fields are refused.
@@ -327,14 +327,14 @@ class DecisionCodec:
         self._reader = Reader(FastDecision, self.unknown, rejects=coder.rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
-        """Return all readable decisions of a batch as columns."""
+        """Return readable decisions of a batch as columns; add others to ``dead_letters``."""
         self._coder.trim()
         parts = records.parts(_TOGETHER)
         return DecodedDecisions.concat([self._read(part, dead_letters) for part in parts])
 
     def _read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedDecisions:
         decoded = self._reader.read(mapped(records, self._mapping), dead_letters)
-        decoded, codes = self._coded(decoded, dead_letters)
+        decoded, codes = self._code_events(decoded, dead_letters)
         events, n = decoded.events, len(decoded.events)
         ts = _micros([event.decided_at for event in events])
         probes = self._judged(events, codes, ts)
@@ -342,7 +342,7 @@ class DecisionCodec:
         bands = np.searchsorted(self._edges, scores, side="right")
         return DecodedDecisions(
             texts=_texts([event.decision_id for event in events]),
-            units=_texts_if_any([event.unit for event in events]),
+            units=_texts_or_empty([event.unit for event in events]),
             ts=ts,
             codes=self._without_unsigned(codes, probes),
             scores=scores,
@@ -370,10 +370,10 @@ class DecisionCodec:
             codes[unsigned] = self._coder.as_production(codes[unsigned])
         return codes
 
-    def _coded(
+    def _code_events(
         self, decoded: Decoded[FastDecision], dead_letters: DeadLetterBuffer
     ) -> tuple[Decoded[FastDecision], Int64s]:
-        """Code events; those with unacceptable nested parts become dead letters."""
+        """Return acceptable events and their codes; add the others to ``dead_letters``."""
         keys = keys_of(decoded.events)
         stored_codes = map(self._coder.codes.get, keys, repeat(_NEW))
         codes = np.fromiter(stored_codes, np.int64, len(keys))
@@ -393,7 +393,7 @@ class DecisionCodec:
 
 @dataclass(frozen=True, slots=True)
 class DecodedLabels:
-    """Readable labels as columns, before clocks; ``other_ids`` as in a flush."""
+    """Readable labels as columns; ``other_ids``: neighbouring key's id by (id, decided_at)."""
 
     labels: LabelColumns
     other_ids: dict[tuple[int, int], int]
@@ -404,12 +404,12 @@ class DecodedLabels:
 
     @property
     def ts(self) -> Int64s:
-        """Return the decided_at in the labels, microseconds."""
+        """Return the decided_at of each label's decision, microseconds."""
         return self.labels.ts
 
     @classmethod
     def concat(cls, parts: Sequence[DecodedLabels]) -> DecodedLabels:
-        """Return all parts, at least one, one after the other."""
+        """Concatenate the columns and ``other_ids`` of at least one part, in the order given."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -423,7 +423,7 @@ class DecodedLabels:
 
 
 class LabelCodec:
-    """Codec of labels.
+    """Decoder of batches of labels into columns, with ids hashed.
 
     Args:
         hasher: hasher of ids.
@@ -451,7 +451,7 @@ class LabelCodec:
         self._reader = Reader(Label, self.unknown, rejects=rejects_unknown)
 
     def read(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> DecodedLabels:
-        """Return all readable labels of a batch as columns."""
+        """Return readable labels of a batch as columns; add others to ``dead_letters``."""
         parts = records.parts(_TOGETHER)
         return DecodedLabels.concat([self._read(part, dead_letters) for part in parts])
 
@@ -483,7 +483,7 @@ class LabelCodec:
 
 
 def _identity(label: Label) -> str:
-    """Return the label's id with its content: two labels that tie in order still have one winner.
+    """Return the label's id and whole content as a text to hash, which decides between ties.
 
     It has all that distinguishes two labels, since it is the key of waiting labels.
     """

@@ -42,7 +42,7 @@ _VERSIONS = msgspec.json.Decoder(Versions | None)
 
 
 class RejectedError(ValueError):
-    """A nested part of a decision is not acceptable; names the reason and the field."""
+    """Error for an unacceptable nested part of a decision; it holds the reason and the field."""
 
     def __init__(self, reason: str, field: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ requested label is kept, the score that auto_serve needs, and the names of dropp
 
 
 class _Content:
-    """Meaning of keys, however they spell it: its codes by detail, and the number of keys."""
+    """Codes, by detail, of the keys that share one meaning, and the number of these keys."""
 
     __slots__ = ("codes", "keys", "meaning")
 
@@ -77,7 +77,7 @@ class _Content:
 
 
 def value_text(value: str | float) -> str:
-    """Return the text by which an attribute's value is looked up: JSON's own for other types.
+    """Return the text by which an attribute's value is looked up; non-texts as JSON has them.
 
     Example:
         >>> [value_text(value) for value in ("chat", 7, 2.0, True)]
@@ -91,7 +91,7 @@ def value_text(value: str | float) -> str:
 
 
 def keys_of(decisions: Iterable[FastDecision]) -> list[Key]:
-    """Return the fields that decide the cell of each decision, but for its score band.
+    """Return the key of each decision: the fields that decide its cell, except the score band.
 
     Nested parts are JSON values, whose ends are unambiguous, so they are joined into one text. One
     call for both takes half the time of two copies.
@@ -116,7 +116,7 @@ def _atom(coding: Coding, values: Mapping[str, str]) -> str:
 
 
 class Coder:
-    """Coder of decisions; codes stay valid until they are forgotten, or :meth:`trim` empties them.
+    """Coder from decisions to codes, and from codes to cell ids; codes are dropped between batches.
 
     A code stands for the content of a decision; its cell depends on the era of its time. Memory is
     bounded whatever producers send. Keys take at most ``MAX_KEY_BYTES``. Keys that could be made up
@@ -166,7 +166,7 @@ class Coder:
         self.forget_codes()
 
     def forget_codes(self) -> None:
-        """Check and code all keys anew, so that their dictionary rows go to the store again."""
+        """Drop all codes: keys are checked again, and dictionary rows go to the store again."""
         self.codes.clear()
         self._full = False
         self._key_bytes = self._stray_bytes = 0
@@ -181,39 +181,41 @@ class Coder:
         self._unlisted: dict[str, list[int]] = {name: [] for name in self._declared}
 
     def begin_day(self) -> None:
-        """Restart the count of distinct unlisted values."""
+        """Restart the estimates of distinct unlisted values, and drop all codes."""
         self.unlisted.clear()
         self.forget_codes()  # a value is seen when its key is checked
 
     def renew_versions(self, live: Iterable[str]) -> None:
-        """Make room for new version tuples: those that are no longer live are dropped."""
+        """Keep only the ``live`` version tuples, to make room for new ones, and drop all codes."""
         self._versions = set(live) - {OTHER}
         self.crowded = False
         self.forget_codes()
 
     def trim(self) -> None:
-        """Empty the dictionary if a key found no room; call between batches, never within one."""
+        """Drop all codes if a key found no room; call between batches, never within one."""
         if self._full:
             self.forget_codes()
 
     @property
     def dictionary(self) -> Dictionary:
-        """Return the content ids coded since the last call of :meth:`settled`."""
+        """Return atoms, version texts and cells, by id, coded since the last :meth:`settled`."""
         return Dictionary(self._atoms, self._version_texts, self._cells)
 
     def settled(self) -> None:
-        """Note that the dictionary is in the store now."""
+        """Empty the dictionary, since the store has its rows now."""
         self._atoms, self._version_texts, self._cells = {}, {}, {}
 
     def code(self, key: Key, decision: FastDecision) -> int:
-        """Return the code of a key that is not in ``codes`` yet, with a decision that has the key.
+        """Check a key that ``codes`` lacks, using a decision with it; return and remember its code.
 
         Raises:
             RejectedError: wrong type, oversized nested part; an undeclared name, where these are
                 rejected.
         """
         route, audit_p, _, traffic, evidence, threshold, _ = key
-        sent, version, dropped = self._checked(bytes(decision.attributes), bytes(decision.versions))
+        sent, version, dropped = self._check_nested(
+            bytes(decision.attributes), bytes(decision.versions)
+        )
         values = sent | self._version_attributes(version)
         rate = self._coding.rate_index(audit_p)
         meaning = (
@@ -245,7 +247,7 @@ class Coder:
         return self._contents.setdefault(meaning, _Content(meaning))
 
     def _code(self, content: _Content, detail: Detail, unlisted: Iterable[str]) -> int:
-        """Return one code for all keys of equal content."""
+        """Return the code of a content with this detail; create the code on first use."""
         code = content.codes.get(detail)
         if code is None:
             code = content.codes[detail] = len(self._meanings)
@@ -269,10 +271,10 @@ class Coder:
         self._key_bytes, self._stray_bytes = keys, strays
         self.codes[key] = code
 
-    def _checked(
+    def _check_nested(
         self, attributes: bytes, versions: bytes
     ) -> tuple[dict[str, str], Versions, tuple[str, ...]]:
-        """Return values of declared attributes, versions, and names of dropped fields."""
+        """Check both parts; return declared attributes' values, versions, and dropped names."""
         for part, field in ((attributes, "attributes"), (versions, "versions")):
             if len(part) > MAX_NESTED_BYTES:
                 raise RejectedError("too_large", field)
@@ -282,26 +284,26 @@ class Coder:
         undeclared = parts.keys() - self._names
         if undeclared and self.rejects_unknown:
             raise RejectedError("unknown_attribute", "attributes")
-        values = self._values(parts)
+        values = self._attribute_texts(parts)
         version, unknown = self._checked_versions(versions)
-        dropped = self._named("attributes", undeclared) | self._named("versions", unknown)
+        dropped = self._full_names("attributes", undeclared) | self._full_names("versions", unknown)
         return values, version, tuple(sorted(dropped))
 
     def _version_attributes(self, versions: Versions) -> dict[str, str]:
-        """Return the values of attributes that are versions; ``attributes`` never has these."""
+        """Return the values of attributes declared as versions, by name, without absent ones."""
         sent = ((name, getattr(versions, part)) for name, part in self._by_version.items())
         return {name: version for name, version in sent if version is not None}
 
-    def _named(self, part: str, names: Iterable[str]) -> set[str]:
-        """Return full names of fields of a nested part; without room for more names, OTHER."""
+    def _full_names(self, part: str, names: Iterable[str]) -> set[str]:
+        """Return at most MAX_DROPPED names as ``part.name``; new ones without room become OTHER."""
         named = sorted(f"{part}.{name[:MAX_LENGTH]}" for name in names)
         dropped = self._dropped
         return {
             n if n in dropped or len(dropped) < MAX_NAMES else OTHER for n in named[:MAX_DROPPED]
         }
 
-    def _values(self, parts: Mapping[str, msgspec.Raw]) -> dict[str, str]:
-        """Return the values of declared attributes as texts; null is absent."""
+    def _attribute_texts(self, parts: Mapping[str, msgspec.Raw]) -> dict[str, str]:
+        """Return the values of declared attributes as texts, by name; null values are left out."""
         sent = (
             (name, _nested(_VALUE, bytes(parts[name]), "attributes"))
             for name in self._names & parts.keys()
@@ -339,7 +341,7 @@ class Coder:
         return text
 
     def cells(self, codes: Int64s, bands: Int64s, ts: Int64s) -> Int64s:
-        """Return the cell ids of decisions by code, score band and time."""
+        """Return the cell id of each decision by code, score band and time, and note new cells."""
         if len(self._meanings) > len(self._table):
             grown = np.zeros((2 * len(self._meanings), self._table.shape[1]), np.int64)
             grown[: len(self._table)] = self._table
@@ -367,16 +369,16 @@ class Coder:
         return cell
 
     def routes(self, codes: Int64s) -> Int64s:
-        """Return the route code of each decision."""
+        """Return the number of the route for each code."""
         table = np.array([meaning[2] for meaning in self._meanings], np.int64)
         return table[codes]
 
     def atoms(self, codes: Int64s) -> Int64s:
-        """Return the atom of each decision in the newest era."""
+        """Return the atom id, in the newest era, for each code."""
         return np.array(self._newest_atoms, np.int64)[codes]
 
     def probe_rows(self, codes: Int64s) -> Int64s:
-        """Return the rows that call themselves probes; fast where no probe was ever read."""
+        """Return the indices of codes whose decisions call themselves probes."""
         if not self._production:
             return np.empty(0, np.int64)
         is_probe = np.zeros(len(self._meanings), np.bool_)
@@ -384,15 +386,15 @@ class Coder:
         return np.flatnonzero(is_probe[codes])
 
     def as_production(self, codes: Int64s) -> Int64s:
-        """Return the codes of the same decisions as production traffic."""
+        """Return, for each code of a probe, the code of the same decision as production traffic."""
         return np.array([self._production[code] for code in codes.tolist()], np.int64)
 
     def keep_probability(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Return the probability of keeping a requested label: grid rate / audit_p, at most 1."""
+        """Return each code's chance of keeping a requested label: at most grid rate / audit_p."""
         return np.array(self._keep, np.float64)[codes]
 
     def floors(self, codes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """Return the score that each route needed: the threshold for auto_serve, or -inf."""
+        """Return, per code, the score that its route needed: auto_serve's threshold, or -inf."""
         return np.array(self._floors, np.float64)[codes]
 
     def unknown_values(self, codes: Int64s) -> dict[str, int]:
@@ -400,7 +402,7 @@ class Coder:
         return _count_by_name(codes, self._unlisted)
 
     def dropped(self, codes: Int64s) -> dict[str, int]:
-        """Return the number of decisions with an undeclared nested field, by its full name."""
+        """Return the number of decisions with an undeclared nested field, by the full name."""
         return _count_by_name(codes, self._dropped)
 
 

@@ -23,44 +23,47 @@ from monitor.ports import (
 
 
 class Store(Protocol):
-    """The store, as the ingest loop uses it."""
+    """Protocol of the store, as the ingest loop uses it."""
 
     def register(self, shards: Sequence[Shard]) -> None:
-        """Make every partition known."""
+        """Record partitions that the store does not know yet."""
 
     def claim(
         self, shards: Sequence[Shard], owner: str, topic_ids: Mapping[str, str | None]
     ) -> list[Claim]:
-        """Take shards over; ``topic_ids`` has the present ids of their topics."""
+        """Take over shards for ``owner`` and return their claims.
+
+        ``topic_ids`` maps topics to their current ids.
+        """
 
     def park(self, shard: Shard, epoch: int, reason: str) -> None:
-        """Store why a shard of ours is not read."""
+        """Record why a shard of ours is not read; ``epoch`` proves that we own it."""
 
     def beat(
         self, epochs: Mapping[Shard, int], *, storing: bool, waiting: Mapping[Shard, bool]
     ) -> None:
-        """Report that the owner of these shards is alive, whether it can store, and what waits."""
+        """Record that these shards' owner is alive, whether it can store, and what waits."""
 
     def start(self, claim: Claim, offset: int) -> None:
-        """Store a first position."""
+        """Record ``offset`` as the first position of a claimed shard."""
 
     def duplicate_keys(
         self, shard: Shard, since_minute: int
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return the keys that arrived since a minute."""
+        """Return duplicate keys of a shard that arrived since a minute, and the minute of each."""
 
     def statuses(self) -> list[ShardStatus]:
         """Return the status of all shards."""
 
     def live_versions(self) -> list[str]:
-        """Return the version tuples that decisions of the kept hours have."""
+        """Return the version tuples, as texts, of decisions in the kept hours."""
 
     def flush(self, flushes: Sequence[ShardFlush], dictionary: Dictionary) -> FlushResult:
-        """Write one flush."""
+        """Write several shards' flushes and new dictionary rows; return totals and label delays."""
 
 
 class Observer(Protocol):
-    """Observer of events in the loop, mostly for metrics."""
+    """Protocol of the receiver of the loop's figures, mostly for metrics."""
 
     def set_shard(
         self,
@@ -71,51 +74,51 @@ class Observer(Protocol):
         *,
         offsets: int | None,
     ) -> None:
-        """Set new committed totals of an owned shard, and the offsets they account for."""
+        """Record an owned shard's committed totals, its lag, and the offsets they account for."""
 
     def drop_shard(self, shard: Shard) -> None:
-        """Forget a shard that is no longer ours."""
+        """Remove the figures of a shard that is no longer ours."""
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
-        """Set whether a shard of ours waits for a person."""
+        """Record whether a shard of ours waits for a person."""
 
     def set_ahead(self, shard: Shard, micros: int) -> None:
-        """Set the recent lead of an owned shard's events over the wall clock."""
+        """Record by how many microseconds an owned shard's recent events lead the wall clock."""
 
     def flushed(self, seconds: float) -> None:
-        """Note the duration of a flush."""
+        """Record the duration of a flush, in seconds."""
 
     def store_failed(self) -> None:
-        """Note that the store could not be written."""
+        """Count a failed attempt to use the store."""
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None) -> None:
-        """Note the delays of counted labels after decisions, and the wall clock."""
+        """Record delays (seconds) of counted labels, and the wall clock when they were joined."""
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
-        """Count decisions with a value outside the allow-list."""
+        """Add to the number of decisions with a value of this attribute outside the allow-list."""
 
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
-        """Count decisions that called themselves probes, unsigned or of no declared set."""
+        """Count decisions that called themselves probes but were unsigned or of no declared set."""
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Count unreadable events, by reason and field."""
+        """Add to the numbers of unreadable events, by reason and field."""
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
-        """Count dropped fields of readable events, by names that may be shown.
+        """Add to the numbers of dropped fields in readable events, by names that may be shown.
 
         ``event`` is decision or label.
         """
 
     def add_below_threshold(self, count: int) -> None:
-        """Count decisions that were auto-served with a score below their own threshold."""
+        """Add decisions that were auto-served with a score below their own threshold."""
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
-        """Set today's distinct unlisted values, and version tuples without room ever."""
+        """Record today's distinct unlisted values, and the version tuples ever turned away."""
 
 
 @dataclass(frozen=True, slots=True)
 class IngestPolicy:
-    """Settings of the ingest loop.
+    """Settings of the ingest loop: topics, owner, start, flush intervals and dead-letter limits.
 
     Attributes:
         decisions_topic: topic of decisions.
@@ -142,5 +145,5 @@ class IngestPolicy:
 
     @property
     def topics(self) -> tuple[str, str]:
-        """Return both topics."""
+        """Return the topics of decisions and labels, in this order."""
         return self.decisions_topic, self.labels_topic

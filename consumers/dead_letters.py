@@ -60,23 +60,23 @@ class IdHasher:
         return cls([IdKey("only", BEGINNING, key)])
 
     def __call__(self, texts: Iterable[str], ts: Int64s) -> Int64s:
-        """Hash each text with the key of its decided_at (microseconds)."""
+        """Return the 63-bit hash of each text, by the key for its decided_at (microseconds)."""
         if not len(self._starts):
             return self._hashed(texts, 0)
-        return self._grouped(list(texts), self.numbers(ts))
+        return self._hash_by_number(list(texts), self.numbers(ts))
 
     def under_all(self, text: str) -> list[int]:
-        """Return the hashes of a text by every key."""
+        """Return the hashes of a text by every key, oldest key first."""
         return [self.hash_with(text, number) for number in range(len(self._keyed))]
 
     def hash_with(self, text: str, number: int) -> int:
-        """Return the hash of a text by the key of a number."""
+        """Return the hash of a text by the key with this number, counted from 0."""
         keyed = self._keyed[number].copy()
         keyed.update(text.encode())
         return int.from_bytes(keyed.digest(), "big") >> 1
 
     def across(self, texts: Sequence[str], ts: Int64s, ids: Int64s) -> dict[tuple[int, int], int]:
-        """Return hashes by the neighbouring key, for labels close to a change of the key.
+        """Return hashes by the neighbouring key, by (id, decided_at), for labels near a key change.
 
         The decision of a label may lie beyond that change: a label's time may be inexact.
 
@@ -92,23 +92,23 @@ class IdHasher:
         for start in self._starts.tolist():
             rows = np.flatnonzero((ts >= start - NEAR) & (ts < start + NEAR))
             beyond = self.numbers(np.where(ts[rows] < start, start, start - 1))
-            hashed = self._grouped([texts[row] for row in rows.tolist()], beyond)
+            hashed = self._hash_by_number([texts[row] for row in rows.tolist()], beyond)
             keys = zip(ids[rows].tolist(), ts[rows].tolist(), strict=True)
             other_ids.update(zip(keys, hashed.tolist(), strict=True))
         return other_ids
 
     def hash_payload(self, payload: bytes) -> str:
-        """Return a short hash that shows only whether two payloads are equal."""
+        """Return a short keyed hash (hexadecimal) that shows only whether payloads are equal."""
         keyed = self._keyed[-1].copy()
         keyed.update(payload)
         return keyed.hexdigest()
 
     def numbers(self, ts: Int64s) -> Int64s:
-        """Return the number of the key of each decided_at."""
+        """Return the number of the key that applies at each decided_at."""
         return np.searchsorted(self._starts, ts, side="right").astype(np.int64)
 
-    def _grouped(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
-        """Hash each text with the key of its number."""
+    def _hash_by_number(self, texts: Sequence[str], numbers: Int64s) -> Int64s:
+        """Return the hash of each text by the key with its number."""
         present = np.unique(numbers).tolist()
         if len(present) == 1:
             return self._hashed(texts, present[0])
@@ -129,7 +129,7 @@ class IdHasher:
 
 
 class DeadLetterBuffer:
-    """Dead letters of one batch; a message is hashed at most once.
+    """Collector of one batch's dead letters and their counts; hashes each message at most once.
 
     Attributes:
         found: the first ``most`` dead letters.
@@ -150,7 +150,7 @@ class DeadLetterBuffer:
         self._hashes: dict[int, str] = {}
 
     def refuse(self, offset: int, item: int, reason: str, field: str) -> None:
-        """Add the dead letter of event ``item`` in the message at ``offset``."""
+        """Count event ``item`` of the message at ``offset`` as refused; keep a dead letter."""
         self.counts[reason] += 1
         self.by_field[reason, field] += 1
         if len(self.found) < self._most:
@@ -175,7 +175,7 @@ class _Streak:
 
 @dataclass(slots=True)
 class DeadLetterBreaker:
-    """Breaker that judges each topic alone, so that a small one cannot hide behind a large one.
+    """Breaker that stops ingest if too many of one topic's events are unreadable.
 
     Attributes:
         share: unreadable share above which the stream stops,
@@ -187,7 +187,7 @@ class DeadLetterBreaker:
     _runs: dict[str, _Streak] = field(default_factory=dict)
 
     def record(self, shard: Shard, events: int, refused: Counter[tuple[str, str]]) -> None:
-        """Judge the dead letters of one batch of a shard, counted by reason and field.
+        """Count a batch's events and refusals; raise PoisonedStreamError if its topic has too many.
 
         Raises:
             PoisonedStreamError: a wrong producer or wrong settings; nothing may be stored now.

@@ -42,7 +42,7 @@ def upper_halves(keys: Int64s) -> _Halves:
 
 @dataclass(frozen=True, slots=True)
 class KeyRun:
-    """Sorted keys, at least one, prepared for look-ups of batches; equal ones as they arrived.
+    """Sorted keys, at least one, with arrival minutes and an index; equal keys by arrival.
 
     Most keys that are looked up are absent. A bitmap shows this for three in four of them. For the
     rest an index by their upper bits gives the place to within a few keys. Both expect evenly
@@ -67,7 +67,7 @@ class KeyRun:
 
     @staticmethod
     def from_sorted(keys: Int64s, offsets: _Offsets, start: int) -> KeyRun:
-        """Return sorted keys, prepared for look-ups."""
+        """Return an indexed run of sorted keys; key i arrived at minute ``start + offsets[i]``."""
         upper, entries = upper_halves(keys), _entries(len(keys))
         bits = np.zeros(-(-len(keys) * _BITS_PER_KEY // 8) * 8, np.bool_)
         bits[_places(upper, len(bits))] = True
@@ -85,11 +85,11 @@ class KeyRun:
 
     @property
     def nbytes(self) -> int:
-        """Return the memory of the arrays."""
+        """Return the memory of the arrays, in bytes."""
         return sum(a.nbytes for a in (self.keys, self.offsets, self.bitmap, self.shifts))
 
     def look_up(self, keys: Int64s, upper: _Halves, arrived: Int64s) -> None:
-        """Raise ``arrived`` to the minute at which the newest copy of each key arrived here.
+        """Raise each ``arrived`` to the minute when this run's newest copy of its key arrived.
 
         Args:
             keys: sorted, which is faster.
@@ -99,13 +99,13 @@ class KeyRun:
         places = _places(upper, len(self.bitmap) * 8)
         bits = self.bitmap[places >> 3] >> (places & 7).astype(np.uint8)
         rows = np.flatnonzero(bits & 1)
-        places_below = self._last_up_to(keys[rows], upper[rows])
+        places_below = self._last_not_above(keys[rows], upper[rows])
         hit = self.keys[places_below] == keys[rows]  # -1 is the last key: it is none of these
         rows, places_below = rows[hit], places_below[hit]
         arrived[rows] = np.maximum(arrived[rows], self._minutes(places_below))
 
     def arrived_since(self, minute: int) -> KeyRun | None:
-        """Return the keys that arrived at a minute or later; None without any."""
+        """Return a run of the keys that arrived at this minute or later; None if there are none."""
         kept = self.offsets >= minute - self.start
         if kept.all():
             return self
@@ -116,7 +116,7 @@ class KeyRun:
         )
 
     def merged(self, newer: KeyRun) -> KeyRun:
-        """Return this run with a newer one of the same start."""
+        """Return one run of the keys of this run and a newer one with the same start."""
         places = np.searchsorted(self.keys, newer.keys, "right") + np.arange(len(newer.keys))
         old = np.ones(len(self.keys) + len(newer.keys), np.bool_)
         old[places] = False
@@ -128,8 +128,8 @@ class KeyRun:
     def _minutes(self, rows: Int64s) -> Int64s:
         return self.offsets[rows].astype(np.int64) + self.start
 
-    def _last_up_to(self, wanted: Int64s, upper: _Halves) -> Int64s:
-        """Return the index of the last key that is not greater; -1 where all are.
+    def _last_not_above(self, wanted: Int64s, upper: _Halves) -> Int64s:
+        """Return, per wanted key, the index of the last key not greater; -1 if all are greater.
 
         This is one binary search for all keys: ``searchsorted`` goes over the whole run for each of
         them, and misses the cache each time.
@@ -150,7 +150,7 @@ def _entries(keys: int) -> int:
 
 
 def _places(upper: _Halves, count: int) -> Int64s:
-    """Return the place of each key among ``count``: in the order of the keys, spread evenly."""
+    """Map upper halves of keys to places 0 to ``count - 1``, in the keys' order, spread evenly."""
     return (upper * np.uint64(count) >> _HALF).view(np.int64)
 
 
@@ -177,7 +177,7 @@ def duplicate_keys(ids: Int64s, ts: Int64s) -> Int64s:
 
 
 class DuplicateFilter:
-    """Keys seen by one shard within the window.
+    """Filter of duplicate decisions in one shard; it keeps the keys that arrived within the window.
 
     Args:
         window: microseconds of event time that a key is remembered after it arrived.
@@ -191,15 +191,15 @@ class DuplicateFilter:
 
     @property
     def nbytes(self) -> int:
-        """Return the memory of the keys."""
+        """Return the memory of the kept keys, in bytes."""
         return sum(run.nbytes for run in self._runs())
 
     def __len__(self) -> int:
-        """Return the number of keys kept, some of them past the window already."""
+        """Return the number of keys kept; some may already be past the window."""
         return sum(len(run.keys) for run in self._runs())
 
     def restore(self, keys: Int64s, arrivals: Int64s) -> None:
-        """Remember keys that arrived before a restart."""
+        """Remember keys that arrived before a restart, with the arrival minute of each."""
         numbers = arrivals // self._length
         for number in np.unique(numbers).tolist():  # to sort all at once takes many times as long
             rows = np.flatnonzero(numbers == number)
@@ -207,7 +207,7 @@ class DuplicateFilter:
             self._span(number).add(keys[rows], arrivals[rows])
 
     def fresh(self, keys: Int64s, running: Int64s) -> tuple[_Bools, Int64s]:
-        """Return a mask of first copies, and the minute at which each arrived; remember them.
+        """Remember keys; return a mask of first copies, and each key's arrival minute.
 
         Args:
             keys: result of :func:`duplicate_keys`.
@@ -236,11 +236,11 @@ class DuplicateFilter:
         begins = np.append(True, keys[1:] != keys[:-1])
         fresh = begins & (arrived < since)
         if not begins.all():
-            _find_later_ones(begins, minutes, since, arrived[begins], fresh)
+            _mark_later_copies(begins, minutes, since, arrived[begins], fresh)
         return fresh
 
     def _remember(self, keys: Int64s, minutes: Int64s, now: int) -> None:
-        """Add sorted keys, and forget keys that are past the window at this minute."""
+        """Remember sorted keys, and forget keys that are past the window at minute ``now``."""
         since = now - self._minutes
         oldest = since // self._length
         self._spans = {n: span for n, span in self._spans.items() if n >= oldest}
@@ -259,10 +259,10 @@ class DuplicateFilter:
         return self._spans.setdefault(number, _Span(start, self._length, start, []))
 
 
-def _find_later_ones(
+def _mark_later_copies(
     begins: _Bools, minutes: Int64s, since: Int64s, last: Int64s, fresh: _Bools
 ) -> None:
-    """Mark copies that are first again, since the window has passed within one batch.
+    """Set ``fresh`` for copies that are first again: the window has passed within one batch.
 
     Every round finds at most one copy per key: the next that its last first copy does not cover.
 
@@ -284,7 +284,7 @@ def _find_later_ones(
 
 @dataclass(slots=True)
 class _Span:
-    """Keys that arrived within a span of minutes.
+    """Keys that arrived within one span of minutes, in sorted runs.
 
     Attributes:
         start: first minute of the span.
@@ -299,19 +299,19 @@ class _Span:
     runs: list[KeyRun]
 
     def add(self, keys: Int64s, minutes: Int64s) -> None:
-        """Add sorted keys."""
+        """Add sorted keys that arrived at these minutes; merge runs of similar length."""
         offsets = (minutes - self.start).astype(np.min_scalar_type(self.length - 1))
         self.runs.append(KeyRun.from_sorted(keys, offsets, self.start))
         while len(self.runs) > 1 and len(self.runs[-2].keys) < _SHORTER * len(self.runs[-1].keys):
             self._merge_last()
 
     def close(self) -> None:
-        """Merge the keys into one run: probably no more keys come."""
+        """Merge all runs into one, since probably no more keys come."""
         while len(self.runs) > 1:
             self._merge_last()
 
     def forget(self, since: int) -> None:
-        """Delete keys that arrived before a minute, a portion at a time."""
+        """Delete keys that arrived before minute ``since``, a portion of the span at a time."""
         if since - self.since >= max(1, self.length // _PORTIONS):
             self.since = since
             kept = (run.arrived_since(since) for run in self.runs)

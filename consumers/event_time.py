@@ -38,7 +38,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Position up to which a shard was read, with its prospects.
+    """Position up to which a shard was read, and whether more events are expected.
 
     Attributes:
         to: the newest offset that was read.
@@ -55,7 +55,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Leaps:
-    """Leaps that were found among events in order of arrival.
+    """Result of :func:`find_leaps`: a mask of refused events, and the number judged so far.
 
     Attributes:
         refused: leaps that are not believed, one flag per decided event.
@@ -71,7 +71,7 @@ class Leaps:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """Events after an event, as far as they were read, and whether these are all."""
+    """Times of the events after a leap, as far as read, and whether they suffice to judge it."""
 
     ts: Int64s
     complete: bool
@@ -86,7 +86,7 @@ def find_leaps(
     horizon: int,
     reading: Reading,
 ) -> Leaps:
-    """Judge the events that leap: has the stream moved on, or is a single event wrong?
+    """Judge events that leap ahead by the events around them; return a mask of those refused.
 
     An event that lies more than a horizon ahead of all before it is believed if most of the next
     events are of its time; else it alone is wrong. The first event of a shard is believed unless
@@ -134,7 +134,7 @@ def find_leaps(
 
 
 def _next_leap(ts: Int64s, row: int, newest: int, horizon: int) -> tuple[int, int, bool]:
-    """Return the row of the next leap, the time before it, and whether events lie between."""
+    """Return the next leap's row or the end, the time before, and whether events lie between."""
     before = np.maximum.accumulate(np.concatenate([[newest], ts[row:]]))
     leap_rows = np.flatnonzero(ts[row:] > before[:-1] + horizon)
     at = int(leap_rows[0]) if len(leap_rows) else len(ts) - row
@@ -150,7 +150,7 @@ def _around(ts: Int64s, offsets: Int64s, row: int, reading: Reading) -> _Around:
 
 
 def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | None:
-    """Return True when most next events, and those refused just before, are of its time."""
+    """Return True if most next and just refused events are near ``at``; None if unsure yet."""
     if not around.complete:
         return None
     witnesses = run + int((np.abs(around.ts - at) <= horizon).sum())
@@ -158,7 +158,7 @@ def _leap_believed(at: int, around: _Around, horizon: int, run: int) -> bool | N
 
 
 def _first_believed(at: int, around: _Around, horizon: int, reading: Reading) -> bool | None:
-    """Return True unless it lies ahead of most next events, or of other shards when alone."""
+    """Return False if a first event is ahead of next events or other shards; None if unsure."""
     if not around.complete:
         return None
     if not len(around.ts):
@@ -195,7 +195,7 @@ class ClockPolicy:
 
 @dataclass(slots=True)
 class Ahead:
-    """Largest lead of events over the wall clock in the last minutes.
+    """Largest lead of a shard's events over the wall clock in the last minutes.
 
     Example:
         >>> ahead = Ahead()
@@ -209,18 +209,18 @@ class Ahead:
     _at: float = 0.0
 
     def record(self, micros: int, now: float) -> None:
-        """Record the largest lead of one batch, at ``now`` (monotonic seconds)."""
+        """Record a batch's lead (microseconds) at ``now`` (monotonic seconds) if none is larger."""
         if micros >= self.lately(now):
             self._most, self._at = micros, now
 
     def lately(self, now: float) -> int:
-        """Return the largest lead (microseconds) of the last :data:`AHEAD_SECONDS`."""
+        """Return the largest lead (microseconds) of the last :data:`AHEAD_SECONDS`, or 0."""
         return self._most if now - self._at < AHEAD_SECONDS else 0
 
 
 @dataclass(slots=True)
 class ShardClock:
-    """Event time that one shard has reached.
+    """Clock of the event time that one shard has reached; it judges events and advances with them.
 
     Attributes:
         policy: limits of the clock.
@@ -239,7 +239,7 @@ class ShardClock:
     beyond: bool = False
 
     def look(self, ts: Int64s, offsets: Int64s, reading: Reading) -> Leaps | None:
-        """Return the leaps among events (``history``); None where there can be none.
+        """Return the judged leaps among events of a history; None if live, or if no event leaps.
 
         Args:
             ts: decided_at of readable events in order of arrival.
@@ -271,7 +271,7 @@ class ShardClock:
         now: int,
         looked: Leaps | None = None,
     ) -> tuple[Reasons, Int64s]:
-        """Judge events in order of arrival and move the clock.
+        """Judge events in order and advance the clock; return reasons (or None) and clock at each.
 
         Args:
             ts: decided_at, microseconds.

@@ -93,7 +93,7 @@ _TIMELY = ("too_early", "future", "too_old", "jump", "too_large")
 
 
 def reason_and_field(error: Exception) -> tuple[str, str]:
-    """Return reason and field of an unreadable event; never a word of its content.
+    """Return reason and field of a dead letter for a decoder's error, without the event's content.
 
     Args:
         error: error of the decoder.
@@ -113,7 +113,7 @@ def reason_and_field(error: Exception) -> tuple[str, str]:
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a value, in words that follow "found".
+    """Return the kind of a value's type, in words that follow "found".
 
     Example:
         >>> [kind_of(value) for value in (True, 7, "x", b"x")]
@@ -122,8 +122,8 @@ def kind_of(value: object) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
-def refusal(reason: str, field: str, content: object) -> str:
-    """Return :func:`why`, with the kind that was found where a field is of the wrong kind.
+def refusal_text(reason: str, field: str, content: object) -> str:
+    """Explain a dead letter in one line; for a field of the wrong type, add the type found.
 
     Args:
         reason: reason of the dead letter.
@@ -137,7 +137,7 @@ def refusal(reason: str, field: str, content: object) -> str:
 
 
 def why(reason: str, field: str) -> str:
-    """Return one line on an unreadable event, from reason and field of its dead letter.
+    """Return one line that explains a dead letter, from its reason and field.
 
     Example:
         >>> why("invalid_value", "route")
@@ -152,7 +152,7 @@ blocked_by_evidence'
 
 
 def nearest(word: str, names: tuple[str, ...]) -> str | None:
-    """Return the name that was perhaps meant; None when none is near."""
+    """Return the name spelled most like ``word``, whatever its case; None if none is near."""
     lower = [name.lower() for name in names]
     near = get_close_matches(word.strip().lower()[:64], lower, n=1, cutoff=_NEAR)
     return next((name for name in names if near and name.lower() == near[0]), None)

@@ -172,7 +172,7 @@ class BiasResult(Struct, kw_only=True, frozen=True, tag_field="type", tag="bias_
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Return the JSON Schema of each event by file name, for deploy/schemas."""
+    """Return the JSON Schemas of the events for deploy/schemas, by the event's name."""
     return {
         name: {"$schema": "https://json-schema.org/draft/2020-12/schema"}
         | msgspec.json.schema(type_)
@@ -185,7 +185,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def missing_fields(kind: str, schema: str) -> list[str]:
-    """Return the required fields of an event that an Avro schema lacks.
+    """Return, sorted, the required fields of a ``kind`` of event that an Avro schema lacks.
 
     Args:
         kind: decision or label.

@@ -38,7 +38,7 @@ FIRST_SECONDS, LONGEST_SECONDS = 1.0, 30.0
 
 
 class Retry:
-    """Pauses between tries, each twice as long as the one before.
+    """Pauses between tries of a failed flush, each twice as long as the one before.
 
     Example:
         >>> retry = Retry()
@@ -54,21 +54,21 @@ class Retry:
 
     @property
     def waits(self) -> bool:
-        """Return True when a failed flush waits to be tried again."""
+        """Return True while a failed flush waits to be tried again."""
         return self._pause > 0
 
     def failed(self) -> float:
-        """Note a failed try; return the seconds until the next."""
+        """Record a failed try; return the seconds until the next one."""
         self._pause = min(2 * self._pause or FIRST_SECONDS, LONGEST_SECONDS)
         return self._pause
 
     def succeeded(self) -> None:
-        """Note that everything is stored."""
+        """Reset the pause, since everything is stored."""
         self._pause = 0.0
 
 
 class Ingest:
-    """Ingest worker. Call :meth:`run` in a thread, :meth:`stop` from anywhere.
+    """Worker that reads events from a source and flushes them to the store, in :meth:`run`.
 
     Attributes:
         source: source of messages; :meth:`run` closes it at its end.
@@ -125,7 +125,7 @@ class Ingest:
         self._stop.set()
 
     def set_end_offsets(self, ends: Mapping[Shard, int | None]) -> None:
-        """Pass on end offsets of :attr:`Health.unknown` shards, or None; from any thread."""
+        """Hand over the end offsets, or None, of :attr:`Health.unknown` shards; from any thread."""
         self._ends.put(dict(ends))
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class Ingest:
             self.source.close()
 
     def register(self) -> None:
-        """Make all partitions of both topics known to the store."""
+        """Record all partitions of both topics in the store."""
         topics = self._policy.topics
         self.store.register([s for topic in topics for s in self.source.shards(topic)])
 
@@ -166,7 +166,7 @@ class Ingest:
         return min(POLL_SECONDS, self._policy.flush_seconds) if self._own.any else POLL_SECONDS
 
     def step(self, timeout: float) -> None:
-        """Run one turn of the loop."""
+        """Run one turn: poll up to ``timeout`` seconds; claim, flush, compare and pause as due."""
         before = self._events
         polled = self._poll(timeout)
         now = self._clock.monotonic()
@@ -311,7 +311,7 @@ class Ingest:
         state = self.states.get(records.shard)
         if state is None:
             return  # revoked since: the next owner reads these messages
-        with self._counted(state):
+        with self._counting(state):
             state.add(records, self._clock.now(), self._newest_of_others(state))
             if state.aside and self.source.ended(state.shard):
                 state.judge_aside(self._clock.now(), self._newest_of_others(state))
@@ -319,8 +319,8 @@ class Ingest:
         state.ahead.record(state.clock.ahead, self._clock.monotonic())
 
     @contextmanager
-    def _counted(self, state: ShardState) -> Iterator[None]:
-        """Count the events that a shard reads in this context."""
+    def _counting(self, state: ShardState) -> Iterator[None]:
+        """Add events read within this context to the progress; the breaker judges them after."""
         events, unreadable = state.tallies.events, Counter(state.unreadable)
         yield
         fresh = state.tallies.events - events
@@ -328,7 +328,7 @@ class Ingest:
         self._poison.record(state.shard, fresh, state.unreadable - unreadable)
 
     def _newest_of_others(self, state: ShardState) -> int | None:
-        """Return the newest event time of other shards, if a first event is judged by it."""
+        """Return other shards' newest event time if the shard's first event needs it, else None."""
         needs_judging = not self.codecs.clock.live and state.clock.newest is None
         return self._reconciler.newest_of_others(state.shard) if needs_judging else None
 
@@ -352,7 +352,7 @@ class Ingest:
             self._fenced(error)
             return
         except StoreError as error:
-            self._try_again(error)
+            self._schedule_retry(error)
             return
         self.codecs.coder.settled()
         self._retry.succeeded()
@@ -365,8 +365,8 @@ class Ingest:
         self._observer.observe_label_delays(result.delays, joined_at=self._clock.now())
         self.source.report({state.shard: state.committed for state in states})
 
-    def _try_again(self, error: StoreError) -> None:
-        """Keep the unstored events, read no more, and write them again after a while.
+    def _schedule_retry(self, error: StoreError) -> None:
+        """Report the failed flush, keep its events, and schedule the next try.
 
         It is unknown whether a broken commit has reached the database; if it has, the fence tells.
         """
@@ -445,7 +445,7 @@ class Ingest:
         self._paused = wanted
 
     def _finish(self) -> None:
-        """Flush the buffer; a source that has ended closes its last day, or hour."""
+        """Flush the buffer; if the source has ended, also close each shard's last day, or hour."""
         if self.source.finished:
             self._judge_aside()
         self._flush()
@@ -455,10 +455,10 @@ class Ingest:
             self._write(list(self.states.values()))
 
     def _judge_aside(self) -> None:
-        """Judge events that still wait at the end: shards with most of them first."""
+        """Judge events that still wait at the end of the source, shards with most of them first."""
         before = self._events
         for state in sorted(self.states.values(), key=lambda state: -state.aside):
             newest = self._reconciler.newest_of_others(state.shard)
-            with self._counted(state):
+            with self._counting(state):
                 state.judge_aside(self._clock.now(), newest, ended=True)
         self._progress(self._events - before)

@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Origin of a field of an event.
+    """Place of an event's field in a message: path, meanings of its texts, and a constant.
 
     Attributes:
         path: names and indices; None when the log has no place for it.
@@ -42,7 +42,7 @@ class _Place:
     constant: Any = ABSENT
 
     def found(self, message: Any) -> Any:
-        """Return the value, or absent."""
+        """Return the field's translated value in a decoded message, or else the constant."""
         value = ABSENT if self.path is None else _at(message, self.path)
         if value is ABSENT or value is None:
             return self.constant
@@ -51,7 +51,7 @@ class _Place:
 
 @dataclass(frozen=True, slots=True)
 class EventMapping:
-    """Mapping of a log's messages to events of one kind.
+    """Mapping of a log's JSON messages to events of one kind, made from the settings.
 
     Attributes:
         places: by field, nested ones with a dot; whole ``attributes`` before parts of them.
@@ -62,7 +62,7 @@ class EventMapping:
     time_unit: TimeUnit = "milliseconds"
 
     def __call__(self, message: bytes) -> bytes:
-        """Return the message as an event, or as an array of events; empty when it is no JSON.
+        """Return the message as JSON of an event or an array of events; empty if it is no JSON.
 
         The message itself is not returned then: its fields that are named like ours would be read.
         """
@@ -75,7 +75,7 @@ class EventMapping:
             return b""
 
     def _event(self, content: Any) -> Any:
-        """Return one event; content that is no object stays unchanged."""
+        """Return an event's fields from a decoded message; return a non-object unchanged."""
         if not isinstance(content, dict):
             return content
         event: dict[str, Any] = {}
@@ -109,7 +109,7 @@ def mapping_of(
     constants: Mapping[str, str],
     time_unit: TimeUnit,
 ) -> EventMapping | None:
-    """Return a mapping from the settings; None when nothing is mapped.
+    """Return a mapping from the settings of one topic; None if nothing is mapped.
 
     Args:
         kind: kind of the events.
@@ -133,13 +133,13 @@ def mapping_of(
             raise SettingsError(
                 f"{key}.fields: {field} is missing; say where it is, or set it in {key}.constants"
             )
-    texts = _texts(key, values, mapped_fields)
+    texts = _meanings_by_field(key, values, mapped_fields)
     places = {"attributes": _Place(None, {}, {})} if kind == "decisions" else {}
     for field in mapped_fields:
         places[field] = _Place(
-            _path(f"{key}.fields.{field}", fields[field]) if field in fields else None,
+            _pointer_steps(f"{key}.fields.{field}", fields[field]) if field in fields else None,
             texts.get(field, {}),
-            _plain(constants[field]) if field in constants else ABSENT,
+            _json_or_text(constants[field]) if field in constants else ABSENT,
         )
     return EventMapping(places, time_unit)
 
@@ -174,16 +174,18 @@ def _check_field(kind: str, key: str, field: str) -> None:
         raise SettingsError(f"{key}: {field} is no version; use one of {names}")
 
 
-def _path(key: str, pointer: str) -> tuple[str, ...]:
-    """Return the steps of a JSON pointer."""
+def _pointer_steps(key: str, pointer: str) -> tuple[str, ...]:
+    """Return the unescaped steps of a JSON pointer; errors name the setting ``key``."""
     if not pointer.startswith("/"):
         raise SettingsError(f"{key}: is no JSON pointer; begin it with /, such as /request/id")
     steps = pointer[1:].split("/")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in steps)
 
 
-def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the meanings of texts, by field."""
+def _meanings_by_field(
+    key: str, values: Mapping[str, str], fields: list[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the meanings of texts, by field and text, from settings such as ``FIELD=TEXT``."""
     meanings: dict[str, dict[str, Any]] = {}
     for key_text, meaning in values.items():
         field, equals, text = key_text.partition("=")
@@ -191,15 +193,15 @@ def _texts(key: str, values: Mapping[str, str], fields: list[str]) -> dict[str, 
             raise SettingsError(
                 f'{key}.values: {key_text} is not "FIELD=TEXT" with a field of {key}'
             )
-        meanings.setdefault(field, {})[text] = _plain(meaning)
+        meanings.setdefault(field, {})[text] = _json_or_text(meaning)
     return meanings
 
 
-def _plain(text: str) -> Any:
-    """Return a JSON value, or the text itself where it is no JSON.
+def _json_or_text(text: str) -> Any:
+    """Return the JSON value that a text holds, or the text itself if it is no JSON.
 
     Example:
-        >>> [_plain(text) for text in ("true", "0.05", "auto_serve", '"7"')]
+        >>> [_json_or_text(text) for text in ("true", "0.05", "auto_serve", '"7"')]
         [True, 0.05, 'auto_serve', '7']
     """
     try:

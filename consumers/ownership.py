@@ -25,14 +25,14 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """Shard that waits for a person: its claim, and the reason."""
+    """Shard that waits for a person, with the epoch of its claim and the reason."""
 
     epoch: int
     reason: str
 
 
 class Ownership:
-    """Shards of one worker.
+    """Register of one worker's shards: those it reads, lost, not yet claimed, and parked.
 
     Attributes:
         states: claimed shards, being read.
@@ -56,15 +56,15 @@ class Ownership:
 
     @property
     def any(self) -> bool:
-        """Return True when any shard is assigned."""
+        """Return True if the coordinator has assigned any shard to this worker."""
         return bool(self.states or self.unclaimed or self.parked)
 
     def assign(self, shards: Iterable[Shard]) -> None:
-        """Note shards that the coordinator gave us."""
+        """Record shards that the coordinator assigned to this worker; they are claimed later."""
         self.unclaimed.update(shards)
 
     def drop(self, shard: Shard) -> None:
-        """Forget a shard that the coordinator took away; its next owner reads it again."""
+        """Forget a shard that the coordinator took away; its next owner rereads unstored events."""
         self.unclaimed.discard(shard)
         self.lost.pop(shard, None)
         self.parked.pop(shard, None)
@@ -72,7 +72,7 @@ class Ownership:
             log.info("shard dropped", extra={"shard": str(shard)})
 
     def claim(self, now: float) -> list[ShardState] | None:
-        """Claim the assigned shards, once the coordinator agrees that they are ours.
+        """Claim assigned shards if the coordinator confirms; return readable ones' states, or None.
 
         Returns the shards that are read from now on; None when the store was not asked. Raises
         StoreError.
@@ -81,7 +81,7 @@ class Ownership:
         if not shards or now < self._not_before or not self._source.is_member(shards):
             return None
         self._not_before = now + RETRY_SECONDS
-        present = self._identities(shards)
+        present = self._topic_ids(shards)
         claimable = [shard for shard in shards if shard.topic in present]
         if not claimable:
             return None
@@ -91,8 +91,8 @@ class Ownership:
         begun = [self._begin(claim, present[claim.shard.topic]) for claim in claims]
         return [state for state in begun if state is not None]
 
-    def _identities(self, shards: Iterable[Shard]) -> dict[str, str | None]:
-        """Return present ids of the topics; shards of topics without an answer wait."""
+    def _topic_ids(self, shards: Iterable[Shard]) -> dict[str, str | None]:
+        """Return the current id of each shard's topic, without topics that cannot be asked now."""
         present = {}
         for topic in {shard.topic for shard in shards}:
             with suppress(SourceError):
@@ -106,7 +106,7 @@ class Ownership:
             return None
         try:
             _require_same_topic(claim, topic_id)
-            if (offset := self._offset(claim)) is None:
+            if (offset := self._next_offset(claim)) is None:
                 return None
             state = self._state(claim, offset)
             self.unclaimed.discard(shard)
@@ -123,8 +123,8 @@ class Ownership:
         log.info("shard claimed", extra={"shard": str(shard), "offset": offset})
         return state
 
-    def _offset(self, claim: Claim) -> int | None:
-        """Return the next offset; None while no broker tells the first: it stays unclaimed."""
+    def _next_offset(self, claim: Claim) -> int | None:
+        """Return the claim's next offset, stored if it is the first; None if no broker tells it."""
         if claim.next_offset is not None:
             return claim.next_offset
         try:
@@ -144,7 +144,7 @@ class Ownership:
         return state
 
     def lose(self, error: DataLossError) -> None:
-        """Park a shard whose data is gone from the broker; it waits for a person.
+        """Park a shard whose data is gone from the broker, until a person decides.
 
         Raises StoreError, and the error itself where it names no shard.
         """
@@ -153,7 +153,7 @@ class Ownership:
         # A shard that is not being read is claimed first; its loss is reported again.
         if (state := self.states.get(error.shard)) is None:
             return
-        present = self._identities([state.shard])
+        present = self._topic_ids([state.shard])
         if state.shard.topic not in present:
             # The next claim depends on whether the topic is another one now.
             self._release([state.shard])
@@ -163,7 +163,7 @@ class Ownership:
             self._park(state.claim, error)
 
     def compare(self, topic: str, topic_id: str | None) -> None:
-        """Park the shards of a topic that was created again while we read it. Raises StoreError."""
+        """Park shards of a topic whose id has changed since their claim. Raises StoreError."""
         for state in [s for s in self.states.values() if s.shard.topic == topic]:
             try:
                 _require_same_topic(state.claim, topic_id)
@@ -171,23 +171,23 @@ class Ownership:
                 self._park(state.claim, error)
 
     def claim_anew(self, topics: Collection[str]) -> None:
-        """Release the shards of topics that are gone: a claim checks the topics before any read."""
+        """Release the shards of missing topics; the next claim checks topics before any read."""
         self._release([shard for shard in self.states if shard.topic in topics])
 
     @property
     def epochs(self) -> dict[Shard, int]:
-        """Return the claims of the shards that are read or wait for a person."""
+        """Return the epoch of each shard that is read or waits for a person."""
         read_epochs = {shard: state.claim.epoch for shard, state in self.states.items()}
         return read_epochs | {
             shard: parked_shard.epoch for shard, parked_shard in self.parked.items()
         }
 
     def review(self, statuses: Iterable[ShardStatus]) -> None:
-        """Compare our shards with their status in the store. Raises StoreError.
+        """Release shards that ``statuses`` show as claimed by others; reclaim resumed ones.
 
         A parked shard that a person gave another offset is claimed again. So is a shard that was
         taken over, or whose position is not ours (after a restore, or a take-over by a lagging
-        standby): without a message no flush would notice.
+        standby): without a message no flush would notice. Raises StoreError.
         """
         for status in statuses:
             shard = status.shard
@@ -219,7 +219,7 @@ class Ownership:
         self._release([owned for owned in self.states if owned == shard])
 
     def forget_all(self, now: float) -> None:
-        """Drop all shards and claim them again later: the outcome of a broken commit is unknown."""
+        """Drop all unstored events and claim the shards again later: the commit may have failed."""
         for state in self.states.values():
             state.lose()
         self.lost |= self.states

@@ -28,46 +28,52 @@ _OBJECT = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 def sign(decision: Decision, key: bytes) -> str:
-    """Return the signature for an event; a signature that it has already is ignored.
+    """Return the hexadecimal signature of a decision by a key; its own signature is ignored.
 
     Raises:
         TypeError: decided_at has no zone.
     """
-    return signature(_fields(decision), key)
+    return signature(_canonical_fields(decision), key)
 
 
 def is_signed(decision: Decision | FastDecision, key: bytes) -> bool:
-    """Return True when the event carries its own signature; nested parts must have been checked.
+    """Return True if the decision's signature is right; nested parts must have been checked.
 
     A signature of the wrong length is refused at no cost.
     """
     sent = decision.signature
-    return sent is not None and len(sent) == _LENGTH and has_signature(_fields(decision), key)
+    return (
+        sent is not None
+        and len(sent) == _LENGTH
+        and has_signature(_canonical_fields(decision), key)
+    )
 
 
-def _fields(decision: Decision | FastDecision) -> Mapping[str, object]:
-    """Return the content of an event by field, in one form; unknown fields are left out."""
+def _canonical_fields(decision: Decision | FastDecision) -> Mapping[str, object]:
+    """Return a decision's fields in one canonical form, by name, without unknown fields."""
     at = decision.decided_at
     ids = {name: getattr(decision, name) for name in ("decision_id", "unit", "pair_id")}
     return {
         **{name: getattr(decision, name) for name in Decision.__struct_fields__},
         **{name: None if value is None else str(value) for name, value in ids.items()},
         "decided_at": at * (SECOND // 1000) if isinstance(at, int) else to_micros(at),
-        "judge_score": _number(decision.judge_score),
-        "threshold": _number(decision.threshold),
-        "audit_p": _number(decision.audit_p),
-        "attributes": _given(decision.attributes),
-        "versions": _given(decision.versions) or None,
+        "judge_score": _as_float(decision.judge_score),
+        "threshold": _as_float(decision.threshold),
+        "audit_p": _as_float(decision.audit_p),
+        "attributes": _nested_content(decision.attributes),
+        "versions": _nested_content(decision.versions) or None,
     }
 
 
-def _number(value: float | None) -> float | None:
-    """Return a number as a float, without -0.0."""
+def _as_float(value: float | None) -> float | None:
+    """Return the number as a float, 0.0 for -0.0."""
     return None if value is None else float(value) + 0.0
 
 
-def _given(part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None) -> dict[str, object]:
-    """Return the content of a nested part: null is absent, numbers as in :func:`_number`."""
+def _nested_content(
+    part: Mapping[str, object] | msgspec.Struct | msgspec.Raw | None,
+) -> dict[str, object]:
+    """Return the content of a nested part by name, without nulls and with numbers as floats."""
     if isinstance(part, msgspec.Raw):
         content: Mapping[str, object] = _OBJECT.decode(part) or {}
     elif isinstance(part, msgspec.Struct):
@@ -90,7 +96,7 @@ class Doubt(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProbePolicy:
-    """Key and declared variants that probes are checked against.
+    """Policy that tells probes from production: a key for signatures, and each set's variants.
 
     Attributes:
         key: key of the signatures; None where there is none: then nothing is signed.
@@ -101,7 +107,7 @@ class ProbePolicy:
     variants: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def judge(self, decision: FastDecision, at: int) -> ProbeDecision | Doubt:
-        """Judge a decision that calls itself a probe, decided at ``at``.
+        """Return the probe that a decision of time ``at`` is, or the reason not to compare it.
 
         Its nested parts must have been checked.
         """

@@ -28,7 +28,7 @@ VERSIONS_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class UnreadLag:
-    """Lag of a shard that is not read.
+    """Lag of a shard that no worker reads, with its stored totals.
 
     Attributes:
         tallies: stored totals of the shard.
@@ -45,7 +45,7 @@ class UnreadLag:
 
 
 class UnreadShards:
-    """Shards that nobody reads and this worker can report.
+    """Register of shards that no worker reads and whose lag this worker reports.
 
     They were just added, or wait for a person; their lag is reported too.
     """
@@ -56,13 +56,13 @@ class UnreadShards:
 
     @property
     def shards(self) -> frozenset[Shard]:
-        """Return the shards whose end is to be asked for."""
+        """Return the unread shards, whose end offsets the caller should ask for."""
         return frozenset(self._statuses)
 
     def review(
         self, statuses: Iterable[ShardStatus], parked: Collection[Shard], topics: Collection[str]
     ) -> None:
-        """Update the shards from the store's statuses.
+        """Replace the unread shards: those of these topics that have no owner or are parked here.
 
         Args:
             statuses: statuses of all shards.
@@ -79,7 +79,7 @@ class UnreadShards:
         self._since = {s: at for s, at in self._since.items() if s in self._statuses}
 
     def set_end_offsets(self, ends: Mapping[Shard, int | None], now: float) -> Iterator[UnreadLag]:
-        """Yield the lag of shards by their end offsets.
+        """Yield the lag of each unread shard with an end offset, at ``now`` (monotonic seconds).
 
         Args:
             ends: next offset to be written; None where unknown.
@@ -98,7 +98,7 @@ class UnreadShards:
 
 
 class Reconciler:
-    """Checks at intervals; every method may be called at any time and mostly does nothing.
+    """Periodic comparison with store and topics; methods return at once until they are due.
 
     Attributes:
         peers: progress of the shards of other workers at the last look.
@@ -133,7 +133,7 @@ class Reconciler:
         self._positions: dict[Shard, int] = {}
 
     def reconcile_peers(self, statuses: Sequence[ShardStatus] | None = None) -> None:
-        """Update the progress of other workers, at once when our shards have changed.
+        """Update other workers' progress from ``statuses``, or from the store if None.
 
         Raises:
             StoreError: the store cannot be read.
@@ -154,7 +154,7 @@ class Reconciler:
         wall: int,
         storing: bool = True,
     ) -> list[ShardState] | None:
-        """Compare with the store; return shards whose status has changed without a message.
+        """Compare with the store when due; return idle shards with a new status, None if not due.
 
         None when it is not time to look. Meanwhile only the progress of other workers is read, if
         shards are paused, which may wait for it. Paused shards never change their status: how
@@ -178,7 +178,7 @@ class Reconciler:
         self._next_review = now + REVIEW_SECONDS
         self._renew_versions(now)
         with suppress(StoreError):  # the flush that fails reports it
-            self._store.beat(self._own.epochs, storing=storing, waiting=self._waiting(paused))
+            self._store.beat(self._own.epochs, storing=storing, waiting=self._shards_behind(paused))
         statuses = self._store.statuses()
         self._require_in_use(statuses)
         self._own.review(statuses)
@@ -193,10 +193,10 @@ class Reconciler:
             if state.caught_up and not state.dirty and state.shard not in paused
         ]
         self._judge_aside(wall)
-        return self._advance(idle, [s for s in statuses if s.shard.topic == decisions], wall)
+        return self._advance_idle(idle, [s for s in statuses if s.shard.topic == decisions], wall)
 
-    def _waiting(self, paused: Collection[Shard]) -> dict[Shard, bool]:
-        """Return the shards that are not read to their end.
+    def _shards_behind(self, paused: Collection[Shard]) -> dict[Shard, bool]:
+        """Return the shards not read to their end, each True if it moves or is paused.
 
         Values are True where events were read since the last call, or where a shard is held back on
         purpose: it waits for another shard.
@@ -211,7 +211,7 @@ class Reconciler:
         return waiting
 
     def _require_in_use(self, statuses: Iterable[ShardStatus]) -> None:
-        """Raise RetiredTopicError for a retired topic.
+        """Raise RetiredTopicError if a status shows one of our topics as retired.
 
         A claim would tell, too; a worker that lost its shards to others makes none.
         """
@@ -220,7 +220,7 @@ class Reconciler:
                 raise RetiredTopicError(status.shard.topic)
 
     def newest_of_others(self, shard: Shard) -> int | None:
-        """Return the newest event time of all shards but one, as last read."""
+        """Return the newest event time of all other shards, as last read; None without any."""
         reached = self._reached | {s.shard: s.reached for s in self._own.states.values()}
         return max(
             (at for other_shard, at in reached.items() if other_shard != shard and at is not None),
@@ -228,7 +228,7 @@ class Reconciler:
         )
 
     def _judge_aside(self, wall: int) -> None:
-        """Judge events that wait for later ones which do not come, at the second look."""
+        """Have caught-up shards judge waiting events at the second look, since nothing follows."""
         for state in self._own.states.values():
             if state.aside and state.caught_up:
                 if state.quiet:
@@ -236,16 +236,16 @@ class Reconciler:
                 state.quiet = True
 
     def _renew_versions(self, now: float) -> None:
-        """Look whether older version tuples have gone, after a new one found no room."""
+        """Drop version tuples that are not live in the store, if due and new ones lack room."""
         coder = self._codecs.coder
         if coder.crowded and now >= self._next_versions:
             self._next_versions = now + VERSIONS_SECONDS
             coder.renew_versions(self._store.live_versions())
 
-    def _advance(
+    def _advance_idle(
         self, idle: Sequence[ShardState], decisions: Sequence[ShardStatus], wall: int
     ) -> list[ShardState]:
-        """Let caught-up shards take over the newest event time of all (clock ``live``).
+        """Advance idle shards to the newest event time of all (``live``); return changed ones.
 
         Under both clocks the status of shards that never had an event must reach the store.
         """
@@ -254,7 +254,7 @@ class Reconciler:
         return [s for s in idle if s.advance(wall, latest) or s.holds_back != s.held_back]
 
     def review_topics(self, now: float) -> Collection[str]:
-        """Park the shards of topics that are other ones now; return the topics that are gone.
+        """Park shards of re-created topics, register new partitions, return missing topics, if due.
 
         The list is empty when it is not time to look.
 
@@ -268,7 +268,7 @@ class Reconciler:
         return self.missing
 
     def _review_topic(self, topic: str) -> bool:
-        """Return True unless the topic is known to be gone."""
+        """Check a topic's id and partitions; return False only if it is known to be missing."""
         try:
             present = self._source.topic_id(topic)
         except MissingTopicError:
@@ -280,7 +280,7 @@ class Reconciler:
         return True
 
     def _add_partitions(self, topic: str) -> None:
-        """Register added partitions in the store before anybody reads them."""
+        """Record added partitions of a topic in the store, before any worker reads them."""
         try:
             new = set(self._source.shards(topic)) - self._known
         except SourceError:

@@ -29,7 +29,7 @@ Rows = tuple[Int64s, Floats, Int64s]
 
 @dataclass(slots=True)
 class RepetitionBlock:
-    """Decisions of one UTC day of a shard.
+    """Decisions of one UTC day of a shard, collected to count those that repeat each other.
 
     Attributes:
         day: days since 1970; None before the first decision.
@@ -42,7 +42,7 @@ class RepetitionBlock:
     _size: int = 0
 
     def add(self, atoms: Int64s, scores: Floats, ts: Int64s) -> list[Repetition]:
-        """Add decisions; return the repetition of the days that have ended.
+        """Add decisions (atom, score, time); return the repetition within each day that has ended.
 
         Args:
             atoms: number of the atom, the same for equal ones.
@@ -69,19 +69,19 @@ class RepetitionBlock:
         return [repetition] if repetition.tested else []
 
     def _keep(self, atoms: Int64s, scores: Floats, ts: Int64s) -> None:
-        comparable = ~np.isnan(scores) & _sampled(atoms, scores, self.halvings)
+        comparable = ~np.isnan(scores) & _in_sample(atoms, scores, self.halvings)
         self._rows.append((atoms[comparable], scores[comparable], ts[comparable]))
         self._size += int(np.count_nonzero(comparable))
         while self._size > MAX_ROWS and self.halvings < _MOST_HALVINGS:
             self.halvings += 1
             joined = _joined(self._rows)
-            sampled = _sampled(joined[0], joined[1], self.halvings)
+            sampled = _in_sample(joined[0], joined[1], self.halvings)
             self._rows = [(joined[0][sampled], joined[1][sampled], joined[2][sampled])]
             self._size = int(np.count_nonzero(sampled))
 
 
-def _sampled(atoms: Int64s, scores: Floats, halvings: int) -> Bools:
-    """Return a mask of the rows whose atom and score have a hash in the first part of the range."""
+def _in_sample(atoms: Int64s, scores: Floats, halvings: int) -> Bools:
+    """Return a mask of rows whose atom and score hash into the first 1/2^``halvings`` of hashes."""
     if not halvings:
         return np.ones(len(atoms), np.bool_)
     words = (scores + 0.0).view(np.uint64) * _MIX ^ atoms.astype(np.uint64)

@@ -46,8 +46,8 @@ _NONE = np.empty(0, np.int64)
 MILLISECOND = 1000
 
 
-def _chosen(texts: list[str], rows: Int64s) -> list[str]:
-    """Return the texts of rows in their order; mostly all of them."""
+def _texts_at(texts: list[str], rows: Int64s) -> list[str]:
+    """Return the texts at these rows, in the rows' order; all texts if the numbers are equal."""
     return texts if len(rows) == len(texts) else [texts[row] for row in rows.tolist()]
 
 
@@ -75,7 +75,7 @@ class Codecs:
 
 @dataclass(slots=True)
 class FlushNotices:
-    """Notices about the events read, apart from their counts.
+    """Counts of what an ingest worker reports apart from the tallies, since the last flush.
 
     Attributes:
         unlisted: decisions with a value outside the allow-list, by attribute.
@@ -94,7 +94,7 @@ class FlushNotices:
 
 @dataclass(slots=True)
 class ShardState:
-    """State of a claimed shard.
+    """State of a claimed shard: its position, clock, totals and unstored events.
 
     Attributes:
         claim: the fence.
@@ -158,7 +158,7 @@ class ShardState:
     def from_claim(
         cls, claim: Claim, codecs: Codecs, is_decisions: bool, offset: int
     ) -> ShardState:
-        """Return the state of a freshly claimed shard that goes on at ``offset``."""
+        """Return the state of a newly claimed shard that continues at ``offset``."""
         deduplicates = is_decisions and codecs.dedupe_window > 0
         return cls(
             claim=claim,
@@ -177,29 +177,29 @@ class ShardState:
 
     @property
     def shard(self) -> Shard:
-        """Return the partition of this state."""
+        """Return the shard of the claim."""
         return self.claim.shard
 
     @property
     def unreadable(self) -> Counter[tuple[str, str]]:
-        """Return the dead letters since the last flush, by reason and field."""
+        """Return the number of dead letters since the last flush, by reason and field."""
         return self._noticed.unreadable
 
     @property
     def dirty(self) -> bool:
-        """Return True when messages were read that the store does not have."""
+        """Return True if messages were read that are not in the store yet."""
         return self.next_offset != self.committed
 
     @property
     def caught_up(self) -> bool:
-        """Return True when everything the broker holds was read (not merely silence)."""
+        """Return True if everything that the broker holds was read; mere silence is not enough."""
         if self.high_water is None or self.doubted:
             return False
         return max(self.next_offset, self.position or 0) >= self.high_water
 
     @property
     def holds_back(self) -> bool:
-        """Return True when the watermark waits for this shard.
+        """Return True if the watermark of all shards must wait for this one.
 
         It does not wait for a shard that never had an event and took over no other's time, nor for
         a
@@ -214,22 +214,22 @@ class ShardState:
         return not (self.ended or never_held)
 
     def see_end(self, end: int | None) -> None:
-        """Update the end offset by the broker's answer, which may be old."""
+        """Raise the known end offset to the broker's answer, which may be old, or None."""
         if end is not None:
             self.high_water = max(end, self.high_water or 0)
 
     @property
     def reached(self) -> int | None:
-        """Return the event time of its newest event, or of a waiting one."""
+        """Return the newest event's time, or the first waiting event's; None without either."""
         return self.aside_at if self.clock.newest is None else self.clock.newest
 
     @property
     def aside(self) -> int:
-        """Return the number of read messages that wait: later ones decide if they are believed."""
+        """Return the number of read messages that wait for later ones to confirm them."""
         return 0 if self._aside is None else len(self._aside.offsets)
 
     def set_back(self, now: int) -> bool:
-        """Set a clock that was stored far beyond the wall clock back to it; return whether it was.
+        """Set a clock that was stored far beyond ``now`` back to it; return whether it was.
 
         Such a clock refuses all events as too old. :class:`consumers.wall_clock.WallClockWatch`
         decides whether the store or the wall clock is wrong.
@@ -243,7 +243,7 @@ class ShardState:
         return True
 
     def add(self, records: RecordBatch, now: int, newest_of_others: int | None = None) -> None:
-        """Add consecutive messages.
+        """Decode, judge and buffer consecutive messages, to be stored by the next flush.
 
         Args:
             records: messages as they were read.
@@ -261,7 +261,7 @@ class ShardState:
         self._read(records, now, Reading(records.offsets[-1], newest_of_others=newest_of_others))
 
     def judge_aside(self, now: int, newest_of_others: int | None, *, ended: bool = False) -> None:
-        """Judge waiting events by those there are: nothing follows for now, or ever."""
+        """Judge waiting events by those read so far: none follow for now, or ever (``ended``)."""
         if self._aside is not None:
             last = self._aside.offsets[-1]
             self._read(
@@ -281,7 +281,7 @@ class ShardState:
             if not len(records.offsets):
                 return
             dead_letters, decoded, results = self._decoded(records, now)
-        self._pass(records)
+        self._advance_over(records)
         self._results += results
         add_counts(self._noticed.unknown, decoded.unknown)
         before = self.tallies.events
@@ -304,8 +304,8 @@ class ShardState:
         labels, results = self.codecs.labels.results.take(records, dead_letters, now)
         return dead_letters, self.codecs.labels.read(labels, dead_letters), results
 
-    def _pass(self, records: RecordBatch) -> None:
-        """Advance over messages and count them, whatever the outcome of their events."""
+    def _advance_over(self, records: RecordBatch) -> None:
+        """Advance the next offset over messages and count them, whatever their events' outcome."""
         span = records.offsets[-1] + 1 - self.next_offset
         self.tallies.messages += len(records.offsets)
         self.tallies.tombstones += records.values.count(None)
@@ -329,7 +329,7 @@ class ShardState:
         now: int,
         leaps: Leaps | None,
     ) -> tuple[npt.NDArray[np.bool_], Int64s]:
-        """Let the clock judge events; refused events become dead letters."""
+        """Make dead letters of untimely events; return a mask of others, and the clock at each."""
         reasons, running = self.clock.admit(decoded.ts, decoded.timestamps, now, leaps)
         self.tallies.jumps = self.clock.jumps
         good = reasons == None  # noqa: E711 - element-wise
@@ -359,12 +359,12 @@ class ShardState:
         self.tallies.duplicates += int((~fresh).sum())
         counted = columns if fresh.all() else columns.take(fresh)
         self._decisions.append(counted)
-        self._compare(decoded, rows[fresh], counted.units)
+        self._add_to_repetition(decoded, rows[fresh], counted.units)
         if decoded.probes:
             self._add_probes(decoded, rows[fresh])
 
     def _note_arrivals(self, timestamps_ms: Int64s, now: int) -> None:
-        """Count decisions by the slot in which they came to the broker.
+        """Count decisions by the five-minute slot in which they came to the broker.
 
         A message stamped before the shard was last read to its end has come since, from a producer
         whose clock is slow. Messages before the weeks that are used later are not counted.
@@ -378,8 +378,8 @@ class ShardState:
         for slot, number in zip(*np.unique(slots, return_counts=True), strict=True):
             self._arrivals[int(slot)] += int(number)
 
-    def _compare(self, decoded: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
-        """Add production decisions without a unit to the block that is compared for repetitions."""
+    def _add_to_repetition(self, decoded: DecodedDecisions, counted: Int64s, units: Int64s) -> None:
+        """Add counted production decisions without a unit to the block compared for repetitions."""
         compared = units == 0 if len(units) else np.ones(len(counted), np.bool_)
         compared[self.codecs.coder.probe_rows(decoded.codes[counted])] = False
         rows = counted[compared]
@@ -387,7 +387,7 @@ class ShardState:
         self._repeated += self.repetition.add(atoms, decoded.scores[rows], decoded.ts[rows])
 
     def _add_probes(self, decoded: DecodedDecisions, counted: Int64s) -> None:
-        """Keep the counted probes: a repeated probe is not a second one."""
+        """Keep the probes among the rows counted, and count doubtful ones."""
         is_counted = np.zeros(len(decoded.ts), np.bool_)
         is_counted[counted] = True
         for verdict in (verdict for row, verdict in decoded.probes.items() if is_counted[row]):
@@ -398,8 +398,8 @@ class ShardState:
 
     def _columns(self, decoded: DecodedDecisions, rows: Int64s) -> DecisionColumns:
         coder, codes, requested = self.codecs.coder, decoded.codes[rows], decoded.requested[rows]
-        ids, ts = self._ids(decoded, rows, requested), decoded.ts[rows]
-        request = np.where(self._kept(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
+        ids, ts = self._id_hashes(decoded, rows, requested), decoded.ts[rows]
+        request = np.where(self._kept_requests(ids, codes), LabelRequest.KEPT, LabelRequest.THINNED)
         return DecisionColumns(
             ids=ids,
             ts=ts,
@@ -409,19 +409,19 @@ class ShardState:
             routes=coder.routes(codes),
             arrivals=_NONE,
             keys=_NONE,
-            units=self._units(decoded, rows) if decoded.units else _NONE,
+            units=self._unit_hashes(decoded, rows) if decoded.units else _NONE,
         )
 
-    def _units(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
-        """Return the hashes of units, 0 for none; probes have none."""
-        units = self.codecs.units(_chosen(decoded.units, rows), decoded.ts[rows])
+    def _unit_hashes(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
+        """Return the hash of each row's unit, 0 for none; probes have none."""
+        units = self.codecs.units(_texts_at(decoded.units, rows), decoded.ts[rows])
         units[self.codecs.coder.probe_rows(decoded.codes[rows])] = 0
         return units
 
-    def _ids(
+    def _id_hashes(
         self, decoded: DecodedDecisions, rows: Int64s, requested: npt.NDArray[np.bool_]
     ) -> Int64s:
-        """Return the hashes of ids; only the needed ones are computed."""
+        """Return the hash of each row's id, or 0 where neither duplicates nor labels need it."""
         if self.filter is not None or self.codecs.pending_all:
             return self._hashed(decoded, rows)
         ids = np.zeros(len(rows), np.int64)
@@ -430,7 +430,7 @@ class ShardState:
         return ids
 
     def _hashed(self, decoded: DecodedDecisions, rows: Int64s) -> Int64s:
-        return self.codecs.hasher(_chosen(decoded.texts, rows), decoded.ts[rows])
+        return self.codecs.hasher(_texts_at(decoded.texts, rows), decoded.ts[rows])
 
     def _count_requested(
         self, routes: Int64s, requested: npt.NDArray[np.bool_], fresh: npt.NDArray[np.bool_]
@@ -444,8 +444,8 @@ class ShardState:
                     name = _ROUTE_NAMES[route]
                     counts[name] = counts.get(name, 0) + number
 
-    def _kept(self, ids: Int64s, codes: Int64s) -> npt.NDArray[np.bool_]:
-        """Return a mask of kept requests, thinned to the grid rate by the id's hash."""
+    def _kept_requests(self, ids: Int64s, codes: Int64s) -> npt.NDArray[np.bool_]:
+        """Return a mask of rows whose label request is kept, thinned by the id's hash."""
         probability = self.codecs.coder.keep_probability(codes)
         if (probability >= 1).all():
             return np.ones(len(ids), np.bool_)
@@ -457,7 +457,7 @@ class ShardState:
         self._other_ids |= decoded.other_ids
 
     def advance(self, now: int, newest: int | None = None) -> bool:
-        """Move the watermark to the shard's own newest event, or to ``newest`` if later.
+        """Move the watermark up to the newest event less lateness; return whether it moved.
 
         It stays at or before the wall clock ``now`` (clock ``live``): another worker's clock may be
         wrong. Returns whether it moved. A watermark never goes back.
@@ -473,14 +473,14 @@ class ShardState:
         return moved
 
     def lose(self) -> None:
-        """Drop all events since the last flush; they are read again."""
+        """Drop events since the last flush; they are read again from the committed offset."""
         self._aside = self.aside_at = None
         if self.dirty:
             self.next_offset, self.position = self.committed, None
             self.repetition = RepetitionBlock()
 
     def end(self, now: int, closes: Grain) -> None:
-        """Note that nothing will come again: the newest event's pane of this grain is complete.
+        """Record that nothing more will come, and advance over the newest event's pane.
 
         Only its hour is complete where that pane has not ended yet by the wall clock ``now``.
         """
@@ -516,7 +516,7 @@ class ShardState:
         )
 
     def flushed(self, tallies: Tallies) -> FlushNotices:
-        """Note that the store has everything, with these totals; return the notices to report."""
+        """Record that the store has everything; take its totals, and return notices to report."""
         self.committed = self.next_offset
         self._flushes = None if self._flushes is None else self._flushes + 1
         self.held_back = self.holds_back

@@ -17,7 +17,7 @@ _MOST_KEYS = 1 << 16  # most id keys ever
 
 
 class _HashesOfDay(dict[str, int]):
-    """Hashes of units for a day and an id key, computed when first asked for."""
+    """Hashes of units by text, for one day and id key, each computed when first asked for."""
 
     def __init__(self, hasher: IdHasher, day: int, number: int) -> None:
         super().__init__({"": 0})
@@ -30,7 +30,7 @@ class _HashesOfDay(dict[str, int]):
 
 
 class UnitHasher:
-    """Hasher of units by day, with other hashes than ids of the same text; the empty unit is 0.
+    """Hasher of units by day, whose hashes differ from ids of the same text; the empty unit is 0.
 
     Args:
         hasher: hasher of the texts.
@@ -41,7 +41,7 @@ class UnitHasher:
         self._known: dict[int, _HashesOfDay] = {}
 
     def __call__(self, units: Sequence[str], ts: Int64s) -> Int64s:
-        """Hash each unit with the day and the id key of its decided_at (microseconds)."""
+        """Return each unit's hash, by the day and id key of its decided_at (microseconds)."""
         hashes = np.empty(len(units), np.int64)
         groups = ts // DAY * _MOST_KEYS + self._hasher.numbers(ts)
         for group in np.unique(groups).tolist():

@@ -38,7 +38,7 @@ _names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def is_plain(name: str) -> bool:
-    """Return True for a text that looks like a field's name: it may be shown.
+    """Return True if a text looks like a field's name, so that it may be shown.
 
     Example:
         >>> [is_plain(name) for name in ("comment", "utm-source2", "a@b.example", "user_83271")]
@@ -48,7 +48,7 @@ def is_plain(name: str) -> bool:
 
 
 def unknown_names(event: bytes | msgspec.Raw, known_names: Iterable[str]) -> set[str]:
-    """Return the names of an object's fields that are not known.
+    """Return the names of a JSON object's fields that are not among ``known_names``.
 
     Raises:
         ValueError: it is no JSON object with names in UTF-8.
@@ -57,7 +57,7 @@ def unknown_names(event: bytes | msgspec.Raw, known_names: Iterable[str]) -> set
 
 
 def names_of_event(names: Iterable[str]) -> Counter[str]:
-    """Return the fields of one event by name; names beyond the limit are ``__other__``."""
+    """Return a count of 1 for each field name of an event; names beyond limits: ``__other__``."""
     return Counter(
         name if position < MAX_EACH and len(name) <= MAX_LENGTH else OTHER
         for position, name in enumerate(names)
@@ -65,13 +65,13 @@ def names_of_event(names: Iterable[str]) -> Counter[str]:
 
 
 def add_counts(total: Counter[str], counts: Mapping[str, int]) -> None:
-    """Add counts by name to the total, within a fixed amount of memory."""
+    """Add counts by name to ``total`` in place; new names without room are added as OTHER."""
     for name, number in counts.items():
         total[name if name in total or len(total) < MAX_PENDING else OTHER] += number
 
 
 class UnknownFields:
-    """Names of one event type's unknown fields that were counted, in a fixed amount of memory.
+    """Counter of one event type's unknown fields, which finds frequent names in fixed memory.
 
     Attributes:
         frequent: names told apart, at most ``MAX_NAMES``, in the order of their discovery.
@@ -83,7 +83,7 @@ class UnknownFields:
         self._seen: Counter[str] = Counter()
 
     def record(self, counts: Mapping[str, int]) -> Counter[str]:
-        """Record the number of events with a field, by name; return the counts to show.
+        """Add numbers of events by field name; return them by the names that may be shown.
 
         Each event may be recorded once: a rare name must not become frequent by being read again.
         """
@@ -110,7 +110,7 @@ class UnknownFields:
 
 
 class KnownFields:
-    """Event type with the frequent names as fields, so that decoding counts them.
+    """Event type extended by frequent unknown names as fields, so that decoding can count these.
 
     To look for unknown names costs more than to decode the event, and most producers that send
     unknown fields send them always.
@@ -140,7 +140,7 @@ class KnownFields:
         )
 
     def counts(self, events: Sequence[object]) -> dict[str, int]:
-        """Return the number of events of :attr:`type` that have each of the names."""
+        """Return the number of events of :attr:`type` with each name; zeros are left out."""
         absent = {
             name: list(map(get_field, events)).count(UNSET) for name, get_field in self._extra
         }

@@ -11,7 +11,7 @@ FEWEST = 2
 
 
 class WallClockWatch:
-    """Watch for shards far beyond the wall clock: one is a wrong producer, most a wrong clock.
+    """Watch over shards beyond the wall clock: one is a wrong producer, most a wrong clock.
 
     Example:
         >>> from types import SimpleNamespace
@@ -33,7 +33,7 @@ class WallClockWatch:
         self._before = clock.now(), clock.monotonic()
 
     def record(self, shard: Shard, *, beyond: bool) -> None:
-        """Record whether most events of a shard's last batch, or its stored clock, lie beyond."""
+        """Record whether most of a shard's last batch, or its stored clock, is far ahead."""
         self._beyond[shard] = beyond
 
     def forget(self, shard: Shard) -> None:
@@ -41,7 +41,7 @@ class WallClockWatch:
         self._beyond.pop(shard, None)
 
     def require_right(self) -> None:
-        """Check that most shards agree with the wall clock, and that it was not set back.
+        """Raise ClockError if most shards contradict the wall clock, or if it was set back.
 
         Raises:
             ClockError: they do not; nothing may be judged or stored now.
@@ -59,7 +59,7 @@ class WallClockWatch:
         )
 
     def _require_steady(self, now: int) -> None:
-        """Raise ClockError for a clock that was set back: earlier judgements used another time."""
+        """Raise ClockError if the clock was set back: earlier judgements used another time."""
         (wall, steady), self._before = self._before, (now, self._clock.monotonic())
         back = wall + round((self._before[1] - steady) * SECOND) - now
         if back > self._most:

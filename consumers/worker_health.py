@@ -26,7 +26,7 @@ _STALLED = "the broker does not answer, or a message or batch is too large to re
 
 @dataclass(slots=True)
 class Health:
-    """Health values written by the ingest thread alone (monotonic seconds).
+    """Health of an ingest worker, written by its thread alone (times in monotonic seconds).
 
     Attributes:
         polled: time when a poll last returned.
@@ -63,11 +63,11 @@ class Health:
 
     @classmethod
     def at(cls, now: float) -> Health:
-        """Return a health whose deadlines begin now."""
+        """Return a new worker's health, whose deadlines begin at ``now``."""
         return cls(now, now, now, now)
 
     def stuck(self, now: float) -> str | None:
-        """Return the reason why the consumer makes no progress, or None."""
+        """Return the reason why the consumer makes no progress; None if it does."""
         reasons = (
             (self.access_error, self.access_error),
             (self.registry_error, self.registry_error),
@@ -81,11 +81,11 @@ class Health:
         return next((reason for holds, reason in reasons if holds), None)
 
     def live(self, now: float) -> bool:
-        """Return True when the loop turns; faults that a restart cannot repair do not count."""
+        """Return True if the loop turns; faults that a restart cannot repair do not matter."""
         return now - self.polled <= 4 * POLL_SECONDS
 
     def ready(self, now: float) -> tuple[bool, str]:
-        """Return whether this worker is ready, and the reason if it is not."""
+        """Return whether this worker is ready, and the reason if not, or "ok"."""
         if not self.started:
             return False, _NO_ACCESS if self.access_error else "no assignment yet"
         if not self.store_ok:
@@ -126,7 +126,7 @@ NAMED = 3
 
 
 class Progress:
-    """Time at which each shard last had messages, or nothing to wait for (monotonic seconds)."""
+    """Tracker of the time when each shard last had messages or nothing to wait for (monotonic)."""
 
     def __init__(self) -> None:
         self._since: dict[Shard, float] = {}
@@ -136,7 +136,7 @@ class Progress:
     def set_end_offsets(
         self, states: Mapping[Shard, ShardState], ends: Mapping[Shard, int | None], now: float
     ) -> None:
-        """Update end offsets of :meth:`unknown` shards; None: nobody could tell."""
+        """Record end offsets, as asked for, in the shards' states; None makes a shard doubted."""
         for shard in states.keys() & ends.keys():
             end = ends[shard]
             states[shard].see_end(end)
@@ -152,7 +152,7 @@ class Progress:
         *,
         paused: Collection[Shard] = (),
     ) -> None:
-        """Note a turn of the loop.
+        """Record one turn of the loop: which shards moved, and which are paused.
 
         Args:
             states: states of the shards that are read.
@@ -170,7 +170,7 @@ class Progress:
             self._heard[shard] = now if shard in moved else heard.get(shard, now)
 
     def stalled(self, states: Iterable[ShardState], now: float) -> str:
-        """Return the names of shards whose messages do not arrive; empty without any."""
+        """Return the names of shards whose messages do not arrive, as a text; empty without any."""
         names = [
             str(state.shard)
             for state in states
@@ -180,16 +180,16 @@ class Progress:
         return ", ".join(sorted(names)[:NAMED]) + more
 
     def unknown(self, states: Iterable[ShardState], now: float) -> list[Shard]:
-        """Return the shards whose end the broker has not reported for too long, or not lately."""
+        """Return the shards whose end offset must be asked for: never, or not lately, reported."""
         return [
             state.shard
             for state in states
             if (state.high_water is None and self._waits(state, now) > UNKNOWN_SECONDS)
-            or self._silent(state, now) > self._patience(state)
+            or self._silent(state, now) > self._trust_seconds(state)
         ]
 
-    def _patience(self, state: ShardState) -> float:
-        """Return the seconds for which the end of a shard is believed without a message."""
+    def _trust_seconds(self, state: ShardState) -> float:
+        """Return the seconds for which a shard's end offset is believed without a message."""
         if state.shard in self._paused:
             return PAUSED_SECONDS
         return SILENT_SECONDS if state.caught_up or state.doubted else inf
@@ -202,7 +202,7 @@ class Progress:
 
 
 def lag(state: ShardState, now: int, *, storing: bool = True) -> tuple[int | None, float | None]:
-    """Return the messages behind the end, and the age of the oldest unread one; None: unknown.
+    """Return the number of unread messages, and the age (seconds) of the oldest; None if unknown.
 
     Args:
         state: the shard.

@@ -15,29 +15,29 @@ from monitor.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PanelPlace:
-    """Panel and its dashboard."""
+    """Panel together with its dashboard, which gives it a name and a path."""
 
     dashboard: Dashboard
     panel: Panel
 
     @property
     def name(self) -> str:
-        """Name of the panel in alerts."""
+        """Return the panel's name in alerts: ``dashboard.panel``."""
         return f"{self.dashboard.name}.{self.panel.key}"
 
     @property
     def path(self) -> str:
-        """Path of the panel below Grafana's address, without the values of variables."""
+        """Return the panel's path below Grafana's address, without values of variables."""
         return f"/d/{self.dashboard.uid}/{self.dashboard.uid}?viewPanel={self.panel.id}"
 
 
 def dashboards(settings: Settings) -> tuple[Dashboard, ...]:
-    """Return all dashboards of an installation."""
+    """Return all Grafana dashboards of an installation."""
     return FLEET, SLICE, OPERATIONS, health(float(settings.evaluate.completeness))
 
 
 def places(settings: Settings) -> dict[str, PanelPlace]:
-    """Return the places of all panels by their name."""
+    """Return the place of every panel, by the panel's name in alerts."""
     return {place.name: place for place in _places(settings)}
 
 

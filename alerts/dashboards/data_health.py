@@ -76,7 +76,7 @@ def _findings() -> tuple[Panel, ...]:
 
 
 def health(complete: float) -> Dashboard:
-    """Return the dashboard of drift, labels, sampling and probes.
+    """Return the dashboard of drift, labels, sampling and probes; ``complete`` is drawn as a limit.
 
     Args:
         complete: completeness of a mature cohort, from the settings.

@@ -27,7 +27,7 @@ _SHARED_CROSSHAIR = 1
 
 
 def document(dashboard: Dashboard, links: Links, status_page: str) -> Json:
-    """Return the JSON of a dashboard.
+    """Return a dashboard in Grafana's JSON model, with links from panels and to the status page.
 
     Args:
         dashboard: the dashboard.
@@ -71,7 +71,7 @@ _DASHBOARDS: Json = {
 
 
 def _status_link(dashboard: Dashboard, address: str) -> Json:
-    """Return a link to the status page, or to the slice's own page from a slice's dashboard."""
+    """Return Grafana's link to the status page, or from a slice's dashboard to the slice's page."""
     path = "/"
     if {"group_by", "slice"} <= {variable.name for variable in dashboard.variables}:
         chosen = ("contract", "window", "group_by", "slice", "metric")

@@ -29,15 +29,15 @@ _NO_THRESHOLDS = {"mode": "absolute", "steps": [{"color": "text", "value": None}
 
 
 def reference(source: Source) -> Json:
-    """Return the data source of a query: the variable in which it is chosen."""
+    """Return the JSON that refers a query to the data source chosen in a variable."""
     return {"type": source.value, "uid": f"${{{source.variable}}}"}
 
 
 def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
-    """Yield all rows and panels in reading order; panels of a closed row are inside it."""
+    """Yield the JSON of all rows and panels in reading order; a folded row contains its panels."""
     top = 0
     for number, row in enumerate(dashboard.rows):
-        placed, below = _placed(row, top + 1)
+        placed, below = _grid_places(row, top + 1)
         inside = [
             _panel(panel, place, links.get(panel.key, ()))
             for panel, place in zip(row.panels, placed, strict=True)
@@ -55,8 +55,8 @@ def panels(dashboard: Dashboard, links: Links) -> Iterator[Json]:
         top = top + 1 if row.folded else below
 
 
-def _placed(row: PanelRow, top: int) -> tuple[list[Json], int]:
-    """Return the places of a row's panels, from left to right, in as many lines as needed."""
+def _grid_places(row: PanelRow, top: int) -> tuple[list[Json], int]:
+    """Return the grid places of a row's panels, wrapped from ``top`` on, and the next free line."""
     places: list[Json] = []
     left, tallest = 0, 0
     for panel in row.panels:

@@ -23,7 +23,7 @@ _QUANTILES = {"0.5": "half", "0.9": "nine of ten", "0.99": "99 of 100"}
 
 
 def labels(complete: float) -> tuple[Panel, ...]:
-    """Return panels on labels: whether they come, how late, and whether sampled as stated.
+    """Return panels on labels: completeness, delay, sampling; ``complete`` is drawn as a limit.
 
     Args:
         complete: completeness of a mature cohort, from the settings.
@@ -199,7 +199,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
 
 
 def copies() -> tuple[Panel, ...]:
-    """Return panels on copies, dependent decisions, and exclusions."""
+    """Return panels on copies, dependent decisions, exclusions and the spread of slices."""
     return (
         Panel(
             12,

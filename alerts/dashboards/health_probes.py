@@ -23,7 +23,7 @@ _PAIR = ("probe_set", "variant", "direction", "stage")
 
 
 def probes() -> tuple[Panel, ...]:
-    """Return panels on pairs that are routed differently, and on pairs without a result."""
+    """Return panels on probe pairs: flips, scores, age, and comparisons that were impossible."""
     incomplete = increase(catalogue.PROBE_INCOMPLETE, ["probe_set"], "1d")
     complete = increase(catalogue.PROBE_PAIRS, ["probe_set"], "1d")
     flipped = increase(catalogue.PROBE_FLIPS, ["probe_set"], "1d", split=_PAIR[1:])

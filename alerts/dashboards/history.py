@@ -28,8 +28,8 @@ _SLICE = """r.contract = ${contract:sqlstring} AND r.metric = ${metric:sqlstring
   AND r.slice = ${slice:sqlstring} AND $__timeFilter(w.ends_at)"""
 
 
-def _at_its_end(columns: str) -> str:
-    """Return SQL for a slice by the end of its window; the newest publication wins."""
+def _by_window_end(columns: str) -> str:
+    """Return SQL for ``columns`` of a slice by its window's end; the newest publication wins."""
     return (
         f'SELECT DISTINCT ON (w.ends_at) w.ends_at AS "time", {columns}\n'
         f"FROM published_rate r JOIN {_PERIOD}\n{_LIMIT}\nWHERE {_SLICE}\n"
@@ -43,12 +43,12 @@ def _reference() -> str:
 
 
 def _limit(name: str) -> str:
-    """Return SQL for the limit of a slice: its own, or else the contract's."""
+    """Return SQL for a slice's limit of this name: its own, or else the contract's."""
     return f"COALESCE(r.own_{name}, l.{name})"
 
 
 def rate_by_day(number: int) -> Panel:
-    """Return the panel of the rate of one slice."""
+    """Return panel ``number``: the rate of one slice by day, with bounds and limits."""
     columns = (
         f'r.value AS "rate", r.lower AS "lower", r.upper AS "upper", {_reference()} AS "reference",'
         ' r.at_least AS "at least", r.at_most AS "at most",'
@@ -59,7 +59,7 @@ def rate_by_day(number: int) -> Panel:
         "rate_by_day",
         "$metric by day: $slice",
         f"{AT_ITS_END} The band is the 95 % interval. {WITHHELD}",
-        queries=(sql(_at_its_end(columns)),),
+        queries=(sql(_by_window_end(columns)),),
         unit=Unit.SHARE,
         looks=(
             *band("lower", "upper", "blue"),
@@ -71,7 +71,7 @@ def rate_by_day(number: int) -> Panel:
 
 
 def gap_by_day(number: int) -> Panel:
-    """Return the panel of the gap of one slice, with the limit of each day."""
+    """Return panel ``number``: the gap of one slice by day, with each day's limit."""
     columns = (
         'r.gap AS "gap", r.gap_lower AS "lower", r.gap_upper AS "upper",'
         f' {_limit("max_gap")} AS "limit", -{_limit("max_gap")} AS "limit, the other way"'
@@ -82,14 +82,14 @@ def gap_by_day(number: int) -> Panel:
         "Gap of $metric by day: $slice",
         f"{AT_ITS_END} The limit is the one that was in force on that day. Above 0, the slice is"
         f" worse off. {WITHHELD}",
-        queries=(sql(_at_its_end(columns)),),
+        queries=(sql(_by_window_end(columns)),),
         unit=Unit.SHARE,
         looks=(*band("lower", "upper", "blue"), *GAP_LIMIT_LOOKS),
     )
 
 
 def gaps_by_day(number: int) -> Panel:
-    """Return the panel of the gaps of all slices of a contract."""
+    """Return panel ``number``: the gaps of all slices of a contract by day."""
     return Panel(
         number,
         "gaps_by_day",
@@ -120,7 +120,7 @@ def gaps_by_day(number: int) -> Panel:
 
 
 def days_in_states(number: int) -> Panel:
-    """Return the panel of the number of slices in each state, by day."""
+    """Return panel ``number``: how many slices are in each state, by day."""
     return Panel(
         number,
         "states_by_day",
@@ -143,7 +143,7 @@ def days_in_states(number: int) -> Panel:
 
 
 def completeness_by_day(number: int, complete: float) -> Panel:
-    """Return the panel of labels received over labels requested, for all decisions."""
+    """Return panel ``number``: labels received over labels requested by day, for all decisions."""
     return Panel(
         number,
         "completeness_by_day",

@@ -13,19 +13,19 @@ from typing import Any
 
 
 class Source(enum.StrEnum):
-    """Type of the data source of a query, as Grafana names its plugins."""
+    """Type of a query's data source, as Grafana names its plugins."""
 
     PROMETHEUS = "prometheus"
     POSTGRESQL = "grafana-postgresql-datasource"
 
     @property
     def variable(self) -> str:
-        """Variable in which a reader chooses the data source."""
+        """Return the name of the dashboard's variable in which a reader chooses the data source."""
         return {Source.PROMETHEUS: "datasource", Source.POSTGRESQL: "history"}[self]
 
 
 class Unit(enum.StrEnum):
-    """Unit of numbers, as Grafana names it."""
+    """Unit of displayed numbers, as Grafana names it."""
 
     SHARE = "percentunit"
     SECONDS = "s"
@@ -48,7 +48,7 @@ class PanelKind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Query of a panel.
+    """Query of a panel, in PromQL or SQL.
 
     Attributes:
         text: PromQL or SQL with Grafana's variables.
@@ -66,7 +66,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Looks of some lines or columns that differ from the others.
+    """Look of the lines or columns of one name, different from the panel's others.
 
     Attributes:
         name: name of the lines or columns, or a pattern between slashes.
@@ -79,7 +79,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column of a table.
+    """Column of a table panel: its source, title, unit and link.
 
     Attributes:
         source: a label, or ``Value #A`` for the number of the first query.
@@ -101,7 +101,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Panel of a dashboard.
+    """Panel of a dashboard: its texts, queries, size and looks.
 
     Attributes:
         id: number, unique in its dashboard; it never changes, links name it.
@@ -143,7 +143,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class PanelRow:
-    """Panels under one heading.
+    """Row of a dashboard: panels under one heading.
 
     Attributes:
         title: heading.
@@ -158,7 +158,7 @@ class PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Choice of a reader at the top of a dashboard.
+    """Variable at the top of a dashboard, in which a reader makes a choice.
 
     Attributes:
         name: name in queries.
@@ -175,7 +175,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class GraphAnnotation:
-    """Marks on all graphs.
+    """Annotation of all graphs of a dashboard: marks at the results of a query.
 
     Attributes:
         name: name for readers.
@@ -197,7 +197,7 @@ class GraphAnnotation:
 
 @dataclass(frozen=True, slots=True)
 class Dashboard:
-    """Dashboard of Grafana.
+    """Dashboard of Grafana: rows of panels, with variables and annotations.
 
     Attributes:
         name: short name, used for its file and in links of alerts.
@@ -217,16 +217,16 @@ class Dashboard:
 
     @property
     def uid(self) -> str:
-        """Identity in Grafana; it never changes."""
+        """Return the dashboard's identity in Grafana, which never changes."""
         return f"slicewatch-{self.name}"
 
     @property
     def panels(self) -> Iterator[Panel]:
-        """Iterate over all panels, in reading order."""
+        """Return an iterator over all panels, in reading order."""
         return (panel for row in self.rows for panel in row.panels)
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Data sources that its panels need, Prometheus first."""
+        """Return the data sources that the panels need, Prometheus first."""
         used = {query.source for panel in self.panels for query in panel.queries}
         return tuple(source for source in Source if source in used)

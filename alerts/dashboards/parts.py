@@ -29,7 +29,7 @@ KEPT = ("datasource", "history", "job", "contract")
 
 
 def slice_link(**fields: str) -> tuple[str, str]:
-    """Return a link from a table's cells to the dashboard of one slice.
+    """Return title and address of a link from a table's cells to the dashboard of one slice.
 
     Args:
         fields: for each variable of that dashboard, the column with its value, or ``$name`` for
@@ -50,12 +50,12 @@ def _value(column: str) -> str:
 
 
 def color(name: str, shade: str) -> Look:
-    """Return the look of lines in one colour."""
+    """Return the look that gives the lines of this name one colour."""
     return Look(name, {"color": _fixed(shade)})
 
 
 def limit_look(name: str) -> Look:
-    """Return the look of a limit: a dashed line without filling."""
+    """Return the look of a limit's line of this name: dashed, without filling."""
     dashes: dict[str, Any] = {"fill": "dash", "dash": [8, 8]}
     return Look(
         name,
@@ -69,13 +69,13 @@ def limit_look(name: str) -> Look:
 
 
 def dotted(name: str, shade: str) -> Look:
-    """Return the look of a thin dotted line."""
+    """Return the look of the lines of this name: thin, dotted, in one colour."""
     dots: dict[str, Any] = {"fill": "dot", "dash": [2, 4]}
     return Look(name, {"color": _fixed(shade), "custom.lineStyle": dots})
 
 
 def band(lower: str, upper: str, shade: str) -> tuple[Look, Look]:
-    """Return the looks of two bounds: no lines, with the area between them filled."""
+    """Return the looks of two bounds: lines hidden, and the area between them filled."""
     return (
         Look(lower, {"color": _fixed(shade), "custom.lineWidth": 0, "custom.hideFrom": _LEGEND}),
         Look(
@@ -99,17 +99,17 @@ def _fixed(shade: str) -> dict[str, str]:
 
 
 def table(text: str) -> Query:
-    """Return a query for the newest values as rows."""
+    """Return a PromQL query for the newest values, as rows of a table."""
     return Query(text, now=True, table=True)
 
 
 def sql(text: str) -> Query:
-    """Return a query of the published tables."""
+    """Return a query with this SQL on the published tables."""
     return Query(text, source=Source.POSTGRESQL)
 
 
 def gap_limits(*chosen: str) -> tuple[Query, Query]:
-    """Return queries for the limit on a gap, which applies in both directions."""
+    """Return queries for the limit on a gap, in both directions, where labels match ``chosen``."""
     limit = newest(catalogue.MAX_GAP, (), *chosen)
     return Query(limit, "limit"), Query(f"-{limit}", "limit, the other way")
 
@@ -118,7 +118,7 @@ GAP_LIMIT_LOOKS = (limit_look("limit"), limit_look("limit, the other way"))
 
 
 def level_limits(*chosen: str) -> tuple[Query, Query]:
-    """Return queries for the limits on a rate, which apply to every slice by itself."""
+    """Return queries for the smallest and largest rate allowed, where labels match ``chosen``."""
     return (
         Query(newest(catalogue.MIN_LEVEL, (), *chosen), "smallest allowed"),
         Query(newest(catalogue.MAX_LEVEL, (), *chosen), "largest allowed"),
@@ -129,7 +129,7 @@ LEVEL_LIMIT_LOOKS = (limit_look("smallest allowed"), limit_look("largest allowed
 
 
 def share(source: str, title: str, width: int | None = None) -> Column:
-    """Return a column of ratios, in per cent."""
+    """Return a table column that shows ratios in per cent."""
     return Column(source, title, Unit.SHARE, decimals=0, width=width)
 
 
@@ -146,7 +146,7 @@ FLAG: tuple[dict[str, Any], ...] = (
 
 
 def flag(number: int, key: str, title: str, about: str, query: Query, *, height: int = 6) -> Panel:
-    """Return a panel of a flag that is 1 while something is wrong."""
+    """Return a panel of a flag's states over time; the flag is 1 while something is wrong."""
     return Panel(
         number,
         key,
@@ -168,5 +168,5 @@ def lines(
     *queries: Query,
     unit: Unit = Unit.COUNT,
 ) -> Panel:
-    """Return a panel of lines that are never below 0."""
+    """Return a panel of lines over time, with an axis from 0."""
     return Panel(number, key, title, about, queries=queries, unit=unit, width=8, height=7, lowest=0)

@@ -17,7 +17,7 @@ RATE_INTERVAL = "$__rate_interval"
 
 
 def series(family: Family, *chosen: str, where: str = "") -> str:
-    """Return the series of a family in the chosen job.
+    """Return PromQL for a family's series in the chosen job, further limited by chosen variables.
 
     Args:
         family: the metric.
@@ -30,7 +30,7 @@ def series(family: Family, *chosen: str, where: str = "") -> str:
 
 
 def newest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> str:
-    """Return the maximum of a gauge over processes, which export the same values.
+    """Return PromQL for the maximum of a gauge over processes, which export equal values.
 
     Example:
         >>> newest(catalogue.MAX_GAP, ["metric"], "contract")
@@ -40,12 +40,12 @@ def newest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> 
 
 
 def oldest(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> str:
-    """Return the minimum of a gauge over processes, for instants at which something ends."""
+    """Return PromQL for the minimum of a gauge over processes, such as the earliest expiry."""
     return _aggregated("min", family, by, series(family, *chosen, where=where))
 
 
 def per_second(family: Family, by: Iterable[str], *chosen: str, split: Iterable[str] = ()) -> str:
-    """Return the rate of a counter: the maximum over processes, then the sum of counters.
+    """Return PromQL for a counter's rate per second: maximum over processes, sum over ``split``.
 
     Args:
         family: a counter.
@@ -65,14 +65,14 @@ def increase(
     split: Iterable[str] = (),
     where: str = "",
 ) -> str:
-    """Return the growth of a counter within an interval; else like :func:`per_second`."""
+    """Return PromQL for a counter's growth in an interval, combined as in :func:`per_second`."""
     return _summed(
         f"increase({series(family, *chosen, where=where)}[{interval}])", family, by, split
     )
 
 
 def decided(family: Family, by: Iterable[str], *chosen: str, where: str = "") -> str:
-    """Return a gauge in the deciding window of its contract, to which states apply."""
+    """Return PromQL for a gauge in its contract's deciding window, to which states apply."""
     labels = tuple(by)
     _check(family, labels)
     of_window = series(catalogue.STATE, "contract")

@@ -12,7 +12,7 @@ Document = dict[str, Any]
 
 
 def providers() -> Document:
-    """Return the provider of the folder that Grafana reads dashboards from."""
+    """Return Grafana's provisioning document that names the folder of dashboards."""
     return {
         "apiVersion": 1,
         "providers": [
@@ -30,7 +30,7 @@ def providers() -> Document:
 
 
 def data_sources() -> Document:
-    """Return the data sources: a Prometheus, and the published tables as read by the reporter.
+    """Return Grafana's provisioning document of data sources: Prometheus and the published tables.
 
     Addresses and password come from Grafana's environment; no secret is written.
     """

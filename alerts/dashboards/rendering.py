@@ -18,7 +18,7 @@ Runbooks = Mapping[str, Sequence[tuple[str, str]]]
 def rendered(
     settings: Settings, runbooks: Runbooks, to_yaml: Callable[[Any], str]
 ) -> dict[str, str]:
-    """Return the texts of all files by their path below the output folder.
+    """Return the text of every Grafana file, by its path below the output folder.
 
     Args:
         settings: settings of the installation.

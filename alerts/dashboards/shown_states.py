@@ -30,7 +30,7 @@ LIMIT_COLOR = "red"
 
 
 def words(state: State) -> str:
-    """Return the name of a state for people."""
+    """Return the name of a state with spaces, for people."""
     return state.value.replace("_", " ")
 
 
@@ -51,7 +51,7 @@ LOOKS = tuple(
 
 
 def state_code(*chosen: str, by: tuple[str, ...], where: str = "") -> str:
-    """Return PromQL for the number of the present state, by these labels.
+    """Return PromQL for the number of a slice's current state, by these labels.
 
     A state that does not apply is 0 and is left out; nothing stands for a slice that is not there.
     """

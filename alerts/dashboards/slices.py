@@ -65,13 +65,13 @@ _KINDS = (
 
 
 def _metric_matcher(*, by_less: bool) -> str:
-    """Return a matcher of the metrics whose lower rate is the worse one, or of the others."""
+    """Return a PromQL matcher of metrics for which a lower rate is worse, or of the others."""
     names = "|".join(metric for metric in Metric if (metric in HARMED_BY_LESS) is by_less)
     return f'metric=~"{names}"'
 
 
 def _reference_rate() -> str:
-    """Return PromQL for the rate of the reference, from the slice's shown rate and gap.
+    """Return PromQL for the rate of the slice's reference, from the shown rate and gap.
 
     A gap is positive if the slice is worse off, so its sign depends on the metric.
     """

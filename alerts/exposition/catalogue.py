@@ -29,7 +29,7 @@ class MetricKind(enum.StrEnum):
 # eq=False: families are dictionary keys on the render path, and identity is a cheap hash.
 @dataclass(frozen=True, slots=True, eq=False)
 class Family:
-    """Metric of the catalogue.
+    """Metric of the catalogue, with its labels, help text and disclosure rule.
 
     Attributes:
         name: queried name, with its suffix.
@@ -50,13 +50,13 @@ class Family:
 
     @property
     def stem(self) -> str:
-        """Name without the suffix that client libraries append to counters."""
+        """Return the name without the suffix ``_total``, which client libraries add themselves."""
         return self.name.removesuffix("_total") if self.kind is MetricKind.COUNTER else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Families of a number and its bounds; queries can join them by their separate names."""
+    """Families of a number, its lower and its upper bound, each with a name of its own."""
 
     value: Family
     lower: Family
@@ -64,7 +64,7 @@ class Interval:
 
     @property
     def families(self) -> tuple[Family, Family, Family]:
-        """Return value, lower and upper."""
+        """Return the families of value, lower and upper bound, in this order."""
         return (self.value, self.lower, self.upper)
 
 
@@ -82,7 +82,7 @@ def _family(
     tier: int = 0,
     kind: MetricKind | None = None,
 ) -> Family:
-    """Return a family; its kind follows from the suffix of its name, except for a histogram."""
+    """Return a family with the help text for its name, whose suffix decides its kind."""
     by_suffix = {"total": MetricKind.COUNTER, "info": MetricKind.INFO}.get(
         name.rpartition("_")[2], MetricKind.GAUGE
     )

@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class _SelectedMetrics(Collector):
-    """Collector of selected metrics of a registry; unlisted metrics are in no selection."""
+    """Collector of selected metrics of a registry; metrics in no family list are left out."""
 
     def __init__(self, registry: Collector, families: Iterable[Family], prefix: str = "") -> None:
-        """Select by family, and also by a prefix of the name if one is given."""
+        """Select the metrics of ``families``, and names that begin with a given ``prefix``."""
         self._registry = registry
         self._stems = frozenset(family.stem for family in families)
         self._prefix = prefix
@@ -48,7 +48,7 @@ class _SelectedMetrics(Collector):
 
 
 class Exporter:
-    """Holder of the newest page; one thread publishes, any thread scrapes."""
+    """Renders Snapshots to metrics pages, and serves the newest, unless stale, to any thread."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Exporter:
         self._current: tuple[Page, float] | None = None
 
     def publish(self, snapshot: Snapshot, *, age: float = 0.0) -> None:
-        """Render a Snapshot, or confirm the one that is shown.
+        """Render a Snapshot if it is new, and confirm the page as fresh, ``age`` seconds ago.
 
         Args:
             snapshot: result of the newest evaluation. Call this after every evaluation, changed or
@@ -99,15 +99,15 @@ class Exporter:
         self._current = (page, start - age)
 
     def body(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return page and service metrics, compressed if asked for, and their content type."""
+        """Return bytes and MIME type of slice page and all service metrics, gzipped if asked."""
         return self._body(self._page_to_show(), self.metrics.registry, accept, gzip)
 
     def fairness(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return metrics about decisions: slice page, and service metrics that depend on them."""
+        """Return bytes and MIME type of slice page and metrics on decisions, gzipped if asked."""
         return self._body(self._page_to_show(), self._of_decisions, accept, gzip)
 
     def operations(self, accept: str, gzip: bool) -> tuple[bytes, str]:
-        """Return metrics about the process only."""
+        """Return bytes and MIME type of the metrics on the process alone, gzipped if asked."""
         self._page_to_show()
         return self._body(EMPTY, self._operations, accept, gzip)
 
@@ -148,7 +148,7 @@ _OPENMETRICS_VERSIONS = ("", "0.0.1", "1.0.0")
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Return True when an Accept-Encoding allows gzip; False if it is unreadable.
+    """Return True if an Accept-Encoding header allows gzip; False if it is unreadable.
 
     Example:
         >>> accepts_gzip("deflate, gzip;q=0.5"), accepts_gzip("gzip;q=0"), accepts_gzip("")
@@ -159,7 +159,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def wants_openmetrics(accept: str) -> bool:
-    """Return True when an Accept prefers OpenMetrics 1.0 over text; False if unreadable.
+    """Return True if an Accept header prefers OpenMetrics 1.0 to text; False if unreadable.
 
     Example:
         >>> wants_openmetrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")

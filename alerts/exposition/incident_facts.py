@@ -27,7 +27,7 @@ from monitor.core.rates.gaps import HARMED_BY_LESS
 
 
 class WindowSays(enum.StrEnum):
-    """Finding of the published window about its incident."""
+    """Statement of the published window about an incident."""
 
     NOTHING_YET = "nothing_yet"  # the window ends before the breach was found
     WITHIN_LIMIT = "within_limit"  # days from before the breach outweigh it
@@ -38,7 +38,7 @@ class WindowSays(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SideRate:
-    """Shown rate of one side of a comparison.
+    """Shown rate of one side of a comparison: the slice or its reference.
 
     Attributes:
         side: ``slice`` or ``reference``.
@@ -55,7 +55,7 @@ class SideRate:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFacts:
-    """Figures of an incident's slice in the contract's window.
+    """Figures of an incident's slice in the contract's window, for its notification.
 
     Attributes:
         sides: rates of the slice and of its reference; empty if withheld.
@@ -77,11 +77,11 @@ class IncidentFacts:
 
     @classmethod
     def from_incident(cls, table: ContractTable, incident: ShownIncident) -> IncidentFacts:
-        """Return the facts of an incident of a contract."""
-        latest, versions = incident.latest, _versions(incident)
+        """Return the facts of an incident, from the published table of its contract."""
+        latest, versions = incident.latest, _versions_text(incident)
         if latest is None:
             return cls(versions=versions)
-        rows = {row.slice: row for row in _rows(table, incident.group_by)}
+        rows = {row.slice: row for row in _rows_in_window(table, incident.group_by)}
         rate = _rate(rows, incident.slice, incident.metric)
         gap = _gap(table, incident)
         relative = _relative(incident, gap)
@@ -99,8 +99,8 @@ _LONGEST_VERSION = 40
 """Longest text per version: five parts with two versions each stay below 500 characters."""
 
 
-def _versions(incident: ShownIncident) -> str:
-    """Return changed versions, as ``judge a -> b, policy 2026-11-01 -> 2026-11-15``; else empty."""
+def _versions_text(incident: ShownIncident) -> str:
+    """Return the changed versions as ``judge a -> b, policy c -> d``; empty without changes."""
     if incident.versions_changed_at is None and not incident.versions_changed:
         return ""
     return ", ".join(
@@ -114,8 +114,8 @@ def _version(text: str) -> str:
     return short or "(none)"
 
 
-def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
-    """Yield the rows of a group-by, or the total, in the deciding window."""
+def _rows_in_window(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
+    """Yield the rows of a group-by (or the total, if empty) in the deciding window."""
     for window in table.windows:
         if window.window == table.window:
             if not group_by:
@@ -126,7 +126,7 @@ def _rows(table: ContractTable, group_by: str) -> Iterator[SliceRow]:
 
 
 def _gap(table: ContractTable, incident: ShownIncident) -> ShownGap | None:
-    """Return the gap of an incident's slice in the deciding window."""
+    """Return the shown gap of an incident's slice in the deciding window; None without one."""
     for window in table.windows:
         for group in window.groups:
             if (window.window, group.group_by) == (table.window, incident.group_by):
@@ -151,7 +151,7 @@ def _sides(
     yield _side("slice", incident.slice, rate)
     if incident.behind is Behind.LEVEL or gap is None:
         return
-    reference_rate = _reference(rows, incident, rate, gap)
+    reference_rate = _reference_rate(rows, incident, rate, gap)
     if reference_rate is not None:
         yield _side("reference", gap.reference, reference_rate)
 
@@ -164,10 +164,10 @@ def _side(side: str, name: str, rate: ShownRate) -> SideRate:
     return SideRate(side, name, rate.value or 0.0)
 
 
-def _reference(
+def _reference_rate(
     rows: Mapping[str, SliceRow], incident: ShownIncident, rate: ShownRate, gap: ShownGap
 ) -> ShownRate | None:
-    """Return the rate that a slice is compared with.
+    """Return the rate that the slice is compared with, or its bounds; None if unknown.
 
     For a complement it follows from the shown rows.
     """
@@ -177,13 +177,13 @@ def _reference(
     if rate.value is not None and gap.value is not None:
         harm = gap.value if metric in HARMED_BY_LESS else -gap.value
         return replace(rate, value=rate.value + harm)
-    return _rate_of_rows(
+    return _common_bounds(
         [row.rates.get(metric) for name, row in rows.items() if name != incident.slice]
     )
 
 
-def _rate_of_rows(rates: Sequence[ShownRate | None]) -> ShownRate | None:
-    """Return the bounds of several rows' common rate, which lies within the range of theirs."""
+def _common_bounds(rates: Sequence[ShownRate | None]) -> ShownRate | None:
+    """Return bounds of several rows' common rate, the range of their rates; None if unknown."""
     shown_rates = [rate for rate in rates if rate is not None]
     if not shown_rates or len(shown_rates) < len(rates):
         return None
@@ -203,7 +203,7 @@ _WHOLLY_BEYOND = (Verdict.FAIL, Verdict.BETTER_OFF)
 
 
 def _relative(incident: ShownIncident, gap: ShownGap | None) -> float | None:
-    """Return the lower rate over the higher one, to the two shown decimals, for a broken ratio."""
+    """Return the lower rate over the higher one if the broken limit is a ratio; else None."""
     broken = incident.limit is not None and incident.limit.kind is LimitKind.MIN_RATIO
     return relative_rate(gap) if broken and gap is not None else None
 
@@ -216,7 +216,7 @@ def _window_says(
     limit = incident.limit
     if limit is None:
         return WindowSays.UNKNOWN
-    value, lower, upper = _limited(limit.kind, latest, gap)
+    value, lower, upper = _limited_value(limit.kind, latest, gap)
     if value is None and lower is None:
         return WindowSays.UNKNOWN
     if value is not None and allowed(limit).holds(value):
@@ -226,10 +226,10 @@ def _window_says(
     return WindowSays.UNSURE
 
 
-def _limited(
+def _limited_value(
     kind: LimitKind, latest: PublishedValue, gap: ShownGap | None
 ) -> tuple[float | None, float | None, float | None]:
-    """Return the published value that a limit applies to, and its bounds."""
+    """Return the published (value, lower, upper) that a limit of this kind applies to."""
     if kind is not LimitKind.MIN_RATIO:
         return latest.value, latest.lower, latest.upper
     return (None, None, None) if gap is None else (gap.ratio, gap.ratio_lower, gap.ratio_upper)

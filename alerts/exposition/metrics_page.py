@@ -46,18 +46,18 @@ name of a contract. What may be shown of small slices, and how it is rounded, is
 
 
 def page() -> str:
-    """Return the page in Markdown."""
+    """Return the reference page of all metrics, in Markdown."""
     return "\n".join((_INTRODUCTION, *_sections(), *_labels(), ""))
 
 
 def unit(family: Family) -> str:
-    """Return the unit of a family by the suffix of its name; else "number", for a count or flag."""
+    """Return a family's unit by the suffix of its name; else "number", for a count or flag."""
     units = (unit for suffix, unit in _UNITS.items() if family.name.endswith(f"_{suffix}"))
     return next(units, "number")
 
 
 def example(family: Family) -> str:
-    """Return a typical query of a family."""
+    """Return a typical PromQL query of a family."""
     if family.kind is MetricKind.HISTOGRAM:
         return f"histogram_quantile(0.9, sum by (le) (rate({family.name}_bucket[1d])))"
     if family.kind is MetricKind.COUNTER:
@@ -102,7 +102,7 @@ def _title(family: Family) -> str:
 def _rows(families: Iterable[Family]) -> Iterator[str]:
     for family in families:
         if not _is_bound(family):
-            bounds = "<br>".join(f"`{name}`" for name in _names(family))
+            bounds = "<br>".join(f"`{name}`" for name in _names_with_bounds(family))
             labels = ", ".join(f"`{label}`" for label in family.labels) or "-"
             query = example(family).replace("|", "\\|")
             yield f"| {bounds} | {unit(family)} | {labels} | {family.help} | `{query}` |"
@@ -112,8 +112,8 @@ def _is_bound(family: Family) -> bool:
     return any(family.name.endswith(f"_{bound}_ratio") for bound in _BOUNDS)
 
 
-def _names(family: Family) -> Iterator[str]:
-    """Yield the name of the family, then the names of its bounds if it is an interval."""
+def _names_with_bounds(family: Family) -> Iterator[str]:
+    """Yield the name of the family, then the names of its bounds if it has any."""
     yield family.name
     stem, family_names = family.name.removesuffix("_ratio"), {metric.name for metric in CATALOGUE}
     yield from (name for b in _BOUNDS if (name := f"{stem}_{b}_ratio") in family_names)

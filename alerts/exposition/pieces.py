@@ -19,7 +19,7 @@ GZIP_LEVEL = 1
 
 
 class Piece(NamedTuple):
-    """Consecutive lines of a page.
+    """Consecutive lines of one family on a page, as text and compressed.
 
     Attributes:
         series: number of series; heads have none.
@@ -39,7 +39,7 @@ PagePart = tuple[Hashable, Sequence[Blocks]]
 
 
 class Press:
-    """Writer of pieces; pieces of unchanged parts are taken from the last page."""
+    """Writer of pieces; it reuses the last page's pieces of unchanged parts."""
 
     def __init__(self) -> None:
         self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
@@ -47,7 +47,7 @@ class Press:
         self._heads: dict[Family, Piece] = {}
 
     def pieces(self, parts: Iterable[PagePart]) -> dict[Family, list[Piece]]:
-        """Return the pieces of every family, part after part."""
+        """Return the pieces of every family, in the order of the parts; remember these parts."""
         self._known = {name: (blocks, self._part(name, blocks)) for name, blocks in parts}
         pieces_by_family: dict[Family, list[Piece]] = {}
         for _, pieces in self._known.values():
@@ -56,7 +56,7 @@ class Press:
         return pieces_by_family
 
     def head(self, family: Family) -> Piece:
-        """Return the lines before those of a gauge or info, so that one body fits both formats."""
+        """Return the piece with a family's HELP and TYPE lines, typed gauge for both formats."""
         if family not in self._heads:
             self._heads[family] = self._pressed(0, head_text(family.name, family.help, "gauge"))
         return self._heads[family]
@@ -83,5 +83,5 @@ class Press:
 
 
 def head_text(name: str, text: str, kind: str) -> str:
-    """Return the lines that declare a family."""
+    """Return the HELP and TYPE lines that declare a family."""
     return f"# HELP {name} {text}\n# TYPE {name} {kind}\n"

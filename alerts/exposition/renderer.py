@@ -69,7 +69,7 @@ class Page:
 
     @classmethod
     def from_pieces(cls, pieces: Sequence[Piece], **attributes: Any) -> Page:
-        """Return a page with these pieces as gauges, and its further attributes."""
+        """Return a page with these pieces as gauges, and with further fields of a page."""
         crc = size = 0
         for piece in pieces:
             crc, size = zlib.crc32(piece.text, crc), size + len(piece.text)
@@ -78,12 +78,12 @@ class Page:
 
     @property
     def plain(self) -> bytes:
-        """Return the gauges, joined on demand because most scrapes take them compressed."""
+        """Return the text of the gauges, joined on demand as most scrapes take them compressed."""
         return b"".join(self.texts)
 
     @property
     def text(self) -> bytes:
-        """Return the page in text 0.0.4."""
+        """Return the whole page in Prometheus's text format 0.0.4."""
         return self.plain + self.counters
 
 
@@ -92,7 +92,7 @@ EMPTY = Page()
 
 
 def gzipped(page: Page, tail: bytes) -> bytes:
-    """Return page and tail as one gzip member, without compressing the page again.
+    """Return page and tail as one gzip member, reusing the page's compressed form.
 
     Some clients read only the first member.
     """
@@ -107,7 +107,7 @@ _Families = Mapping[Family, Sequence[Piece]]
 
 
 class Renderer:
-    """Renderer of Snapshots; it does not write unchanged rows again."""
+    """Renderer of Snapshots to pages; it does not write unchanged rows again."""
 
     def __init__(self, max_series: int) -> None:
         self._max_series = max_series
@@ -115,7 +115,7 @@ class Renderer:
         self._press = Press()
 
     def render(self, snapshot: Snapshot) -> Page:
-        """Return the page of a Snapshot within the series budget.
+        """Return a Snapshot's page, without the least important families beyond ``max_series``.
 
         Whole tiers of families are left out, the least needed first. States, contracts and probe
         sets always stay, even if they exceed the budget alone.
@@ -140,23 +140,23 @@ class Renderer:
         )
 
     def _families(self, snapshot: Snapshot) -> _Families:
-        """Return the families with lines, in the order of the catalogue."""
+        """Return the pieces of the families that have lines, in the order of the catalogue."""
         self._rows = each_row(snapshot, row_blocks, self._rows)
         pieces = self._press.pieces(_parts(snapshot, self._rows))
         return {family: pieces[family] for family in catalogue.PAGE if family in pieces}
 
 
 def _parts(snapshot: Snapshot, rows: Made[Blocks]) -> Iterator[PagePart]:
-    """Yield the lines around the rows, then the rows of every group-by of every window."""
-    yield "", [_around_rows(snapshot)]
+    """Yield the part of lines around the rows, then a part of rows per group-by and window."""
+    yield "", [_lines_without_rows(snapshot)]
     parts: dict[Hashable, list[Blocks]] = {}
     for place, (_, blocks) in rows.items():
         parts.setdefault((place.contract, place.window, place.group_by), []).append(blocks)
     yield from parts.items()
 
 
-def _around_rows(snapshot: Snapshot) -> Blocks:
-    """Return the lines of everything but rows; no family has lines of both."""
+def _lines_without_rows(snapshot: Snapshot) -> Blocks:
+    """Return the lines of contracts, windows, incidents and probe sets, but not of rows."""
     samples = _SnapshotSamples()
     samples.add(catalogue.WATERMARK, "", _seconds(snapshot.watermark))
     samples.add(catalogue.FRONTIER, "", _seconds(snapshot.frontier))
@@ -287,7 +287,7 @@ class _SnapshotSamples(Samples):
         )
 
     def add_probe_set(self, probe_set: ShownProbeSet) -> None:
-        """Add the series of a set of synthetic requests: at most 10, and 60 per variant."""
+        """Add the samples of a probe set: at most 10 series, and 60 per variant."""
         name = probe_set.name
         self.put(catalogue.PROBE_SET_INFO, 1, name, probe_set.digest, "true")
         self.put(catalogue.PROBE_COVERED, probe_set.covered / SECOND, name)

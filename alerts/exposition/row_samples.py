@@ -14,7 +14,7 @@ from monitor.core.time import SECOND, WEEK
 
 
 def row_blocks(place: RowPlace, row: SliceRow) -> Blocks:
-    """Return the lines of a row."""
+    """Return the lines of one row, by family."""
     samples = Samples()
     samples.put(catalogue.COMPLETENESS, row.completeness, *place.cell)
     if place.decides:
@@ -76,13 +76,13 @@ def _put_one_of(
     samples: Samples, family: Family, labels: tuple[str, ...], value: State | Verdict
 ) -> None:
     before, last = label_text(family.labels[:-1], labels)[:-1], family.labels[-1]
-    for possible, word in _words(type(value)):
+    for possible, word in _label_words(type(value)):
         samples.add(family, f'{before},{last}="{word}"}}', possible is value)
 
 
 @cache
-def _words(kind: type[State | Verdict]) -> tuple[tuple[State | Verdict, str], ...]:
-    """Return all values of a kind with their words, which need no escapes."""
+def _label_words(kind: type[State | Verdict]) -> tuple[tuple[State | Verdict, str], ...]:
+    """Return all values of an enum, each with its text for labels, which needs no escapes."""
     return tuple((possible, possible.value) for possible in kind)
 
 

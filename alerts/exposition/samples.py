@@ -26,26 +26,26 @@ Blocks = Mapping[Family, Block]
 
 
 class Samples:
-    """Samples of a part of a page, unique by construction."""
+    """Collector of the samples of one part of a page, unique by family and labels."""
 
     def __init__(self) -> None:
         """Create an empty collection."""
         self._values: defaultdict[Family, dict[str, float]] = defaultdict(dict)
 
     def add(self, family: Family, labels: str, value: float | None) -> None:
-        """Keep a number; withheld (None) and non-finite numbers stay absent."""
+        """Set a sample by its label text; withheld (None) and non-finite numbers stay absent."""
         if value is not None and math.isfinite(value):
             self._values[family][labels] = float(value)
 
     def put(self, family: Family, value: float | None, *labels: str) -> None:
-        """Keep a number, given the values of all labels of its family."""
+        """Set a sample by the values of all labels of its family; None stays absent."""
         if value is not None:
             self.add(family, label_text(family.labels, labels), value)
 
     def put_by_metric(
         self, family: Family, values: Mapping[Metric, float], contract: str, *labels: str
     ) -> None:
-        """Keep a number per metric."""
+        """Set one sample per metric, whose name follows the contract in the labels."""
         # Sorted, because encoding a Snapshot loses the order of its mappings.
         for metric, value in sorted(values.items()):
             self.put(family, value, contract, metric.value, *labels)
@@ -53,13 +53,13 @@ class Samples:
     def add_interval(
         self, interval: Interval, labels: str, shown: ShownRate | ShownGap | PublishedValue
     ) -> None:
-        """Keep a number and its bounds."""
+        """Set the samples of a number and of its bounds."""
         self.add(interval.value, labels, shown.value)
         self.add(interval.lower, labels, shown.lower)
         self.add(interval.upper, labels, shown.upper)
 
     def blocks(self) -> Blocks:
-        """Return all samples as lines."""
+        """Return all samples as lines, by family."""
         return {family: _block(family.name, values) for family, values in self._values.items()}
 
 
@@ -69,7 +69,7 @@ def _block(name: str, values: Mapping[str, float]) -> Block:
 
 
 def label_text(names: tuple[str, ...], values: tuple[str, ...]) -> str:
-    r"""Return labels as written on the page, escaped.
+    r"""Return labels in the page's format, ``{name="value"}``, with values escaped.
 
     Example:
         >>> label_text(("slice", "window"), ('a="b"', "7d"))

@@ -68,7 +68,7 @@ as an allow-list may have. A long tail of rare values stays below; free text and
 
 
 class Limit(enum.StrEnum):
-    """Kind of a limit; a closed list, so that the number of series is fixed."""
+    """Kind of a limit on cardinality; the list is closed, so that the number of series is fixed."""
 
     SERIES = "series"  # the slice page is over max_series: whole families are left out
     VERSIONS = "versions"  # version tuples found no room within max_versions
@@ -76,7 +76,7 @@ class Limit(enum.StrEnum):
 
 
 class ReachedLimits:
-    """Limits that are reached now, or were reached within the last hour.
+    """Register of the cardinality limits that are reached, or were within the last hour.
 
     Example:
         >>> now = 0.0
@@ -100,20 +100,20 @@ class ReachedLimits:
         self._until = dict.fromkeys(Limit, -math.inf)
 
     def set_reached(self, limit: Limit, reached: bool) -> None:
-        """Record whether a limit is reached from now on."""
+        """Record whether a limit is reached; after its end it counts as reached for an hour."""
         if reached:
             self._until[limit] = math.inf
         elif self._until[limit] == math.inf:
             self._until[limit] = self._clock() + HOLD_SECONDS
 
     def reached(self) -> dict[Limit, bool]:
-        """Return for every limit whether it is or lately was reached."""
+        """Return, for every limit, whether it is reached or was within the last hour."""
         now = self._clock()
         return {limit: now < until for limit, until in self._until.items()}
 
 
 class ServiceMetrics:
-    """Metrics of one process except the slice page; any thread may call any method.
+    """Metrics of one process, except the slice page; ingest, evaluator and server report to it.
 
     Attributes:
         registry: separate registry with this collector and the process metrics.
@@ -179,7 +179,7 @@ class ServiceMetrics:
         *,
         offsets: int | None = None,
     ) -> None:
-        """Set the committed totals and the lag of a shard that is ours.
+        """Record the committed totals and the lag of a shard that is ours.
 
         Args:
             shard: the shard.
@@ -192,7 +192,7 @@ class ServiceMetrics:
         committed = copy.deepcopy(tallies)
         with self._lock:
             last_report = self._shards.get(shard)
-            shown = self._steps.shown(committed, last_report)
+            shown = self._steps.totals_to_show(committed, last_report)
             self._shards[shard] = ReportedShard(
                 committed, shown, lag_messages, lag_seconds, offsets
             )
@@ -204,31 +204,31 @@ class ServiceMetrics:
                 self._show_unlisted()
 
     def drop_shard(self, shard: Shard) -> None:
-        """Drop a shard that is no longer ours; its series vanish."""
+        """Remove a shard that is no longer ours, and its series."""
         with self._lock:
             self._shards.pop(shard, None)
             self._ahead.pop(shard, None)
             self._parked.discard(shard)
 
     def set_parked(self, shard: Shard, parked: bool) -> None:
-        """Record whether a shard of ours waits for a person because its data is gone."""
+        """Record whether a shard of ours waits for a person, as its data is gone."""
         with self._lock:
             (self._parked.add if parked else self._parked.discard)(shard)
 
     def set_ahead(self, shard: Shard, micros: int) -> None:
-        """Record the lead of a shard's events over our clock, shown in minutes, rounded up."""
+        """Record the lead (microseconds) of a shard's events over our clock; shown in minutes."""
         with self._lock:
             self._ahead[shard] = -(-micros // MINUTE) * MINUTE / SECOND
 
     def set_consumer_state(self, state: str) -> None:
-        """Show the ConsumerState; raise ValueError for any other text."""
+        """Record the consumer's state by its name; raise ValueError for an unknown name."""
         present = ConsumerState(state)
         with self._lock:
             for possible in ConsumerState:
                 self._set(catalogue.CONSUMER_STATE, float(possible is present), possible.value)
 
     def flushed(self, seconds: float) -> None:
-        """Record a committed flush."""
+        """Count a committed flush, and record its duration to a tenth of a second."""
         with self._lock:
             self._flushes += 1
             self._set(catalogue.FLUSHES, self._steps.down(self._flushes))
@@ -236,12 +236,12 @@ class ServiceMetrics:
             self._set(catalogue.FLUSH_SECONDS, round(seconds, 1))
 
     def store_failed(self) -> None:
-        """Record a failed transaction."""
+        """Count a failed transaction of the store."""
         with self._lock:
             self._add(catalogue.STORE_FAILURES, 1)
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None = None) -> None:
-        """Record the delays of labels that met their decisions; show them per hundred.
+        """Record delays (seconds) of labels that met their decisions; show them per hundred.
 
         A bucket with fewer than k new delays waits for more: the number of labels within a minute,
         or after a week, is small among any hundred.
@@ -271,7 +271,7 @@ class ServiceMetrics:
         self._unshown = delays[~shown[buckets]].tolist()
 
     def set_pending(self, decisions: int | None) -> None:
-        """Set the decisions that wait for labels; None if unknown.
+        """Record the number of decisions that wait for labels; None if unknown.
 
         Most of them go to review, so set the number only when a table was published.
         """
@@ -279,12 +279,12 @@ class ServiceMetrics:
             self._set(catalogue.PENDING, None if decisions is None else self._steps.down(decisions))
 
     def set_watermark_lag(self, seconds: float | None) -> None:
-        """Set the lag of the watermark behind the stream's clock; None without a watermark."""
+        """Record the watermark's lag (seconds) behind the stream; None without a watermark."""
         with self._lock:
             self._set(catalogue.WATERMARK_LAG, None if seconds is None else max(seconds, 0.0))
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
-        """Count values outside the allow-list of an attribute; the values themselves never leave.
+        """Add to the number of values outside an attribute's allow-list; values are not passed.
 
         They are shown in whole hundreds: the exact number is the size of the slice ``__other__``,
         which may be hidden because it is small.
@@ -296,7 +296,7 @@ class ServiceMetrics:
             self._show_unlisted_if_free()
 
     def add_doubtful_probes(self, unsigned: int, undeclared: int) -> None:
-        """Count decisions that claim to be probes.
+        """Add to the numbers of decisions that claim to be probes, unsigned or of no declared set.
 
         Args:
             unsigned: decisions counted as production. They may be about people, so they are shown
@@ -309,13 +309,13 @@ class ServiceMetrics:
             self._add(catalogue.PROBES_UNDECLARED, undeclared)
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Count dead letters by reason and field; exactly, since no counted person is in them."""
+        """Add numbers of dead letters by reason and field, shown exactly."""
         with self._lock:
             for labels, number in counts.items():
                 self._add(catalogue.UNREADABLE, number, *labels)
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
-        """Count dropped fields of decisions or labels by name; shown in whole hundreds.
+        """Add numbers of dropped fields of decisions or labels, shown in whole hundreds.
 
         The exact number could reveal a small slice whose producer alone sends the field.
         """
@@ -326,7 +326,7 @@ class ServiceMetrics:
                 self._set(catalogue.UNKNOWN_FIELDS, shown, event, name)
 
     def add_below_threshold(self, count: int) -> None:
-        """Count decisions served below their own threshold; shown in whole hundreds.
+        """Add to the number of decisions served below their threshold, shown in whole hundreds.
 
         The exact number would reveal the route of the decision just read.
         """
@@ -335,7 +335,7 @@ class ServiceMetrics:
             self._set(catalogue.BELOW_THRESHOLD, self._steps.down(self._below))
 
     def set_cardinality(self, unlisted: Mapping[str, int], versions_turned_away: int) -> None:
-        """Record how many distinct values and versions did not fit; shown in bands.
+        """Record the numbers of distinct unlisted values and of version tuples turned away.
 
         Args:
             unlisted: estimated distinct values outside the allow-list today, by attribute.
@@ -348,7 +348,7 @@ class ServiceMetrics:
             self._turned_away = versions_turned_away
 
     def _show_unlisted_if_free(self) -> None:
-        """Show the numbers at once if this process reads no decisions that they would reveal."""
+        """Show the counts of unlisted values now if no decisions read here could be revealed."""
         reads = any(shard.topic == self._decisions_topic for shard in self._shards)
         if self._steps.exact or not reads:
             self._show_unlisted()
@@ -365,13 +365,13 @@ class ServiceMetrics:
     # Reports of the evaluator.
 
     def evaluated(self, at: int, seconds: float) -> None:
-        """Record an evaluation that ended at ``at`` (wall clock, microseconds)."""
+        """Record an evaluation that ended at ``at`` (wall clock, microseconds) and its seconds."""
         with self._lock:
             self._set(catalogue.EVALUATED, at / SECOND)
             self._set(catalogue.EVALUATION_SECONDS, seconds)
 
     def set_blind(self, reasons: Collection[Reason]) -> None:
-        """Set the reasons why the service is blind; empty if it is not."""
+        """Record the reasons why the service is blind; empty if it is not."""
         expected = {reason.why: reason.expected for reason in reasons}
         with self._lock:
             self._values.pop(catalogue.BLIND, None)
@@ -381,7 +381,7 @@ class ServiceMetrics:
                 )
 
     def set_report(self, newest: tuple[str, int] | None) -> None:
-        """Set the newest released week and its first release (microseconds), if any."""
+        """Record the newest released week and its first release (microseconds), or None."""
         with self._lock:
             self._values.pop(catalogue.REPORT_STORED, None)
             if newest is not None:
@@ -394,7 +394,7 @@ class ServiceMetrics:
             self._set(catalogue.RETENTION_REFUSED, float(refused))
 
     def set_label_health(self, coverage: float | None, completeness: float | None) -> None:
-        """Set labelled / all decisions and received / requested labels of the whole stream.
+        """Record two ratios of the whole stream: labelled / decisions, received / requested labels.
 
         Both are rounded to two decimals here, like every published ratio.
         """
@@ -406,13 +406,13 @@ class ServiceMetrics:
                 self._set(family, None if ratio is None else round(ratio, 2))
 
     def set_unpublished_labels(self, labels: int | None) -> None:
-        """Set the labels of hours without label tables, in hundreds; None if unknown."""
+        """Record the labels in hours without label tables, shown in hundreds; None if unknown."""
         with self._lock:
             shown = None if labels is None else self._steps.down(labels)
             self._set(catalogue.UNPUBLISHED, shown)
 
     def set_clusters(self, setting: int, measured: int | None, *, repeats: bool | None) -> None:
-        """Set the number of decisions that depend on each other.
+        """Record the cluster size in the settings and as measured, and whether decisions repeat.
 
         Args:
             setting: value of the settings.
@@ -429,7 +429,7 @@ class ServiceMetrics:
     # Reports of the exposition.
 
     def rendered(self, seconds: float, series: int, dropped: int) -> None:
-        """Record that a slice page was rendered."""
+        """Record the duration (seconds) and the series of a rendered slice page."""
         with self._lock:
             self._set(catalogue.RENDER_SECONDS, seconds)
             self._set(catalogue.SERIES, series)
@@ -447,13 +447,13 @@ class ServiceMetrics:
             self._set(catalogue.INSECURE, float(insecure))
 
     def set_certificates(self, expiries: Iterable[tuple[str, int]]) -> None:
-        """Set the expiry of each certificate in the settings, in microseconds."""
+        """Record when each certificate in the settings expires, in microseconds."""
         with self._lock:
             for name, at in expiries:
                 self._set(catalogue.CERTIFICATE_EXPIRES, at / SECOND, name)
 
     def set_bias_scores(self, scores: Iterable[CurrentScore]) -> None:
-        """Set the newest results of bias evaluations; series of other sets and models vanish."""
+        """Replace the newest bias evaluation results; series of other sets and models vanish."""
         with self._lock:
             for family in _BIAS:
                 self._values.pop(family, None)
@@ -470,11 +470,11 @@ class ServiceMetrics:
     # The collector, as prometheus-client calls it.
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing, so that registration does not run the collector."""
+        """Return no metrics, so that registration does not run the collector."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family with a sample, in the order of the catalogue."""
+        """Yield the metric of every family with samples, in the order of the catalogue."""
         with self._lock:
             values: Values = {family: dict(samples) for family, samples in self._values.items()}
             shards, parked = dict(self._shards), set(self._parked)

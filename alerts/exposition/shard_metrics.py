@@ -22,7 +22,7 @@ MIN_REQUESTED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Steps in which totals of events are shown.
+    """Step size in which totals of events are shown, so that no single event can be seen.
 
     An exact total next to a rounded rate reveals the counts of small windows. A total that moves
     with each event reveals whether a label of that event was requested, hence its route. So totals
@@ -36,19 +36,19 @@ class Steps:
 
     @property
     def exact(self) -> bool:
-        """True when totals are shown exactly."""
+        """Return True if totals are shown exactly."""
         return self.size == 1
 
     def down(self, number: int) -> int:
-        """Round down to whole steps."""
+        """Return the number rounded down to whole steps."""
         return number // self.size * self.size
 
     def up(self, number: int) -> int:
-        """Round up to whole steps, so that 0 means none."""
+        """Return the number rounded up to whole steps, so that 0 means none."""
         return -self.down(-number)
 
-    def shown(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
-        """Return the totals to show now."""
+    def totals_to_show(self, tallies: Tallies, before: ReportedShard | None) -> Tallies:
+        """Return the new totals once a full step of events has passed, else those shown before."""
         if before is None or self.exact:
             return tallies
         since = tallies.events - before.shown.events
@@ -57,7 +57,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class ReportedShard:
-    """State of a shard in the last report of ingest.
+    """Totals and lag of a shard, as ingest last reported them.
 
     Attributes:
         tallies: committed totals.
@@ -77,7 +77,7 @@ class ReportedShard:
 def add_shard(
     values: Values, shard: Shard, state: ReportedShard, reasons: Iterable[str], steps: Steps
 ) -> None:
-    """Add the samples of one shard; series of ``reasons`` start at 0."""
+    """Add the samples of one shard to ``values``; series of ``reasons`` start at 0."""
     labels = (shard.topic, str(shard.partition))
     tallies, shown = state.tallies, state.shown
 
@@ -111,7 +111,7 @@ def add_shard(
 def add_sums(
     values: Values, tallies: Sequence[Tallies], steps: Steps, precision: Precision
 ) -> None:
-    """Add sums over all shards of this process, computed from the shown totals."""
+    """Add sums over all shards of this process to ``values``, computed from the shown totals."""
     values[catalogue.WAITING] = {(): float(steps.down(sum(t.waiting for t in tallies)))}
     requested: Counter[str] = Counter()
     repeated: Counter[str] = Counter()

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 class Acceptor:
-    """Acceptor of connections that evicts slow clients.
+    """Acceptor of a port's connections; it ends slow clients to make room for new ones.
 
     When all slots are taken, the client that has kept us waiting longest is evicted. A client that
     does not keep us waiting is never evicted; new clients wait in the system's backlog meanwhile.
@@ -51,11 +51,11 @@ class Acceptor:
 
     @property
     def connections(self) -> Collection[Connection]:
-        """Return the open connections."""
+        """Return the open connections, including those in their handshake."""
         return list(self._tasks)
 
     async def open(self, listener: socket.socket) -> None:
-        """Accept connections until cancelled."""
+        """Accept connections on a listening socket until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             await self._wait_for_room()
@@ -78,7 +78,7 @@ class Acceptor:
                         await self._left.wait()
 
     async def _connect(self, connection: Connection) -> None:
-        """Shake hands if there is TLS, and hand the connection to its protocol."""
+        """Shake hands if there is TLS, and connect the accepted socket to its protocol."""
         loop = asyncio.get_running_loop()
         client = self._accepted.pop(connection)
         limits = {
@@ -99,7 +99,7 @@ class Acceptor:
                 self._forget(connection)
 
     def evict(self, *phases: Phase) -> bool:
-        """End the client that has stalled longest in these phases; return True if there was one."""
+        """End the client that stalled longest in these phases; return False if none stalled."""
         now = time.monotonic()
         stalled = [connection for connection in self._tasks if connection.stalled(phases, now)]
         if stalled:
@@ -107,14 +107,14 @@ class Acceptor:
         return bool(stalled)
 
     def end_overdue(self) -> None:
-        """End every connection past its deadline."""
+        """End every connection that is past its deadline."""
         now = time.monotonic()
         for connection in self.connections:
             if connection.deadline < now:
                 self._end(connection)
 
     async def close(self) -> None:
-        """Give unfinished answers a moment, then end all connections."""
+        """Wait a moment for unfinished answers, then end all connections."""
         for connection in self.connections:
             if not connection.connected:
                 self._end(connection)

@@ -21,7 +21,7 @@ MAX_TALLIES = 256  # readers x paths x statuses; we do not limit the names of ce
 
 @dataclass(frozen=True, slots=True)
 class _Pace:
-    """Number of lines per period; further accesses become one line with a count."""
+    """Number of log lines per period (seconds); further accesses become one line with a count."""
 
     period: float  # seconds
     lines: int
@@ -61,7 +61,7 @@ class _Line:
 
 
 class AccessLog:
-    """Log of accesses by reader, path and status; the counts of its lines sum to all accesses.
+    """Log of accesses by reader, path and status; counts in its lines sum to all accesses.
 
     The first access of a reader is logged at once, the others of the hour in one line at its end.
     Refusals are logged at once, too, up to ten per minute. Any thread may use it.
@@ -74,7 +74,7 @@ class AccessLog:
         self._tallies: dict[_Key, _Tally] = {}
 
     def record(self, reader: str, path: str, status: HTTPStatus) -> None:
-        """Record an answered access; ``path`` is one of ours, never the text that was sent."""
+        """Count an answered access, and log it while its period has lines left."""
         key = _Key(reader, path, status)
         with self._lock:
             lines = self._ended()
@@ -87,13 +87,13 @@ class AccessLog:
         _write(lines)
 
     def sweep(self) -> None:
-        """Log the counts of periods that have ended."""
+        """Log the counts of periods that have ended, and begin new periods."""
         with self._lock:
             lines = self._ended()
         _write(lines)
 
     def close(self) -> None:
-        """Log all remaining counts."""
+        """Log all remaining counts, and forget them."""
         with self._lock:
             lines = [_line(key, tally) for key, tally in self._tallies.items() if tally.unlogged]
             self._tallies.clear()
@@ -127,7 +127,7 @@ def _line(key: _Key, tally: _Tally) -> _Line:
 
 
 def _write(lines: list[_Line]) -> None:
-    """Write lines outside the lock, because writing a log may wait for its reader."""
+    """Write lines to the log, outside the lock because this may wait for the log's reader."""
     for line in lines:
         level, event = (
             (logging.WARNING, "access refused") if line.key.refused else (logging.INFO, "access")

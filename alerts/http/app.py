@@ -38,14 +38,14 @@ _AGAIN = {"Retry-After": "1"}
 
 
 class Open:
-    """View for anyone that only reads memory; it is answered at once."""
+    """Endpoint for anyone, whose view only reads memory and is answered at once."""
 
     def __init__(self, path: str, view: View) -> None:
         self._path = path
         self._view = view
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request by the view; a failure becomes status 500."""
 
         async def respond() -> Response:
             return self._view(Request(scope, receive))
@@ -56,7 +56,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Admission of requests, and their log.
+    """Admission of a port's requests, their log, and the checks of their host names.
 
     Attributes:
         guard: admits requests.
@@ -73,7 +73,7 @@ class Access:
     seconds: float = 5.0
 
     def check_reader(self, request: Request, admission: Admission) -> None:
-        """Refuse a reader without credentials who addresses this machine by a foreign name.
+        """Refuse (403) a reader without credentials who calls this machine by a foreign host name.
 
         A port that others reach may have any name, if its settings allow readers without
         credentials.
@@ -82,13 +82,13 @@ class Access:
             check_host(request, self.origins)
 
     def check_actor(self, request: Request, admission: Admission) -> None:
-        """Refuse a sender without credentials who does not use this machine's own address."""
+        """Refuse (403) a sender without credentials who does not use this machine's own name."""
         if admission.reader == ANYBODY:
             check_host(request)
 
 
 class Guarded:
-    """View for admitted readers, answered on a thread, in turn; every access is logged."""
+    """Endpoint for admitted readers, answered on a thread in turn; every access is logged."""
 
     def __init__(
         self, path: str, view: View, access: Access, turns: AnswerTurns, *, form: bool = False
@@ -100,7 +100,7 @@ class Guarded:
         self._form = form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or state the reason for a refusal."""
+        """Answer one request by the view, or with the status of its refusal."""
         with contextlib.suppress(asyncio.CancelledError):  # the server stops; the client has gone
             await self._answer(Request(scope, receive), send)
 
@@ -117,7 +117,7 @@ class Guarded:
         if not admission.granted:
             challenge = _CHALLENGE if admission.status is HTTPStatus.UNAUTHORIZED else None
             await answer(status_only(admission.status, challenge))
-        elif (refused := await self._refusal(request, admission)) is not None:
+        elif (refused := await self._prepare_or_refuse(request, admission)) is not None:
             await answer(refused)
         elif not await self._turns.take():
             await answer(status_only(HTTPStatus.SERVICE_UNAVAILABLE, _RETRY))
@@ -128,8 +128,8 @@ class Guarded:
             finally:
                 self._turns.give_back()
 
-    async def _refusal(self, request: Request, admission: Admission) -> Response | None:
-        """Put reader and form into the state of the request; return an answer if it is refused."""
+    async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
+        """Set reader and form in the request's state; return an answer if refused, else None."""
         if not admission.reads:
             return status_only(HTTPStatus.FORBIDDEN)
         request.state.reader, request.state.responds = admission.reader, admission.responds
@@ -151,7 +151,7 @@ class Guarded:
 
 
 class Received(Guarded):
-    """Batches of events from producers only; the view finds ``body`` and ``kind`` in the state.
+    """Endpoint for batches of events from producers; the view finds ``body`` and ``kind``.
 
     No page in a browser can send a batch: a browser names the page's origin, and asks before it
     sends anything but a form.
@@ -168,7 +168,7 @@ class Received(Guarded):
         finally:
             self._batches -= 1
 
-    async def _refusal(self, request: Request, admission: Admission) -> Response | None:
+    async def _prepare_or_refuse(self, request: Request, admission: Admission) -> Response | None:
         if not admission.sends or "origin" in request.headers:
             return status_only(HTTPStatus.FORBIDDEN)
         if self._batches > MAX_BATCHES:
@@ -185,7 +185,7 @@ class Received(Guarded):
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """Views of a port by path, for admitted readers; threads make their answers.
+    """Views of a port for admitted readers, by path; they run on threads.
 
     Attributes:
         scraped: views for scrapers, with turns of their own: no page delays a scrape.
@@ -201,13 +201,13 @@ class Views:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Return the paths that are read."""
+        """Return the paths of views that are read, without forms and events."""
         return (*self.scraped, *self.pages)
 
 
 @dataclass(frozen=True, slots=True)
 class PortTurns:
-    """Turns of a port: no scrape waits for a page, and no page for a broker.
+    """Turns of a port, separate for scrapes, pages and events, so that none waits for another.
 
     Attributes:
         scraped: turns of scrapes.
@@ -231,7 +231,7 @@ def make_app(
     access: Access,
     turns: PortTurns,
 ) -> ASGIApp:
-    """Return the application of one port.
+    """Return the application of one port: health paths open, all other views guarded.
 
     Args:
         views: views for admitted readers only.
@@ -271,12 +271,12 @@ def make_app(
 
 
 def _path_for_log(path: str) -> str:
-    """Return a path up to its parameter, whose value must not be shown."""
+    """Return a path up to its first parameter, whose value must not be shown."""
     return path.partition("{")[0]
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    """Return the answer to a request that no route takes."""
+    """Return the answer to a request that no route takes; allowed methods are sorted."""
     if not isinstance(error, HTTPException):
         raise error
     headers = error.headers
@@ -286,12 +286,12 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 
 async def _failed(_: Request, __: Exception) -> Response:
-    """Return the answer to a bug outside the views; uvicorn logs it."""
+    """Return status 500 for a bug outside the views; uvicorn logs it."""
     return status_only(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class _Strict:
-    """Middleware that refuses requests that the server would accept but no view needs."""
+    """Middleware that refuses requests that are valid for the server but needed by no view."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -313,7 +313,7 @@ def _refusal(scope: Scope) -> HTTPStatus | None:
 
 
 def _closing(send: Send) -> Send:
-    """Return a sender whose answer is the last one of the connection."""
+    """Return a sender that closes the connection after its answer."""
 
     async def send_last(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -11,14 +11,14 @@ from starlette.requests import Request
 
 
 def kind_of(request: Request) -> str:
-    """Return the media type of a body without parameters; empty if none is named."""
+    """Return the media type of a request's body, without parameters; empty if none is named."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def read_body(
     request: Request, kinds: Collection[str], *, most: int, seconds: float
 ) -> bytes:
-    """Read and return the body.
+    """Return a request's body; raise HTTPException if its kind, size or time is not allowed.
 
     Args:
         request: request with an unread body.

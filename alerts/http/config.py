@@ -16,7 +16,7 @@ _MAX_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds that each phase may take in total; single bytes do not extend it.
+    """Seconds that each phase of a connection may take in total.
 
     Attributes:
         head: a TLS handshake, and a request head once begun.
@@ -37,7 +37,7 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Address of a server and access to it.
+    """Address of a server, its readers and producers, its TLS files and its limits.
 
     Attributes:
         host: address; any but a loopback address needs TLS and credentials, or ``insecure``.
@@ -80,7 +80,7 @@ class HttpConfig:
 
     @property
     def exposed(self) -> bool:
-        """True when others can reach views of slices without TLS and credentials."""
+        """Return True if others can reach views of slices without TLS and credentials."""
         guarded = self.cert_file and (self.tokens or self.client_ca_file)
         return self.slices and not is_loopback(self.host) and not guarded
 
@@ -105,7 +105,7 @@ _NAMELESS = "nameless certificate"
 
 
 def tls_context(config: HttpConfig) -> ssl.SSLContext | None:
-    """Return the server's TLS settings; None without a certificate.
+    """Return the TLS context of a server; None without a certificate.
 
     Client certificates are optional in the handshake, since probes have none; the views require
     them.
@@ -140,7 +140,7 @@ def _unusable(config: HttpConfig, key: str, error: OSError, *files: Path | None)
 
 
 def common_name(certificate: Mapping[str, Any]) -> str:
-    """Return the subject's last common name, as printable text for a line of a log.
+    """Return the last common name of a certificate's subject, as printable text.
 
     Args:
         certificate: result of ``SSLSocket.getpeercert``.

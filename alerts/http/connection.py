@@ -36,7 +36,7 @@ _KEPT_WAITING = {Phase.READING: _PATIENCE, Phase.WRITING: _STALLED, Phase.WORKIN
 
 
 class Connection(H11Protocol):
-    """Connection with its present phase, the start of that phase, and its deadline.
+    """Protocol of one client's connection, with its phase, the phase's start, and a deadline.
 
     uvicorn sets no deadline for the first request or for taking a response, and it cuts off a
     client that has closed its sending side before the answer.
@@ -72,16 +72,16 @@ class Connection(H11Protocol):
 
     @property
     def connected(self) -> bool:
-        """True when the handshake is over."""
+        """Return True once the handshake is over."""
         return self.transport is not None
 
     @property
     def answering(self) -> bool:
-        """True when a request has come whose answer is not complete."""
+        """Return True if a request has come whose answer is not complete."""
         return not getattr(self.cycle, "response_complete", True)  # None before the first request
 
     def stalled(self, phases: tuple[Phase, ...], now: float) -> bool:
-        """Return True when the client stalls in one of these phases while others wait."""
+        """Return True if the client is in one of these phases for too long while others wait."""
         return self._phase in phases and now - self.since > _KEPT_WAITING[self._phase]
 
     def _begin(self, phase: Phase, seconds: float) -> None:
@@ -89,8 +89,8 @@ class Connection(H11Protocol):
         self.since = time.monotonic()
         self.deadline = self.since + seconds
 
-    def _work(self) -> None:
-        """Answer, or wait until the client has taken enough of the present or previous answer."""
+    def _enter_working(self) -> None:
+        """Enter the phase of working, or of writing until the client takes pending data."""
         if not self.flow.write_paused:
             self._begin(Phase.WORKING, math.inf)
             return
@@ -100,7 +100,7 @@ class Connection(H11Protocol):
     # Called by the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin after the handshake."""
+        """Record the client's certificate, and begin to read, after the handshake."""
         super().connection_made(transport)
         transport.set_write_buffer_limits(_BUFFER)
         shown = transport.get_extra_info("peercert")
@@ -108,7 +108,7 @@ class Connection(H11Protocol):
         self._begin(Phase.READING, self._timeouts.idle)
 
     def data_received(self, data: bytes) -> None:
-        """Read in parts no larger than a head, so that each part is checked before the next."""
+        """Read data in parts no larger than a head, so that each is checked before the next."""
         for start in range(0, len(data), MAX_HEAD):
             if self._refused:
                 return  # dropped, until the deadline of the refusal
@@ -117,40 +117,40 @@ class Connection(H11Protocol):
                 self.deadline = time.monotonic() + self._timeouts.head
             super().data_received(data[start : start + MAX_HEAD])
             if self._phase is Phase.READING and self.answering:
-                self._work()
+                self._enter_working()
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Answer the open request of a client that has closed its sending side."""
+        """Return True to keep a half-closed connection open while a request is unanswered."""
         self._half_closed = True
         return self.answering and self.scheme == "http"  # TLS cannot be closed on one side
 
     def pause_writing(self) -> None:
-        """Wait until the client has taken the sent data; the whole response has one deadline."""
+        """Enter the phase of writing; the whole response has one deadline."""
         super().pause_writing()
-        self._work()
+        self._enter_working()
 
     def resume_writing(self) -> None:
-        """Continue after the client has taken most of the sent data."""
+        """Return to working after the client has taken most of the sent data."""
         super().resume_writing()
         if self.answering:
-            self._work()
+            self._enter_working()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Free the slot."""
+        """Report that the connection is gone, which frees its slot."""
         super().connection_lost(exc)
         self._gone(self)
 
     # Called by uvicorn's half of the protocol
 
     def on_response_complete(self) -> None:
-        """Wait for the next request, unless one waits already or none will come."""
+        """Enter the phase of reading, unless a request waits already or none will come."""
         self._head_begun = False
         self._write_by = math.inf
         super().on_response_complete()
         if self._refused:
             return
         if self.answering:
-            self._work()
+            self._enter_working()
             return
         if self._half_closed:
             self.transport.close()
@@ -162,7 +162,7 @@ class Connection(H11Protocol):
         self._begin(Phase.READING, times.head if self._head_begun else times.idle)
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse an invalid request; drop further data, since closing would cut the answer."""
+        """Answer an invalid request with 400 or 431 and drop further data; closing would cut it."""
         if self.answering:  # the body of a request is broken: it is the last one answered
             self.cycle.keep_alive = False
             return
@@ -192,7 +192,7 @@ class Connection(H11Protocol):
     # Called by the server
 
     def shutdown(self) -> None:
-        """Finish the present answer, and close."""
+        """Close the connection, after the present answer if there is one."""
         if self.answering:
             self.cycle.keep_alive = False
         elif self.connected:

@@ -22,7 +22,7 @@ _MAX_FIELDS = 16
 
 
 def check_origin(request: Request, origins: Collection[str]) -> None:
-    """Refuse a form that a foreign page may have sent.
+    """Refuse (403) a form that a foreign page may have sent.
 
     Args:
         request: the form.
@@ -41,7 +41,7 @@ def check_origin(request: Request, origins: Collection[str]) -> None:
 
 
 async def read_fields(request: Request, seconds: float) -> dict[str, str]:
-    """Return the fields of a form; the last value of a repeated field counts.
+    """Return the fields of a posted form; the last value of a repeated field counts.
 
     Args:
         request: the form.

@@ -21,7 +21,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Decision on a request: whether it is admitted, and under which name.
+    """Decision on a request: its status, its reader's name and the reader's rights.
 
     Attributes:
         status: OK, FORBIDDEN without a certificate, UNAUTHORIZED without a token.
@@ -37,17 +37,17 @@ class Admission:
 
     @property
     def granted(self) -> bool:
-        """True when the request may be answered."""
+        """Return True if the request may be answered."""
         return self.status is HTTPStatus.OK
 
     @property
     def reads(self) -> bool:
-        """True unless the client is a named producer; producers read nothing."""
+        """Return True unless the client is a named producer; producers read nothing."""
         return not self.sends or self.reader == ANYBODY
 
 
 class Guard:
-    """Access control by digests of tokens and by certificates."""
+    """Access control by digests of tokens, by client certificates, or by both."""
 
     def __init__(
         self,
@@ -71,13 +71,13 @@ class Guard:
         self._certificates = certificates
 
     def admit(self, authorization: str, certificate: str | None) -> Admission:
-        """Return the decision on one request.
+        """Return the decision on a request, by its Authorization header and certificate's name.
 
         Args:
             authorization: the header; empty without one.
             certificate: name of the client's checked certificate, None without one.
         """
-        token = self._token(authorization)
+        token = self._token_name(authorization)
         if self._certificates and certificate is None:
             return Admission(HTTPStatus.FORBIDDEN, UNKNOWN)
         if self._digests and token is None:
@@ -89,8 +89,8 @@ class Guard:
         )
         return Admission(HTTPStatus.OK, " + ".join(names), responds, sends)
 
-    def _token(self, authorization: str) -> str | None:
-        """Return the name of the token that was sent.
+    def _token_name(self, authorization: str) -> str | None:
+        """Return the name of the token in an Authorization header; None if it is no valid token.
 
         The time is the same for every token and for none, so that it reveals neither length nor
         matching prefix.
@@ -107,7 +107,7 @@ class Guard:
 
 
 def _password(sent: bytes) -> bytes:
-    """Return the password of Basic credentials (RFC 7617); empty if they are invalid."""
+    """Return the password in Basic credentials (RFC 7617); empty if they are invalid."""
     try:
         return base64.b64decode(sent, validate=True).partition(b":")[2].strip()
     except binascii.Error:

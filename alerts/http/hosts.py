@@ -22,7 +22,7 @@ _REASON = (
 
 
 def check_host(request: Request, origins: Collection[str] = ()) -> None:
-    """Refuse a request that names neither this machine nor a proxy of ours.
+    """Refuse (403) a request whose Host is neither this machine nor one of ``origins``.
 
     Args:
         request: request without credentials.
@@ -37,7 +37,7 @@ def check_host(request: Request, origins: Collection[str] = ()) -> None:
 
 
 def _host_name(address: str) -> str:
-    """Return the host of an address; empty without one or for an invalid address."""
+    """Return the host name in an address; empty if it has none or is invalid."""
     try:
         return urlsplit(address).hostname or ""
     except ValueError:

@@ -26,17 +26,17 @@ _log = logging.getLogger(__name__)
 
 
 def status_only(status: int, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer with only its status."""
+    """Return an answer of a status, with its phrase as the text."""
     return PlainTextResponse(f"{status} {HTTPStatus(status).phrase}\n", status, headers)
 
 
 def refusal_of(error: HTTPException) -> Response:
-    """Return an answer with the status and the reason of a refusal."""
+    """Return an answer with the status and the detail of a refusal."""
     return PlainTextResponse(f"{error.status_code} {error.detail}\n", error.status_code)
 
 
 async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the answer of a view; a failure becomes an answer too.
+    """Return the answer of a view; an exception becomes an answer with its status, or 500.
 
     Args:
         path: path of the route; the log must not repeat the requested path.
@@ -52,7 +52,7 @@ async def safely(path: str, view: Callable[[], Awaitable[Response]]) -> Response
 
 
 class AnswerTurns:
-    """Turns of answers: a few at a time are made and sent, since each may hold a page in memory.
+    """Limit on answers that are made and sent at a time, with the threads that make them.
 
     Views run on threads of their own, which nobody joins at the end. The interpreter would wait for
     threads of asyncio and anyio: a silent database would keep a stopped service alive.
@@ -72,11 +72,11 @@ class AnswerTurns:
 
     @property
     def wanted(self) -> bool:
-        """True when a request waits for its turn."""
+        """Return True if a request waits for its turn."""
         return self._waiting > 0
 
     async def take(self) -> bool:
-        """Wait for a turn, which must be given back; return False if there was none in time."""
+        """Wait for a turn, which the caller must give back; return False if none came in time."""
         self._waiting += 1
         try:
             async with asyncio.timeout(self._patience):
@@ -87,11 +87,11 @@ class AnswerTurns:
             self._waiting -= 1
 
     def give_back(self) -> None:
-        """End a turn."""
+        """End a turn, so that a waiting request takes it."""
         self._free.release()
 
     async def answer(self, view: View, request: Request) -> Response:
-        """Return the answer of a view, which runs on a thread."""
+        """Return the answer of a view, which runs on a thread; raise what it raises."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Response] = loop.create_future()
 
@@ -118,7 +118,7 @@ class AnswerTurns:
             make()
 
     def close(self) -> None:
-        """Let each thread end after its present answer."""
+        """Have each thread end after its present answer."""
         for _ in range(self._threads):
             self._work.put(None)
 
@@ -131,7 +131,7 @@ def _settle(
 
 
 def in_pieces(send: Send) -> Send:
-    """Return a sender of bodies in pieces; each waits until the client has taken the previous ones.
+    """Return a sender that splits bodies, each piece sent once the client took those before.
 
     Sent at once, a page would lie in the connection's buffer for as long as its client likes, after
     its turn has ended.

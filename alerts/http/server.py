@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class HttpServer:
-    """Server of an application on one port."""
+    """HTTP server of an application on one port, on a thread of its own."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class HttpServer:
         return self._port
 
     def start(self) -> None:
-        """Bind and serve on a thread of its own.
+        """Bind the port, and serve on a thread of its own.
 
         Raises:
             SlicewatchError: the address cannot be bound.
@@ -74,7 +74,7 @@ class HttpServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Close the port and finish the present answers; safe to call twice."""
+        """Close the port, finish the present answers, wait for the thread; safe to call twice."""
         self._server.should_exit = True
         if self._thread:
             self._thread.join()
@@ -85,7 +85,7 @@ class HttpServer:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn's server with our acceptor; it sets signal handlers only on the main thread."""
+    """Server of uvicorn with our acceptor instead of its listeners."""
 
     def __init__(
         self,
@@ -106,13 +106,13 @@ class _Uvicorn(uvicorn.Server):
         return Connection(self.config, self.server_state, self._times, gone)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept connections."""
+        """Start to accept connections on the given sockets."""
         for listener in sockets or ():
             self._opened = asyncio.create_task(self._acceptor.open(listener))
         self.started = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Run ten times per second; return True when the server must stop."""
+        """End overdue and evict slow clients; return True to stop the server. Run every 0.1 s."""
         if self._opened and self._opened.done():
             self._opened.result()  # raises: a port that accepts nobody must not look alive
         self._acceptor.end_overdue()
@@ -124,7 +124,7 @@ class _Uvicorn(uvicorn.Server):
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more connections, then end the open ones."""
+        """Accept no more connections, then end the open ones and the threads."""
         if self._opened:
             self._opened.cancel()
             await asyncio.wait([self._opened])
@@ -136,7 +136,7 @@ class _Uvicorn(uvicorn.Server):
 
 
 def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
-    """Return settings that keep uvicorn silent: no banner, no log lines but errors, no guesses."""
+    """Return uvicorn's configuration for this application, silent except for errors."""
     return uvicorn.Config(
         app,
         http=Connection,
@@ -155,7 +155,7 @@ def _settings(config: HttpConfig, app: ASGIApp) -> uvicorn.Config:
 
 
 def _listen(config: HttpConfig) -> socket.socket:
-    """Return a listening socket.
+    """Return a listening socket for the configured address; raise SlicewatchError if it is taken.
 
     Raises:
         SlicewatchError: the address cannot be bound.

@@ -28,7 +28,7 @@ from monitor.settings.checks import is_loopback
 
 @dataclass(frozen=True, slots=True)
 class PortViews:
-    """Additional views of the fairness port, from other packages.
+    """Additional views of the fairness port, by path, from other packages.
 
     Attributes:
         read: views for admitted readers, by path.
@@ -43,7 +43,7 @@ class PortViews:
 
 
 class Servers:
-    """Servers of the exporter and the health of one process.
+    """HTTP servers of one process, for its exporter and its health.
 
     The fairness port serves everything about slices. It also serves the service's own metrics,
     unless there is an operations port. Both answer the health paths.
@@ -91,12 +91,12 @@ class Servers:
 
     @property
     def port(self) -> int:
-        """Return the fairness port, or the only one; 0 before :meth:`start`."""
+        """Return the number of the fairness port, or the only one; 0 before :meth:`start`."""
         return self._fairness.port
 
     @property
     def operations_port(self) -> int | None:
-        """Return the operations port, 0 before :meth:`start`; None without one."""
+        """Return the number of the operations port; 0 before :meth:`start`, None without one."""
         return self._operations.port if self._operations else None
 
     def start(self) -> None:
@@ -114,7 +114,7 @@ class Servers:
                 raise
 
     def stop(self) -> None:
-        """Close all ports and connections, and end the access log; safe to call twice."""
+        """Close all ports and connections, and write the rest of the access log; repeatable."""
         self._fairness.stop()
         if self._operations:
             self._operations.stop()

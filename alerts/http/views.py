@@ -31,7 +31,7 @@ _TURN_SECONDS = 1.0
 
 
 def metrics_view(body: Callable[[str, bool], tuple[bytes, str]]) -> View:
-    """Return the view of an exposition.
+    """Return the view that answers with the metrics that ``body`` makes for its request.
 
     Args:
         body: returns body and content type for an Accept header, compressed if asked for.
@@ -47,7 +47,7 @@ def metrics_view(body: Callable[[str, bool], tuple[bytes, str]]) -> View:
 
 
 def snapshot_view(find: Find) -> View:
-    """Return the view of stored Snapshots by number, as they were published.
+    """Return the view of a stored Snapshot by its number, as it was published.
 
     It reads one at a time, so that readers do not take the connections of the service.
     """
@@ -73,7 +73,7 @@ def snapshot_view(find: Find) -> View:
 
 
 def header(request: Request, name: str) -> str:
-    """Return the value of a header, with repeated values joined as in HTTP; empty without one."""
+    """Return a header's value, repeated values joined by commas; empty without the header."""
     return ",".join(request.headers.getlist(name))
 
 
@@ -82,7 +82,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HealthChecks:
-    """Checks behind the health paths; each may only read memory.
+    """Checks that answer the health paths; each may only read memory.
 
     Attributes:
         live: True while the loop turns, whatever the state of broker, database or lag.
@@ -96,14 +96,14 @@ class HealthChecks:
 
 
 class HealthEndpoints:
-    """Health paths on every port of a process."""
+    """Health endpoints, the same on every port of a process; changes of readiness are logged."""
 
     def __init__(self, health: HealthChecks) -> None:
         self._health = health
         self._why_not_ready = ""
 
     def views(self) -> dict[str, View]:
-        """Return the views by path."""
+        """Return the views of live, ready and started, by path."""
         return {
             "/livez": self._live,
             "/readyz": self._ready,

@@ -17,13 +17,13 @@ TEMPLATES = "templates/*.tmpl"
 
 
 def notifications() -> str:
-    """Return the Go templates of messages that Alertmanager itself writes: chat, or mail."""
+    """Return the Go templates of Alertmanager's own messages: chat, or mail."""
     file = resources.files(__package__) / "notifications" / "slicewatch.tmpl"
     return file.read_text(encoding="utf-8")
 
 
 def configuration(settings: Settings) -> Document:
-    """Return the configuration file."""
+    """Return Alertmanager's configuration for these settings."""
     return {
         "templates": [TEMPLATES],
         "route": _route(settings),
@@ -54,7 +54,7 @@ def _route(settings: Settings) -> Document:
         "repeat_interval": "4h",
         "routes": [
             _to("deadman", Severity.NONE, ("0s", "1m", "1m")),
-            *(_by_day(contract) for contract in awaits_day),
+            *(_office_hours_route(contract) for contract in awaits_day),
             _to("page", Severity.PAGE, ("30s", "5m", "4h")),
             _in_office_hours(_to("ticket", Severity.TICKET, ("5m", "15m", "24h"))),
             _to("visible", Severity.INFO, ("5m", "1h", "168h")),
@@ -73,8 +73,8 @@ def _to(receiver: str, severity: Severity, pace: tuple[str, str, str]) -> Docume
     }
 
 
-def _by_day(contract: str) -> Document:
-    """Return the route for breaches of a contract whose owner does not want to be woken."""
+def _office_hours_route(contract: str) -> Document:
+    """Return the route that sends a contract's breaches in office hours only."""
     route = _in_office_hours(_to("page", Severity.PAGE, ("30s", "5m", "4h")))
     route["matchers"].append(f'contract="{contract}"')
     return route

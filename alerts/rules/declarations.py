@@ -64,7 +64,7 @@ class DashboardLink(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An alert.
+    """An alert: its rule, texts, panel and runbook.
 
     Attributes:
         name: CamelCase, with the common prefix.
@@ -112,7 +112,7 @@ class Alert(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def rule_expr(self) -> str:
-        """Expression of the alert's rule: its own, or the record that holds its last verdict."""
+        """Return the PromQL of the alert's rule: its own, or the record of its last verdict."""
         return held_name(self.name) if self.hold_while_absent else self.expr
 
 
@@ -124,7 +124,7 @@ class Muted(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def matcher(self) -> str:
-        """Matcher in the syntax of Alertmanager."""
+        """Return the matcher of the muted alerts, in Alertmanager's syntax."""
         if self.about:
             return f'about=~"{"|".join(self.about)}"'
         return f'alertname=~"{"|".join(self.alerts)}"'
@@ -145,7 +145,7 @@ class Inhibition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Declarations(Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole file.
+    """Content of alerts.yaml: selectors, texts, alerts by group, and inhibitions.
 
     Attributes:
         selectors: the labels by which the queries of a text select, by the name of their variable.
@@ -161,7 +161,7 @@ class Declarations(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of the file, for editors and other tools."""
+    """Return the JSON Schema of alerts.yaml, for editors and other tools."""
     dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return dialect | msgspec.json.schema(Declarations)
 
@@ -175,13 +175,13 @@ _STALE_CYCLES = 3
 
 @functools.cache
 def declarations() -> Declarations:
-    """Return the file, checked against its types; a mistake is reported with its place."""
+    """Return the content of alerts.yaml; raise an error that names the place of a mistake."""
     text = (resources.files(__package__) / FILE).read_text(encoding="utf-8")
     return msgspec.convert(yaml.safe_load(text), Declarations)
 
 
 def breach_alerts() -> dict[Metric, str]:
-    """Return the names of the alerts of a breach, by the metric of the contract."""
+    """Return the names of the alerts for breaches, by the metric of the contract."""
     declared = (alert for group in declarations().groups.values() for alert in group)
     return {
         Metric(alert.with_["breached"]): alert.name
@@ -191,7 +191,7 @@ def breach_alerts() -> dict[Metric, str]:
 
 
 def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
-    """Return all alerts by the group of rules that evaluates them."""
+    """Return all alerts with filled expressions, by the group of rules that evaluates them."""
     return {
         name: tuple(_with_expression(alert, settings) for alert in group)
         for name, group in declarations().groups.items()
@@ -199,7 +199,7 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
 
 
 def alerts(settings: Settings) -> tuple[Alert, ...]:
-    """Return all alerts, in the order of the file."""
+    """Return all alerts with filled expressions, in the order of the file."""
     return tuple(alert for group in groups(settings).values() for alert in group)
 
 
@@ -208,7 +208,7 @@ def _with_expression(alert: Alert, settings: Settings) -> Alert:
 
 
 def values(alert: Alert, settings: Settings) -> dict[str, str]:
-    """Return the values of the placeholders of one alert."""
+    """Return the values of an alert's placeholders, by placeholder."""
     return declarations().texts | alert.with_ | _parameters(settings)
 
 

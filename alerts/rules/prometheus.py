@@ -36,7 +36,7 @@ _ANY_ADDRESS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
 def rules(settings: Settings) -> Document:
-    """Return the rules file: records of the last verdicts, then the alerts."""
+    """Return the rules file of Prometheus: records of last verdicts, then the alerts."""
     # Records precede their readers: Prometheus evaluates rules of a group in order, but not groups.
     records = [{"record": shown.record, "expr": shown.record_expr} for shown in AlertSubject]
     records += [record for alert in alerts(settings) for record in _held_record(alert)]
@@ -59,7 +59,7 @@ def _held_record(alert: Alert) -> Iterator[dict[str, str]]:
 
 
 def _rules(alert: Alert, settings: Settings) -> Iterator[Document]:
-    """Yield one rule, or one per severity if a guardrail is less urgent."""
+    """Yield an alert's rule, or two if its urgency differs for guardrail metrics."""
     if alert.guardrail is None:
         yield _rule(alert, alert.rule_expr, alert.severity, settings)
         return
@@ -96,12 +96,12 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def runbook_url(alert: Alert, settings: Settings) -> str:
-    """Return the address of the alert's runbook."""
+    """Return the address of an alert's runbook."""
     return f"{settings.alerting.runbooks.rstrip('/')}/{alert.name}.md"
 
 
 def _with_selectors(text: str) -> str:
-    """Return a text after the definitions of the selectors that its queries use.
+    """Return a text, preceded by Go definitions of the selectors that its queries use.
 
     A selector quotes every label with ``%q``: a quote in a value cannot break a query.
     """
@@ -117,7 +117,7 @@ def _selector(name: str, labels: tuple[str, ...]) -> str:
 
 
 def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
-    """Return the address of the alert's panel, with the variables that the alert knows."""
+    """Return the address of the alert's panel, with variables set from the alert's labels."""
     place = places(settings)[alert.panel]
     variables = "".join(
         f"{{{{ with $labels.{variable.name} }}}}&var-{variable.name}="
@@ -129,7 +129,7 @@ def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
 
 
 def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
-    """Return the address of the installation's dashboard, or else of Prometheus's own graph."""
+    """Return the address of the settings' dashboard, or else of Prometheus's own graph."""
     if address is None:
         query = f"printf `{dashboard.graph}` ${dashboard.key} | graphLink"
         return f"{{{{ $externalURL }}}}{{{{ {query} }}}}"
@@ -139,7 +139,7 @@ def _dashboard_url(dashboard: DashboardLink, address: str | None) -> str:
 
 
 def example(settings: Settings) -> Document:
-    """Return an example of a Prometheus that scrapes one process and notifies one Alertmanager.
+    """Return an example configuration of Prometheus for one process and one Alertmanager.
 
     It scrapes by the settings: over TLS, with a token or a client certificate, and a second port
     if there is one. Secrets are never written: Prometheus reads them from the named files
@@ -154,7 +154,7 @@ def example(settings: Settings) -> Document:
 
 
 def needed_files(settings: Settings) -> tuple[str, ...]:
-    """Return files that Prometheus needs but the settings do not name; people must create them."""
+    """Return paths of files that Prometheus needs and people must create."""
     paths = {
         path
         for job in _scrapes(settings)
@@ -174,9 +174,9 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
         "sample_limit": server.max_series + _OWN_SERIES,
         "label_limit": 30,
         "label_value_length_limit": 1024,
-        **_tls(server.tls_cert_file, by_certificate=server.client_ca_file is not None),
+        **_tls_part(server.tls_cert_file, by_certificate=server.client_ca_file is not None),
         **_bearer(_token_file(server)),
-        "static_configs": [{"targets": [_target(server.host, server.port, outside)]}],
+        "static_configs": [{"targets": [_scrape_address(server.host, server.port, outside)]}],
     }
     if operations.port is None:
         return
@@ -185,16 +185,18 @@ def _scrapes(settings: Settings) -> Iterator[Document]:
     yield {
         "job_name": f"{job}-operations",
         "sample_limit": _OWN_SERIES,
-        **_tls(operations.tls_cert_file, by_certificate=False),
+        **_tls_part(operations.tls_cert_file, by_certificate=False),
         **_bearer(token_file if has_token else None),
-        "static_configs": [{"targets": [_target(operations.host, operations.port, outside)]}],
+        "static_configs": [
+            {"targets": [_scrape_address(operations.host, operations.port, outside)]}
+        ],
         # Alerts know one job, whichever port its metrics come from.
         "relabel_configs": [{"target_label": "job", "replacement": job}],
     }
 
 
-def _tls(certificate: str | None, *, by_certificate: bool) -> Document:
-    """Return the TLS part of a job whose port has a certificate, which the job trusts."""
+def _tls_part(certificate: str | None, *, by_certificate: bool) -> Document:
+    """Return the TLS part of a scrape job; empty if the port has no certificate."""
     if certificate is None:
         return {}
     tls = {"ca_file": certificate}
@@ -208,7 +210,7 @@ def _bearer(file: str | None) -> Document:
 
 
 def _token_file(server: Server) -> str | None:
-    """Return the file of the token that Prometheus sends; None if readers need none."""
+    """Return the path of the token that Prometheus sends; None if readers need none."""
     readers = [reader for reader in server.tokens if reader.name not in server.producers]
     readers_by_name = {reader.name: reader for reader in readers}
     if READER in readers_by_name:
@@ -219,8 +221,8 @@ def _token_file(server: Server) -> str | None:
     return (first.token_file or TOKEN_FILE) if first else None
 
 
-def _target(host: str, port: int, outside: str) -> str:
-    """Return the address of a port: localhost if only this host reaches it, else the public one."""
+def _scrape_address(host: str, port: int, outside: str) -> str:
+    """Return the address to scrape: localhost if only this host reaches it, else the public one."""
     if is_loopback(host):
         name = "localhost"
     elif host in _ANY_ADDRESS:

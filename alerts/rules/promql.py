@@ -22,7 +22,7 @@ class AlertSubject(enum.StrEnum):
 
     @property
     def family(self) -> str:
-        """Metric that is exported whenever any metric of the subject is."""
+        """Return the name of a metric that is exported whenever the subject has any metric."""
         families = {
             AlertSubject.CONTRACT: catalogue.STATE,
             AlertSubject.PROBE_SET: catalogue.PROBE_SET_INFO,
@@ -31,22 +31,22 @@ class AlertSubject(enum.StrEnum):
 
     @property
     def words(self) -> str:
-        """Name for people."""
+        """Return the subject's name for people."""
         return {AlertSubject.CONTRACT: "slice", AlertSubject.PROBE_SET: "probe set"}[self]
 
     @property
     def record(self) -> str:
-        """Rule that counts the subject's series, by job and label; absent while there are none."""
+        """Return the name of the rule that counts the subject's series by job and label."""
         return f"{self}:{self.family}:count"
 
     @property
     def record_expr(self) -> str:
-        """Expression of that rule."""
+        """Return the PromQL of the rule :attr:`record`."""
         return f"count by (job, {self}) ({self.family})"
 
 
 def held_name(alert: str) -> str:
-    """Return the name of the record that holds the last verdict of an alert.
+    """Return the name of the record that holds an alert's last verdict.
 
     Example:
         >>> held_name("SlicewatchTprBreach")
@@ -57,7 +57,7 @@ def held_name(alert: str) -> str:
 
 
 def held_expression(alert: str, expr: str, shown: AlertSubject) -> str:
-    """Return PromQL for an alert's verdict, or for the last one while its series are absent.
+    """Return PromQL for an alert's verdict; while its series are absent, for the last one.
 
     An exported state always wins, so a repair resolves at once. A restart, a lost evaluator or a
     lost exporter exports none, and resolves nothing. The record reads its own last sample, which is

@@ -29,7 +29,7 @@ REACTIONS = {
 
 
 def runbook(alert: Alert) -> str:
-    """Return the page of one alert."""
+    """Return the runbook of one alert, in Markdown."""
     template = _environment().get_template(f"{alert.runbook or alert.name}.md.j2")
     return template.render(
         alert=alert,
@@ -54,7 +54,7 @@ def _environment() -> jinja2.Environment:
 
 
 def unwrapped(text: str) -> str:
-    r"""Return Markdown with each paragraph and each item of a list on a line of its own.
+    r"""Return Markdown with each paragraph and each list item on a line of its own.
 
     Example:
         >>> unwrapped("Two\nlines.\n\n- one\n  item\n- another")
@@ -67,7 +67,7 @@ _HEADER = "# Made by: slicewatch render. Do not edit: change the settings, and r
 
 
 def rendered(settings: Settings) -> dict[str, str]:
-    """Return the texts of all files by their path below the output folder.
+    """Return the texts of all files about alerts, by path below the output folder.
 
     Runbooks are next to the rules, not among the manuals: an installation renders both with its own
     settings, and alerts link to its runbooks.
@@ -79,12 +79,12 @@ def rendered(settings: Settings) -> dict[str, str]:
         "alertmanager/alertmanager.yml": to_yaml(configuration(settings)),
         "alertmanager/templates/slicewatch.tmpl": notifications(),
         **{f"runbooks/{alert.name}.md": runbook(alert) for alert in alerts(settings)},
-        **dashboards.rendered(settings, _runbooks(settings), to_yaml),
+        **dashboards.rendered(settings, _runbook_links(settings), to_yaml),
     }
 
 
 def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
-    """Return rules as a resource of the Prometheus Operator."""
+    """Return a rules file as a resource of the Prometheus Operator."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "PrometheusRule",
@@ -93,8 +93,8 @@ def _as_resource(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _runbooks(settings: Settings) -> dict[str, list[tuple[str, str]]]:
-    """Return alerts with the addresses of their runbooks, by the alert's panel."""
+def _runbook_links(settings: Settings) -> dict[str, list[tuple[str, str]]]:
+    """Return alerts' names with their runbooks' addresses, by the alert's panel."""
     links: dict[str, list[tuple[str, str]]] = {}
     for alert in alerts(settings):
         links.setdefault(alert.panel, []).append((alert.name, runbook_url(alert, settings)))
@@ -102,10 +102,10 @@ def _runbooks(settings: Settings) -> dict[str, list[tuple[str, str]]]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML writer with texts of several lines as blocks, and without anchors."""
+    """YAML writer that writes texts of several lines as blocks, and no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Return True, so that repeated data is written out and can be searched."""
+        """Return True, so that repeated data is written out in full."""
         del data
         return True
 
@@ -119,6 +119,6 @@ _Dumper.add_representer(str, _text)
 
 
 def to_yaml(document: Any) -> str:
-    """Return a document in the order of its keys, below a line that names its origin."""
+    """Return a document as YAML with keys in its order, below a line that names its origin."""
     body = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
     return _HEADER + str(body)

@@ -75,7 +75,7 @@ class _Registry:
         self._timeout = timeout
 
     def number(self, subject: str, schema: Mapping[str, Any], *, register: bool) -> int:
-        """Return the number of a subject's schema."""
+        """Return the registry's number for a subject's schema; register it if allowed."""
         path, body = (
             f"/subjects/{quote(subject, safe='')}",
             json.dumps({"schema": json.dumps(schema)}),
@@ -118,7 +118,7 @@ class _Encoder:
         header, schema = self._ready.get(message.kind) or self._prepare(message)
         out = io.BytesIO(header)
         out.seek(len(header))
-        schemaless_writer(out, schema, _plain(message))
+        schemaless_writer(out, schema, _avro_record(message))
         return out.getvalue()
 
     def _prepare(self, message: Message) -> tuple[bytes, Any]:
@@ -131,8 +131,8 @@ class _Encoder:
         return header_and_schema
 
 
-def _plain(message: Message) -> dict[str, Any]:
-    """Return an event as its schema has it: ids are text, times are whole microseconds."""
+def _avro_record(message: Message) -> dict[str, Any]:
+    """Return an event's fields as Avro needs them: ids as text, times in whole microseconds."""
     event = msgspec.structs.asdict(msgspec.json.decode(message.value, type=_TYPES[message.kind]))
     for name in _IDS:
         if event.get(name) is not None:
@@ -141,7 +141,7 @@ def _plain(message: Message) -> dict[str, Any]:
         if name in event:
             event[name] = _micros(event[name])
     if "attributes" in event:
-        event["attributes"] = {name: _fitting(part) for name, part in event["attributes"].items()}
+        event["attributes"] = {name: _fit_long(part) for name, part in event["attributes"].items()}
     if event.get("versions") is not None:
         event["versions"] = msgspec.structs.asdict(event["versions"])
     return event
@@ -151,7 +151,7 @@ def _micros(moment: datetime | int) -> int:
     return moment * 1000 if isinstance(moment, int) else (moment - _EPOCH) // _MICRO
 
 
-def _fitting(value: Any) -> Any:
-    """Return an integer that is too large as its digits, which mean the same."""
+def _fit_long(value: Any) -> Any:
+    """Return an integer too large for Avro as its digits, and any other value unchanged."""
     fits = not isinstance(value, int) or -_LONGEST <= value < _LONGEST
     return value if fits else str(value)

@@ -11,7 +11,7 @@ from consumers.producing.making import Message
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """Events by outcome; they sum to the calls of a producer.
+    """Number of events by outcome; they sum to the calls of a producer.
 
     Attributes:
         sent: written to the topic, or taken by the service over HTTP.
@@ -29,7 +29,7 @@ class EventCounts:
 
 
 class Buffer:
-    """First-in, first-out buffer. No method but :meth:`take` ever waits.
+    """First-in, first-out buffer of messages, with counts. No method but :meth:`take` ever waits.
 
     Args:
         room: most messages in it, including those that are being sent.
@@ -45,13 +45,13 @@ class Buffer:
 
     @property
     def counts(self) -> EventCounts:
-        """Return the counts at this moment."""
+        """Return the number of events by outcome at this moment."""
         with self._changed:
             waiting = len(self._messages) + self._sending
             return EventCounts(self._sent, self._failed, self._dropped, self._invalid, waiting)
 
     def offer(self, message: Message) -> bool:
-        """Take a message and return True; count it as dropped without room, or once closed."""
+        """Add a message and return True; if full or closed, count it as dropped, return False."""
         with self._changed:
             if self._closing or len(self._messages) + self._sending >= self._room:
                 self._dropped += 1
@@ -61,12 +61,12 @@ class Buffer:
             return True
 
     def refuse(self) -> None:
-        """Count an invalid event, which is not sent."""
+        """Count an event as invalid; it is not sent."""
         with self._changed:
             self._invalid += 1
 
     def take(self, most: int) -> list[Message]:
-        """Wait for a message; return the next ones, which are being sent from now on.
+        """Wait for messages; remove and return at most ``most``, none once closed and empty.
 
         Returns:
             Messages; none once the buffer is closed and empty.
@@ -78,7 +78,7 @@ class Buffer:
             return messages
 
     def settle(self, written: int) -> None:
-        """Count the messages taken last: ``written`` are sent, the rest failed."""
+        """Count the messages taken last: ``written`` as sent, the rest as failed."""
         with self._changed:
             if not self._abandoned:
                 self._sent += written
@@ -86,13 +86,13 @@ class Buffer:
                 self._sending = 0
 
     def close(self) -> None:
-        """Accept no more messages; the stored ones may still be taken."""
+        """Accept no more messages; those in the buffer may still be taken."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Count all messages left as dropped, also those being sent: their outcome is unknown."""
+        """Count all remaining messages as dropped, also those being sent (outcome unknown)."""
         with self._changed:
             self._dropped += len(self._messages) + self._sending
             self._messages.clear()

@@ -17,7 +17,7 @@ from uuid import UUID
 
 import msgspec
 
-from consumers.event_words import nearest, reason_and_field, refusal
+from consumers.event_words import nearest, reason_and_field, refusal_text
 from consumers.events import MAX_NESTED_BYTES, Decision, Label, Versions
 
 Kind = Literal["decision", "label"]
@@ -32,7 +32,7 @@ _decode_label = msgspec.json.Decoder(Label).decode
 
 
 class EventError(ValueError):
-    """Event that the service would not count; the message quotes no value of it.
+    """Error for an event that the service would not count; its text quotes no value of the event.
 
     Attributes:
         kind: ``decision`` or ``label``.
@@ -49,7 +49,7 @@ class EventError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Event as it is sent.
+    """Event as it is sent: its kind, its key and its JSON.
 
     Attributes:
         kind: ``decision`` or ``label``.
@@ -62,12 +62,12 @@ class Message:
     value: bytes
 
     def to_bytes(self) -> bytes:
-        """Return the event, as JSON."""
+        """Return the event's JSON."""
         return self.value
 
 
 def decision_message(source: object = None, /, **given: object) -> Message:
-    """Return a decision, from the fields of a team's own object and the given ones.
+    """Return a decision's message from a team's own object, its fields replaced by ``given``.
 
     Args:
         source: a mapping, or an object with attributes, named like the fields of a decision;
@@ -90,7 +90,7 @@ def decision_message(source: object = None, /, **given: object) -> Message:
 
 
 def label_message(source: object = None, /, **given: object) -> Message:
-    """Return a label, like :func:`decision_message`.
+    """Return the message of a label, made like that of :func:`decision_message`.
 
     Raises:
         EventError: the service would not count it.
@@ -99,7 +99,7 @@ def label_message(source: object = None, /, **given: object) -> Message:
 
 
 def fields_of(kind: Kind, source: object, given: Mapping[str, object]) -> dict[str, object]:
-    """Return the fields of an event that are not None, in plain types.
+    """Return an event's fields in JSON's types: ``given``, else from ``source``, without None.
 
     Raises:
         EventError: an unknown field is given, or a value has an unknown type.
@@ -112,11 +112,11 @@ def fields_of(kind: Kind, source: object, given: Mapping[str, object]) -> dict[s
     fields = (
         (name, given[name] if name in given else _field_value(source, name)) for name in names
     )
-    return {name: _plain(kind, name, value) for name, value in fields if value is not None}
+    return {name: _json_value(kind, name, value) for name, value in fields if value is not None}
 
 
 def message_of(kind: Kind, fields: Mapping[str, object]) -> Message:
-    """Return an event made of its fields in plain types.
+    """Return an event's message from plain fields; raise EventError if it would be refused.
 
     Raises:
         EventError: the service would not count it.
@@ -150,7 +150,7 @@ def _key_of_label(value: bytes) -> bytes:
 
 def _error(kind: Kind, reason: str, field: str, content: object = None) -> EventError:
     top = field.partition(".")[0]
-    return EventError(kind, reason, top, refusal(reason, top, content))
+    return EventError(kind, reason, top, refusal_text(reason, top, content))
 
 
 def _field_value(source: object, name: str) -> object:
@@ -159,8 +159,8 @@ def _field_value(source: object, name: str) -> object:
     return getattr(source, name, None)
 
 
-def _plain(kind: Kind, name: str, value: object) -> object:
-    """Return a value in JSON's types, wherever that loses nothing."""
+def _json_value(kind: Kind, name: str, value: object) -> object:
+    """Return a field's value in JSON's types if that loses nothing; else raise EventError."""
     if name not in _NESTED:
         return _scalar(kind, name, value)
     if name == "versions" and not isinstance(value, (Mapping, *_SCALARS, list, tuple)):

@@ -34,7 +34,7 @@ _log = logging.getLogger("slicewatch.producing")
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Outcome of a decision: whether it is being sent, and how its label was drawn.
+    """Outcome of sending a decision: whether it is buffered, and how its label was drawn.
 
     Attributes:
         audit_p: probability that its label is requested; None when it is not being sent.
@@ -81,14 +81,14 @@ class Producer:
         self._room = buffer
         self._strict = strict
         self._said: set[tuple[str, ...]] = set()
-        self._begin()
+        self._reset_lanes()
         atexit.register(self.close, EXIT_SECONDS)
         if hasattr(os, "register_at_fork"):
-            begin = weakref.WeakMethod(self._begin)
+            begin = weakref.WeakMethod(self._reset_lanes)
             os.register_at_fork(after_in_child=lambda: (restart := begin()) and restart())
 
-    def _begin(self) -> None:
-        """Start anew, without events and without threads."""
+    def _reset_lanes(self) -> None:
+        """Replace the lanes by empty ones without threads, at the start and in a forked process."""
         self._lanes: dict[Kind, _Lane] = {
             kind: _Lane(self._connect, self._room) for kind in get_args(Kind)
         }
@@ -101,7 +101,7 @@ class Producer:
 
     @property
     def counts(self) -> EventCounts:
-        """Return the events of this process by outcome."""
+        """Return the number of this process's events by outcome, of both kinds together."""
         accounts = zip(*(astuple(lane.buffer.counts) for lane in self._lanes.values()), strict=True)
         return EventCounts(*map(sum, accounts))
 
@@ -126,7 +126,7 @@ class Producer:
         return self.counts.invalid
 
     def decision(self, source: object = None, /, **fields: object) -> Drawn:
-        """Send a decision, with ``audit_p`` and ``label_requested`` filled in.
+        """Buffer a decision, with the audit draw filled in; return the draw, or that it is lost.
 
         Send a retry with the same id and the same ``decided_at``: it draws the same, and is counted
         once.
@@ -141,7 +141,7 @@ class Producer:
             EventError: only if strict.
         """
         try:
-            event_fields = self._drawn(fields_of("decision", source, fields))
+            event_fields = self._with_draw(fields_of("decision", source, fields))
             message = message_of("decision", event_fields)
         except Exception as error:
             self._refuse("decision", error)
@@ -151,7 +151,7 @@ class Producer:
         return Drawn(event_fields["audit_p"], event_fields["label_requested"], True)
 
     def label(self, source: object = None, /, **fields: object) -> bool:
-        """Send a label, like :meth:`decision`; return whether it is being sent."""
+        """Buffer a label, made like :meth:`decision`; return whether it is being sent."""
         try:
             message = message_of("label", fields_of("label", source, fields))
         except Exception as error:
@@ -160,7 +160,7 @@ class Producer:
         return self._lanes["label"].offer(message)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Send all buffered events within ``timeout`` seconds; call it when the router stops.
+        """Send buffered events within ``timeout`` seconds and close; return True if none remain.
 
         Returns:
             False when events were left, which are counted as dropped. Later events are dropped.
@@ -176,8 +176,8 @@ class Producer:
             lane.abandon()
         return not left
 
-    def _drawn(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with the draw, unless they have it; wrong fields are not checked."""
+    def _with_draw(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields with the audit draw, unless they have one or are too wrong for it."""
         decision_id, route, rate = (fields.get(n) for n in ("decision_id", "route", "audit_p"))
         if (
             self._sampler is None
@@ -194,7 +194,7 @@ class Producer:
         return fields | {"audit_p": draw.audit_p, "label_requested": draw.label_requested}
 
     def _refuse(self, kind: Kind, error: Exception) -> None:
-        """Count an invalid event, and log it the first time; or raise when strict."""
+        """Count an invalid event and log each kind of error once; if strict, raise the error."""
         if self._strict:
             raise error
         self._lanes[kind].buffer.refuse()
@@ -210,7 +210,7 @@ class Producer:
 
 
 class _Lane:
-    """Buffer for the events of one kind, with a thread that sends them."""
+    """Buffer for one kind of events, with a thread that sends them; part of a Producer."""
 
     def __init__(self, connect: Open, room: int) -> None:
         self.buffer = Buffer(room)
@@ -220,7 +220,7 @@ class _Lane:
         self._thread: threading.Thread | None = None
 
     def offer(self, message: Message) -> bool:
-        """Take an event, or drop it; return whether it is being sent."""
+        """Buffer or drop a message, and start the thread; return whether it is buffered."""
         offered = self.buffer.offer(message)
         if self._thread is None and offered:
             # Where no thread can start now, the next call tries again.
@@ -229,14 +229,14 @@ class _Lane:
         return offered
 
     def join(self, timeout: float) -> None:
-        """Wait until all events are sent, for at most ``timeout`` seconds."""
+        """Wait at most ``timeout`` seconds for the thread to send all events of a closed buffer."""
         with self._starting:
             thread = self._thread
         if thread is not None:
             thread.join(max(0.0, timeout))
 
     def abandon(self) -> None:
-        """Drop the events that are left."""
+        """Count remaining events as dropped, and let the thread end."""
         self.buffer.abandon()
         self._abandoned.set()
 
@@ -257,7 +257,7 @@ class _Lane:
 
 
 class _Sender:
-    """Sender of one batch after the other, each until its outcome is known."""
+    """Sender of batches to a transport, each retried until its outcome is known."""
 
     def __init__(self, connect: Open, buffer: Buffer, abandoned: threading.Event) -> None:
         self._connect = connect

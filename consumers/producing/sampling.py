@@ -24,7 +24,7 @@ _MAX_SECRET = 64
 
 @dataclass(frozen=True, slots=True)
 class AuditDraw:
-    """Draw for a decision's label.
+    """Outcome of the audit draw for a decision: its probability, and whether a label is requested.
 
     Attributes:
         audit_p: probability that a label is requested, above 0 and up to 1.
@@ -36,7 +36,7 @@ class AuditDraw:
 
 
 class AuditSampler:
-    """Sampler of the audit sample.
+    """Sampler that decides by a decision's id whether its label is requested.
 
     The rates may be changed at any time: every decision carries its own. The sample of a lower rate
     is a part of the sample of a higher one.
@@ -83,7 +83,7 @@ class AuditSampler:
         self._keyed = blake2b(digest_size=8, key=key, person=_PURPOSE)
 
     def draw(self, decision_id: str | int, route: str) -> AuditDraw:
-        """Return the draw for a decision.
+        """Return a decision's audit draw at its route's rate; without a rate, request no label.
 
         Raises:
             KeyError: there is no such route.
@@ -94,11 +94,11 @@ class AuditSampler:
         return self.draw_at(decision_id, rate)
 
     def draw_at(self, decision_id: str | int, audit_p: float) -> AuditDraw:
-        """Return the draw at a probability that the caller chose without knowing the label."""
+        """Return the audit draw of a decision at a probability chosen without knowing the label."""
         return AuditDraw(audit_p, self.uniform(decision_id) < audit_p)
 
     def uniform(self, decision_id: str | int) -> float:
-        """Return the id's place in [0, 1), uniform over ids; an integer is its digits."""
+        """Return the number in [0, 1), uniform over ids, that an id (as text) hashes to."""
         keyed = self._keyed.copy()
         keyed.update(str(decision_id).encode())
         return ldexp(int.from_bytes(keyed.digest(), "big") >> (64 - _BITS), -_BITS)

@@ -25,21 +25,21 @@ MAX_REQUEST_EVENTS = 500
 
 
 class TransportError(Exception):
-    """A batch was not written, or its outcome is unknown; it will be sent again."""
+    """Error for a batch not written, or with an unknown outcome; it will be sent again."""
 
 
 class Transport(Protocol):
     """Writer of messages for a :class:`consumers.producing.Producer`, on its thread."""
 
     def send(self, messages: Sequence[Message]) -> int:
-        """Write messages in this order; return how many are written, once all outcomes are known.
+        """Write messages in this order; return the number written, once all outcomes are known.
 
         The rest were refused for good. Any exception means that the whole batch must be sent
         again, which may write some messages twice: the service recognises copies.
         """
 
     def close(self) -> None:
-        """Give the connection up; nothing is being sent."""
+        """Close the connection, when nothing is being sent."""
 
 
 Encode = Callable[[Message], bytes]
@@ -56,7 +56,7 @@ class Topics:
     labels: str = "labels"
 
     def of(self, message: Message) -> str:
-        """Return the topic of a message."""
+        """Return the name of the topic for a message."""
         return self.decisions if message.kind == "decision" else self.labels
 
 
@@ -67,7 +67,7 @@ def kafka_python(
     encode: Encode = Message.to_bytes,
     **more: Any,
 ) -> Open:
-    """Write with the package kafka-python.
+    """Return a function that opens a transport using the package kafka-python.
 
     Args:
         bootstrap_servers: ``host:port`` of one or more brokers.
@@ -151,7 +151,7 @@ def confluent(
     *,
     encode: Encode = Message.to_bytes,
 ) -> Open:
-    """Write with the package confluent-kafka.
+    """Return a function that opens a transport using the package confluent-kafka.
 
     Args:
         bootstrap_servers: ``host:port``, several with commas between them.
@@ -209,7 +209,7 @@ class _Confluent:
 def http(
     url: str, *, token: str | None = None, ca_file: str | Path | None = None, timeout: float = 10.0
 ) -> Open:
-    """Post to a service whose settings have ``server.producers``; this needs no Kafka client.
+    """Return a function that opens a transport to a service's ``server.producers``, by HTTP.
 
     Args:
         url: address, such as ``https://slicewatch.example:9095/v1/events``.
@@ -241,7 +241,7 @@ def http(
 
 
 class _Http:
-    """Transport with one request per batch, each on its own connection, without redirects."""
+    """Transport that posts batches over HTTP, each on its own connection, without redirects."""
 
     def __init__(
         self, connection: Callable[[], HTTPConnection], path: str, headers: Mapping[str, str]
@@ -272,7 +272,7 @@ class _Http:
 
 
 def _bodies(messages: Sequence[Message]) -> Iterator[bytes]:
-    """Yield requests of a size that the service accepts; a decision has at most about ten KB."""
+    """Yield request bodies of JSON lines, each of a size that the service accepts."""
     lines: list[bytes] = []
     size = 0
     for message in messages:

@@ -17,7 +17,7 @@ _array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 @dataclass(frozen=True, slots=True)
 class EventRefusal:
-    """Refusal of an event that would not be counted.
+    """Refusal of one posted event: its line, kind, reason and field.
 
     Attributes:
         line: line of the event, or its place in the array, counted from 1.
@@ -33,7 +33,7 @@ class EventRefusal:
 
 
 class BatchError(ValueError):
-    """Batch that has no readable events.
+    """Error for a posted batch as a whole: one refusal, or None if it has too many events.
 
     Attributes:
         refusal: refusal of the whole batch; None when it has too many events.
@@ -45,7 +45,7 @@ class BatchError(ValueError):
 
 
 def events_of(body: bytes, kind: str) -> list[tuple[int, bytes]]:
-    """Return the events of a batch, each with its line; blank lines are skipped.
+    """Return the events in the body of a batch, each with its line from 1; blank lines are skipped.
 
     Args:
         body: body of the request.

@@ -21,7 +21,7 @@ Numbered = tuple[int, bytes]
 
 
 class Good(NamedTuple):
-    """Event that may be written."""
+    """Posted event that may be written, with its line and its key."""
 
     line: int
     is_label: bool
@@ -29,8 +29,8 @@ class Good(NamedTuple):
     value: bytes
 
 
-class _Names(msgspec.Struct):
-    """Field that only labels have, not decisions."""
+class _LabelMark(msgspec.Struct):
+    """Fields by which :func:`_is_label` tells labels from decisions."""
 
     label_id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
@@ -39,12 +39,12 @@ class _Identified(msgspec.Struct):
     decision_id: str | int
 
 
-_names = msgspec.json.Decoder(_Names).decode
+_names = msgspec.json.Decoder(_LabelMark).decode
 _identified = msgspec.json.Decoder(_Identified).decode
 
 
 class EventJudge:
-    """Judge of one batch at a time; any thread may use it.
+    """Judge of posted events, by the codecs that read them from Kafka later; any thread may use it.
 
     Args:
         codecs: codecs of its own: those of a worker belong to its thread.
@@ -55,7 +55,7 @@ class EventJudge:
         self._turn = threading.Lock()
 
     def judge(self, events: Sequence[Numbered], now: int) -> tuple[list[Good], list[EventRefusal]]:
-        """Return good events, in the order of their lines, and refusals of all others.
+        """Return events that may be written, in order of lines, and refusals of the others.
 
         Args:
             events: events of one batch.
@@ -67,7 +67,7 @@ class EventJudge:
         with self._turn:
             for is_label in (False, True):
                 same_kind = [event for event in sized if _is_label(event[1]) == is_label]
-                wrong = self._wrong(same_kind, is_label, now) if same_kind else {}
+                wrong = self._refusals_by_line(same_kind, is_label, now) if same_kind else {}
                 refused += wrong.values()
                 good += (
                     Good(line, is_label, _key(value), value)
@@ -87,10 +87,10 @@ class EventJudge:
         refused.append(EventRefusal(line, "decision", reason, ""))
         return False
 
-    def _wrong(
+    def _refusals_by_line(
         self, events: Sequence[Numbered], is_label: bool, now: int
     ) -> dict[int, EventRefusal]:
-        """Return the refusals by line."""
+        """Return refusals, by line, of events of one kind that codec or time limits refuse."""
         lines, values = [line for line, _ in events], [value for _, value in events]
         batch = RecordBatch(Shard("", 0), lines, values, [-1] * len(lines))
         letters = DeadLetterBuffer(batch, self._codecs.hasher, MAX_EVENTS)
@@ -104,7 +104,7 @@ class EventJudge:
     def _untimely(
         self, decoded: DecodedDecisions | DecodedLabels, now: int
     ) -> Iterable[tuple[int, str]]:
-        """Yield lines with a time that a worker would refuse, whatever it has read before.
+        """Yield line and reason of events whose time any worker would refuse.
 
         The message will be stamped when it is written.
         """

@@ -28,16 +28,16 @@ _log = logging.getLogger("slicewatch.receiving")
 
 
 class Writer(Protocol):
-    """Writer of records to Kafka; :class:`consumers.sources.kafka_writer.KafkaWriter`.
+    """Protocol of a writer of Kafka records: :class:`consumers.sources.kafka_writer.KafkaWriter`.
 
     It connects when it is first used.
     """
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write records, and wait until all are written; else raise SourceError."""
+        """Write records, and wait until all are written; raise SourceError if any is not."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to Kafka."""
 
 
 Count = Callable[[Mapping[tuple[str, str], int]], None]
@@ -46,7 +46,7 @@ Count = Callable[[Mapping[tuple[str, str], int]], None]
 
 @dataclass(frozen=True, slots=True)
 class RefusedEvent:
-    """Answer about an event that was not written, without its content.
+    """Refused event in an answer, explained without its content.
 
     Attributes:
         line: line of the event, or its place in the array, counted from 1.
@@ -65,7 +65,7 @@ class RefusedEvent:
 
 @dataclass(frozen=True, slots=True)
 class BatchAnswer:
-    """Answer to a batch.
+    """Answer to a posted batch: numbers of written and refused events, and the first refusals.
 
     Attributes:
         written: number of events that Kafka has.
@@ -79,7 +79,7 @@ class BatchAnswer:
 
 
 class EventReceiver:
-    """Receiver of batches of events. Any thread may use it.
+    """Receiver of posted batches, which it judges and writes to Kafka. Any thread may use it.
 
     Args:
         judge: decides which events may be written.
@@ -105,7 +105,7 @@ class EventReceiver:
         self._failing = False
 
     def view(self, request: Request) -> Response:
-        """Answer one batch: 200 when all events are written, 422 when some are refused.
+        """Write a posted batch's good events; answer 200 if all are written, 422 if some are not.
 
         With 422 all other events are written. With 503 it is unknown how many were written.
         """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Delivery:
-    """State of our shards: the position of each, and which are held back.
+    """Positions of our shards in a source, and which shards are waiting or paused.
 
     A shard is waiting from its assignment until :meth:`begin`, and again after :meth:`park`.
 
@@ -40,11 +40,11 @@ class Delivery:
         self.paused: set[Shard] = set()
 
     def owns(self, shard: Shard) -> bool:
-        """Return True when the shard is assigned to us, begun or not."""
+        """Return True if the shard is assigned to us, whether begun or not."""
         return shard in self.positions or shard in self.waiting
 
     def flows(self, shard: Shard) -> bool:
-        """Return True when messages of the shard may be delivered now."""
+        """Return True if messages of the shard may be delivered now."""
         return shard in self.positions and shard not in self.paused
 
     def flowing(self) -> list[Shard]:
@@ -52,31 +52,31 @@ class Delivery:
         return [shard for shard in self.positions if shard not in self.paused]
 
     def assign(self, shards: Iterable[Shard]) -> None:
-        """Take shards over; they wait, and an earlier pause is forgotten."""
+        """Take over shards; they wait for :meth:`begin`, and an earlier pause is forgotten."""
         for shard in shards:
             self.revoke([shard])
             self.waiting.add(shard)
 
     def revoke(self, shards: Iterable[Shard]) -> None:
-        """Forget shards."""
+        """Forget shards, with their positions and pauses."""
         for shard in shards:
             self.positions.pop(shard, None)
             self.waiting.discard(shard)
             self.paused.discard(shard)
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver a shard from ``offset`` on; a pause stays. SourceError if it is not ours."""
+        """Deliver a shard from ``offset`` on, unless paused; raise SourceError if not ours."""
         self.require(shard)
         self.waiting.discard(shard)
         self.positions[shard] = offset
 
     def park(self, shard: Shard) -> None:
-        """Deliver nothing of a shard until it begins again."""
+        """Stop delivery of a shard until it begins again."""
         self.positions.pop(shard, None)
         self.waiting.add(shard)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back; shards that are not ours are skipped."""
+        """Stop delivery of shards until :meth:`resume`; shards that are not ours are skipped."""
         self.paused.update(shard for shard in shards if self.owns(shard))
 
     def resume(self, shards: Iterable[Shard]) -> None:
@@ -84,13 +84,13 @@ class Delivery:
         self.paused.difference_update(shards)
 
     def require(self, shard: Shard) -> None:
-        """Raise SourceError when a shard is not ours: the caller missed its revocation."""
+        """Raise SourceError if a shard is not ours: the caller missed its revocation."""
         if not self.owns(shard):
             raise SourceError(f"shard {shard} is not assigned to this worker")
 
 
 class ShardChanges:
-    """Changes of rebalances: shards that callbacks note and the next poll reports.
+    """Log of shards gained and lost in rebalances, which callbacks write and the next poll drains.
 
     Example:
         >>> changes, shard = ShardChanges(), Shard("decisions", 0)
@@ -105,15 +105,15 @@ class ShardChanges:
         self._noted: deque[tuple[bool, list[Shard]]] = deque()
 
     def gave(self, shards: Iterable[Shard]) -> None:
-        """Note shards that became ours."""
+        """Record shards that became ours."""
         self._noted.append((True, sorted(shards)))
 
     def took(self, shards: Iterable[Shard]) -> None:
-        """Note shards that are no longer ours."""
+        """Record shards that are no longer ours."""
         self._noted.append((False, sorted(shards)))
 
     def drain(self) -> tuple[list[Shard], list[Shard]]:
-        """Return (revoked, assigned) since the last call.
+        """Return (revoked, assigned) shards since the last call, and clear them.
 
         A shard that came and went is neither; one that went and came is both.
         """
@@ -132,7 +132,7 @@ class ShardChanges:
 
 
 def data_loss(shard: Shard, offset: int, extent: str) -> DataLossError:
-    """Return the error for a position that the topic does not hold.
+    """Return the error for an offset that a topic lacks; ``extent`` says what it holds.
 
     Args:
         shard: shard of the position.
@@ -159,7 +159,7 @@ CLOSE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Membership of a consumer group, as a client is opened with it (seconds)."""
+    """Membership of a consumer group: its name, our instance and the session's seconds."""
 
     group: str
     instance: str | None
@@ -167,19 +167,19 @@ class Membership:
 
     @property
     def heartbeat(self) -> float:
-        """Return the time between two signs of life."""
+        """Return the seconds between two heartbeats."""
         return min(HEARTBEAT_SECONDS, self.session / 3)
 
 
 class MembershipOptions(TypedDict, total=False):
-    """Options of all sources in a group: see :class:`GroupSource`."""
+    """Options that all sources in a group take; see :class:`GroupSource`."""
 
     group_instance_id: str | None
     session_timeout: float
 
 
 class GroupSource(ABC):
-    """Reader of topics as a member of a consumer group; the subclass has the client.
+    """Reader of topics as a member of a consumer group; subclasses add the client.
 
     Args:
         connection: addresses of the brokers, and access to them.
@@ -228,15 +228,15 @@ class GroupSource(ABC):
         return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """Return all partitions of a topic, asked anew; raise SourceError when it is unknown."""
+        """Return all partitions of a topic, freshly read; raise SourceError if it is unknown."""
         return [Shard(topic, number) for number in self._topics.partitions(topic)]
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the broker's id of the topic; None where it gives none (Kafka before 2.8)."""
+        """Return the broker's id of the topic; None if the broker gives none (Kafka before 2.8)."""
         return self._topics.topic_id(topic)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back; none of their messages are lost."""
+        """Stop delivery of shards until :meth:`resume`; none of their messages are lost."""
         self._delivery.pause(shards)
         self._let_flow()
 
@@ -246,7 +246,7 @@ class GroupSource(ABC):
         self._let_flow()
 
     def close(self) -> None:
-        """Leave the group, within seconds also when the broker is gone."""
+        """Leave the group and close connections, within seconds even if the broker is gone."""
         if self._closed:
             return
         self._closed = True
@@ -255,15 +255,15 @@ class GroupSource(ABC):
         finally:
             self._topics.close()
 
-    def _require_more(self) -> None:
-        """Raise errors that are due before a poll asks for messages."""
+    def _raise_due_errors(self) -> None:
+        """Raise SourceError if the source is closed or has a loss to report, before a poll."""
         if self._closed:
             raise SourceError("the source is closed")
         if self._losses_to_report:
             raise self._losses_to_report.popleft()
 
-    def _rebalance(self) -> tuple[list[Shard], list[Shard]]:
-        """Apply the group's changes to the delivery; return (revoked, assigned)."""
+    def _apply_rebalance(self) -> tuple[list[Shard], list[Shard]]:
+        """Apply the group's noted changes to the delivery; return (revoked, assigned) shards."""
         revoked, assigned = self._changes.drain()
         self._delivery.revoke(revoked)
         self._delivery.assign(assigned)
@@ -275,8 +275,8 @@ class GroupSource(ABC):
 
     @abstractmethod
     def _let_flow(self) -> None:
-        """Make the client deliver what may flow, and nothing else."""
+        """Make the client deliver exactly the shards that may flow."""
 
     @abstractmethod
     def _leave(self) -> None:
-        """Close the client."""
+        """Leave the group and close the client."""

@@ -33,7 +33,7 @@ IDLE_SECONDS = 0.01
 
 
 class LineFile:
-    """File that is read once from its beginning to its end, in chunks of whole lines.
+    """File (plain, gzip or standard input), read once to its end in chunks of whole lines.
 
     Args:
         path: a file, gzipped when it ends in ``.gz``, or ``-`` for standard input.
@@ -57,17 +57,17 @@ class LineFile:
 
     @property
     def name(self) -> str:
-        """Return the name for people."""
+        """Return the file's name for people: its path, or "standard input"."""
         return "standard input" if self.path == STDIN else self.path
 
     @property
     def ended(self) -> bool:
-        """Return True when the last line was returned."""
+        """Return True if the last line was returned."""
         return self._at_end and not self._left
 
     @property
     def bytes_read(self) -> int:
-        """Return the bytes of the file consumed so far, compressed ones for gzip."""
+        """Return the bytes of the file read so far; compressed bytes for gzip."""
         return self._bytes
 
     def read(self) -> list[bytes]:
@@ -77,7 +77,7 @@ class LineFile:
         return lines
 
     def skip(self, lines: int) -> bool:
-        """Skip lines; return False when the file has fewer."""
+        """Skip this many lines; return False if the file has fewer."""
         while lines and not self.ended:
             chunk = self._take()
             self._left = chunk[lines:]
@@ -87,7 +87,7 @@ class LineFile:
         return not lines
 
     def first(self) -> bytes:
-        """Return the first line that is not blank, without consuming it; empty when there is none.
+        """Return the first non-blank line, stripped, without consuming it; empty if there is none.
 
         Call it before anything is read; it waits for input on standard input.
         """
@@ -189,13 +189,13 @@ class FileSource:
 
     @property
     def finished(self) -> bool:
-        """Return True when every file has begun and was read to its end."""
+        """Return True if every file has begun and was read to its end."""
         begun = self._delivery.positions
         return all(shard in begun and file.ended for shard, file in self._files.items())
 
     @property
     def progress(self) -> tuple[int, int | None]:
-        """Return (bytes read, all bytes) for a progress bar; None with standard input."""
+        """Return (bytes read, all bytes) for a progress bar; all is None with standard input."""
         bytes_read = sum(file.bytes_read for file in self._files.values())
         paths = [file.path for file in self._files.values()]
         return bytes_read, None if STDIN in paths else sum(
@@ -203,14 +203,14 @@ class FileSource:
         )
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """Return the files of a topic; raise SourceError without any, unless by content."""
+        """Return a topic's files as shards; raise SourceError if it has none, unless by content."""
         shards_of_topic = [shard for shard in self._files if shard.topic == topic]
         if not shards_of_topic and not self._by_content:
             raise SourceError(f"no file was given for the topic {topic}")
         return shards_of_topic
 
     def topic_id(self, topic: str) -> str | None:
-        """Return a hash of the first lines of the topic's files: other files have another id.
+        """Return a hash of the first lines of a topic's files, which identifies them, or None.
 
         None with standard input, and where the shards' numbers distinguish the files already.
         """
@@ -226,7 +226,7 @@ class FileSource:
         return digest.hexdigest()
 
     def poll(self, timeout: float) -> Polled:
-        """Return one chunk of every file that may be read; wait a moment only if all are paused.
+        """Return one chunk from every file that may be read; wait a moment only if all are paused.
 
         Raises SourceError when a file is damaged.
         """
@@ -242,11 +242,11 @@ class FileSource:
         return Polled(records, assigned)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Return True when the files are ours: files have no other reader."""
+        """Return True if the files were assigned to us; files have no other reader."""
         return all(self._delivery.owns(shard) for shard in shards)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Return 0; raise SourceError for other policies, since a file has no end or time."""
+        """Return 0; raise SourceError for start policies other than earliest."""
         if start.policy != "earliest":
             raise SourceError(
                 f'files are read from their first line: stream.start = "{start.policy}" does not '
@@ -255,7 +255,7 @@ class FileSource:
         return 0
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver from line ``offset`` on; DataLossError when the file has fewer lines.
+        """Deliver a file from line ``offset`` on; raise DataLossError if it has fewer lines.
 
         By content that is a plain SourceError, for the whole run: no file is parked alone. This
         reads
@@ -270,7 +270,7 @@ class FileSource:
             raise self._cut(shard, offset)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold files back."""
+        """Stop delivery of files until :meth:`resume`."""
         self._delivery.pause(shards)
 
     def resume(self, shards: Iterable[Shard]) -> None:
@@ -278,20 +278,20 @@ class FileSource:
         self._delivery.resume(shards)
 
     def high_water(self, shard: Shard) -> int | None:
-        """Return the number of lines; None until the end was reached."""
+        """Return the number of lines in the file; None before its end was reached."""
         file = self._files[shard]
         return file.line if file.ended else None
 
     def position(self, shard: Shard) -> int | None:
-        """Return the number of the next line."""
+        """Return the number of the next line, counted from 0; None before the file has begun."""
         return self._files[shard].line if shard in self._delivery.positions else None
 
     def ended(self, shard: Shard) -> bool:
-        """Return True when the last line of a file was returned."""
+        """Return True if the last line of the file was returned."""
         return self._files[shard].ended
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Do nothing: no group waits for positions of files."""
+        """Do nothing, since no group waits for positions of files."""
 
     def close(self) -> None:
         """Close the files."""
@@ -331,11 +331,11 @@ class FileSource:
 
 
 def value_of(line: bytes) -> bytes | None:
-    """Return the value of the message on a line; None for a tombstone."""
+    """Return the stripped line as a message's value; None for ``null``, a tombstone."""
     value = line.strip()
     return None if value == b"null" else value
 
 
 def _content_number(file: LineFile) -> int:
-    """Return 31 bits of the hash of a file's first event."""
+    """Return 31 bits of the hash of the file's first event, as the number of its shard."""
     return int.from_bytes(blake2b(file.first(), digest_size=4).digest(), "big") >> 1

@@ -26,7 +26,7 @@ NOTHING = Need()
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """Addresses of the brokers, and access to them.
+    """Addresses of the Kafka brokers, and security settings to connect with.
 
     Attributes:
         bootstrap_servers: ``host:port`` of one or more brokers.
@@ -42,11 +42,11 @@ class KafkaConnection:
 
     @property
     def address(self) -> str:
-        """Return the addresses for people."""
+        """Return the brokers' addresses, separated by commas."""
         return ",".join(self.bootstrap_servers)
 
     def client(self) -> dict[str, Any]:
-        """Return the arguments that every client takes."""
+        """Return the keyword arguments with which every kafka-python client is opened."""
         return {
             "bootstrap_servers": list(self.bootstrap_servers),
             "client_id": self.client_id,
@@ -55,7 +55,7 @@ class KafkaConnection:
         }
 
     def check_access(self, need: Need = NOTHING) -> None:
-        """Ask the brokers, one after the other, whether they grant us the rights we need.
+        """Check connection, login and rights at the brokers in turn; raise AccessError if refused.
 
         Raises:
             AccessError: no broker does; the message is that of the first one that could be reached.
@@ -80,7 +80,7 @@ class KafkaConnection:
         )
 
     def failure(self, error: KafkaError) -> SourceError:
-        """Return an error of one line for a failure that a client could not recover from."""
+        """Return a one-line SourceError for an error from which a client could not recover."""
         if isinstance(error, KafkaConfigurationError):
             return SourceError(f"the Kafka client refuses its settings: {error}")
         return SourceError(
@@ -90,7 +90,7 @@ class KafkaConnection:
 
 
 class KafkaTopics:
-    """Metadata of topics, by an administration client that is opened once.
+    """Reader of topics' metadata, through an administration client that is opened once.
 
     Raises SourceError when no broker can be reached or access is refused.
     """
@@ -108,18 +108,18 @@ class KafkaTopics:
             raise SourceError(f"the Kafka client refuses its settings: {error}") from error
 
     def partitions(self, topic: str) -> Sequence[int]:
-        """Return a topic's partition numbers; SourceError when it is unknown or not readable."""
+        """Return a topic's partition numbers; raise SourceError if it is unknown or unreadable."""
         return sorted(
             int(partition["partition_index"]) for partition in self._describe(topic)["partitions"]
         )
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of a topic; None where the broker gives none."""
+        """Return the id of a topic; None if the broker gives none."""
         identity = str(self._describe(topic).get("topic_id") or NO_TOPIC_ID)
         return None if identity == NO_TOPIC_ID else identity
 
     def retention(self, topic: str) -> float | None:
-        """Return the microseconds that a topic keeps messages, maybe infinite; None if unknown.
+        """Return how long a topic keeps messages, in microseconds or infinite; None if unknown.
 
         A user without the operation DescribeConfigs gets no answer. Unchanged defaults count too,
         so
@@ -136,7 +136,7 @@ class KafkaTopics:
         return int(value) * 1_000 if int(value) >= 0 else math.inf
 
     def close(self) -> None:
-        """Close the connection; safe to call twice."""
+        """Close the connection; calling it twice is safe."""
         self._admin.close()
 
     def _describe(self, topic: str) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class KafkaTopics:
         )
 
     def _ask(self, topic: str) -> dict[str, Any]:
-        """Return the metadata of a topic; ask again while a broker is away for a moment."""
+        """Return the metadata of a topic; ask again, up to the timeout, while a broker is away."""
         deadline = time.monotonic() + self._connection.timeout
         while True:
             try:
@@ -181,7 +181,7 @@ ALONE_MILLISECONDS = 500
 
 
 def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Shard, int]:
-    """Return the next offset to be written of each shard that a broker reports.
+    """Return the end offset (the next one to be written) of each shard that a broker reports.
 
     This uses a client of its own: a consumer that cannot receive its fetches never learns where its
     partitions end, and its connection is busy failing. No answer at all: SourceError.
@@ -192,7 +192,7 @@ def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Sha
             **connection.client(), enable_auto_commit=False, metrics_enabled=False
         )
         try:
-            ends = _ends(client, list(partitions), connection.timeout)
+            ends = _ask_for_ends(client, list(partitions), connection.timeout)
         finally:
             client.close(autocommit=False, timeout_ms=CLOSE_MILLISECONDS)
     except KafkaError as error:
@@ -200,10 +200,10 @@ def ask_ends(connection: KafkaConnection, shards: Collection[Shard]) -> dict[Sha
     return {partitions[partition]: int(end) for partition, end in ends.items()}
 
 
-def _ends(
+def _ask_for_ends(
     client: KafkaConsumer, partitions: list[TopicPartition], timeout: float
 ) -> dict[TopicPartition, int]:
-    """Ask for all ends at once, or else one by one: an absent leader spoils the common answer."""
+    """Return the end offsets of partitions, asked at once or, if that fails, one by one."""
     try:
         return dict(client.end_offsets(partitions, timeout_ms=int(timeout * 1000)))
     except (KafkaTimeoutError, KeyError):

@@ -32,7 +32,7 @@ _LONGEST = 70  # most bits in the bytes of a number
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """Records of one batch as they were sent, decompressed.
+    """Records of one Kafka batch in their binary form, decompressed.
 
     Attributes:
         data: the records and nothing else.
@@ -52,7 +52,7 @@ class PackedBatch:
 
     @classmethod
     def from_batch(cls, batch: Any, since: int) -> PackedBatch:
-        """Return the records of one of the client's batches."""
+        """Return a client's batch in packed form; unpacking drops records below ``since``."""
         iter(batch)  # decompresses the batch
         appended = batch.timestamp_type == batch.LOG_APPEND_TIME
         return cls(
@@ -69,7 +69,7 @@ class PackedBatch:
 
 
 class PackedRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """Records of one answer, handed out batch by batch."""
+    """Records of one fetch, handed out as one packed value per batch instead of one per record."""
 
     def _unpack_records(self, partition: Any, records: Any, *deserializers: Any) -> Any:
         packing = _Packing(records, self.fetch_offset)
@@ -89,7 +89,7 @@ class _Packing:
 
 
 class _OneRecord:
-    """Batch that looks like one record: the last one, with all records as its value."""
+    """Batch that yields one record: its last offset, with all records packed as the value."""
 
     def __init__(self, batch: Any, since: int) -> None:
         self._batch = batch
@@ -112,7 +112,7 @@ class _OneRecord:
 
 
 def columns(records: Sequence[Any]) -> Columns:
-    """Return the columns of a partition's polled records: packed batches, or older records.
+    """Return polled records of one partition as columns, unpacking packed batches.
 
     Raises:
         CorruptRecordError: a batch is not as its head says.
@@ -140,13 +140,13 @@ def _unpacked_records(records: Sequence[Any]) -> Columns:
 
 def _unpacked(batches: Sequence[PackedBatch]) -> Columns:
     try:
-        return _split(batches, [_edges(batch) for batch in batches])
+        return _split_records(batches, [_record_edges(batch) for batch in batches])
     except IndexError:
         raise CorruptRecordError("a record ends behind its batch") from None
 
 
-def _edges(batch: PackedBatch) -> list[int]:
-    """Return the beginnings of the records, each with its length first, and the end of the last."""
+def _record_edges(batch: PackedBatch) -> list[int]:
+    """Return the places in the batch where each record begins (at its length), and its end."""
     data, at, edges = batch.data, 0, [0]
     for _ in range(batch.count):
         first, second = data[at], data[at + 1]
@@ -155,7 +155,7 @@ def _edges(batch: PackedBatch) -> list[int]:
         elif second < _MORE:
             at += 2 + ((first & _BITS | second << 7) >> 1)
         else:
-            length, begin = _numbers(np.frombuffer(data, np.uint8), np.array([at]))
+            length, begin = _read_numbers(np.frombuffer(data, np.uint8), np.array([at]))
             at = int(begin[0] + length[0])
         edges.append(at)
     if at != len(data):
@@ -163,8 +163,8 @@ def _edges(batch: PackedBatch) -> list[int]:
     return edges
 
 
-def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Columns:
-    """Split the records of all batches at once."""
+def _split_records(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Columns:
+    """Split the packed records of all batches into columns, given the edges of each batch."""
     counts = [batch.count for batch in batches]
     sizes = np.array([len(batch) for batch in batches], np.int64)
 
@@ -176,11 +176,11 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
     ends = before + np.array([at for batch_edges in edges for at in batch_edges[1:]], np.int64)
     data = b"".join(batch.data for batch in batches)
     fields = np.frombuffer(data, np.uint8)
-    _, at = _numbers(fields, begins)
-    delays, at = _numbers(fields, at + 1)  # after a byte of attributes
-    deltas, at = _numbers(fields, at)
-    keys, at = _numbers(fields, at)
-    lengths, at = _numbers(fields, at + np.maximum(keys, 0))
+    _, at = _read_numbers(fields, begins)
+    delays, at = _read_numbers(fields, at + 1)  # after a byte of attributes
+    deltas, at = _read_numbers(fields, at)
+    keys, at = _read_numbers(fields, at)
+    lengths, at = _read_numbers(fields, at + np.maximum(keys, 0))
     if (at + np.maximum(lengths, 0) >= ends).any():  # headers or their absence follow
         raise CorruptRecordError("a field ends behind its record")
     offsets = each(batch.offset for batch in batches) + deltas
@@ -192,8 +192,8 @@ def _split(batches: Sequence[PackedBatch], edges: Sequence[Sequence[int]]) -> Co
     return offsets[rows].tolist(), values, stamps[rows].tolist()
 
 
-def _numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the integers that begin at these places, and the places after them.
+def _read_numbers(data: npt.NDArray[np.uint8], at: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the variable-length integers at these places, and the places that follow them.
 
     A byte has seven bits, the lowest first; the lowest bit of all is the sign.
     """

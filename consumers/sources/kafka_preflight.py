@@ -35,7 +35,7 @@ KEY = "stream.security"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Rights that this worker needs: topics to read, the group to join, topics to write.
+    """Rights that are needed: topics to read, the group to join, topics to write.
 
     Topics to write are among the topics to read.
     """
@@ -48,7 +48,7 @@ class Need:
 def check_access(
     address: tuple[str, int], security: Mapping[str, Any], need: Need, timeout: float
 ) -> None:
-    """Connect, shake hands, log in and ask for rights at one broker.
+    """Check connection, TLS, login and rights at one broker; raise AccessError if refused.
 
     Args:
         address: host and port.
@@ -79,7 +79,7 @@ def check_access(
 
 
 class _Exchange:
-    """Requests and answers over one blocking socket, one at a time."""
+    """Requests and answers over one blocking socket, one at a time, until a deadline."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
         self._socket = connected
@@ -89,7 +89,7 @@ class _Exchange:
         )
 
     def ask(self, request: Any) -> Any:
-        """Return the answer; raise OSError, EOFError at a hang-up, KafkaError for noise."""
+        """Send a request and return its answer; raise OSError, EOFError or KafkaError (noise)."""
         self._protocol.send_request(request)
         self._patience()
         self._socket.sendall(self._protocol.send_bytes())
@@ -109,7 +109,7 @@ class _Exchange:
 
 
 class _BrokerCheck:
-    """Check over one connection to one broker, from the first request to the rights."""
+    """Check of one broker over one connection: protocol, login, then rights."""
 
     def __init__(self, exchange: _Exchange, server: str, security: Mapping[str, Any]) -> None:
         self._exchange = exchange
@@ -118,16 +118,16 @@ class _BrokerCheck:
         self._protocol = str(security.get("security_protocol", "PLAINTEXT"))
 
     def ask_for(self, need: Need) -> None:
-        """Go through all steps; raise AccessError at the first refusal."""
-        versions = self._introduce()
+        """Check protocol, login and the needed rights; raise AccessError at the first refusal."""
+        versions = self._ask_versions()
         if self._protocol.startswith("SASL"):
             self._log_in()
-        self._ask_topics(need, versions)
+        self._check_topics(need, versions)
         if need.group is not None:
-            self._join(need.group, versions)
+            self._check_group(need.group, versions)
 
-    def _introduce(self) -> BrokerVersionData:
-        """Return the requests that the other end knows, from its first answer."""
+    def _ask_versions(self) -> BrokerVersionData:
+        """Ask for the broker's supported requests, and return their versions."""
         answer = self._or_refused(ApiVersionsRequest(version=0), self._no_answer)
         keys = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         return BrokerVersionData(api_versions=keys)
@@ -161,8 +161,8 @@ class _BrokerCheck:
             except (ValueError, KeyError) as error:  # no proof of the password
                 raise self._login_refused("") from error
 
-    def _ask_topics(self, need: Need, versions: BrokerVersionData) -> None:
-        """Check the rights to topics; also without topics, for a listener that wants a login."""
+    def _check_topics(self, need: Need, versions: BrokerVersionData) -> None:
+        """Raise AccessError if topics may not be read or written, or a login is missing."""
         request = MetadataRequest(
             version=versions.api_version(MetadataRequest),
             topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in need.topics],
@@ -171,13 +171,13 @@ class _BrokerCheck:
         )
         answer = self._or_refused(request, self._login_wanted)
         for topic in answer.topics:
-            if topic.error_code == TOPIC_REFUSED or not _may(topic, READ):
+            if topic.error_code == TOPIC_REFUSED or not _is_allowed(topic, READ):
                 raise self._forbidden("topic", topic.name)
-            if topic.name in need.written and not _may(topic, WRITE):
+            if topic.name in need.written and not _is_allowed(topic, WRITE):
                 raise self._forbidden("topic", topic.name, "written", "Write")
 
-    def _join(self, group: str, versions: BrokerVersionData) -> None:
-        """Check the right to join by a heartbeat of no member.
+    def _check_group(self, group: str, versions: BrokerVersionData) -> None:
+        """Raise AccessError if the group may not be joined, as a heartbeat of no member shows.
 
         A missing right is refused before anything else. Any broker answers it, not only the group's
         coordinator, and it has no effect.
@@ -251,14 +251,14 @@ class _BrokerCheck:
         return f"user {user}" if user else "this client"
 
 
-def _may(topic: Any, operation: int) -> bool:
-    """Return False when an operation is forbidden; brokers before 2.3 do not report rights."""
+def _is_allowed(topic: Any, operation: int) -> bool:
+    """Return False if the broker reports that an operation (number) on a topic is forbidden."""
     allowed = topic.authorized_operations or {UNREPORTED}
     return topic.error_code != 0 or UNREPORTED in allowed or operation in allowed
 
 
 def _tls_context(security: Mapping[str, Any]) -> ssl.SSLContext:
-    """Return the TLS context that clients make of the files; AccessError for unusable ones."""
+    """Return the TLS context of the security settings; raise AccessError for unusable files."""
     ca, cert, key = (security.get(f"ssl_{name}") for name in ("cafile", "certfile", "keyfile"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:

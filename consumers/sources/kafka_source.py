@@ -76,7 +76,7 @@ FIXED = {
 
 
 def open_consumer(connection: KafkaConnection, membership: Membership) -> KafkaConsumer:
-    """Return a member of a group; raise SourceError without a broker or access."""
+    """Return a kafka-python consumer in the group; raise SourceError without a broker or access."""
     try:
         consumer = KafkaConsumer(
             **connection.client(),
@@ -95,7 +95,7 @@ def open_consumer(connection: KafkaConnection, membership: Membership) -> KafkaC
 
 
 def fetch_end(connection: KafkaConnection, partition: TopicPartition) -> int:
-    """Return the end of a partition by a fetch, since Tansu's list of offsets is wrong.
+    """Return a partition's end offset, by a fetch, since Tansu's list of offsets is wrong.
 
     A consumer of its own asks, so that delivery is not disturbed. No answer: KafkaError.
     """
@@ -114,14 +114,14 @@ def fetch_end(connection: KafkaConnection, partition: TopicPartition) -> int:
 
 
 class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Listener on the IO thread: it holds new partitions back and notes changes."""
+    """Listener to rebalances, on the IO thread: pauses new partitions and notes changes."""
 
     def __init__(self, consumer: KafkaConsumer, changes: ShardChanges) -> None:
         self._consumer = consumer
         self._changes = changes
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Seek and pause the new partitions.
+        """Seek and pause the new partitions, and note them as assigned.
 
         Without a position the client would look for a committed one, and raise.
         """
@@ -135,7 +135,7 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
         self._changes.took(_shards(revoked))
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Note partitions lost while we were out of the group; other members may own them by now.
+        """Note partitions lost while we were out of the group, and forget our old assignment.
 
         The client's assignor would still announce them as ours when we join again. The leader then
         waits for us to give up those it wants to move, and nobody gets them.
@@ -146,7 +146,7 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class LossWatch:
-    """Watch for positions beyond the end where the broker does not refuse them (Tansu)."""
+    """Detector of positions beyond a topic's end, for brokers that do not refuse these (Tansu)."""
 
     def __init__(self, grace: float, monotonic: Callable[[], float]) -> None:
         self._grace = grace
@@ -155,12 +155,12 @@ class LossWatch:
         self._before: dict[Shard, int | None] = {}
 
     def begin(self, shard: Shard, water: int | None) -> None:
-        """Start over; ``water`` is older than the new position and proves nothing."""
+        """Forget earlier observations; the end ``water`` is older than the new position."""
         self._since.pop(shard, None)
         self._before[shard] = water
 
     def lost(self, shard: Shard, position: int, water: int | None) -> bool:
-        """Return True when the end has been below our position for the whole grace."""
+        """Return True if the end ``water`` was below our position for the whole grace."""
         if water is None or water == self._before.get(shard) or water >= position:
             self._since.pop(shard, None)
             return False
@@ -201,21 +201,21 @@ class KafkaSource(GroupSource):
         self._consumer.subscribe(list(topics), listener=listener)
 
     def poll(self, timeout: float) -> Polled:
-        """Wait for messages; return none while a broker is away or refuses access.
+        """Wait for messages and return them; none while a broker is away or refuses access.
 
         Call it again without a pause while joining a group: else Tansu lets nobody in. Raises
         DataLossError for a lost position and SourceError when reading cannot go on.
         """
-        self._require_more()
-        self._finish_join()
-        batches = self._fetch(self._patience(timeout))
-        revoked, assigned = self._rebalance()
+        self._raise_due_errors()
+        self._request_forgotten_join()
+        batches = self._fetch(self._join_timeout(timeout))
+        revoked, assigned = self._apply_rebalance()
         records = [self._columns(partition, batch) for partition, batch in batches.items()]
-        self._check_losses()
+        self._park_losses()
         return Polled(records, assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Prove membership by a synchronous commit, which a zombie is refused.
+        """Return True if we are members, proved by a synchronous commit, which a zombie is refused.
 
         The commit repeats the committed position, so nothing changes for lag tools.
         """
@@ -233,7 +233,7 @@ class KafkaSource(GroupSource):
         return True
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Resolve earliest, latest or the first message stamped at or after a time.
+        """Return the first offset to read: earliest, latest, or first stamped at or after a time.
 
         Tansu answers every time with the first message. No answer: SourceError.
         """
@@ -254,7 +254,7 @@ class KafkaSource(GroupSource):
             ) from error
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver an assigned shard from ``offset`` on.
+        """Deliver an assigned shard from ``offset`` on; raise DataLossError beyond the topic's end.
 
         ``poll`` reports most lost positions; one beyond a known end raises DataLossError here.
         """
@@ -277,7 +277,7 @@ class KafkaSource(GroupSource):
         return None if water is None else int(water)
 
     def position(self, shard: Shard) -> int | None:
-        """Return the next offset to read: past control and aborted records at the end."""
+        """Return the next offset to read, past control and aborted records; None if not begun."""
         delivered = self._delivery.positions.get(shard)
         if delivered is None or _topic_partition(shard) not in self._consumer.assignment():
             return None
@@ -289,7 +289,7 @@ class KafkaSource(GroupSource):
             return delivered  # poll reports the error
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Commit positions in the background, for lag tools only; nobody waits for them."""
+        """Commit positions in the background, only for lag tools; errors are ignored."""
         assigned = self._consumer.assignment()
         offsets = {
             _topic_partition(s): _commit_of(at)
@@ -305,8 +305,8 @@ class KafkaSource(GroupSource):
     def _leave(self) -> None:
         self._consumer.close(autocommit=False, timeout_ms=int(CLOSE_SECONDS * 1000))
 
-    def _finish_join(self) -> None:
-        """Remind the client of a join that it began and no longer waits for.
+    def _request_forgotten_join(self) -> None:
+        """Request a join again if the client has forgotten one that it began.
 
         A leader joins again when partitions were added. If a short poll ends meanwhile, the client
         takes the new partitions for assigned: it never applies the answer, and sends no heartbeats.
@@ -315,8 +315,8 @@ class KafkaSource(GroupSource):
         if coordinator.rejoining and not coordinator.need_rejoin():
             coordinator.request_rejoin()
 
-    def _patience(self, timeout: float) -> float:
-        """Return a longer timeout while the group joins or is about to: it has no messages anyway.
+    def _join_timeout(self, timeout: float) -> float:
+        """Return the timeout, but at least JOIN_SECONDS while the group joins or is about to.
 
         The client forgets an answer to its join that comes between two polls. Where it leads the
         group, all members then have to join again.
@@ -329,7 +329,7 @@ class KafkaSource(GroupSource):
         try:
             batches: dict[TopicPartition, list[Any]] = self._consumer.poll(int(timeout * 1000))
         except (OffsetOutOfRangeError, LogTruncationError) as error:
-            raise self._lost(error) from error
+            raise self._park_lost(error) from error
         except RetriableError:
             return {}  # the broker is away
         except (AuthorizationError, SaslAuthenticationFailedError):
@@ -349,7 +349,7 @@ class KafkaSource(GroupSource):
         return RecordBatch(shard, offsets, values, timestamps, self._consumer.highwater(partition))
 
     def _let_flow(self) -> None:
-        """Pause exactly the partitions that must not flow."""
+        """Pause exactly the assigned partitions that must not flow; resume the others."""
         assigned = self._consumer.assignment()
         paused = {
             partition
@@ -359,8 +359,8 @@ class KafkaSource(GroupSource):
         self._consumer.pause(*paused)
         self._consumer.resume(*(assigned - paused))
 
-    def _check_losses(self) -> None:
-        """Note losses for the next poll to report: this one may have brought messages."""
+    def _park_losses(self) -> None:
+        """Park shards whose positions are lost, and queue each loss for the next poll to report."""
         for shard in self._delivery.flowing():
             water = self._consumer.highwater(_topic_partition(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):
@@ -374,8 +374,8 @@ class KafkaSource(GroupSource):
         if offset > end:
             raise self._park(shard, f"the topic ends at {end}")
 
-    def _lost(self, error: KafkaError) -> SourceError:
-        """Park every shard that a client error names (by partition); return the first error."""
+    def _park_lost(self, error: KafkaError) -> SourceError:
+        """Park every shard that a client error names; return the first loss, queue the others."""
         truncated = isinstance(error, LogTruncationError)
         for partition in error.divergent_offsets if truncated else error.args[0]:
             shard = Shard(partition.topic, partition.partition)

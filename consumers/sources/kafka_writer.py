@@ -16,7 +16,7 @@ from monitor.errors import AccessError, SourceError
 
 
 class Record(NamedTuple):
-    """Message to write."""
+    """Message to write: topic, key and value."""
 
     topic: str
     key: bytes
@@ -24,7 +24,7 @@ class Record(NamedTuple):
 
 
 class KafkaWriter:
-    """Writer that keeps the order within each topic; any thread may use it.
+    """Writer of records to Kafka in the order given for each topic; any thread may use it.
 
     Every topic has a client of its own, connected with its first record and again after a failed
     write. So a deleted topic does not disturb the other topics.
@@ -44,7 +44,7 @@ class KafkaWriter:
         self._topics = {topic: _TopicClient(connection, topic, patience) for topic in topics}
 
     def connect(self) -> None:
-        """Connect now.
+        """Connect to Kafka now, for all topics, instead of at the first record.
 
         Raises:
             SourceError: no broker can be reached, access is refused, or a topic does not exist.
@@ -53,7 +53,7 @@ class KafkaWriter:
             topic.client()
 
     def write(self, records: Sequence[Record]) -> None:
-        """Write records, and wait until all of them are written.
+        """Write records, and wait until all are written; raise SourceError if any is not.
 
         Raises:
             AccessError: this user may not write to a topic.
@@ -72,7 +72,7 @@ class KafkaWriter:
             raise self._failure(topic, error) from error
 
     def close(self) -> None:
-        """Close the connections; all records are written, or were given up."""
+        """Close the connections; records still being written are given up."""
         for topic in self._topics.values():
             topic.close()
 
@@ -89,7 +89,7 @@ class KafkaWriter:
 
 
 class _TopicClient:
-    """Client of one topic, which is replaced after any failure.
+    """Client that writes to one topic; it is replaced after any failure.
 
     If a topic is deleted while a record waits, its client uses up a processor until the topic is
     back, and cannot be closed by its own means.
@@ -103,7 +103,7 @@ class _TopicClient:
         self._connecting = threading.Lock()
 
     def client(self) -> KafkaProducer:
-        """Return a client that has not failed yet; raise SourceError where none can be made."""
+        """Return a working client, connected if needed; raise SourceError if none can be made."""
         if not self._connecting.acquire(timeout=self._connection.timeout):
             raise SourceError("Kafka cannot be reached: another batch waits for it")
         try:
@@ -113,7 +113,7 @@ class _TopicClient:
             self._connecting.release()
 
     def give_up(self, client: KafkaProducer) -> None:
-        """Close a client that has failed; the next record gets a new one."""
+        """Close a failed client, unless it is replaced already; the next record gets a new one."""
         with self._connecting:
             if self._client is client:
                 self._client = None

@@ -77,14 +77,14 @@ away, a right that is taken and given back, a group that moves."""
 
 
 def security_settings(connection: KafkaConnection) -> dict[str, object]:
-    """Return the security settings in librdkafka's words; raise SourceError for unknown ones."""
+    """Return the security settings under librdkafka's names; raise SourceError for unknown ones."""
     if unknown := sorted(connection.security.keys() - WORDS.keys()):
         raise SourceError(f"librdkafka knows no setting for {', '.join(unknown)}")
     return {WORDS[name]: value for name, value in connection.security.items()}
 
 
 def open_client(connection: KafkaConnection, membership: Membership) -> Consumer:
-    """Return a member of a group; raise SourceError for settings that the client refuses."""
+    """Return a librdkafka consumer in the group; raise SourceError if it refuses the settings."""
     membership_settings: dict[str, object] = {
         "bootstrap.servers": connection.address,
         "client.id": connection.client_id,
@@ -103,7 +103,7 @@ def open_client(connection: KafkaConnection, membership: Membership) -> Consumer
 
 
 def close_client(client: Consumer) -> None:
-    """Leave the group.
+    """Leave the group and close the client, waiting at most CLOSE_SECONDS.
 
     Without a broker the client waits for its last requests, up to the session timeout and longer.
     Then it is left behind, and ends with the process.
@@ -115,7 +115,7 @@ def close_client(client: Consumer) -> None:
 
 @contextmanager
 def in_one_line(connection: KafkaConnection) -> Iterator[None]:
-    """Turn the client's exceptions into a SourceError."""
+    """Convert exceptions of the client, within this context, into a SourceError of one line."""
     try:
         yield
     except KafkaException as error:
@@ -123,12 +123,12 @@ def in_one_line(connection: KafkaConnection) -> Iterator[None]:
 
 
 def failure(connection: KafkaConnection, error: KafkaError) -> SourceError:
-    """Return an error of one line for a failure that the client could not recover from."""
+    """Return a one-line SourceError for an error from which the client could not recover."""
     return SourceError(f"Kafka at {connection.address} cannot be used: {text_of(error)}")
 
 
 def text_of(error: KafkaError) -> str:
-    """Return the text of an error, on one line."""
+    """Return the text of a client's error on one line."""
     return " ".join(error.str().split())
 
 
@@ -141,7 +141,7 @@ _timestamp = cast(Callable[[Message], tuple[int, int]], Message.timestamp)
 
 
 class Fetching:
-    """Partitions that the client fetches: those of the group that were begun.
+    """Controller of the partitions that librdkafka fetches: those of the group that have begun.
 
     The client gets no partition of the group before its position is known, so it cannot fetch from
     elsewhere. The group's callbacks run inside ``consume``, on the caller's thread.
@@ -161,12 +161,12 @@ class Fetching:
         self.running: set[Shard] = set()
 
     def join(self, topics: Sequence[str]) -> None:
-        """Become a member of the group; partitions come with a later ``consume``."""
+        """Join the group for these topics; partitions are assigned during a later ``consume``."""
         # Lost partitions come to the same callback as revoked ones.
         self._client.subscribe(list(topics), on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def run(self, shard: Shard, offset: int) -> None:
-        """Fetch a shard from ``offset`` on; the client drops what it fetched before."""
+        """Fetch a shard from ``offset`` on; the client discards what it fetched before."""
         partition = TopicPartition(shard.topic, shard.partition, offset)
         if shard in self._held and not self._seek(partition):
             self.drop(shard)
@@ -177,14 +177,14 @@ class Fetching:
         self.running.add(shard)
 
     def hold(self, shard: Shard) -> None:
-        """Fetch nothing until the shard runs again."""
+        """Stop fetching a shard until it runs again; the client keeps it."""
         if shard in self.running:
             self._client.pause([topic_partition(shard)])
             self.running.discard(shard)
             self._held.add(shard)
 
     def drop(self, shard: Shard) -> None:
-        """Take a shard from the client: once it could not read a position, it never seeks again."""
+        """Remove a shard from the client, which never seeks again after an unreadable position."""
         self._drop([shard])
 
     def _drop(self, shards: Iterable[Shard]) -> None:
@@ -211,12 +211,12 @@ class Fetching:
 
 
 def topic_partition(shard: Shard) -> TopicPartition:
-    """Return a shard as the client's partition."""
+    """Return the client's partition object for a shard, without an offset."""
     return TopicPartition(shard.topic, shard.partition)
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[tuple[KafkaError, Message]]]:
-    """Separate messages from errors and ends of partitions, which look like messages."""
+    """Return the messages, and (error, message) pairs for errors and ends of partitions."""
     if not any(map(Message.error, messages)):
         return messages, []
     events = [(error, message) for message in messages if (error := message.error()) is not None]
@@ -224,7 +224,7 @@ def split(messages: list[Message]) -> tuple[list[Message], list[tuple[KafkaError
 
 
 def columns(shard: Shard, messages: Sequence[Message], high_water: int | None) -> RecordBatch:
-    """Return the messages of one shard as columns."""
+    """Return the messages of one shard as a batch of columns."""
     return RecordBatch(
         shard,
         list(map(_offset, messages)),
@@ -235,7 +235,7 @@ def columns(shard: Shard, messages: Sequence[Message], high_water: int | None) -
 
 
 def by_shard(messages: Sequence[Message]) -> Iterator[tuple[Shard, list[Message]]]:
-    """Return the messages of each shard in their order; one fetch brings them as runs."""
+    """Group messages by shard, in their order; return (shard, its messages) pairs."""
     groups: dict[tuple[str, int], list[Message]] = {}
     topics = np.array(list(map(_topic, messages)), object)
     partitions = np.array(list(map(_partition, messages)), np.int64)
@@ -248,5 +248,5 @@ def by_shard(messages: Sequence[Message]) -> Iterator[tuple[Shard, list[Message]
 
 
 def last_offset(messages: Sequence[Message]) -> int:
-    """Return the offset of the newest message."""
+    """Return the offset of the last message."""
     return _offset(messages[-1])

@@ -77,16 +77,16 @@ class RdkafkaSource(GroupSource):
             self._fetching.join(topics)
 
     def poll(self, timeout: float) -> Polled:
-        """Wait for messages; return none while a broker is away or refuses access.
+        """Wait for messages and return them; none while a broker is away or refuses access.
 
         Raises DataLossError for a lost position and SourceError when reading cannot go on.
         """
-        self._require_more()
+        self._raise_due_errors()
         messages, events = split(self._consume(timeout))
         for error, _ in events:
             if error.code() in HOPELESS:  # later messages must not be delivered
                 raise failure(self._connection, error)
-        revoked, assigned = self._rebalance()
+        revoked, assigned = self._apply_rebalance()
         self._ends_known.difference_update(revoked, assigned)
         records = self._records(messages)
         for error, message in events:
@@ -94,7 +94,7 @@ class RdkafkaSource(GroupSource):
         return Polled(records, assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Prove membership by a synchronous commit, which a zombie is refused.
+        """Return True if we are members, proved by a synchronous commit, which a zombie is refused.
 
         The commit repeats the committed position, so nothing changes for lag tools.
         """
@@ -115,7 +115,7 @@ class RdkafkaSource(GroupSource):
         return all(partition.error is None for partition in committed or ())
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Resolve earliest, latest or the first message stamped at or after a time.
+        """Return the first offset to read: earliest, latest, or first stamped at or after a time.
 
         No answer: SourceError.
         """
@@ -135,7 +135,7 @@ class RdkafkaSource(GroupSource):
         return low if start.policy == "earliest" else high
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver an assigned shard from ``offset`` on; a lost position shows in ``poll``."""
+        """Deliver an assigned shard from ``offset`` on; ``poll`` reports a lost position."""
         self._delivery.begin(shard, offset)
         self._ends_known.discard(shard)  # the client's end may be from before
         with in_one_line(self._connection):
@@ -150,11 +150,11 @@ class RdkafkaSource(GroupSource):
         return high if high >= 0 else None
 
     def position(self, shard: Shard) -> int | None:
-        """Return the next offset to read: past control and aborted records at the end."""
+        """Return the next offset to read, past control and aborted records; None if not begun."""
         return self._delivery.positions.get(shard)
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Commit positions in the background, for lag tools only; nobody waits for them."""
+        """Commit positions in the background, only for lag tools; errors are ignored."""
         offsets = [
             TopicPartition(shard.topic, shard.partition, at)
             for shard, at in positions.items()
@@ -190,7 +190,7 @@ class RdkafkaSource(GroupSource):
         self._ends_known.add(shard)
 
     def _let_flow(self) -> None:
-        """Fetch exactly the shards that may flow, each from our own position."""
+        """Make the client fetch exactly the shards that may flow, each from our own position."""
         flowing = set(self._delivery.flowing())
         with in_one_line(self._connection):
             for shard in self._fetching.running - flowing:

@@ -29,31 +29,31 @@ class Log:
     high: int = 0
 
     def append(self, value: bytes | None, timestamp: int) -> int:
-        """Add a message; return its offset."""
+        """Add a message with its timestamp (milliseconds); return its offset."""
         self.messages[self.high] = (value, timestamp)
         self.high += 1
         return self.high - 1
 
     def read(self, offset: int, limit: int) -> list[int]:
-        """Return the offsets of the next messages from ``offset`` on, at most ``limit``."""
+        """Return the next offsets that have messages, from ``offset`` on, at most ``limit``."""
         return list(islice((at for at in range(offset, self.high) if at in self.messages), limit))
 
     def at_time(self, milliseconds: int) -> int:
-        """Return the offset of the first message stamped at or after a time, or the end."""
+        """Return the first offset with a message stamped at or after a time, or the end offset."""
         stamped = (at for at, (_, stamp) in self.messages.items() if stamp >= milliseconds)
         return next(stamped, self.high)
 
 
 class Member(Protocol):
-    """Reader of topics as part of a group."""
+    """Protocol of a reader of topics as part of a consumer group."""
 
     @property
     def topics(self) -> Sequence[str]:
-        """Return the topics that it reads."""
+        """Return the names of the topics that the member reads."""
 
     @property
     def group(self) -> str:
-        """Return the group it belongs to."""
+        """Return the name of the member's group."""
 
 
 Ownership = tuple[Member, int]
@@ -62,7 +62,7 @@ Ownership = tuple[Member, int]
 
 @dataclass(slots=True)
 class _Group:
-    """Members in the order they joined, and owners of shards."""
+    """Consumer group: members in the order they joined, owners of shards, reported positions."""
 
     members: list[Member] = field(default_factory=list)
     owners: dict[Shard, Ownership] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class _Group:
 
 
 class MemoryBroker:
-    """Topics with partitions, and consumer groups whose rebalances a test can trigger.
+    """Broker in memory for tests, with topics, groups, and rebalances that a test can trigger.
 
     Example:
         >>> broker = MemoryBroker({"decisions": 1})
@@ -93,7 +93,7 @@ class MemoryBroker:
         return self._ids[name]
 
     def add_partition(self, topic: str) -> None:
-        """Give a topic one more partition; groups see it when they rebalance."""
+        """Add one partition to a topic; groups see it when they rebalance."""
         self._partitions(topic).append(Log())
 
     def produce(
@@ -103,7 +103,7 @@ class MemoryBroker:
         partition: int | None = None,
         timestamps_ms: Sequence[int] | None = None,
     ) -> list[tuple[int, int]]:
-        """Append messages; return their (partition, offset).
+        """Append messages to a topic; return the (partition, offset) of each.
 
         Without ``partition`` they go to all partitions in turn; without timestamps they have -1.
         """
@@ -116,37 +116,37 @@ class MemoryBroker:
         return written
 
     def skip(self, shard: Shard, offsets: int = 1) -> None:
-        """Use up offsets without a message, as control and aborted records do."""
+        """Use up offsets without messages, as control and aborted records do."""
         self.log(shard).high += offsets
 
     def trim(self, shard: Shard, low: int) -> None:
-        """Delete the messages below an offset, as retention does."""
+        """Delete the messages of a shard below offset ``low``, as retention does."""
         log = self.log(shard)
         log.low = low
         log.messages = {at: message for at, message in log.messages.items() if at >= low}
 
     def log(self, shard: Shard) -> Log:
-        """Return the log of one partition."""
+        """Return the log of one shard."""
         return self._partitions(shard.topic)[shard.partition]
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of a topic; None when there is none."""
+        """Return the id of a topic; None if it does not exist."""
         return self._ids.get(topic)
 
     def shards(self, topic: str) -> list[Shard]:
-        """Return all partitions of a topic; raise SourceError when it is unknown."""
+        """Return all partitions of a topic as shards; raise SourceError if it is unknown."""
         return [Shard(topic, number) for number in range(len(self._partitions(topic)))]
 
     def report(self, group: str, positions: Mapping[Shard, int]) -> None:
-        """Note positions of a group."""
+        """Record positions that a member of a group reports."""
         self._group(group).reported.update(positions)
 
     def reported(self, group: str) -> dict[Shard, int]:
-        """Return the positions that the members of a group have reported."""
+        """Return the newest reported position of each shard of a group."""
         return dict(self._group(group).reported)
 
     def owner(self, group: str, shard: Shard) -> Ownership | None:
-        """Return the owner of a shard in a group, and the number of that ownership."""
+        """Return the owner of a shard in a group, with the ownership's number; None without one."""
         return self._group(group).owners.get(shard)
 
     def members(self, group: str) -> list[Member]:
@@ -154,14 +154,14 @@ class MemoryBroker:
         return list(self._group(group).members)
 
     def join(self, member: Member) -> None:
-        """Add a member and rebalance; an existing member changes nothing."""
+        """Add a member to its group and rebalance; do nothing for an existing member."""
         group = self._group(member.group)
         if member not in group.members:
             group.members.append(member)
             self.rebalance(member.group)
 
     def leave(self, member: Member) -> None:
-        """Remove a member and rebalance: it closed, or its session timed out.
+        """Remove a member from its group and rebalance, as if it closed or timed out.
 
         A removed member that polls again joins again.
         """
@@ -171,23 +171,23 @@ class MemoryBroker:
             self.rebalance(member.group)
 
     def rebalance(self, name: str) -> None:
-        """Share the group's shards evenly, moving as few as possible."""
+        """Share the named group's shards evenly among its members, moving as few as possible."""
         group = self._group(name)
         load = {id(member): 0 for member in group.members}
         shards = sorted(
             {s for m in group.members for topic in m.topics for s in self.shards(topic)}
         )
-        group.owners = self._kept(group, shards, load)
+        group.owners = self._kept_ownerships(group, shards, load)
         for shard in shards:
             if shard not in group.owners:
                 member = min(group.members, key=lambda candidate: load[id(candidate)])
                 self.move(name, shard, member)
                 load[id(member)] += 1
 
-    def _kept(
+    def _kept_ownerships(
         self, group: _Group, shards: Sequence[Shard], load: dict[int, int]
     ) -> dict[Shard, Ownership]:
-        """Return the shards that each member may keep; count them in ``load``."""
+        """Return the ownerships that members keep in a rebalance, and count them in ``load``."""
         share, spare = divmod(len(shards), max(len(load), 1))
         kept = {}
         for shard in shards:
@@ -201,7 +201,7 @@ class MemoryBroker:
         return kept
 
     def move(self, name: str, shard: Shard, member: Member) -> None:
-        """Give a shard to a member by hand; its own owner loses it and gets it back."""
+        """Give a shard to a member by hand; its current owner would lose it and get it back."""
         self._group(name).owners[shard] = (member, next(self._numbers))
 
     def _group(self, name: str) -> _Group:
@@ -249,29 +249,29 @@ class MemorySource:
         return False
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """Return all partitions of a topic; raise SourceError when it is unknown."""
+        """Return all partitions of a topic as shards; raise SourceError if it is unknown."""
         return self._broker.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of the topic, changed by creating it again; else MissingTopicError."""
+        """Return the topic's id, new after each creation; raise MissingTopicError if missing."""
         if (identity := self._broker.topic_id(topic)) is None:
             raise MissingTopicError(f"topic {topic} does not exist")
         return identity
 
     def poll(self, timeout: float) -> Polled:
-        """Return the messages there are at once; raise DataLossError for lost positions."""
+        """Return available messages and rebalances; raise DataLossError for a lost position."""
         if self._closed:
             raise SourceError("the source is closed")
         self._broker.join(self)
         if (lost := self._lost()) is not None:
             raise self._loss(lost)
-        revoked, assigned = self._changes()
+        revoked, assigned = self._note_changes()
         self._delivery.revoke(revoked)
         self._delivery.assign(assigned)
         return Polled(self._fetch(), assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Return True when the broker still says that the shards are ours."""
+        """Return True if the broker still has the shards as ours."""
         return not self._closed and all(
             self._delivery.owns(shard)
             and self._broker.owner(self.group, shard) == (self, self._seen[shard])
@@ -279,20 +279,20 @@ class MemorySource:
         )
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Resolve earliest, latest or the first message stamped at or after a time."""
+        """Return the first offset: earliest, latest, or the first stamped at a time or after."""
         log = self._broker.log(shard)
         if start.policy == "time" and start.at is not None:
             return log.at_time(-(-start.at // 1000))
         return log.high if start.policy == "latest" else log.low
 
     def begin(self, shard: Shard, offset: int) -> None:
-        """Deliver from ``offset`` on; raise DataLossError outside the log."""
+        """Deliver a shard from ``offset`` on; raise DataLossError if it is outside the log."""
         self._delivery.begin(shard, offset)
         if self._outside(shard):
             raise self._loss(shard)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Hold shards back."""
+        """Stop delivery of shards until :meth:`resume`."""
         self._delivery.pause(shards)
 
     def resume(self, shards: Iterable[Shard]) -> None:
@@ -300,11 +300,11 @@ class MemorySource:
         self._delivery.resume(shards)
 
     def high_water(self, shard: Shard) -> int | None:
-        """Return the next offset to be written."""
+        """Return the next offset to be written to the shard."""
         return self._broker.log(shard).high
 
     def position(self, shard: Shard) -> int | None:
-        """Return the next offset to read."""
+        """Return the next offset to read; None if the shard has not begun."""
         return self._delivery.positions.get(shard)
 
     def ended(self, shard: Shard) -> bool:
@@ -312,16 +312,16 @@ class MemorySource:
         return False
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Keep the positions where :meth:`MemoryBroker.reported` shows them."""
+        """Record positions at the broker; :meth:`MemoryBroker.reported` returns them."""
         self._broker.report(self.group, positions)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group; later polls raise SourceError."""
         self._closed = True
         self._broker.leave(self)
 
-    def _changes(self) -> tuple[list[Shard], list[Shard]]:
-        """Return (revoked, assigned) since the last poll."""
+    def _note_changes(self) -> tuple[list[Shard], list[Shard]]:
+        """Return the (revoked, assigned) shards since the last poll, and note our shards."""
         owned = {}
         for topic in self.topics:
             for shard in self._broker.shards(topic):
@@ -339,7 +339,7 @@ class MemorySource:
             log = self._broker.log(shard)
             offsets = log.read(self._delivery.positions[shard], room)
             room -= len(offsets)
-            self._advance(shard, log.high if room else offsets[-1] + 1)
+            self._requeue(shard, log.high if room else offsets[-1] + 1)
             if offsets:
                 values, stamps = zip(*(log.messages[at] for at in offsets), strict=True)
                 fetched.append(RecordBatch(shard, offsets, list(values), list(stamps), log.high))
@@ -347,8 +347,8 @@ class MemorySource:
                 break
         return fetched
 
-    def _advance(self, shard: Shard, offset: int) -> None:
-        """Move a shard on, to the end of the queue, so that none is starved."""
+    def _requeue(self, shard: Shard, offset: int) -> None:
+        """Set a shard's position and move it to the end of the queue, so that none is starved."""
         del self._delivery.positions[shard]
         self._delivery.positions[shard] = offset
 

@@ -14,7 +14,7 @@ _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r", b"\n")
 
 
 class AvroMessages:
-    """Converter of Avro to JSON.
+    """Converter of Avro messages to JSON by their writers' schemas.
 
     Args:
         schemas: schemas of the registry.
@@ -24,7 +24,7 @@ class AvroMessages:
         self.schemas = schemas
 
     def as_json(self, records: RecordBatch, dead_letters: DeadLetterBuffer) -> RecordBatch:
-        """Return the messages as JSON; unreadable ones go to ``dead_letters``.
+        """Return the batch with Avro as JSON; unreadable messages go to ``dead_letters`` instead.
 
         Raises:
             SourceError: as for :meth:`WriterSchemas.get`.

@@ -52,7 +52,7 @@ _decode = msgspec.json.Decoder(_RegistryAnswer).decode
 
 @dataclass(frozen=True, slots=True)
 class RegistryAccess:
-    """Address of a registry, and access to it.
+    """Address of a schema registry, and credentials to access it.
 
     Attributes:
         url: without a slash at its end.
@@ -73,7 +73,7 @@ class RegistryAccess:
     key_file: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """Return the headers of every request."""
+        """Return the HTTP headers of every request, with the login."""
         accepted = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if self.token is not None:
             return accepted | {"Authorization": f"Bearer {self.token}"}
@@ -86,7 +86,7 @@ class RegistryAccess:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Schema as its writer registered it.
+    """Schema as its writer registered it, with the texts of the schemas it refers to.
 
     Attributes:
         schema: text of the schema.
@@ -100,7 +100,7 @@ class Written:
 
 
 class SchemaRegistry:
-    """Client of one registry, for one thread.
+    """Client of one schema registry, to be used by one thread.
 
     Args:
         access: address of the registry, and access to it.
@@ -122,7 +122,7 @@ class SchemaRegistry:
         )
 
     def schema(self, number: int) -> Written | None:
-        """Return the schema of a number; None when the registry has none.
+        """Return the schema with this number; None if the registry has none.
 
         Raises:
             SourceError: the registry does not answer, or not as a registry does.
@@ -133,7 +133,7 @@ class SchemaRegistry:
         return None if answer is None else self._with_references(answer)
 
     def check(self) -> None:
-        """Check that the registry answers, by any question.
+        """Ask the registry any question; raise SourceError if it does not answer properly.
 
         Raises:
             SourceError: as for :meth:`schema`.
@@ -141,7 +141,7 @@ class SchemaRegistry:
         self._get("/schemas/ids/1")
 
     def newest(self, subject: str) -> Written | None:
-        """Return the newest schema of a subject; None when there is no such subject.
+        """Return the newest schema of a subject; None if the subject does not exist.
 
         Raises:
             SourceError: as for :meth:`schema`.
@@ -151,11 +151,11 @@ class SchemaRegistry:
         return None if answer is None else self._with_references(answer)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connections."""
         self._pool.clear()
 
     def _with_references(self, answer: _RegistryAnswer) -> Written | None:
-        """Return a schema with its references; None where the registry lacks a reference."""
+        """Return the answer's schema with its references; None if the registry lacks any."""
         texts: dict[str, str] = {}
         if answer.schema is None or not self._collect(answer.references or [], texts):
             return None
@@ -210,7 +210,7 @@ class SchemaRegistry:
                 response.drain_conn() if response.status != _OK else response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise SourceError(
-                f"the schema registry at {self.url} does not answer ({_reason(error)})"
+                f"the schema registry at {self.url} does not answer ({_cause_text(error)})"
             ) from None
 
 
@@ -221,8 +221,8 @@ def _answer(body: bytes) -> _RegistryAnswer | None:
         return None
 
 
-def _reason(error: Exception) -> str:
-    """Return the fault of a connection in words, which quote nothing that was received."""
+def _cause_text(error: Exception) -> str:
+    """Return the cause of a failed connection in words, without anything that was received."""
     if isinstance(error, urllib3.exceptions.SSLError):
         return f"its certificate is not trusted, or it speaks no TLS: check {KEY}.ca_file"
     if isinstance(error, urllib3.exceptions.NewConnectionError):

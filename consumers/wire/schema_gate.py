@@ -13,7 +13,7 @@ from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
 
 
 class SchemaGate:
-    """Record source in front of another one.
+    """Record source around another one, which holds messages back until their schemas are known.
 
     Args:
         source: source of the messages.
@@ -28,19 +28,19 @@ class SchemaGate:
 
     @property
     def finished(self) -> bool:
-        """Return True when nothing waits and nothing will come again."""
+        """Return True if no messages wait and none will come again."""
         return not self._held and self._source.finished
 
     def shards(self, topic: str) -> Sequence[Shard]:
-        """Return all partitions of a topic."""
+        """Return all partitions of a topic as shards."""
         return self._source.shards(topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """Return the id of a topic."""
+        """Return the inner source's id of a topic; None if it gives none."""
         return self._source.topic_id(topic)
 
     def poll(self, timeout: float) -> Polled:
-        """Return messages whose schemas are known; an absent registry costs a few seconds."""
+        """Return messages whose schemas are known; an absent registry delays this by seconds."""
         polled = self._source.poll(timeout)
         for shard in (*polled.revoked, *polled.assigned):
             self._held.pop(shard, None)
@@ -48,18 +48,18 @@ class SchemaGate:
         fresh = {batch.shard: batch for batch in polled.records}
         self._schemas.begin_turn()
         waited = [shard for shard in self._held if shard not in fresh and shard not in self._paused]
-        records = [self._passed(batch) for batch in fresh.values()]
-        records += [self._passed(self._held[shard]) for shard in waited]
+        records = [self._pass_known(batch) for batch in fresh.values()]
+        records += [self._pass_known(self._held[shard]) for shard in waited]
         return Polled(
             [batch for batch in records if batch is not None], polled.assigned, polled.revoked
         )
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
-        """Prove that the shards are ours."""
+        """Return True if the inner source proves that the shards are ours."""
         return self._source.is_member(shards)
 
     def first_offset(self, shard: Shard, start: Start) -> int:
-        """Return the first offset of a shard without a stored position."""
+        """Return the offset at which a shard without a stored position begins."""
         return self._source.first_offset(shard, start)
 
     def begin(self, shard: Shard, offset: int) -> None:
@@ -69,7 +69,7 @@ class SchemaGate:
         self._source.begin(shard, offset)
 
     def pause(self, shards: Iterable[Shard]) -> None:
-        """Deliver nothing from these shards."""
+        """Stop delivery of shards until :meth:`resume`."""
         wanted = set(shards)
         self._paused |= wanted
         self._source.pause(wanted)
@@ -85,24 +85,24 @@ class SchemaGate:
         return self._source.high_water(shard)
 
     def position(self, shard: Shard) -> int | None:
-        """Return the next offset to deliver: that of the first waiting message, if there is one."""
+        """Return the next offset to deliver: that of the first waiting message, if any waits."""
         waiting_batch = self._held.get(shard)
         return self._source.position(shard) if waiting_batch is None else waiting_batch.offsets[0]
 
     def ended(self, shard: Shard) -> bool:
-        """Return True when a shard was delivered to an end that will not move."""
+        """Return True if a shard was delivered up to an end that will not move."""
         return shard not in self._held and self._source.ended(shard)
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Tell the broker our positions."""
+        """Report our positions to the broker."""
         self._source.report(positions)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Leave the group and close the inner source."""
         self._source.close()
 
-    def _passed(self, batch: RecordBatch) -> RecordBatch | None:
-        """Return the part of a batch whose schemas are known; hold the rest, with its shard."""
+    def _pass_known(self, batch: RecordBatch) -> RecordBatch | None:
+        """Return the part of a batch with known schemas; hold the rest, and pause the shard."""
         shard, waiting_batch = batch.shard, self._held.pop(batch.shard, None)
         # The client may have fetched a batch already when its shard was paused.
         if waiting_batch is not None and waiting_batch is not batch:

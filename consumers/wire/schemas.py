@@ -42,7 +42,7 @@ _log = logging.getLogger("slicewatch.ingest")
 
 
 def schema_number(value: bytes | None) -> int | None:
-    """Return the number of a message's schema; None for a message of another format.
+    """Return the number of a message's schema; None for a message in another format.
 
     Example:
         >>> schema_number(bytes([0, 0, 0, 1, 2, 9])), schema_number(b'{"a": 1}')
@@ -54,7 +54,7 @@ def schema_number(value: bytes | None) -> int | None:
 
 
 class WriterSchemas:
-    """Schemas of a registry, for one thread; any thread may read :attr:`trouble`.
+    """Cache of a registry's schemas for one thread; any thread may read :attr:`trouble`.
 
     Args:
         ask: asks the registry.
@@ -75,18 +75,18 @@ class WriterSchemas:
 
     @property
     def trouble(self) -> str | None:
-        """Return the reason why messages have been waiting for a while; None when none have."""
+        """Return the registry's error if messages have waited for a while; None otherwise."""
         if self._away is None or self._monotonic() - self._away[0] < TROUBLE_SECONDS:
             return None
         return self._away[1]
 
     def begin_turn(self) -> None:
-        """Allow the questions of one turn of the loop."""
+        """Reset the limits on questions to the registry, for one turn of the loop."""
         self._asked = 0
         self._turn_ends = self._monotonic() + ASKING_SECONDS
 
     def settled(self, values: Sequence[bytes | None]) -> int:
-        """Return how many messages from the first on have a settled schema, known or unknown."""
+        """Return how many leading messages have a settled schema, known or unknown; ask if due."""
         for row, value in enumerate(values):
             number = schema_number(value)
             if number is not None and not self._settle(number):
@@ -94,7 +94,7 @@ class WriterSchemas:
         return len(values)
 
     def get(self, number: int) -> WriterSchema | None:
-        """Return the schema of a :meth:`settled` message; None when the message is unreadable.
+        """Return the schema of a :meth:`settled` message; None if the registry does not know it.
 
         Raises:
             SourceError: the schema was dropped since, for a thousand others, and the registry
@@ -127,7 +127,7 @@ class WriterSchemas:
             return False
         self._answered()
         if written is None:
-            return self._is_unknown(number)
+            return self._note_unknown(number)
         self._keep(number, written)
         return True
 
@@ -148,8 +148,8 @@ class WriterSchemas:
             )
         return schema
 
-    def _is_unknown(self, number: int) -> bool:
-        """Note a number without a schema; return True when messages no longer wait for it."""
+    def _note_unknown(self, number: int) -> bool:
+        """Record a number without a schema; return True once messages no longer wait for it."""
         now = self._monotonic()
         if now >= self._run_ends:
             self._run = now

@@ -30,16 +30,16 @@ _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
 class UnreadableError(ValueError):
-    """A message does not fit its schema; the argument is the reason of its dead letter."""
+    """Error for a message that misfits its schema; its argument is the dead letter's reason."""
 
 
 class _UnusableError(ValueError):
-    """A schema cannot be used to read events; the text says why, and quotes nothing of it."""
+    """Error for a schema that cannot be used to read events; its text quotes nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSchema:
-    """Schema of a writer.
+    """Writer's schema, parsed for reading messages, or the reason why it is unusable.
 
     Attributes:
         parsed: in fastavro's form.
@@ -51,7 +51,7 @@ class WriterSchema:
 
     @classmethod
     def from_written(cls, written: Written) -> WriterSchema:
-        """Prepare a schema; an unusable one says why."""
+        """Parse a registered schema; return one with :attr:`unusable` set if it cannot be used."""
         if written.kind != "AVRO":
             return cls(None, "it is not an Avro schema")
         try:
@@ -62,7 +62,7 @@ class WriterSchema:
             return cls(None, "it is not valid Avro")
 
     def to_json(self, payload: bytes) -> bytes:
-        """Return the content of a message, as JSON.
+        """Return a message's Avro content as JSON; raise UnreadableError if it does not fit.
 
         Args:
             payload: the message after its number.
@@ -79,19 +79,19 @@ class WriterSchema:
             raise UnreadableError("malformed_avro") from None
         if stream.tell() != len(payload) or not isinstance(content, dict | list):
             raise UnreadableError("malformed_avro")
-        return _encode(_sayable(content))
+        return _encode(_json_safe(content))
 
 
-def _sayable(value: Any) -> Any:
-    """Return a value with an empty list, which fits no field of an event, for what JSON lacks.
+def _json_safe(value: Any) -> Any:
+    """Return a value with bytes and non-finite numbers, which JSON lacks, as empty lists.
 
     Else bytes would be read as text, and infinite numbers as absent.
     """
     kind = type(value)
     if kind is dict:
-        return {name: _sayable(part) for name, part in value.items()}
+        return {name: _json_safe(part) for name, part in value.items()}
     if kind is list:
-        return [_sayable(part) for part in value]
+        return [_json_safe(part) for part in value]
     if kind is bytes or (kind is float and not isfinite(value)):
         return []
     return value
@@ -100,21 +100,21 @@ def _sayable(value: Any) -> Any:
 def _parsed(written: Written) -> Any:
     names: dict[str, Any] = {}
     for text in written.references:
-        fastavro.parse_schema(_plain(json.loads(text)), named_schemas=names)
+        fastavro.parse_schema(_without_millis(json.loads(text)), named_schemas=names)
     parsed = fastavro.parse_schema(
-        _plain(json.loads(written.schema)), named_schemas=names, expand=False
+        _without_millis(json.loads(written.schema)), named_schemas=names, expand=False
     )
     _Sizes(names).size_of(parsed, ())
     return parsed
 
 
-def _plain(schema: Any) -> Any:
-    """Return a schema without millisecond times, since fastavro reads only a range of them."""
+def _without_millis(schema: Any) -> Any:
+    """Return a schema without millisecond times, since fastavro reads only a range of these."""
     if isinstance(schema, list):
-        return [_plain(part) for part in schema]
+        return [_without_millis(part) for part in schema]
     if not isinstance(schema, Mapping):
         return schema
-    parts = {name: _plain(part) for name, part in schema.items() if name != "default"}
+    parts = {name: _without_millis(part) for name, part in schema.items() if name != "default"}
     if parts.get("logicalType") == _MILLIS:
         del parts["logicalType"]
     return parts
@@ -122,7 +122,7 @@ def _plain(schema: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Least size of a value of a type, and its largest number of parts without lists."""
+    """Least number of bytes of a type's value, and its largest number of parts without lists."""
 
     least: int
     parts: int = 1
@@ -133,7 +133,7 @@ _BYTE = _Size(1)
 
 
 class _Sizes:
-    """Sizes of types, each computed once; types that no event needs are refused.
+    """Calculator of the sizes of schema types, each computed once; it refuses unsafe types.
 
     Args:
         names: named types, by full name.
@@ -144,7 +144,7 @@ class _Sizes:
         self._found: dict[str, _Size] = {}
 
     def size_of(self, schema: Any, within: tuple[str, ...]) -> _Size:
-        """Return the size of a type; ``within`` has the names or kinds of the types around it.
+        """Return the size of a type; ``within`` names the types around it, to refuse cycles.
 
         Raises:
             _UnusableError: the type, or a part of it, is refused.

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from consumers.coder import value_text
-from consumers.event_words import EXPECTED, kind_of, nearest, refusal
+from consumers.event_words import EXPECTED, kind_of, nearest, refusal_text
 from consumers.events import MAX_EVENTS_PER_MESSAGE
 from consumers.shard import Codecs, ShardState
 from consumers.sources.file_source import LineFile, value_of
@@ -228,4 +228,4 @@ def _events(value: bytes) -> list[Any]:
 
 def _refusal(letter: DeadLetter, event: Any) -> str:
     field_value = event.get(letter.field) if isinstance(event, dict) else None
-    return refusal(letter.reason, letter.field, field_value)
+    return refusal_text(letter.reason, letter.field, field_value)

@@ -8,7 +8,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import KafkaTimeoutError
 
-from consumers.sources.kafka_admin import _ends
+from consumers.sources.kafka_admin import _ask_for_ends
 
 WHERES = [TopicPartition("decisions", number) for number in range(3)]
 
@@ -31,11 +31,11 @@ class Client:
 def test_a_leader_that_is_away_leaves_the_ends_of_others(
     led: int, failure: type[Exception]
 ) -> None:
-    assert _ends(Client(led, failure), WHERES, 4.0) == {
+    assert _ask_for_ends(Client(led, failure), WHERES, 4.0) == {
         where: 7 + where.partition for where in WHERES[:led]
     }
 
 
 def test_no_leader_at_all_is_an_error() -> None:
     with pytest.raises(KafkaTimeoutError):
-        _ends(Client(0, KafkaTimeoutError), WHERES, 4.0)
+        _ask_for_ends(Client(0, KafkaTimeoutError), WHERES, 4.0)

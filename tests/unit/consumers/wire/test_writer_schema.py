@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from consumers.event_words import reason_and_field
 from consumers.events import Decision, Label
 from consumers.producing import decision_message, label_message
-from consumers.producing.avro import _plain as as_avro
+from consumers.producing.avro import _avro_record as as_avro
 from consumers.producing.avro_schema import DECISION, LABEL, SCHEMAS
 from consumers.wire.registry import Written
 from consumers.wire.writer_schema import UnreadableError, WriterSchema
