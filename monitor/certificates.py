@@ -27,7 +27,7 @@ _LONG = 0x80
 
 @dataclass(frozen=True, slots=True)
 class CertificateFile:
-    """Certificate file named in the settings.
+    """Certificate file named in the settings; made by :func:`configured` to read its expiry.
 
     Attributes:
         name: name of the file in the metrics, from a closed list.
@@ -46,7 +46,7 @@ class CertificateFile:
     served: bool = False
 
     def not_after(self) -> int:
-        """Return the expiry in microseconds.
+        """Read the file; return its expiry in us since 1970 (first or last of its certificates).
 
         Raises:
             SlicewatchError: the file cannot be read.
@@ -64,7 +64,7 @@ class CertificateFile:
 
 
 def configured(settings: Settings) -> tuple[CertificateFile, ...]:
-    """Return all certificate files that the settings name."""
+    """Return a CertificateFile for each certificate that the settings name."""
     server, security = settings.server, settings.stream.security
     registry = settings.stream.schema_registry
     operations = server.operations
@@ -85,7 +85,7 @@ def configured(settings: Settings) -> tuple[CertificateFile, ...]:
 
 
 def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
-    """Yield name and expiry of each readable certificate; their users report unreadable ones."""
+    """Yield (name, expiry in us) of each readable certificate; skip unreadable ones."""
     for certificate in configured(settings):
         try:
             yield certificate.name, certificate.not_after()
@@ -94,7 +94,7 @@ def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
 
 
 def not_after(der: bytes) -> int:
-    """Return the expiry of a certificate, in microseconds.
+    """Return the expiry of a DER certificate, in us since 1970.
 
     Raises:
         ValueError: the bytes are no certificate.
@@ -123,7 +123,7 @@ def _not_after(der: bytes) -> datetime:
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Return the tag of the element at a position, and the start and end of its content."""
+    """Return (tag, start, end) of the DER element at index ``at``: bounds of its content."""
     tag, length, start = der[at], der[at + 1], at + 2
     if length >= _LONG:
         size = length - _LONG

@@ -44,7 +44,7 @@ _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
 
 
 def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an option for each format."""
+    """Add the options ``--junit``, ``--markdown``, ``--html`` and ``--json`` to a command."""
     for name, document in (
         ("junit", "JUnit XML, for a build server"),
         ("markdown", "Markdown, for a pull request"),
@@ -204,20 +204,20 @@ def command(
 
 
 def _check_alone(options: Mapping[str, object], main: str) -> None:
-    """Refuse options that do not apply to this kind of audit."""
+    """Raise AuditError if an option is set that an audit by ``main`` does not take."""
     given_options = [name for name, value in options.items() if value is not None]
     if given_options:
         raise AuditError(f"{given_options[0]} is not for an audit by {main}; leave it out")
 
 
 def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
-    """Report on the training set, guarded like production: only the pairs may be invented."""
+    """Return the report on a training set, guarded with the contract's k like production."""
     contract = use_case_of(settings, name).to_core()
     return representation(read_counts(counts), k=contract.k, synthetic=contract.synthetic)
 
 
 def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Refuse to write two reports to one stream, or a report over a file that is kept."""
+    """Raise AuditError if a report would overwrite an input, a kept file or another report."""
     taken: set[Path] = {source.resolve() for source in inputs if source is not None}
     for output in outputs:
         is_kept = output.suffix.lower() in _KEPT and output.exists()
@@ -237,7 +237,7 @@ def _check_promotion(promoted: Path | None, version: str | None, from_set: Path 
 
 
 def _check_writable(*targets: Path) -> None:
-    """Refuse targets that cannot be written, before any file is written."""
+    """Raise AuditError for a target that cannot be written; nothing is written yet."""
     for target in targets:
         if target == _STDOUT:
             continue
@@ -253,7 +253,7 @@ def _check_writable(*targets: Path) -> None:
 def _show(
     documents: Mapping[str, str], outputs: Mapping[str, Path], printed: RenderableType
 ) -> None:
-    """Write the files, JSON last, then print the table or the report that takes its place.
+    """Write the documents to their files, JSON last; print ``printed`` unless one takes stdout.
 
     A failure on the way ends the command with 2 and leaves no JSON that says otherwise.
     """
@@ -278,7 +278,7 @@ def _write(target: Path, document: str) -> None:
 
 
 def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
-    """Return the set that was sent; only its own file has the requests."""
+    """Return ``from_set``'s set to promote from, refused if its digest differs, else ``sent``."""
     if from_set is None:
         return sent
     source = read_set(from_set)
@@ -288,7 +288,7 @@ def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
 
 
 def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) -> None:
-    """Write a set of the pairs that flip in either run, and report it."""
+    """Write the pairs that flip in either run as a new set, and report that on stderr."""
     runs = filter(None, (report.baseline, report.candidate))
     flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
     promoted = promote(source, flips, name=source.name, version=version)

@@ -185,7 +185,7 @@ def _displayable(settings: Settings) -> Iterator[str]:
 
 
 def _recognised(settings: Settings) -> str:
-    """Describe for how long copies are recognised, and the memory that this takes."""
+    """Return a line on how long copies are recognised, and the memory that this takes."""
     window = settings.dedupe.window
     if not window:
         return "ok: copies of decisions are not recognised; they take no memory"
@@ -198,7 +198,7 @@ def _recognised(settings: Settings) -> str:
 
 
 def _clusters(settings: Settings) -> str:
-    """Describe up to which cluster size the bound on false pages holds."""
+    """Return a line on the cluster size up to which the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
         "ok: the bound on false pages holds while no more decisions depend on each other than the"
@@ -214,7 +214,7 @@ def _support(n: int | None) -> str:
 
 
 def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
-    """Print the lines of a check; return its failure, so that the other checks still run."""
+    """Print the lines of a check; return its failure in a list, which is empty on success."""
     try:
         for line in check(settings):
             click.echo(line)
@@ -270,7 +270,7 @@ def _topics(settings: Settings) -> Iterator[str]:
 
 
 def _registry(settings: Settings) -> Iterator[str]:
-    """Test the schema registry: it admits the service, and its newest schemas make events."""
+    """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
     registry = composition.schema_registry(settings)
     if registry is None:
         return
@@ -335,7 +335,7 @@ def _store(settings: Settings) -> Iterator[str]:
 
 
 def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
-    """Yield a line on whether stored decisions name their unit; none for an empty store."""
+    """Yield lines on whether stored decisions name their unit, and whether they repeat."""
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
         days = ClusterDays(read_cluster_days(connection))
@@ -357,7 +357,7 @@ def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
 
 
 def _waiting(engine: sa.Engine) -> Iterator[str]:
-    """Yield the group-bys whose publication waits although they have newer data, and why."""
+    """Yield a line per group-by that has newer data but waits to be published, and why."""
     for age in published_ages(engine):
         group = f"group-by {age.group_by}" if age.group_by else "all decisions together"
         for reason in age.waits_for:

@@ -18,7 +18,7 @@ _NAMES = {
 
 
 def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
-    """Yield the first span that shows a slice, for decisions and labels of each contract."""
+    """Yield a line per contract on the first span that shows a slice's decisions, and labels."""
     for contract in settings.contracts:
         k, head = (
             contract.k,
@@ -42,5 +42,5 @@ def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
 
 
 def _first(daily: float, needed: int) -> SpanKind | None:
-    """Return the shortest span with `needed` decisions; None if not even the longest has them."""
+    """Return the shortest span with ``needed`` items at ``daily``; None if the longest lacks them."""
     return next((kind for kind in SpanKind if daily * kind / DAY >= needed), None)

@@ -17,7 +17,7 @@ from monitor.core.rates.gap_words import said_of_slice
 
 
 def table_of(incidents: Iterable[IncidentReport]) -> Table:
-    """Return a table of incidents, one per line."""
+    """Return a table with a line per incident."""
     names = (
         "id",
         "severity",
@@ -42,7 +42,7 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
 
 
 def details(incident: IncidentReport) -> Table:
-    """Return a table of everything known about an incident except what people said."""
+    """Return a grid of names and texts: all facts of an incident, without acts."""
     grid = Table.grid(padding=(0, 2))
     for name, text in _lines(incident):
         if text:
@@ -76,7 +76,7 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
 
 
 def acts_table(acts: Iterable[ActReport]) -> Table:
-    """Return a table of what people did and said, one act per line."""
+    """Return a table with a line per act on an incident: who did what, when, with what note."""
     names = ("number", "when", "action", "outcome", "until", "by", "note")
     return plain_table(
         names,
@@ -103,12 +103,12 @@ def _state(incident: IncidentReport) -> str:
 
 
 def _limit(incident: IncidentReport) -> str:
-    """Return the broken limit in words."""
+    """Return the broken limit in words; empty without one."""
     return "" if incident.limit is None else limit_text(incident.limit)
 
 
 def _behind(incident: IncidentReport) -> str:
-    """Return in words which side is worse off, and in what."""
+    """Return in words which side is worse off, and in what; empty if not recorded."""
     if incident.behind is Behind.SLICE:
         return f"the slice: {said_of_slice(incident.metric, 1)} than its reference's"
     if incident.behind is Behind.REFERENCE:
@@ -117,7 +117,7 @@ def _behind(incident: IncidentReport) -> str:
 
 
 def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
-    """Return a gap with its sign, above 0 where the slice is worse off, or a rate without one."""
+    """Return value, bounds and time: a signed gap (above 0: slice worse off), or a level's rate."""
     if shown is None:
         return ""
     sign = "" if behind is Behind.LEVEL else "+"

@@ -79,7 +79,7 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
 
 
 def prompt_of(judge: JudgeSettings) -> Prompt:
-    """Return the prompt for the judge.
+    """Return the judge's Prompt with described categories; refuse an unknown category.
 
     Raises:
         SettingsError: a category does not exist.
@@ -92,7 +92,7 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
 
 
 def rules_of(judge: JudgeSettings) -> Rules:
-    """Return the rules that turn findings into flags."""
+    """Return the Rules that turn the judge's findings into flags."""
     return Rules(
         threshold=judge.threshold,
         block=judge.block,
@@ -146,7 +146,7 @@ def _stream(settings: Settings) -> KafkaStream:
 
 
 def _watch(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
-    """Pass a stop on, and report once a minute; runs on a thread of its own."""
+    """Report once a minute until a stop signal, then stop the worker; runs on its own thread."""
     next_report = time.monotonic() + _REPORT_SECONDS
     while not signals.asked:
         time.sleep(_LOOK_SECONDS)

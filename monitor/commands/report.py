@@ -196,7 +196,7 @@ def _formats(text: str) -> list[str]:
 
 
 def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
-    """Return a function from a time zone to the week that was asked for.
+    """Return a function from time zone to the week that --week or --last-week names.
 
     Raises:
         SlicewatchError: there is no such week.
@@ -219,7 +219,7 @@ class _NotYetError(SlicewatchError):
 
 
 def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float) -> StoredReport:
-    """Wait up to `seconds` for the stored report of a week; raise the reason if it never comes."""
+    """Return the stored report, polled up to ``seconds``; then raise why it is missing."""
     end = time.monotonic() + seconds
     with working(f"waiting for the Release of week {week.name}"):
         while True:
@@ -232,7 +232,7 @@ def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: floa
 
 
 def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
-    """Return the stored report of a week.
+    """Return the stored report of a week; raise SlicewatchError that explains a missing one.
 
     Raises:
         SlicewatchError: there is no such revision; the message says why.
@@ -265,7 +265,7 @@ def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredRepor
 
 
 def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int) -> StoredReport:
-    """Return the stored report with its changes against a revision.
+    """Return ``stored``, to be compared with revision ``number`` instead of the default.
 
     Raises:
         SlicewatchError: the revision does not exist, or is the reported one.
@@ -282,7 +282,7 @@ def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int
 
 
 def _files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
-    """Return the report in its formats, by file name."""
+    """Return the report in its formats, as bytes by file name."""
     name = f"fairness-{report.revision.week}"
     return {f"{name}{end}": body for kind in formats for end, body in FORMATS[kind](report).items()}
 
@@ -290,7 +290,7 @@ def _files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
 def _bundle(
     engine: sa.Engine, report: WeeklyReport, files: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """Return an archive of the report and its sources."""
+    """Return one zip archive of the report and its sources, as bytes by file name."""
     week = report.revision.week
     with reading(engine) as connection:
         revisions = tuple(all_revisions(connection, week))
@@ -318,7 +318,7 @@ def _left_out(exclusion: Exclusion) -> bundle.LeftOut:
 
 
 def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
-    """Write the files and return their paths.
+    """Write the files into the folder ``out``, made if needed; return their paths.
 
     Raises:
         SlicewatchError: a file cannot be written.

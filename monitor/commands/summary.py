@@ -75,7 +75,7 @@ def summary(snapshot: Snapshot | None, width: int | None) -> Iterator[Renderable
 
 @dataclass(frozen=True, slots=True)
 class _GroupRows:
-    """Rows of one group-by or of the total, with their periods."""
+    """Rows of one group-by or of the total, with their periods, as the summary prints them."""
 
     name: str
     rows: Sequence[tuple[str, SliceRow]]
@@ -120,7 +120,7 @@ def _contract(
 
 
 def _rows_by_values(group: GroupTable) -> list[tuple[str, SliceRow]]:
-    """Return the listed rows by their values; the heading has the names."""
+    """Return (short name, row) of a group-by's listed rows; the heading has the attributes."""
     return [(_short_name(row.slice), row) for row in listed(group)]
 
 
@@ -153,7 +153,7 @@ def _at_fault(fault: LabelsAtFault) -> str:
 
 
 def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
-    """Yield how much the missing labels of slices could change their rates at most."""
+    """Yield a line per slice that lacks labels, with the ranges its rates may have."""
     for row in lacking(rows):
         ranges = [
             f"{bound.metric.upper()} {100 * bound.lower:.0f} to {100 * bound.upper:.0f}"
@@ -232,7 +232,7 @@ def _verdict_and_state(
 
 
 def _judged_slice(table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric) -> str:
-    """Return the slice whose check this row mirrors; empty if the row's own state is told."""
+    """Return the slice whose check this row mirrors; empty if the row shows its own state."""
     if group.table is None or row.states[metric] is State.BETTER_OFF:
         return ""
     return mirrored(table, group.table, row, metric)
@@ -259,7 +259,7 @@ def _failed(check: LimitCheck) -> str:
 
 
 def _rate(rate: ShownRate | None) -> Text:
-    """Return a rate in per cent with its interval, or a dash if it is withheld."""
+    """Return a rate in per cent with its interval; a dash if it is withheld."""
     return Text(NONE if rate is None else _rate_text(rate))
 
 
@@ -280,7 +280,7 @@ def _support(table: ContractTable, rate: ShownRate | None) -> Text:
 
 
 def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:
-    """Return a gap with its interval; a limited ratio follows on a line of its own."""
+    """Return a gap with its interval, and with ``ratio`` the ratio on a second line."""
     if gap is None:
         return Text(NONE)
     return Text("\n".join([_gap(gap), *([ratio_text(gap).replace(" to ", ", ")] if ratio else [])]))

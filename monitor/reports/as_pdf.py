@@ -29,7 +29,7 @@ _MISSING = (
 
 
 def render(report: WeeklyReport) -> bytes:
-    """Return the report as PDF.
+    """Return the report as PDF bytes.
 
     Raises:
         SlicewatchError: WeasyPrint or a library that it needs is not installed.
@@ -53,7 +53,7 @@ def render(report: WeeklyReport) -> bytes:
 
 
 def _sheets(report: WeeklyReport) -> str:
-    """Return the CSS of sheets, with one line of text around the page."""
+    """Return the CSS of printed sheets, with a footer that names week and revision."""
     style = (resources.files(str(__package__)) / _SHEETS).read_text(encoding="utf-8")
     footer = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
     style += f'@page {{ @bottom-left {{ content: "{footer}"; }} }}'
@@ -62,7 +62,7 @@ def _sheets(report: WeeklyReport) -> str:
 
 @contextmanager
 def _dated(seconds: int) -> Iterator[None]:
-    """Give fonts and the document a fixed time; their libraries read it from the environment."""
+    """Set the date in the environment to ``seconds`` for the block; the PDF libraries read it."""
     before = os.environ.get(_DATE)
     os.environ[_DATE] = str(seconds)
     try:

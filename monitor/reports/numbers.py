@@ -40,14 +40,14 @@ Drawing = Callable[[str, Sequence[Place]], Markup]
 
 
 def rates(report: WeeklyReport) -> Section:
-    """Tabulate every rate with its interval, support, completeness and state."""
+    """Return a section that tabulates each rate with interval, support, labels and state."""
     columns = "slice|rate|value|95 % interval|support|labels in|state"
     tables = _group_tables(report, columns, _rate_rows, _drawn_rates)
     return _section(tables, "No rate is released for this week.")
 
 
 def _drawn_rates(name: str, group_places: Sequence[Place]) -> Markup:
-    """Draw the first limited rate of each slice of a group-by."""
+    """Return a chart (SVG) of the first limited rate of a group-by's slices."""
     metric = all_metrics(group_places[0].contract)[0]
     limited_places = [place for place in group_places if metric in place.row.states]
     cells = [(slice_name(place.row.slice), cell(place, metric)) for place in limited_places]
@@ -79,7 +79,7 @@ def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
 
 
 def state_cell(metric_cell: Cell) -> TableCell:
-    """Return the state of a metric; where it has several limits, also the one that decides."""
+    """Return a table cell with a metric's state, its deciding limit if several, and mirror."""
     text = ": ".join(filter(None, [state_text(metric_cell.state), decides_text(metric_cell)]))
     mirror = f"; mirror of {slice_name(metric_cell.mirror_of)}" if metric_cell.mirror_of else ""
     return TableCell(f"{text}{mirror}", _TONES.get(charts.TONES[metric_cell.state], Tone.PLAIN))
@@ -92,7 +92,7 @@ def _cells(place: Place) -> list[Cell]:
 
 
 def gaps(report: WeeklyReport) -> Section:
-    """Tabulate every gap and ratio against the contract, with its verdict."""
+    """Return a section that tabulates each gap and ratio against its limit, with verdict."""
     all_cells = (metric_cell for place in report.places() for metric_cell in _cells(place))
     scale = charts.gap_scale(charts.sizes(all_cells))
     columns = "slice|rate|against|gap, points|interval, points|ratio|limit|verdict|state"
@@ -125,7 +125,7 @@ def _gap_rows(place: Place, scale: float) -> Iterator[tuple[str | TableCell, ...
 
 
 def calibration(report: WeeklyReport) -> Section:
-    """Tabulate and draw P(ready | score band) of all decisions and of every slice."""
+    """Return a section with a table and a chart of P(ready | score band) per contract."""
     tables: list[Titled] = []
     for contract, window in report.windows():
         rows = [
@@ -147,7 +147,7 @@ _CALIBRATION = "share of ready replies by score band"
 def _curves(
     contract: ContractTable, window: WindowTable
 ) -> list[tuple[str, tuple[CalibrationCell, ...]]]:
-    """Return the calibration of all decisions and of single-attribute slices that show it."""
+    """Return (name, calibration) of all decisions, then of single-attribute slices that show it."""
     all_places = [total_place(contract, window), *places(contract, window)]
     return [
         (slice_name(place.row.slice), place.row.calibration)
@@ -208,7 +208,7 @@ def _periods(report: WeeklyReport, part_table: WindowTable | GroupTable) -> tupl
 
 
 def _covered(report: WeeklyReport, period: Period | None) -> str:
-    """Return a period in words."""
+    """Return a period as ``START to END.``; a sentence if no table is published."""
     if period is None:
         return "no table of this week is published."
     return f"{report.moment(period.start)} to {report.moment(period.end)}."

@@ -26,7 +26,7 @@ _LONGER, _WEEK = "28d", "7d"
 
 @dataclass(frozen=True, slots=True)
 class SliceReach:
-    """Reach of a slice's labels in the baseline: the gaps that they could tell.
+    """Support and interval half-width of a slice in the baseline, and whether it is decided.
 
     Attributes:
         group_by: attribute names joined by ``+``.
@@ -45,7 +45,7 @@ class SliceReach:
 
 @dataclass(frozen=True, slots=True)
 class MetricProposal:
-    """Proposal for one metric.
+    """Proposed limit and least support of one metric, with the slices they rest on.
 
     Attributes:
         metric: metric of the limit.
@@ -63,14 +63,14 @@ class MetricProposal:
 
     @property
     def detectable(self) -> float | None:
-        """Return a gap that would have been outside the limit for every decided slice."""
+        """Gap that would have been outside the limit for every decided slice; None if unknown."""
         widths = [reach.half_width for reach in self.slices if reach.decided and reach.half_width]
         return None if self.max_gap is None or not widths else self.max_gap + max(widths)
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A contract proposed from a baseline.
+    """Contract proposed from baseline weeks: window, and limits by metric.
 
     Attributes:
         contract: name of the contract.
@@ -87,7 +87,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Gap of one slice in one week."""
+    """Gap of one slice in one week of the baseline."""
 
     support: int
     value: float | None
@@ -107,7 +107,7 @@ _Slice = tuple[str, str]
 
 
 def propose(contract: str, releases: Sequence[Release]) -> Proposal:
-    """Return the proposal for a contract from the Releases of its baseline, at least one."""
+    """Return the Proposal for a contract from the Releases (at least one) of its baseline."""
     table_places = [
         (table, place)
         for release in releases
@@ -147,7 +147,7 @@ def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
 
 
 def _gaps(place: Place, metric: Metric) -> Iterator[_Seen]:
-    """Yield the gap of a row; nothing if it is hidden or has no bounds."""
+    """Yield the gap of a row, at most one; none if it is hidden or has no bounds."""
     rate, gap = place.row.rates.get(metric), place.row.gaps.get(metric)
     if rate is None or gap is None or gap.lower is None or gap.upper is None:
         return
@@ -155,13 +155,13 @@ def _gaps(place: Place, metric: Metric) -> Iterator[_Seen]:
 
 
 def _support(gaps: Iterable[_Seen]) -> int | None:
-    """Return the support that makes every interval narrow enough: width falls with its root."""
+    """Return the support, in tens, at which every interval is narrow enough; None without gaps."""
     needed = [gap.support * (gap.half_width / MOST_HALF_WIDTH) ** 2 for gap in gaps]
     return 10 * max(1, math.ceil(max(needed) / 10)) if needed else None
 
 
 def _rounded(reach: float) -> float:
-    """Return a reach rounded up to a whole point, at least ``LEAST_LIMIT``."""
+    """Return a gap rounded up to a whole point, at least ``LEAST_LIMIT``."""
     return max(LEAST_LIMIT, math.ceil(round(100 * reach, 6)) / 100)
 
 
@@ -182,6 +182,6 @@ def _reaches(
 
 
 def _window(primary: MetricProposal) -> str:
-    """Return a week, or 28 days if a week decides less than half of the slices."""
+    """Return the window to propose: a week, or 28 days if a week decides too few slices."""
     decided = sum(reach.decided for reach in primary.slices)
     return _WEEK if 2 * decided >= len(primary.slices) else _LONGER

@@ -23,7 +23,7 @@ _UNTIL = {0: (1, "until about"), 1: (4, "until some day before"), 4: (4, "until 
 
 @dataclass(frozen=True, slots=True)
 class WaysOut:
-    """Three ways to a verdict.
+    """Three ways to decide an undecided metric, a sentence each.
 
     Attributes:
         audit: ask for more labels; for a rate without labels, a sentence that this does not help.
@@ -37,7 +37,7 @@ class WaysOut:
 
 
 def ways_out(place: Place, metric: Metric, after: Callable[[int], str]) -> WaysOut:
-    """Return the ways to a verdict on an undecided metric, each in a sentence.
+    """Return a sentence per way to decide a metric; ``after(weeks)`` words a time to wait until.
 
     Args:
         place: published row of the slice.
@@ -75,12 +75,12 @@ def _wait(place: Place, metric: Metric, after: Callable[[int], str]) -> str:
 
 
 def _straddles(place: Place, metric: Metric) -> bool:
-    """Return True where there is support but the interval is too wide."""
+    """Return True when a metric has support but its interval is too wide."""
     return place.row.states[metric] is State.INCONCLUSIVE
 
 
 def _factor(place: Place, metric: Metric) -> str:
-    """Return the multiple of the shown support that is needed, in coarse steps; empty if hidden."""
+    """Return the needed multiple of the shown support, as ``3 times``; empty if hidden."""
     rate, needed = place.row.rates.get(metric), place.contract.min_supports.get(metric)
     if rate is None or not rate.support or not needed:
         return ""

@@ -19,7 +19,7 @@ TABLES = ("rates", "gaps", "calibration")
 
 @dataclass(frozen=True, slots=True)
 class WeeklyReport:
-    """A revision of a week's Release, and everything needed to read it.
+    """Revision of a week's Release, with everything that a report on it needs.
 
     Attributes:
         revision: reported revision.
@@ -43,7 +43,7 @@ class WeeklyReport:
 
     @classmethod
     def from_stored(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
-        """Return the report of a stored revision."""
+        """Return the WeeklyReport of a stored revision and the facts of the settings."""
         return cls(
             revision=stored.revision,
             newest=stored.newest,
@@ -63,11 +63,11 @@ class WeeklyReport:
         return zone if self.release.start == week.start else UTC_ZONE
 
     def moment(self, at: int) -> str:
-        """Return date and time of an instant (microseconds)."""
+        """Return date and time of an instant (us) in the report's zone, as text."""
         return moment_text(at, self.zone)
 
     def day(self, at: int) -> str:
-        """Return the date of an instant (microseconds)."""
+        """Return the date of an instant (us) in the report's zone, as YYYY-MM-DD."""
         return f"{in_zone(at, self.zone):%Y-%m-%d}"
 
     @property
@@ -76,7 +76,7 @@ class WeeklyReport:
         return any(table.synthetic for table in self.release.contracts)
 
     def windows(self) -> Iterator[tuple[ContractTable, WindowTable]]:
-        """Return every contract with its week."""
+        """Return pairs (contract table, week's table), for every contract of the Release."""
         return of_release(self.release)
 
     def places(self) -> Iterator[Place]:
@@ -85,10 +85,10 @@ class WeeklyReport:
             yield from places(table, window)
 
     def named(self, table: ContractTable) -> str:
-        """Return the beginning of a sentence on one contract; empty if there is only one."""
+        """Return ``Contract NAME: `` to begin a sentence; empty if there is only one contract."""
         return "" if len(self.release.contracts) == 1 else f"Contract {table.contract}: "
 
 
 def of_release(release: Release) -> Iterator[tuple[ContractTable, WindowTable]]:
-    """Yield every contract of a Release with its week."""
+    """Return pairs (contract table, week's table), for every contract of a Release."""
     return ((table, window) for table in release.contracts for window in table.windows)

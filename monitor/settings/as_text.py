@@ -45,7 +45,7 @@ def settings_digest(settings: Settings) -> str:
 
 
 def mapping_texts(settings: Settings) -> dict[str, str]:
-    """Return ``[mapping]`` as canonical JSON by kind of event, with all keys of each field."""
+    """Return canonical JSON by ``mapping.decisions`` and ``mapping.labels``, with all keys."""
     mapping = settings.mapping
     kinds = {"decisions": mapping.decisions, "labels": mapping.labels}
     return {f"mapping.{kind}": _canonical(plain(section)) for kind, section in kinds.items()}
@@ -55,7 +55,7 @@ _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_prec
 
 
 def contract_numbers(use_case: UseCase) -> str:
-    """Return canonical JSON of all numbers that a state depends on.
+    """Return canonical JSON of the limits, window, k and filter that a state depends on.
 
     These are limits, support, window, age, comparisons and k. Contracts of one version must have
     equal numbers. Limits that were added later are left out while they are not set, so that older
@@ -101,7 +101,7 @@ def contract_record(use_case: UseCase) -> str:
 
 
 def plain(section: Struct) -> dict[str, Any]:
-    """Return a section as tables, lists, text and exact decimals; secrets are masked."""
+    """Return a section as a dict of tables, lists, texts and exact decimals; secrets are masked."""
     fields = msgspec.structs.fields(type(section))
     return {f.name: _plain(f.type, getattr(section, f.name)) for f in fields}
 

@@ -53,7 +53,7 @@ from monitor.web.links import LinkError, ViewSubject
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
-    """Return the time of a Snapshot; ``now`` is the wall clock."""
+    """Return number, times and age of a Snapshot as a Moment; ``now`` is wall time (us)."""
     watermark, frontier = snapshot.watermark, snapshot.frontier
     return Moment(
         snapshot=number,
@@ -67,7 +67,7 @@ def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment
 def contract_contents(
     snapshot: Snapshot, view: ViewSubject, versions: Sequence[VersionGroup] = ()
 ) -> tuple[ContractContent, ...]:
-    """Return the contracts of a view; by default all, each on its deciding window.
+    """Return a ContractContent per contract of a view; by default all, on their deciding windows.
 
     Args:
         snapshot: source of the numbers.
@@ -92,7 +92,7 @@ def overview(
     pipeline: Pipeline,
     limitations: Sequence[Limitation],
 ) -> Overview:
-    """Return the content of the overview.
+    """Return the overview: verdict, incidents, contracts, pipeline, and whether it is outdated.
 
     Args:
         snapshot: source of the numbers; None before the first one.
@@ -163,7 +163,7 @@ def contract_content(
     view: ViewSubject,
     versions: Sequence[VersionGroup] = (),
 ) -> ContractContent:
-    """Return one contract in a window; see :func:`contract_contents` for the arguments.
+    """Return the ContractContent of one table, in the window and group-by of ``view``.
 
     Raises:
         LinkError: the window or group-by does not exist.
@@ -244,7 +244,7 @@ def slice_content(
     history: Sequence[HistoryPoint],
     incidents: Sequence[IncidentReport],
 ) -> SliceContent:
-    """Return the content of one slice.
+    """Return the SliceContent of a view: figures, reference, notes, history and incidents.
 
     Args:
         snapshot: source of the numbers.
@@ -285,7 +285,7 @@ def slice_content(
 
 
 def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, Place]:
-    """Return the contract and the row that a view is about.
+    """Return (contract table, row) that a view is about; raise LinkError if there is none.
 
     Raises:
         LinkError: the contract or row does not exist.

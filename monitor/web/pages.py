@@ -54,7 +54,7 @@ _VERDICT_TONES = {
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """Facts from the settings that pages show.
+    """Facts from the settings that pages show, such as limitations, dashboards and runbooks.
 
     Attributes:
         version: version of slicewatch.
@@ -80,10 +80,10 @@ class SiteFacts:
 
 
 class PageRenderer:
-    """Renderer of all pages; any thread may use it."""
+    """Renderer of all pages from contents to HTML; any thread may use it."""
 
     def __init__(self, facts: SiteFacts) -> None:
-        """Load the templates."""
+        """Load templates and style; set ``policy``, the content policy that admits the style."""
         style = (resources.files(drawing) / "style.css").read_text(encoding="utf-8")
         self._environment = _environment(facts, style)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -144,7 +144,7 @@ class PageRenderer:
         responds: bool,
         error: str = "",
     ) -> str:
-        """Return the page of one incident as HTML.
+        """Return an incident's page as HTML; ``responds`` shows forms, ``error`` a refused act.
 
         Args:
             incident: the incident.
@@ -175,7 +175,7 @@ class PageRenderer:
         return self._render("reports", page=page)
 
     def message(self, title: str, text: str) -> str:
-        """Return a page that says why there is no content, as HTML."""
+        """Return a page with a title and one text, as HTML."""
         return self._render("message", title=title, text=text)
 
     def _render(self, name: str, **values: object) -> str:
@@ -226,7 +226,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
 
 
 def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
-    """Return the lines of a page; the line of all decisions leads the first page."""
+    """Return the slice lines on a page from 1; the line of all decisions leads page 1."""
     lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return (contract.total, *lines) if page == 1 else lines
 
@@ -301,7 +301,7 @@ def status_text(incident: IncidentReport) -> str:
 
 
 def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:
-    """Return a gap in points, or a rate if its level is broken."""
+    """Return a gap in points, or a rate if its level is broken, with bounds and time of data."""
     data_end = f"in data to {words.moment_text(evidence.at)}"
     if incident.behind is Behind.LEVEL:
         return (

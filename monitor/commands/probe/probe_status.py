@@ -68,7 +68,7 @@ def _status(engine: sa.Engine, declared: Iterable[DeclaredSet]) -> ProbeStatus:
 
 
 def _watched(declared: DeclaredSet, stored: StoredProbeSet | None) -> WatchedSet:
-    """Return the state of a set from which the service would continue."""
+    """Return the WatchedSet read from the store; a new one if nothing usable is stored."""
     watched = None if stored is None else WatchedSet.read(declared, stored)
     return watched or WatchedSet.start(declared)
 
@@ -125,7 +125,7 @@ _ERROR = {
 
 
 def _errors(errors: Mapping[Expected, int]) -> str:
-    """Return in words the flips behind the gate.
+    """Return the numbers of flips behind the evidence gate in words, by expected outcome.
 
     Example:
         >>> _errors({Expected.READY: 9, Expected.NOT_READY: 0, Expected.UNKNOWN: 0})
@@ -147,7 +147,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class FlippingReport:
-    """A variant of a pair that flips at its newest comparison.
+    """Variant of a pair that flips at its newest comparison, in the status of a set.
 
     Attributes:
         pair: id in the set.
@@ -168,7 +168,7 @@ class FlippingReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSetReport:
-    """Status of one declared set.
+    """Status of one declared probe set, for ``slicewatch probe status``.
 
     Attributes:
         digest: content hash.
@@ -198,7 +198,7 @@ class ProbeSetReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """Status of all declared sets.
+    """Status of all declared probe sets, for ``slicewatch probe status``.
 
     Attributes:
         note: the meaning of a flip.
@@ -210,7 +210,7 @@ class ProbeStatus:
 
 
 def report(watched: WatchedSet) -> ProbeSetReport:
-    """Return the report of one set."""
+    """Return the ProbeSetReport of a watched set."""
     pairs, declared, shown = watched.pairs, watched.pairs.declared, watched.shown()
     behind = [flip for flip in pairs.flipping if flip.stage != FlipStage.EVIDENCE_GATE]
     errors = Counter(flip.expected for flip in behind)

@@ -59,7 +59,7 @@ class StandardisedLine:
 
 
 def standardised(report: WeeklyReport) -> tuple[StandardisedLine, ...]:
-    """Return a line per gap of a single attribute and attribute that it is crossed with."""
+    """Return a StandardisedLine per gap of a single attribute and attribute crossed with it."""
     return tuple(
         line
         for contract, window in report.windows()
@@ -71,7 +71,7 @@ def standardised(report: WeeklyReport) -> tuple[StandardisedLine, ...]:
 
 
 def _over(group: GroupTable, pair: GroupTable) -> str:
-    """Return the attribute that a crossed group-by adds to a single one; empty if it does not."""
+    """Return the attribute that ``pair`` adds to a single-attribute ``group``; else empty."""
     names = pair.group_by.split("+")
     if "+" in group.group_by or len(names) != 2 or group.group_by not in names:  # noqa: PLR2004
         return ""
@@ -118,7 +118,7 @@ def _cells(pair: GroupTable, name: str, over: str, metric: Metric) -> _Cells:
 def _compared(
     cells: _Cells, value: str, reference_values: Sequence[str] | None, metric: Metric
 ) -> tuple[_Interval | None, int, int]:
-    """Return the standardised gap, the number of cells it needs, and of those not shown."""
+    """Return (gap or None, needed cells, hidden cells) of ``value`` against reference values."""
     parts: list[tuple[float, _Interval]] = []
     cell_count = hidden = 0
     for rates_by_value in cells.values():
@@ -168,7 +168,7 @@ def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _I
 
 
 def _weighted(parts: Sequence[tuple[float, _Interval]]) -> _Interval:
-    """Return a weighted mean of independent numbers with its interval."""
+    """Return (mean, lower, upper) of independent intervals by weight."""
     total = sum(weight for weight, _ in parts)
     shares = [(weight / total, interval) for weight, interval in parts]
     value = sum(share * centre for share, (centre, _, _) in shares)

@@ -37,7 +37,7 @@ _Ends = tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Ends of a rate's possible range; equal if the rate is known exactly."""
+    """Least and largest possible value of a rate; equal if it is known exactly."""
 
     lower: float
     upper: float
@@ -45,7 +45,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfLine:
-    """Rates of one slice at a threshold, or at all thresholds inside a band.
+    """Rates of one slice if the threshold were at an edge, or anywhere inside a band.
 
     Attributes:
         threshold: threshold, or the lower edge of the band.
@@ -64,7 +64,7 @@ class WhatIfLine:
 
 
 def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
-    """Return a line per threshold and slice, for all slices that show their calibration."""
+    """Return a WhatIfLine per edge, band and slice, for all slices that show calibration."""
     lines: list[WhatIfLine] = []
     for contract, window in report.windows():
         all_places = [total_place(contract, window), *places(contract, window)]
@@ -78,7 +78,7 @@ def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
 
 
 def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIfLine]:
-    """Yield a line per threshold and band of each slice of one contract."""
+    """Yield a WhatIfLine per edge and band of each slice of one contract."""
     if not place_bands:
         return
     edges = sorted({begin for _, bands in place_bands for begin in bands.begins if begin})
@@ -111,7 +111,7 @@ def _shown(ends: _Ends, precision: Precision) -> Bounds | None:
 
 
 def _with_bands(place: Place, bands: Bands, edges: Sequence[WhatIfLine]) -> Iterator[WhatIfLine]:
-    """Yield the lines at edges, and between them the lines inside the bands."""
+    """Yield the lines at edges, and between them a line for thresholds inside each band."""
     everything, nothing = Bounds(1.0, 1.0), Bounds(0.0, 0.0)
     first = _line(place, 0.0, None, everything, everything, everything)
     last = _line(place, 1.0, None, nothing, nothing, nothing)
@@ -136,7 +136,7 @@ def _between(least: Bounds | None, most: Bounds | None) -> Bounds | None:
 
 
 def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
-    """Return bounds of one rate at one edge, for each slice."""
+    """Return (least, largest) of a rate per slice when bands from ``edge`` on are served."""
     open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.shares is None]
     solved = dict(
         zip(
@@ -163,7 +163,7 @@ def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
 
 
 def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
-    """Return the least and largest rate per slice; None if the published numbers allow no shares.
+    """Return (least, largest) rate per slice by linear programs; None if one has no solution.
 
     One solver call takes the programs of all slices: they share nothing, so the best sum is the sum
     of the best. If any program has no solution, each half is solved alone.
@@ -185,7 +185,7 @@ def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
 
 
 def _weights(bands: int, metric: Metric) -> Floats:
-    """Return the weight of each (x, y) in the denominator of a rate: 1 or 0."""
+    """Return 1.0 for each x and y in a rate's denominator, else 0.0; shape (2 * bands,)."""
     ready, not_ready = metric is not Metric.FPR, metric is not Metric.TPR
     return np.repeat([float(ready), float(not_ready)], bands)
 
@@ -193,7 +193,7 @@ def _weights(bands: int, metric: Metric) -> Floats:
 def _optimum(
     bands: Sequence[Bands], weights: Sequence[Floats], costs: Sequence[Floats]
 ) -> Floats | None:
-    """Return the least cost of each slice whose denominator is 1; None if there is none."""
+    """Return each slice's least cost with its denominator set to 1; None if one is infeasible."""
     from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
     from scipy.sparse import block_diag  # noqa: PLC0415 - slow to load
 
