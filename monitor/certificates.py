@@ -106,23 +106,23 @@ def not_after(der: bytes) -> int:
 
 
 def _not_after(der: bytes) -> datetime:
-    _, certificate, _ = _element(der, 0)
-    _, at, _ = _element(der, certificate)
-    tag, _, end = _element(der, at)
+    _, certificate, _ = _read_element(der, 0)
+    _, at, _ = _read_element(der, certificate)
+    tag, _, end = _read_element(der, at)
     if tag == _VERSION:
         at = end
     for _ in ("serial number", "algorithm", "issuer"):
-        _, _, at = _element(der, at)
-    _, validity, _ = _element(der, at)
-    _, _, at = _element(der, validity)
-    tag, start, end = _element(der, at)
+        _, _, at = _read_element(der, at)
+    _, validity, _ = _read_element(der, at)
+    _, _, at = _read_element(der, validity)
+    tag, start, end = _read_element(der, at)
     text = der[start:end].decode("ascii")
     if tag == _UTC_TIME:  # two digits of the year: 1950 to 2049
         text = ("19" if text >= "5" else "20") + text
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
-def _element(der: bytes, at: int) -> tuple[int, int, int]:
+def _read_element(der: bytes, at: int) -> tuple[int, int, int]:
     """Return (tag, start, end) of the DER element at index ``at``: bounds of its content."""
     tag, length, start = der[at], der[at + 1], at + 2
     if length >= _LONG:

@@ -124,14 +124,14 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
         if engine.dialect.name == "sqlite":
             database.migrate(engine)
         database.require_head(engine)
-        _keep(settings, engine, clock)
+        _store_settings(settings, engine, clock)
     except BaseException:
         engine.dispose()
         raise
     return engine
 
 
-def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
+def _store_settings(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
     """Store contracts, coding and id keys; raise StoreError for a change that is not allowed."""
     records, contracts = RecordStore(engine), contract_records(settings)
     records.refuse_changes(contracts)

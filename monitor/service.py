@@ -122,7 +122,7 @@ class Service:
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
         self._in_turns = in_turns
         if not in_turns:
-            self.evaluator.hurried = self._in_a_hurry
+            self.evaluator.hurried = self._must_finish_soon
         self.exporter = Exporter(
             self.metrics,
             max_series=settings.server.max_series,
@@ -273,7 +273,7 @@ class Service:
         finally:
             self._release()
 
-    def _in_a_hurry(self) -> bool:
+    def _must_finish_soon(self) -> bool:
         """Return True when the service ends or the cycle takes long, so old cohorts can wait."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
@@ -284,8 +284,8 @@ class Service:
         try:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
-            self._report()
-            self._judge()
+            self._report_progress()
+            self._judge_health()
             self._show_bias_scores()
             if working:
                 self._clean()
@@ -304,14 +304,14 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - start)
 
     def _publish(self, age: float) -> None:
-        newest = self._newest()
+        newest = self._unseen_snapshot()
         if newest is not None:
             self._seen, snapshot = newest
             self._snapshot = numbered(snapshot, self._seen)
         if self._snapshot is not None:
             self.exporter.publish(self._snapshot, age=age)
 
-    def _newest(self) -> tuple[int, Snapshot] | None:
+    def _unseen_snapshot(self) -> tuple[int, Snapshot] | None:
         """Return (number, Snapshot) of the newest of any process; None if it is already shown."""
         own = self.evaluator.published
         stored = self._records.newest_snapshot(self._seen if own is None else own[0])
@@ -319,7 +319,7 @@ class Service:
             return stored[0], decode(stored[1])
         return own if own is not None and own[0] != self._seen else None
 
-    def _report(self) -> None:
+    def _report_progress(self) -> None:
         """Set metrics of the stream's progress and of the newest weekly report."""
         with reading(self.engine) as connection:
             newest = read_newest(connection, self.settings.stream.decisions_topic)
@@ -345,7 +345,7 @@ class Service:
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
 
-    def _judge(self) -> None:
+    def _judge_health(self) -> None:
         """Read reasons for blindness from the store now and then; log new ones and set metrics."""
         now = self._clock.monotonic()
         if now < self._next_judged:

@@ -43,7 +43,7 @@ _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
 }
 
 
-def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
+def _report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options ``--junit``, ``--markdown``, ``--html`` and ``--json`` to a command."""
     for name, document in (
         ("junit", "JUnit XML, for a build server"),
@@ -74,7 +74,7 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     help="CSV that counts the training set's rows by slice and label, to report its balance.",
 )
 @click.option("--sign-off", metavar="FILE", type=_PATH, help="Who signs for the requirements.")
-@_reports
+@_report_options
 @click.option(
     "--promote",
     "promoted",
@@ -165,7 +165,7 @@ def command(
         _check_writable(*outputs.values())
         card = scored(scorecard, previous=previous, baseline=baseline)
         documents = {name: CARD_FORMATS[name](card) for name in outputs}
-        _show(documents, outputs, terminal.printed(card_document(card)))
+        _write_and_print(documents, outputs, terminal.printed(card_document(card)))
         sys.exit(card.exit_code)
     for_cards = {
         "--previous": previous,
@@ -192,10 +192,10 @@ def command(
         report = replace(report, training=_training(counts, settings, use_case))
     if promoted is not None and set_version is not None and not report.excluded:
         # Before the report is shown: if this fails, no report states another exit code.
-        source = _source(results.probe_set, from_set)
+        source = _source_set(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
     documents = {name: _FORMATS[name](report) for name in outputs}
-    _show(documents, outputs, terminal.render(report))
+    _write_and_print(documents, outputs, terminal.render(report))
     if report.excluded:
         count = len(report.excluded)
         who = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
@@ -250,7 +250,7 @@ def _check_writable(*targets: Path) -> None:
             raise AuditError(f"{target}: cannot be written: permission denied")
 
 
-def _show(
+def _write_and_print(
     documents: Mapping[str, str], outputs: Mapping[str, Path], printed: RenderableType
 ) -> None:
     """Write the documents to their files, JSON last; print ``printed`` unless one takes stdout.
@@ -277,7 +277,7 @@ def _write(target: Path, document: str) -> None:
         raise AuditError(f"{target}: cannot be written: {error.strerror}") from None
 
 
-def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
+def _source_set(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
     """Return ``from_set``'s set to promote from, refused if its digest differs, else ``sent``."""
     if from_set is None:
         return sent

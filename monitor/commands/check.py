@@ -16,7 +16,7 @@ from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
 from monitor.commands.check_labels import (
-    Assumed,
+    AssumedTraffic,
     grid_lines,
     grid_table,
     traffic_lines,
@@ -127,12 +127,12 @@ def command(
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
-    problems = _try(_certificates, settings)
+    problems = _run_check(_certificates, settings)
     if connect:
         for check in (_topics, _registry, _store):
-            problems += _try(check, settings)
-    _echo_labels(settings, Assumed(daily, audit, ready))
-    for line in (*_displayable(settings), _recognised(settings), _clusters(settings)):
+            problems += _run_check(check, settings)
+    _echo_labels(settings, AssumedTraffic(daily, audit, ready))
+    for line in (*_displayable(settings), _dedupe_line(settings), _cluster_line(settings)):
         click.echo(line)
     if every:
         click.echo(resolved(settings).rstrip())
@@ -140,7 +140,7 @@ def command(
         raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
 
 
-def _echo_labels(settings: Settings, assumed: Assumed) -> None:
+def _echo_labels(settings: Settings, assumed: AssumedTraffic) -> None:
     """Print what the labels can decide, and which labels the grid discards."""
     if settings.contracts:
         for line in traffic_lines(settings, assumed):
@@ -184,7 +184,7 @@ def _displayable(settings: Settings) -> Iterator[str]:
             )
 
 
-def _recognised(settings: Settings) -> str:
+def _dedupe_line(settings: Settings) -> str:
     """Return a line on how long copies are recognised, and the memory that this takes."""
     window = settings.dedupe.window
     if not window:
@@ -197,7 +197,7 @@ def _recognised(settings: Settings) -> str:
     )
 
 
-def _clusters(settings: Settings) -> str:
+def _cluster_line(settings: Settings) -> str:
     """Return a line on the cluster size up to which the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
@@ -213,7 +213,7 @@ def _support(n: int | None) -> str:
     return "no size" if n is None else f"{n:,}"
 
 
-def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
+def _run_check(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
     """Print the lines of a check; return its failure in a list, which is empty on success."""
     try:
         for line in check(settings):
@@ -327,14 +327,14 @@ def _store(settings: Settings) -> Iterator[str]:
         database.require_head(engine)
         yield f"ok: database {url}, schema {schema}"
         yield f"ok: it can be written, with its dead letters: {require_write_rights(engine)}"
-        yield from _units(settings, engine)
-        yield from _waiting(engine)
+        yield from _unit_lines(settings, engine)
+        yield from _waiting_lines(engine)
         yield from _changes(settings, engine)
     finally:
         engine.dispose()
 
 
-def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
+def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
     """Yield lines on whether stored decisions name their unit, and whether they repeat."""
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
@@ -356,7 +356,7 @@ def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
         )
 
 
-def _waiting(engine: sa.Engine) -> Iterator[str]:
+def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
     """Yield a line per group-by that has newer data but waits to be published, and why."""
     for age in published_ages(engine):
         group = f"group-by {age.group_by}" if age.group_by else "all decisions together"

@@ -114,9 +114,9 @@ class _FileCheck:
     def lines(self) -> Iterator[str]:
         for batch in self._batches():
             self._state.add(batch, self._now)
-            yield from self._flushed()
+            yield from self._flush_lines()
         self._state.judge_aside(self._now, None, ended=True)
-        yield from self._flushed()
+        yield from self._flush_lines()
         yield from self._findings.rest()
         yield from self._summary()
 
@@ -131,7 +131,7 @@ class _FileCheck:
                 yield RecordBatch(self._state.shard, offsets, values, [-1] * len(values))
         self._file.close()
 
-    def _flushed(self) -> Iterator[str]:
+    def _flush_lines(self) -> Iterator[str]:
         """Flush the judged lines, and yield their findings."""
         flush = self._state.flush()
         refused = {(letter.offset, letter.index): letter for letter in flush.dead_letters}
@@ -161,10 +161,10 @@ class _FileCheck:
                 if letter.reason == "too_many_events":
                     return
             elif isinstance(event, dict) and self._complete:  # else it may be bad itself
-                for text in self._notes(event):
+                for text in self._event_notes(event):
                     yield from self._findings.add(line + 1, text)
 
-    def _notes(self, event: Mapping[str, Any]) -> Iterator[str]:
+    def _event_notes(self, event: Mapping[str, Any]) -> Iterator[str]:
         """Collect the event's id; yield notes on values that may be counted other than meant."""
         self.ids.append(str(event["decision_id"]))
         if not self._of_decisions:
@@ -203,9 +203,9 @@ class _FileCheck:
             yield f"{name}: attribute {attribute}: {parts or 'no decisions'}"
         for field, events in self._unknown.most_common():
             shown = field if is_plain(field) else "with names that look like no field"
-            yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._meant(field)}"
+            yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._hint(field)}"
 
-    def _meant(self, field: str) -> str:
+    def _hint(self, field: str) -> str:
         """Return a hint at the field that a dropped ``field`` may have meant; else no text."""
         for attribute in self._attributes:
             if attribute.version_of and field == f"attributes.{attribute.name}":

@@ -40,7 +40,7 @@ _PROPOSED = (0.05, 0.10, 0.15, 0.20, 0.25, 0.33, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
+class AssumedTraffic:
     """Traffic assumed on the command line (--daily, --audit, --ready) for one slice.
 
     Attributes:
@@ -113,7 +113,7 @@ class _Comparison:
 
 def grid_lines(grid: Sequence[float]) -> Iterator[str]:
     """Yield lines on which audit probabilities the grid keeps, and how much others lose."""
-    kept_rates = ", ".join(f"{rate.sent:g}" for rate in _common(grid) if not rate.lost)
+    kept_rates = ", ".join(f"{rate.sent:g}" for rate in _thin_common_rates(grid) if not rate.lost)
     yield f"ok: stream.audit_rates: no label requested at {kept_rates} is discarded"
     if (loss := largest_loss(grid)) > 0:
         losses = f"at any other audit_p from {grid[-1]:g} on, at most {loss:.0%} are"
@@ -124,19 +124,19 @@ def grid_table(grid: Sequence[float]) -> Table | None:
     """Return a table of common audit probabilities that lose labels in the grid; None if none."""
     rows = [
         (f"{rate.sent:g}", f"{rate.counted:g}", f"{rate.lost:.0%}")
-        for rate in _common(grid)
+        for rate in _thin_common_rates(grid)
         if rate.lost
     ]
     return plain_table(("audit_p sent", "counted as", "labels discarded"), rows) if rows else None
 
 
-def _common(grid: Sequence[float]) -> list[Thinned]:
+def _thin_common_rates(grid: Sequence[float]) -> list[Thinned]:
     """Return how the grid thins each common audit probability; those below the grid left out."""
     thinned_rates = (thinned(grid, sent) for sent in COMMON_RATES)
     return [rate for rate in thinned_rates if rate.counted <= rate.sent]
 
 
-def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
+def traffic_lines(settings: Settings, assumed: AssumedTraffic) -> Iterator[str]:
     """Yield lines on which limits the assumed traffic decides, undecided limits first."""
     traffic = f"{assumed.daily:,} decisions a day and slice and audits of {assumed.audit:.0%}"
     undecided: dict[tuple[str, str], list[str]] = {}
@@ -145,9 +145,9 @@ def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
         if comparison.now.at(assumed.daily):
             decided.setdefault(comparison.text, []).append(comparison.group_by)
         else:
-            undecided.setdefault((comparison.text, _ways(comparison, assumed)), []).append(
-                comparison.group_by
-            )
+            undecided.setdefault(
+                (comparison.text, _ways_to_decide(comparison, assumed)), []
+            ).append(comparison.group_by)
     for (text, ways), names in undecided.items():
         yield f"warning: {text} are not reliably decided at {traffic} ({', '.join(names)}): {ways}"
     for text, names in decided.items():
@@ -164,7 +164,7 @@ def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
         )
 
 
-def traffic_table(settings: Settings, assumed: Assumed) -> Table:
+def traffic_table(settings: Settings, assumed: AssumedTraffic) -> Table:
     """Return a table of the decisions per day that each limit needs, hardest limit first."""
     hardest = sorted(
         _comparisons(settings, assumed), key=lambda comparison: -_needed(comparison.now)
@@ -174,7 +174,7 @@ def traffic_table(settings: Settings, assumed: Assumed) -> Table:
     return plain_table(columns, [comparison.row() for comparison in hardest])
 
 
-def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
+def _comparisons(settings: Settings, assumed: AssumedTraffic) -> list[_Comparison]:
     """Return a _Comparison per limit of each group-by, in the order of the file, TPR first."""
     values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
     return [
@@ -210,7 +210,7 @@ def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
             yield own_limits.slice, own_limits.alone(contract.limits)
 
 
-def _ways(comparison: _Comparison, assumed: Assumed) -> str:
+def _ways_to_decide(comparison: _Comparison, assumed: AssumedTraffic) -> str:
     """Return in words the single changes that decide a comparison, else two changes together."""
     design, daily = comparison.design, assumed.daily
     rates = [rate for rate in _PROPOSED if rate > assumed.audit]

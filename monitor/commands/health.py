@@ -38,8 +38,10 @@ class Door:
         """Return the Door to the operations port, else to the only port."""
         operations = server.operations
         if operations.port is not None:
-            return cls(_reached(operations.host), operations.port, bool(operations.tls_cert_file))
-        return cls(_reached(server.host), server.port, server.tls)
+            return cls(
+                _local_address(operations.host), operations.port, bool(operations.tls_cert_file)
+            )
+        return cls(_local_address(server.host), server.port, server.tls)
 
     def ask(self, path: str) -> tuple[bool, str]:
         """Request a health endpoint; return (True for status 200, its text or the failure)."""
@@ -82,7 +84,7 @@ def command(probe: str | None, path: Path) -> None:
         sys.exit(EXIT_UNHEALTHY)
 
 
-def _reached(host: str) -> str:
+def _local_address(host: str) -> str:
     """Return the address by which a local process reaches a server that listens on ``host``."""
     try:
         address = ip_address(host)

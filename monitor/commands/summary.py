@@ -139,7 +139,7 @@ def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]
     if window.excluded:
         yield EXCLUDED
     yield from map(_at_fault, table.labels_at_fault)
-    yield from (line for group in window.groups for line in _missing(group.rows))
+    yield from (line for group in window.groups for line in _missing_label_lines(group.rows))
 
 
 def _at_fault(fault: LabelsAtFault) -> str:
@@ -152,7 +152,7 @@ def _at_fault(fault: LabelsAtFault) -> str:
     return f"labels requested {often} since {moment(fault.since)}: {route}{share}"
 
 
-def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
+def _missing_label_lines(rows: Sequence[SliceRow]) -> Iterator[str]:
     """Yield a line per slice that lacks labels, with the ranges its rates may have."""
     for row in lacking(rows):
         ranges = [
@@ -193,7 +193,7 @@ def _verdict_grid(
             Text(f"  {name}"),
             _rate(rate),
             _support(table, rate),
-            _compared(gap, ratio=ratio),
+            _gap_and_ratio(gap, ratio=ratio),
             _verdict_and_state(table, group, row, metric),
         )
     return grid
@@ -279,7 +279,7 @@ def _support(table: ContractTable, rate: ShownRate | None) -> Text:
     return Text(NONE if rate is None else f"{rate.support}{mark}")
 
 
-def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:
+def _gap_and_ratio(gap: ShownGap | None, *, ratio: bool) -> Text:
     """Return a gap with its interval, and with ``ratio`` the ratio on a second line."""
     if gap is None:
         return Text(NONE)

@@ -42,8 +42,8 @@ def render(report: WeeklyReport) -> bytes:
     fetcher = URLFetcher(allowed_protocols=())
     page = as_html.render(report)
     page = for_sheets(page, "".join(_STYLE.findall(page)))
-    sheets = weasyprint.CSS(string=_sheets(report), url_fetcher=fetcher)
-    with _dated(report.revision.as_of // 1_000_000):
+    sheets = weasyprint.CSS(string=_sheet_css(report), url_fetcher=fetcher)
+    with _fixed_time(report.revision.as_of // 1_000_000):
         pdf: bytes = weasyprint.HTML(string=page, url_fetcher=fetcher).write_pdf(
             stylesheets=[sheets],
             pdf_identifier=hashlib.sha256(page.encode()).digest()[:16],
@@ -52,7 +52,7 @@ def render(report: WeeklyReport) -> bytes:
     return pdf
 
 
-def _sheets(report: WeeklyReport) -> str:
+def _sheet_css(report: WeeklyReport) -> str:
     """Return the CSS of printed sheets, with a footer that names week and revision."""
     style = (resources.files(str(__package__)) / _SHEETS).read_text(encoding="utf-8")
     footer = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
@@ -61,7 +61,7 @@ def _sheets(report: WeeklyReport) -> str:
 
 
 @contextmanager
-def _dated(seconds: int) -> Iterator[None]:
+def _fixed_time(seconds: int) -> Iterator[None]:
     """Set the date in the environment to ``seconds`` for the block; the PDF libraries read it."""
     before = os.environ.get(_DATE)
     os.environ[_DATE] = str(seconds)

@@ -79,7 +79,7 @@ def changes(report: WeeklyReport) -> Changes | None:
     if report.earlier is None:
         return None
     release = report.earlier.release
-    before, after = _shown(release), _shown(report.release)
+    before, after = _figures_by_cell(release), _figures_by_cell(report.release)
     keys = [*after, *(key for key in before if key not in after)]
     cells = (
         Change(*key, before.get(key), after.get(key))
@@ -89,7 +89,7 @@ def changes(report: WeeklyReport) -> Changes | None:
     return Changes(report.earlier.number, decide(release).word, tuple(cells))
 
 
-def _shown(release: Release) -> Mapping[_Key, Shown]:
+def _figures_by_cell(release: Release) -> Mapping[_Key, Shown]:
     return {
         _key(place, metric): Shown(
             place.row.states[metric], place.row.rates.get(metric), place.row.gaps.get(metric)

@@ -42,11 +42,11 @@ Drawing = Callable[[str, Sequence[Place]], Markup]
 def rates(report: WeeklyReport) -> Section:
     """Return a section that tabulates each rate with interval, support, labels and state."""
     columns = "slice|rate|value|95 % interval|support|labels in|state"
-    tables = _group_tables(report, columns, _rate_rows, _drawn_rates)
+    tables = _group_tables(report, columns, _rate_rows, _draw_rates)
     return _section(tables, "No rate is released for this week.")
 
 
-def _drawn_rates(name: str, group_places: Sequence[Place]) -> Markup:
+def _draw_rates(name: str, group_places: Sequence[Place]) -> Markup:
     """Return a chart (SVG) of the first limited rate of a group-by's slices."""
     metric = all_metrics(group_places[0].contract)[0]
     limited_places = [place for place in group_places if metric in place.row.states]
@@ -204,10 +204,10 @@ def _periods(report: WeeklyReport, part_table: WindowTable | GroupTable) -> tupl
         ("Selection and blocked rates", part_table.decisions),
         ("Rates that rest on labels", part_table.labelled),
     )
-    return tuple(f"{rates_name}: {_covered(report, period)}" for rates_name, period in spans)
+    return tuple(f"{rates_name}: {_period_text(report, period)}" for rates_name, period in spans)
 
 
-def _covered(report: WeeklyReport, period: Period | None) -> str:
+def _period_text(report: WeeklyReport, period: Period | None) -> str:
     """Return a period as ``START to END.``; a sentence if no table is published."""
     if period is None:
         return "no table of this week is published."

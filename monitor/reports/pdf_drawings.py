@@ -37,7 +37,7 @@ def for_sheets(page: str, style: str) -> str:
         page: HTML.
         style: CSS of the page, with its print colours.
     """
-    rules = tuple(_rules(style))
+    rules = tuple(_parse_rules(style))
     pattern = _PATTERN.search(page)
     shared = _painted(pattern[0], rules) if pattern else ""
 
@@ -61,7 +61,7 @@ def _painted(drawing: str, rules: tuple[_Rule, ...]) -> str:
     return _TAG.sub(painted, drawing)
 
 
-def _rules(style: str) -> Iterator[_Rule]:
+def _parse_rules(style: str) -> Iterator[_Rule]:
     """Yield a _Rule per selector of one element or of classes; skip rules for screens."""
     plain = _SCREEN.sub("", _COMMENT.sub("", style)).replace("@media print {", "")
     style_rules = _RULE.findall(plain)

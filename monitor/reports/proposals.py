@@ -86,7 +86,7 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _WeekGap:
     """Gap of one slice in one week of the baseline."""
 
     support: int
@@ -130,43 +130,43 @@ def propose(contract: str, releases: Sequence[Release]) -> Proposal:
 
 
 def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
-    gaps_by_slice: dict[_Slice, list[_Seen]] = {}
+    gaps_by_slice: dict[_Slice, list[_WeekGap]] = {}
     for place in slice_places:
         key = getattr(place.table, "group_by", ""), place.row.slice
         gaps_by_slice.setdefault(key, []).extend(_gaps(place, metric))
-    support = _support(gap for gaps in gaps_by_slice.values() for gap in gaps)
+    support = _needed_support(gap for gaps in gaps_by_slice.values() for gap in gaps)
     all_gaps = (gap for gaps in gaps_by_slice.values() for gap in gaps)
     counted = [gap for gap in all_gaps if support is not None and gap.support >= support]
     return MetricProposal(
         metric=metric,
-        max_gap=_rounded(max(gap.reach for gap in counted)) if counted else None,
+        max_gap=_round_up(max(gap.reach for gap in counted)) if counted else None,
         min_support=support if counted else None,
         largest=max((abs(gap.value) for gap in counted if gap.value is not None), default=None),
         slices=tuple(_reaches(gaps_by_slice, support)),
     )
 
 
-def _gaps(place: Place, metric: Metric) -> Iterator[_Seen]:
+def _gaps(place: Place, metric: Metric) -> Iterator[_WeekGap]:
     """Yield the gap of a row, at most one; none if it is hidden or has no bounds."""
     rate, gap = place.row.rates.get(metric), place.row.gaps.get(metric)
     if rate is None or gap is None or gap.lower is None or gap.upper is None:
         return
-    yield _Seen(rate.support, gap.value, gap.lower, gap.upper)
+    yield _WeekGap(rate.support, gap.value, gap.lower, gap.upper)
 
 
-def _support(gaps: Iterable[_Seen]) -> int | None:
+def _needed_support(gaps: Iterable[_WeekGap]) -> int | None:
     """Return the support, in tens, at which every interval is narrow enough; None without gaps."""
     needed = [gap.support * (gap.half_width / MOST_HALF_WIDTH) ** 2 for gap in gaps]
     return 10 * max(1, math.ceil(max(needed) / 10)) if needed else None
 
 
-def _rounded(reach: float) -> float:
+def _round_up(reach: float) -> float:
     """Return a gap rounded up to a whole point, at least ``LEAST_LIMIT``."""
     return max(LEAST_LIMIT, math.ceil(round(100 * reach, 6)) / 100)
 
 
 def _reaches(
-    gaps_by_slice: Mapping[_Slice, Sequence[_Seen]], support: int | None
+    gaps_by_slice: Mapping[_Slice, Sequence[_WeekGap]], support: int | None
 ) -> Iterator[SliceReach]:
     for (group_by, slice_), gaps in gaps_by_slice.items():
         largest_support = max((gap.support for gap in gaps), default=None)

@@ -240,7 +240,7 @@ def _check_rates(rates: Sequence[float]) -> None:
 
 
 def _check_durations(settings: Settings) -> None:
-    for small_key, small, large_key, large in _ordered(settings):
+    for small_key, small, large_key, large in _duration_pairs(settings):
         if small > large:
             small_text, large_text = duration_text(small), duration_text(large)
             fix = f"lower it or raise {large_key}"
@@ -256,7 +256,7 @@ def _check_durations(settings: Settings) -> None:
         raise problem("evaluate.lease", f"would run out between two cycles; {fix}")
 
 
-def _ordered(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
+def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
     """Yield (key, duration, key, duration); the first duration must not exceed the second."""
     stream, keep = settings.stream, settings.retention
     longest = Duration(max(window.length for window in WINDOWS.values()))
@@ -380,7 +380,7 @@ def _check_documented(attribute: AttributeSettings, key: str) -> None:
 
 
 def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
-    for kept_by, duration, fix in _retentions(settings):
+    for kept_by, duration, fix in _count_retentions(settings):
         if longest < duration:
             allowed, actual = duration_text(longest), duration_text(duration)
             text = (
@@ -389,7 +389,7 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
             raise problem(key, f"{text}; lower {fix} or raise it")
 
 
-def _retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
+def _count_retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
     """Yield (setting, duration, key to change it) for settings that keep counts of an attribute."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"

@@ -47,10 +47,10 @@ def anchor(kind: Any, value: Any, folder: Path) -> Any:
         return value
     if base is LocalFile:
         return str(folder / value)
-    return _database(value, folder) if base is Url else value
+    return _anchored_url(value, folder) if base is Url else value
 
 
-def _database(url: str, folder: Path) -> str:
+def _anchored_url(url: str, folder: Path) -> str:
     """Return a database URL, with a relative SQLite path made absolute below ``folder``."""
     file = url.removeprefix(SQLITE)
     if not url.startswith(SQLITE) or not file or file.startswith(("/", *NO_FILE)):

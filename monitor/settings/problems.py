@@ -63,7 +63,7 @@ def join(key: str, part: str | int) -> str:
 
 
 def found_text(value: object, *, numbers: bool = False) -> str:
-    """Return ``found ...`` with the kind of a value in words; ``numbers`` allows a number itself."""
+    """Return ``found ...`` with the kind of a value in words; ``numbers`` shows a number itself."""
     if numbers and isinstance(value, int | Decimal) and not isinstance(value, bool):
         return f"found the number {value}" if _is_short(value) else "found an extreme number"
     for kind, words in _KINDS:

@@ -102,8 +102,8 @@ class PageRenderer:
             view=view,
             today=today,
             strip=lambda cell: charts.gap_strip(cell, scale),
-            shown=lambda contract: _shown(contract, view.page),
-            same_why=_same_why,
+            shown=lambda contract: _lines_on_page(contract, view.page),
+            same_why=_has_same_reason,
             references=_references(page),
             most=PAGE_SIZE,
             behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
@@ -225,7 +225,7 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
     return environment
 
 
-def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
+def _lines_on_page(contract: ContractContent, page: int) -> Sequence[SliceLine]:
     """Return the slice lines on a page from 1; the line of all decisions leads page 1."""
     lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return (contract.total, *lines) if page == 1 else lines
@@ -249,7 +249,7 @@ def _references(page: Overview) -> set[str]:
     return {cell.gap.reference for cell in cells if cell.gap is not None}
 
 
-def _same_why(line: SliceLine) -> bool:
+def _has_same_reason(line: SliceLine) -> bool:
     """Return True when all metrics of a slice are undecided for the same reason."""
     reasons = {(cell.why, cell.until) for cell in line.cells}
     return len(line.cells) > 1 and len(reasons) == 1

@@ -45,7 +45,7 @@ class ReportViews:
     def list(self) -> ReportList:
         """Return a ReportList of the newest weeks with a Release, at most MAX_REPORTS."""
         weeks = self._published.weeks(MAX_REPORTS + 1)
-        lines = tuple(self._line(week) for week in weeks[:MAX_REPORTS])
+        lines = tuple(self._report_line(week) for week in weeks[:MAX_REPORTS])
         return ReportList(tuple(line for line in lines if line), len(weeks) > MAX_REPORTS)
 
     def page(self, request: Request) -> str:
@@ -80,7 +80,7 @@ class ReportViews:
             )
         return WeeklyReport.from_stored(stored, self._facts)
 
-    def _line(self, week: StoredWeek) -> ReportLine | None:
+    def _report_line(self, week: StoredWeek) -> ReportLine | None:
         """Return the list's line on a week, from a cache; None if retention deleted the week."""
         key = week.week, week.newest, week.size
         decided = self._decided.get(key)

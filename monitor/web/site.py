@@ -294,7 +294,7 @@ class Site:
             act_fields = act_input(_author(fields), fields.get("note", ""), _field_name)
             self._published.acknowledge(number, act_fields, self._now())
 
-        return self._acted(request, "acknowledged", act)
+        return self._perform(request, "acknowledged", act)
 
     def _close(self, request: Request) -> Response:
         def act(number: int, fields: Mapping[str, str]) -> None:
@@ -303,9 +303,9 @@ class Site:
             outcome = closing(fields.get("outcome"), fields.get("until"), now, _field_name)
             self._published.close(number, outcome, act_fields, now)
 
-        return self._acted(request, "closed", act)
+        return self._perform(request, "closed", act)
 
-    def _acted(
+    def _perform(
         self, request: Request, action: str, act: Callable[[int, Mapping[str, str]], None]
     ) -> Response:
         """Perform an act, log it, and redirect to the incident; return its page with a refusal."""

@@ -324,7 +324,7 @@ def compare(
 
     Neither requests nor values of attributes are published or written.
     """
-    _check_listed(swap, settings)
+    _check_swap_values(swap, settings)
     pairs = swapped(read_traces(path), swap)
     access = options.access(settings)
     if dry:
@@ -360,7 +360,7 @@ def compare(
     return exit_code(done)
 
 
-def _check_listed(swap: Swap, settings: Settings) -> None:
+def _check_swap_values(swap: Swap, settings: Settings) -> None:
     """Refuse a swap to or from an undeclared value: a typo would be sent, and match no slice.
 
     An attribute that is not declared may have any value.

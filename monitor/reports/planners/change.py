@@ -44,10 +44,14 @@ def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
     """Return a ChangeLine per rate that both weeks show; empty without a Release before."""
     if report.before is None:
         return ()
-    return tuple(_lines(_shown(report.windows()), _shown(of_release(report.before.release))))
+    return tuple(
+        _lines(
+            _rates_by_place(report.windows()), _rates_by_place(of_release(report.before.release))
+        )
+    )
 
 
-def _shown(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
+def _rates_by_place(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
     """Map (place, metric) to (published rate, contract version); withheld rates are left out."""
     return {
         (Named.for_place(place), metric): (rate, table.version)

@@ -78,7 +78,7 @@ class Bands:
         begins = lowest_scores(cells)
         labelled = tuple(cell.rate is not None for cell in cells)
         rules = np.array(list(_rules(place, ready, present)))
-        return cls(begins, labelled, _complete(place, ready), rules)
+        return cls(begins, labelled, _exact_shares(place, ready), rules)
 
     def served(self, threshold: float) -> Bools:
         """Return a mask of bands served from ``threshold`` on; a band without a score never is."""
@@ -89,7 +89,7 @@ def _above(begins: Sequence[float | None], threshold: float) -> Bools:
     return np.array([begin is not None and begin >= threshold - _SAME for begin in begins], bool)
 
 
-def _complete(place: Place, ready: ShownRate) -> Floats | None:
+def _exact_shares(place: Place, ready: ShownRate) -> Floats | None:
     """Return shares (ready, not ready) of the bands, shape (2, J); None unless all are exact.
 
     Supports are then counts, which add up, and labelled rows alone give the same rates.
@@ -119,16 +119,16 @@ def _complete(place: Place, ready: ShownRate) -> Floats | None:
 def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Floats]:
     cells = place.row.calibration
     band_count = len(cells)
-    served_rates = _present(place, present)
+    served_rates = _present_rates(place, present)
     z = simultaneous_z(
         sum(band_cell.rate is not None for band_cell in cells) + 1 + len(served_rates)
     )
     unit, no_band = np.eye(band_count), np.zeros(band_count)
     all_bands = np.ones(band_count)
-    yield from _within(all_bands, no_band, *interval_at(ready, z))
+    yield from _ratio_rules(all_bands, no_band, *interval_at(ready, z))
     for band, cell in enumerate(cells):
         if cell.rate is not None:
-            yield from _within(unit[band], no_band, *interval_at(cell.rate, z))
+            yield from _ratio_rules(unit[band], no_band, *interval_at(cell.rate, z))
             least = _least_share(place, cell.rate)
             yield np.concatenate([least - unit[band], least - unit[band]])
     for metric, rate, above in served_rates:
@@ -139,13 +139,13 @@ def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Fl
             yield np.concatenate([side, zeros] if metric is Metric.TPR else [zeros, side])
 
 
-def _within(ready: Floats, zeros: Floats, low: float, high: float) -> Iterator[Floats]:
+def _ratio_rules(ready: Floats, zeros: Floats, low: float, high: float) -> Iterator[Floats]:
     """Yield two rules (coefficients) that keep x / (x + y) of marked bands in low to high."""
     yield np.concatenate([(low - 1) * ready, low * ready + zeros])
     yield np.concatenate([(1 - high) * ready, -high * ready + zeros])
 
 
-def _present(place: Place, threshold: float | None) -> list[tuple[Metric, ShownRate, Floats]]:
+def _present_rates(place: Place, threshold: float | None) -> list[tuple[Metric, ShownRate, Floats]]:
     """Return (metric, rate, mask of bands served now) for TPR and FPR; empty if not known."""
     begins = lowest_scores(place.row.calibration)
     edges = [begin for begin in begins if begin]

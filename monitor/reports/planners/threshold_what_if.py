@@ -141,7 +141,7 @@ def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metr
     solved = dict(
         zip(
             open_indices,
-            _solved([place_bands[index][1] for index in open_indices], edge, metric),
+            _solve_ranges([place_bands[index][1] for index in open_indices], edge, metric),
             strict=True,
         )
     )
@@ -162,7 +162,7 @@ def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
     return None if rate is None else (rate, rate)
 
 
-def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
+def _solve_ranges(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
     """Return (least, largest) rate per slice by linear programs; None if one has no solution.
 
     One solver call takes the programs of all slices: they share nothing, so the best sum is the sum
@@ -175,12 +175,12 @@ def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
         slice_weights * np.tile(slice_bands.served(edge), 2)
         for slice_bands, slice_weights in zip(bands, weights, strict=True)
     ]
-    ends = [_optimum(bands, weights, [sign * gain for gain in gains]) for sign in (1, -1)]
+    ends = [_least_costs(bands, weights, [sign * gain for gain in gains]) for sign in (1, -1)]
     if ends[0] is None or ends[1] is None:
         if len(bands) == 1:
             return [None]
         half = len(bands) // 2
-        return _solved(bands[:half], edge, metric) + _solved(bands[half:], edge, metric)
+        return _solve_ranges(bands[:half], edge, metric) + _solve_ranges(bands[half:], edge, metric)
     return [(float(low), float(-high)) for low, high in zip(*ends, strict=True)]
 
 
@@ -190,7 +190,7 @@ def _weights(bands: int, metric: Metric) -> Floats:
     return np.repeat([float(ready), float(not_ready)], bands)
 
 
-def _optimum(
+def _least_costs(
     bands: Sequence[Bands], weights: Sequence[Floats], costs: Sequence[Floats]
 ) -> Floats | None:
     """Return each slice's least cost with its denominator set to 1; None if one is infeasible."""

@@ -84,9 +84,13 @@ def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
         return None
     if gap.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.BETTER_OFF):
         return None
-    turned = [_turned(gap, limit, metric, of_slice=index == 0) for index in range(len(sides))]
-    worst = [_first(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)]
-    even = [_first(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)]
+    turned = [_turn_test(gap, limit, metric, of_slice=index == 0) for index in range(len(sides))]
+    worst = [
+        _smallest_turning(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)
+    ]
+    even = [
+        _smallest_turning(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)
+    ]
     return TippingLine(Named.for_place(place), metric, gap.verdict, _least(worst), _least(even))
 
 
@@ -134,7 +138,7 @@ def _reference_rate(metric: Metric, rate: float | None, gap: float | None) -> fl
     return min(1.0, max(0.0, rate + (gap if metric in HARMED_BY_LESS else -gap)))
 
 
-def _turned(
+def _turn_test(
     gap: ShownGap, limit: float, metric: Metric, *, of_slice: bool
 ) -> Callable[[tuple[float, float]], bool]:
     """Return a test: does a shift (down, up) of the rate turn the verdict?"""
@@ -153,7 +157,7 @@ def _turned(
     return test
 
 
-def _first(
+def _smallest_turning(
     shift: Shift, turned: Callable[[tuple[float, float]], bool], largest: float
 ) -> float | None:
     """Return the smallest share whose shift turns the verdict; None if ``largest`` does not."""

@@ -54,12 +54,12 @@ def _history(report: WeeklyReport, line: GapHistory) -> tuple[Titled, ...]:
         )
         for point in line.points
     )
-    chart = charts.gap_history(list(_drawn(line.points)), (), "weeks")
+    chart = charts.gap_history(list(_chart_points(line.points)), (), "weeks")
     name = f"{name_of(report, line.of)}: {TERMS[line.metric].name}"
     return titled(table(_WEEKS, rows), name, chart=chart or None)
 
 
-def _drawn(week_points: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
+def _chart_points(week_points: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
     """Yield a HistoryPoint per week from first to last; a hidden week has no numbers."""
     points_by_week = {point.week: point for point in week_points}
     week, last = IsoWeek.named(week_points[0].week), IsoWeek.named(week_points[-1].week)
