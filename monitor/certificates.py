@@ -46,7 +46,7 @@ class CertificateFile:
     served: bool = False
 
     def not_after(self) -> int:
-        """Read the file; return its expiry in us since 1970 (first or last of its certificates).
+        """Read the file; return its expiry in us since 1970, by its first or last to end.
 
         Raises:
             SlicewatchError: the file cannot be read.

@@ -36,10 +36,10 @@ EXIT_BUG, EXIT_ERROR = 1, 2
 
 
 class _Commands(click.Group):
-    """Command group that imports a command only when it is called, for a quick start."""
+    """Group of all commands; imports a command's module only when it is called, to start fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
+        """Return the sorted names of all commands."""
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -251,7 +251,7 @@ def _rdkafka_source() -> type[RdkafkaSource]:
 
 
 def schema_registry(settings: Settings) -> SchemaRegistry | None:
-    """Return the schema registry of Avro messages; None if all messages are JSON.
+    """Return a client of the Avro schema registry; None if all messages are JSON.
 
     Raises:
         SettingsError: the package that reads Avro is not installed.
@@ -326,7 +326,7 @@ def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
 
 
 def probe_policy(probes: ProbesSettings) -> ProbePolicy:
-    """Return the policy for checking probe decisions: key, declared sets and variants."""
+    """Return the policy that checks probe decisions: key, and variants by digest of a set."""
     return ProbePolicy(
         probes.key.reveal().encode() if probes.key else None,
         {declared.digest: frozenset(declared.variants) for declared in probes.sets},
@@ -349,7 +349,7 @@ def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMappin
 def build_codecs(
     settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
-    """Return the codecs and clocks that all shards of this process share."""
+    """Return the codecs that all shards of this process share; ids are hashed with ``keys``."""
     return _codecs(settings, eras, IdHasher(keys), live_versions(engine))
 
 
@@ -552,7 +552,7 @@ def build_servers(
 
 
 def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> EventReceiver | None:
-    """Return the receiver of events over HTTP; None if nobody may send any."""
+    """Return the receiver of events over HTTP; None if the settings name no producers."""
     if not settings.server.producers:
         return None
     from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load

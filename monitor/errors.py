@@ -2,7 +2,7 @@
 
 
 class SlicewatchError(Exception):
-    """Failure with one clear line for the user; the command line prints it and exits 2."""
+    """Base of errors with one clear line for the user; the command line prints it and exits 2."""
 
 
 class SettingsError(SlicewatchError):

@@ -41,7 +41,7 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """Formatter that writes one JSON object per line."""
+    """Log formatter that writes one JSON object per line, for a log collector."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON, with its extra fields."""
@@ -55,7 +55,7 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """Formatter that writes one line of text per record, for a terminal."""
+    """Log formatter that writes one line of text per record, for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return time, level, event and fields in one line; a traceback follows below."""

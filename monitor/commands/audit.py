@@ -189,7 +189,7 @@ def command(
         sign_off=read_sign_off(sign_off, today) if sign_off else None,
     )
     if counts is not None:
-        report = replace(report, training=_training(counts, settings, use_case))
+        report = replace(report, training=_training_report(counts, settings, use_case))
     if promoted is not None and set_version is not None and not report.excluded:
         # Before the report is shown: if this fails, no report states another exit code.
         source = _source_set(results.probe_set, from_set)
@@ -210,7 +210,7 @@ def _check_alone(options: Mapping[str, object], main: str) -> None:
         raise AuditError(f"{given_options[0]} is not for an audit by {main}; leave it out")
 
 
-def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
+def _training_report(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
     """Return the report on a training set, guarded with the contract's k like production."""
     contract = use_case_of(settings, name).to_core()
     return representation(read_counts(counts), k=contract.k, synthetic=contract.synthetic)
@@ -237,7 +237,7 @@ def _check_promotion(promoted: Path | None, version: str | None, from_set: Path 
 
 
 def _check_writable(*targets: Path) -> None:
-    """Raise AuditError for a target that cannot be written; nothing is written yet."""
+    """Raise AuditError for a target that cannot be written; write nothing."""
     for target in targets:
         if target == _STDOUT:
             continue
@@ -278,7 +278,7 @@ def _write(target: Path, document: str) -> None:
 
 
 def _source_set(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
-    """Return ``from_set``'s set to promote from, refused if its digest differs, else ``sent``."""
+    """Return ``sent``, or the set in the file ``from_set``, refused if its digest differs."""
     if from_set is None:
         return sent
     source = read_set(from_set)

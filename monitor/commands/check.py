@@ -129,7 +129,7 @@ def command(
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
     problems = _run_check(_certificates, settings)
     if connect:
-        for check in (_topics, _registry, _store):
+        for check in (_topics, _registry_lines, _store):
             problems += _run_check(check, settings)
     _echo_labels(settings, AssumedTraffic(daily, audit, ready))
     for line in (*_displayable(settings), _dedupe_line(settings), _cluster_line(settings)):
@@ -269,7 +269,7 @@ def _topics(settings: Settings) -> Iterator[str]:
         topics.close()
 
 
-def _registry(settings: Settings) -> Iterator[str]:
+def _registry_lines(settings: Settings) -> Iterator[str]:
     """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
     registry = composition.schema_registry(settings)
     if registry is None:

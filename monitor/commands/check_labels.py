@@ -195,14 +195,14 @@ def _comparisons(settings: Settings, assumed: AssumedTraffic) -> list[_Compariso
         )
         for contract in settings.contracts
         for group in contract.group_bys
-        for name, limits in _limits(contract, group)
+        for name, limits in _limits_by_name(contract, group)
         for metric in Metric
         for ratio, limit in ((False, limits.max_gap(metric)), (True, limits.min_ratio(metric)))
         if limit is not None
     ]
 
 
-def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
+def _limits_by_name(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
     """Yield (name, limits) of a group-by, then of each of its slices with own limits."""
     yield group.name, contract.limits_of(group.name)
     for own_limits in contract.own_limits:

@@ -48,7 +48,7 @@ def plain_table(
 
 
 def moment(at: datetime | int) -> str:
-    """Return date and time to the minute, ISO 8601 in UTC; an integer is in microseconds."""
+    """Return date and time to the minute as ISO 8601 in UTC; an integer ``at`` is in us."""
     return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%dT%H:%M}Z"
 
 

@@ -85,7 +85,7 @@ def command(probe: str | None, path: Path) -> None:
 
 
 def _local_address(host: str) -> str:
-    """Return the address by which a local process reaches a server that listens on ``host``."""
+    """Return the address at which a local process reaches a server that listens on ``host``."""
     try:
         address = ip_address(host)
     except ValueError:

@@ -34,7 +34,7 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
         names,
         (
             (str(incident.id), _severity(incident), _state(incident), incident.contract,
-             incident.metric.value, incident.slice, _limit(incident) or NONE,
+             incident.metric.value, incident.slice, _limit_words(incident) or NONE,
              incident.share or NONE, moment(incident.since), incident.by or NONE)
             for incident in incidents
         ),
@@ -56,8 +56,8 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "by", incident.by or ""
     yield "contract", f"{incident.contract}, {incident.metric.value}"
     yield "slice", incident.slice
-    yield "worse off", _behind(incident)
-    yield "limit", _limit(incident)
+    yield "worse off", _worse_side(incident)
+    yield "limit", _limit_words(incident)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "since", moment(incident.since)
@@ -102,12 +102,12 @@ def _state(incident: IncidentReport) -> str:
     )
 
 
-def _limit(incident: IncidentReport) -> str:
+def _limit_words(incident: IncidentReport) -> str:
     """Return the broken limit in words; empty without one."""
     return "" if incident.limit is None else limit_text(incident.limit)
 
 
-def _behind(incident: IncidentReport) -> str:
+def _worse_side(incident: IncidentReport) -> str:
     """Return in words which side is worse off, and in what; empty if not recorded."""
     if incident.behind is Behind.SLICE:
         return f"the slice: {said_of_slice(incident.metric, 1)} than its reference's"

@@ -72,7 +72,7 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
             audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
         )
         worker = Worker(stream, judge, prompt, plan, stop)
-        threading.Thread(target=_watch, args=(signals, worker, budget), daemon=True).start()
+        threading.Thread(target=_await_stop, args=(signals, worker, budget), daemon=True).start()
         log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
         worker.run(lambda: _wait_for_budget(budget, stop))
         _report(worker, budget)
@@ -145,7 +145,7 @@ def _stream(settings: Settings) -> KafkaStream:
     return KafkaStream(connection, topics)
 
 
-def _watch(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
+def _await_stop(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
     """Report once a minute until a stop signal, then stop the worker; runs on its own thread."""
     next_report = time.monotonic() + _REPORT_SECONDS
     while not signals.asked:

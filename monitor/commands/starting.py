@@ -51,7 +51,7 @@ def end_now(number: int, _: object) -> NoReturn:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer stop signals until the block ends, so that files are written whole or not at all."""
+    """Defer stop signals until the block ends, so that it writes files whole or not at all."""
     signals: list[int] = []
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     on_stop(lambda number, _: signals.append(number))

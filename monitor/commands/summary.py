@@ -115,7 +115,7 @@ def _contract(
             yield Text(f"{group.name}: {span(group.decisions, now)}")
             yield _rate_grid(table, group, metrics, names, header=i == 0)
     yield Text()
-    yield _conclusion(table, window)
+    yield _verdict_line(table, window)
     yield Text()
 
 
@@ -167,7 +167,7 @@ def _missing_label_lines(rows: Sequence[SliceRow]) -> Iterator[str]:
 
 
 def span(period: Period | None, now: int) -> str:
-    """Return the period in words: start, end, length and age at ``now``."""
+    """Return start, end, length and age at ``now`` of a period as text; times in us."""
     if period is None:
         return "nothing published yet"
     length, age = duration(period.end - period.start), duration(max(0, now - period.end))
@@ -238,8 +238,8 @@ def _judged_slice(table: ContractTable, group: _GroupRows, row: SliceRow, metric
     return mirrored(table, group.table, row, metric)
 
 
-def _conclusion(table: ContractTable, window: WindowTable) -> Text:
-    """Return the contract in one line: failed checks by name, counts of passed and undecided."""
+def _verdict_line(table: ContractTable, window: WindowTable) -> Text:
+    """Return a line on a contract: verdict, failed checks by name, numbers of the others."""
     judged = list(checks(table, window))
     tally = Counter(check.verdict for check in judged)
     failed = [_failed(check) for check in judged if check.verdict is Verdict.FAIL]

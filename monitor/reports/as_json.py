@@ -84,5 +84,5 @@ def report_document(report: WeeklyReport) -> ReportDocument:
 
 
 def signature_lines(signatures: Iterable[Signature], digest: str) -> tuple[SignatureLine, ...]:
-    """Return a SignatureLine per signature: is it of the revision with ``digest``?"""
+    """Return a SignatureLine per signature, which tells if it is of the revision ``digest``."""
     return tuple(SignatureLine(signature, signature.digest == digest) for signature in signatures)

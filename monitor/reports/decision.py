@@ -46,17 +46,17 @@ class WeekDecision:
 
     @property
     def approved(self) -> bool:
-        """Return True when every requirement is met."""
+        """True when every requirement is met."""
         return all(requirement.met for requirement in self.requirements)
 
     @property
     def word(self) -> str:
-        """Return APPROVED or BLOCKED."""
+        """APPROVED or BLOCKED."""
         return "APPROVED" if self.approved else "BLOCKED"
 
     @property
     def sentence(self) -> str:
-        """Return the number of missing requirements in a sentence."""
+        """Sentence with the number of requirements met or missing."""
         total = len(self.requirements)
         missing = sum(not requirement.met for requirement in self.requirements)
         if not missing:

@@ -114,7 +114,7 @@ def what_failed(report: WeeklyReport) -> Section:
             TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
             TERMS[metric_cell.metric].name,
             beyond_limit(place.row.slice, metric_cell),
-            _worse_off(place, metric_cell),
+            _worse_off_name(place, metric_cell),
             limit_text(metric_cell.decided_by) if metric_cell.decided_by else NONE,
         )
         for place, metric_cell in failed
@@ -124,7 +124,7 @@ def what_failed(report: WeeklyReport) -> Section:
     return Section((sentence,), titled(failed_table))
 
 
-def _worse_off(place: Place, metric_cell: Cell) -> str:
+def _worse_off_name(place: Place, metric_cell: Cell) -> str:
     """Return the name of the side that a gap harms; for a level, of the slice itself."""
     if metric_cell.gap is None or not metric_cell.gap.value:
         return slice_name(place.row.slice)
@@ -134,7 +134,7 @@ def _worse_off(place: Place, metric_cell: Cell) -> str:
 
 
 def state_text(state: State) -> str:
-    """Return a state in words; a breach found by sequential tests reads as outside the limit."""
+    """Return a state in words; each kind of breach reads as outside the limit."""
     return "outside the limit" if state in BAD else STATES[state]
 
 

@@ -34,7 +34,7 @@ def titled(
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Content under one heading of a report: sentences, tables, or both.
+    """Content under one heading of a report: sentences, then tables.
 
     Attributes:
         sentences: text above all tables; it says why if there is nothing to list.

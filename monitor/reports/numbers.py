@@ -71,7 +71,7 @@ def _rate_rows(place: Place) -> Iterator[tuple[str | TableCell, ...]]:
 
 
 def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
-    """Return the support of a rate as text; for people, the lower edge of its band."""
+    """Return a rate's support as text; for people, ``at least`` the lower edge of its band."""
     if rate is None:
         return NONE
     exact = contract.synthetic and contract.k == 1
@@ -171,7 +171,7 @@ def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
 def _group_tables(
     report: WeeklyReport, columns: str, rows: Rows, draw: Drawing | None = None
 ) -> list[Titled]:
-    """Return one table for all decisions of each contract, and one per group-by."""
+    """Return a table for all decisions of each contract, and one with a chart per group-by."""
     tables: list[Titled] = []
     for contract, window in report.windows():
         total = total_place(contract, window)
@@ -189,7 +189,7 @@ def _group_tables(
 
 
 def _worst_first(group_places: list[Place]) -> list[Place]:
-    """Sort slices by their worst state if they are too many for a page; else keep their order."""
+    """Return the slices, sorted by their worst state if they are too many for a page."""
     if len(group_places) <= MOST_ROWS // len(Metric):
         return group_places
     worst = {

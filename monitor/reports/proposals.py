@@ -126,14 +126,16 @@ def propose(contract: str, releases: Sequence[Release]) -> Proposal:
     slice_places = [place for _, place in table_places]
     proposals = tuple(_metric(metric, slice_places) for metric in metrics)
     weeks = tuple(release.week for release in releases)
-    return Proposal(contract, weeks, _window(proposals[0]) if proposals else _WEEK, proposals)
+    return Proposal(
+        contract, weeks, _proposed_window(proposals[0]) if proposals else _WEEK, proposals
+    )
 
 
 def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
     gaps_by_slice: dict[_Slice, list[_WeekGap]] = {}
     for place in slice_places:
         key = getattr(place.table, "group_by", ""), place.row.slice
-        gaps_by_slice.setdefault(key, []).extend(_gaps(place, metric))
+        gaps_by_slice.setdefault(key, []).extend(_week_gap(place, metric))
     support = _needed_support(gap for gaps in gaps_by_slice.values() for gap in gaps)
     all_gaps = (gap for gaps in gaps_by_slice.values() for gap in gaps)
     counted = [gap for gap in all_gaps if support is not None and gap.support >= support]
@@ -146,7 +148,7 @@ def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
     )
 
 
-def _gaps(place: Place, metric: Metric) -> Iterator[_WeekGap]:
+def _week_gap(place: Place, metric: Metric) -> Iterator[_WeekGap]:
     """Yield the gap of a row, at most one; none if it is hidden or has no bounds."""
     rate, gap = place.row.rates.get(metric), place.row.gaps.get(metric)
     if rate is None or gap is None or gap.lower is None or gap.upper is None:
@@ -181,7 +183,7 @@ def _reaches(
         )
 
 
-def _window(primary: MetricProposal) -> str:
+def _proposed_window(primary: MetricProposal) -> str:
     """Return the window to propose: a week, or 28 days if a week decides too few slices."""
     decided = sum(reach.decided for reach in primary.slices)
     return _WEEK if 2 * decided >= len(primary.slices) else _LONGER

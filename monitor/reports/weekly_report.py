@@ -57,7 +57,7 @@ class WeeklyReport:
 
     @property
     def zone(self) -> str:
-        """Return the report's time zone: the settings' zone if the week began in it, else UTC."""
+        """Name of the report's time zone: the settings' if the week began in it, else UTC."""
         zone = self.facts.timezone
         week = IsoWeek.named(self.revision.week, zone)
         return zone if self.release.start == week.start else UTC_ZONE
@@ -72,7 +72,7 @@ class WeeklyReport:
 
     @property
     def synthetic(self) -> bool:
-        """Return True when any contract is about declared test conditions."""
+        """True when any contract is about declared test conditions."""
         return any(table.synthetic for table in self.release.contracts)
 
     def windows(self) -> Iterator[tuple[ContractTable, WindowTable]]:
@@ -80,7 +80,7 @@ class WeeklyReport:
         return of_release(self.release)
 
     def places(self) -> Iterator[Place]:
-        """Yield every row of every group-by."""
+        """Yield every row (slice) of every group-by and contract."""
         for table, window in self.windows():
             yield from places(table, window)
 

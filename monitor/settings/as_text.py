@@ -33,7 +33,7 @@ _WIRE = frozenset({"format", "schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:
-    """Return the SHA-256, in hexadecimal, of the settings that numbers and their texts depend on.
+    """Return the SHA-256, in hex, of the settings that numbers and their texts depend on.
 
     It is the hash of the canonical JSON with defaults filled in and secrets masked. Sections on
     addresses, readers and the format of messages are left out, because no number depends on them.
@@ -55,7 +55,7 @@ _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_prec
 
 
 def contract_numbers(use_case: UseCase) -> str:
-    """Return canonical JSON of the limits, window, k and filter that a state depends on.
+    """Return canonical JSON of all that a contract's states depend on: limits, window, k, filter.
 
     These are limits, support, window, age, comparisons and k. Contracts of one version must have
     equal numbers. Limits that were added later are left out while they are not set, so that older
@@ -99,7 +99,7 @@ def use_case_text(use_case: UseCase) -> str:
 
 
 def contract_record(use_case: UseCase) -> str:
-    """Return canonical JSON of all settings of a use case and its contract."""
+    """Return canonical JSON of a use case and its contract, all keys included."""
     return _canonical(plain(use_case))
 
 

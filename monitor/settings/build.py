@@ -54,7 +54,7 @@ def build(kind: Any, value: object, key: str) -> Any:
 
 
 def required(kind: Any) -> Any:
-    """Return the kind without its ``| None``."""
+    """Return the kind without ``| None``, if it has that."""
     if get_origin(kind) in (Union, types.UnionType):
         return next(part for part in get_args(kind) if part is not type(None))
     return kind
@@ -154,7 +154,7 @@ def _found_text(base: Any, value: object) -> str:
 
 
 def expected(kind: Any) -> str:
-    """Return in words what a key should hold, for an error message."""
+    """Return words on what a key should hold, for an error message."""
     kind = required(kind)
     base, meta = bare(kind)
     if meta.description:

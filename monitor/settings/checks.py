@@ -96,7 +96,7 @@ def check_sections(settings: Settings) -> None:
 
 
 def _check_dimensions(settings: Settings) -> None:
-    """Raise SettingsError for too many dimensions, or two with one name."""
+    """Raise SettingsError for too many bias dimensions, or two with one name."""
     names = [dimension.name for dimension in settings.bias_dimension]
     if len(names) > MAX_DIMENSIONS:
         fix = f"declare at most {MAX_DIMENSIONS}"
@@ -117,7 +117,7 @@ def _check_alerting(alerting: Alerting) -> None:
 
 
 def _check_links(settings: Settings) -> None:
-    """Raise SettingsError if alerts would have two dashboards to link to."""
+    """Raise SettingsError if both ``links.grafana`` and ``alerting.dashboard_url`` are set."""
     if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
         raise problem(
             "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
@@ -150,7 +150,7 @@ def _check_office(alerting: Alerting) -> None:
 
 
 def _check_weeks(report: ReportSettings) -> None:
-    """Raise SettingsError unless weeks begin at a full UTC hour, because counts are hourly."""
+    """Raise SettingsError for a report time zone that is unknown, or not whole hours from UTC."""
     fix = 'use "UTC" or a name such as "Europe/Berlin"'
     try:
         exact = whole_hours(report.timezone)

@@ -18,7 +18,7 @@ _INDEX = re.compile(r"[0-9]{1,4}\Z")
 
 
 def exact(text: str) -> Decimal:
-    """Return a TOML float as the decimal of its text; absurd exponents become NaN."""
+    """Return the text of a TOML float as an exact Decimal; NaN for an absurd exponent."""
     try:
         return Decimal(text)
     except DecimalException:

@@ -21,7 +21,7 @@ def problem(key: str, text: str) -> SettingsError:
 
 
 class Problems:
-    """Collector of errors, so that all errors of a settings file are reported at once.
+    """Collector of SettingsErrors, so that all errors of a settings file are raised at once.
 
     Example:
         >>> problems = Problems()
@@ -44,7 +44,7 @@ class Problems:
             self._found += [text for text in error.problems if text not in self._found]
 
     def raise_any(self) -> None:
-        """Raise one error with all collected problems; do nothing without any."""
+        """Raise one SettingsError with all collected problems; do nothing if there are none."""
         if self._found:
             raise SettingsError(*self._found)
 

@@ -90,12 +90,12 @@ class Security(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def sasl(self) -> bool:
-        """True when the client logs in with a user name."""
+        """True when the protocol has a login (SASL)."""
         return self.protocol.startswith("SASL")
 
     @property
     def tls(self) -> bool:
-        """True when the connection is encrypted."""
+        """True when the protocol encrypts the connection (TLS)."""
         return self.protocol.endswith("SSL")
 
 
@@ -276,7 +276,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def tls(self) -> bool:
-        """True when the port speaks HTTPS."""
+        """True when the port speaks HTTPS, that is a certificate is set."""
         return self.tls_cert_file is not None
 
     @property
@@ -289,7 +289,7 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def knows_readers(self) -> bool:
-        """True when readers of slices must identify themselves."""
+        """True when readers must have a token or a certificate."""
         return bool(self.all_tokens) or self.client_ca_file is not None
 
 
@@ -398,7 +398,7 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def receivers(self) -> dict[str, Receiver]:
-        """Receivers by the route that notifies them: page, ticket, visible and deadman."""
+        """Receivers by alert route: page, ticket, visible and deadman."""
         names = ("page", "ticket", "visible", "deadman")
         return {name: getattr(self, name) for name in names}
 
@@ -464,7 +464,7 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Values that decisions are coded with: listed values, or names of the ranges."""
+        """Values of the attribute after coding: those listed, or the names of the ranges."""
         return range_names(self.ranges) if self.ranges else self.values
 
 

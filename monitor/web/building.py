@@ -104,7 +104,7 @@ def overview(
         limitations: register of known limitations.
     """
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
-    outdated_contracts = [contract for contract in contracts if _outdated(contract, at)]
+    outdated_contracts = [contract for contract in contracts if _is_outdated(contract, at)]
     outdated = bool(blind) or bool(outdated_contracts)
     return Overview(
         moment=at,
@@ -135,7 +135,7 @@ def _chosen(snapshot: Snapshot, view: ViewSubject) -> list[ContractTable]:
     return chosen_tables
 
 
-def _outdated(contract: ContractContent, at: Moment | None) -> bool:
+def _is_outdated(contract: ContractContent, at: Moment | None) -> bool:
     """Return True when the newest published data are older than the contract's ``max_age``."""
     if at is None or not at.newest or at.age_seconds is None or contract.max_age_seconds is None:
         return False
@@ -191,7 +191,7 @@ def contract_content(
         windows=tuple(window_table.window for window_table in table.windows),
         metrics=metrics,
         verdict=contract_headline(table, window, slices),
-        notes=tuple(_notes(table, window)),
+        notes=tuple(_window_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,
         versions=tuple(side_by_side(slices, own_groups)),
@@ -210,8 +210,8 @@ def _window(table: ContractTable, view: ViewSubject) -> WindowTable:
     return window
 
 
-def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
-    """Yield notes that a reader of a window's numbers needs."""
+def _window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
+    """Yield sentences that a reader of a window's numbers needs, such as its k and lost data."""
     yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} is hidden."
     if window.window != table.window:
         yield f"The contract is decided on its window of {table.window}, not on this one."
@@ -301,7 +301,7 @@ def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, 
 
 
 def chosen_metric(table: ContractTable, view: ViewSubject) -> Metric:
-    """Return the metric that a view is about; by default the primary one."""
+    """Return the metric of a view; by default the contract's primary one."""
     return view.metric or table.primary
 
 
@@ -324,7 +324,7 @@ def _finding(noted: Noted) -> Finding:
 
 
 def _slice_notes(table: ContractTable, place: Place) -> Iterator[str]:
-    yield from _notes(table, place.window)
+    yield from _window_notes(table, place.window)
     for rates_name, period in (
         ("Selection and blocked rates", place.table.decisions),
         ("Rates that rest on labels", place.table.labelled),

@@ -93,7 +93,7 @@ class PageRenderer:
         )
 
     def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
-        """Return the overview as HTML; ``today`` is a UTC date."""
+        """Return the overview page as HTML; ``today`` is a UTC date."""
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
         scale = charts.gap_scales(lines)
         return self._render(
@@ -104,7 +104,7 @@ class PageRenderer:
             strip=lambda cell: charts.gap_strip(cell, scale),
             shown=lambda contract: _lines_on_page(contract, view.page),
             same_why=_has_same_reason,
-            references=_references(page),
+            references=_reference_names(page),
             most=PAGE_SIZE,
             behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
@@ -113,7 +113,7 @@ class PageRenderer:
     def slice(self, page: SliceContent, view: ViewSubject) -> str:
         """Return the page of one slice as HTML."""
         scale = charts.gap_scale(charts.sizes(page.line.cells))
-        marks = _marks(page)
+        marks = _history_marks(page)
         drawings = {
             "rate": charts.rate_history(page.history, marks),
             "gap": charts.gap_history(page.history, marks),
@@ -243,8 +243,8 @@ def _dashboard_query(page: SliceContent) -> str:
     return urlencode({f"var-{name}": value for name, value in variables.items()})
 
 
-def _references(page: Overview) -> set[str]:
-    """Return the slices that are the reference of another slice."""
+def _reference_names(page: Overview) -> set[str]:
+    """Return the names of slices that are the reference of another slice."""
     cells = (cell for contract in page.contracts for line in contract.slices for cell in line.cells)
     return {cell.gap.reference for cell in cells if cell.gap is not None}
 
@@ -255,8 +255,8 @@ def _has_same_reason(line: SliceLine) -> bool:
     return len(line.cells) > 1 and len(reasons) == 1
 
 
-def _marks(page: SliceContent) -> list[charts.Mark]:
-    """Return marks of incidents and of new contract or router versions, for the time axis."""
+def _history_marks(page: SliceContent) -> list[charts.Mark]:
+    """Return marks of incidents and of new contract or router versions, with times and texts."""
     marks = [
         charts.Mark(incident.since, "incident", f"incident {incident.id}") for incident in page.past
     ]
@@ -293,7 +293,7 @@ def _point_gap(point: HistoryPoint) -> str:
 
 
 def status_text(incident: IncidentReport) -> str:
-    """Return the state of an incident in words."""
+    """Return the state of an incident in words, with its outcome or the end of acceptance."""
     if incident.accepted_until is not None:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value

@@ -15,7 +15,7 @@ from monitor.core.time import IsoWeek
 
 
 class Published(Protocol):
-    """Reader of everything published, and writer of acts on incidents; any thread may use it.
+    """Reader of all that is published, and writer of acts on incidents; any thread may use it.
 
     Every method raises StoreError if the store cannot be read or is busy.
     """

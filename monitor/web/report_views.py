@@ -32,7 +32,7 @@ class ReportViews:
     """Views of weekly reports (list, HTML, JSON, CSV) for the site; any thread may use them."""
 
     def __init__(self, published: Published, facts: ReportFacts) -> None:
-        """Create views that have read nothing yet.
+        """Keep the reader and the facts; the cache of revisions is empty.
 
         Args:
             published: reader of Releases.
@@ -125,7 +125,7 @@ def _hashed(style: str) -> str:
 
 
 def as_csv_file(page: ReportList) -> str:
-    """Return the list of reports as CSV, one row per week."""
+    """Return CSV text of the list of reports, one row per week."""
     return written(_COLUMNS, (_row(line) for line in page.reports))
 
 

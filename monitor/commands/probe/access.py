@@ -60,7 +60,7 @@ def router_key_command(file: Path, path: Path) -> None:
 
 
 class RoundsProgress:
-    """Progress bar of rounds of probes; enter it, then :meth:`begin` each round."""
+    """Progress bar of rounds of probes; a context manager: enter, then :meth:`begin` each round."""
 
     def __init__(self) -> None:
         console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -174,14 +174,14 @@ class Stopper(StopSignal):
     """Stop signal that lets a round end in order; a second Ctrl-C ends it at once."""
 
     def ask(self, number: int, frame: object) -> None:
-        """Note a signal; end at once at the second Ctrl-C."""
+        """Record a signal; end the process at once at the second Ctrl-C."""
         if self.asked and number == signal.SIGINT:
             end_now(number, frame)
         super().ask(number, frame)
 
 
 def exit_code(done: Round) -> int:
-    """Return 0 if every variant has an answer, 1 if some have none, 2 without a router."""
+    """Return the exit code: 0 if all variants have answers, 1 if not, 2 without a router."""
     if done.fruitless:
         return EXIT_FRUITLESS
     return 0 if done.sound and not done.stopped else EXIT_FAILED

@@ -320,7 +320,7 @@ def _round_text(number: int, done: Round, plan: SendPlan) -> str:
 def compare(
     path: Path, swap: Swap, settings: Settings, options: Asking, review: SwapReview, *, dry: bool
 ) -> int:
-    """Send both variants of traces with the value, print the differences, return the exit code.
+    """Send both variants of each trace with the value, print differences; return the exit code.
 
     Neither requests nor values of attributes are published or written.
     """

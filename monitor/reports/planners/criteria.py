@@ -61,7 +61,7 @@ def precision(tpr: float, fpr: float, ready: float) -> float | None:
 
 
 def forced_fpr(tpr: float, precise: float, ready: float) -> float | None:
-    """Return the FPR that follows from TPR, precision and P(ready); None if it is undefined."""
+    """Return the FPR that follows from TPR, precision and P(ready); None if undefined."""
     if ready >= 1 or precise <= 0:
         return None
     return ready / (1 - ready) * (1 - precise) / precise * tpr

@@ -44,7 +44,7 @@ def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
 
 
 def reference_of(group: GroupTable) -> str | None:
-    """Return the reference of a group-by's slices; None if no comparison is shown."""
+    """Return the reference shown for a group-by's slices; None if no comparison is shown."""
     return next((gap.reference for row in group.rows for gap in row.gaps.values()), None)
 
 

@@ -161,7 +161,7 @@ def _least_share(place: Place, rate: ShownRate) -> float:
     selection, blocked = (
         place.row.rates.get(metric) for metric in (Metric.SELECTION, Metric.BLOCKED)
     )
-    uncovered = _uncovered(place.table.decisions, place.table.labelled)
+    uncovered = _uncovered_share(place.table.decisions, place.table.labelled)
     if selection is None or uncovered > _MOST_UNCOVERED:
         return 0.0
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
@@ -174,7 +174,7 @@ def _least_share(place: Place, rate: ShownRate) -> float:
     )
 
 
-def _uncovered(decisions: Period | None, labelled: Period | None) -> float:
+def _uncovered_share(decisions: Period | None, labelled: Period | None) -> float:
     """Return the labelled time without published decisions, relative to that of the decisions."""
     if decisions is None or labelled is None:
         return inf

@@ -35,7 +35,7 @@ _Interval = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class StandardisedLine:
-    """Gap of one slice, raw and standardised over one other attribute.
+    """Gap of one slice and metric, raw and standardised over one other attribute.
 
     Attributes:
         over: the other attribute.

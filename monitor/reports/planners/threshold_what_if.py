@@ -83,7 +83,7 @@ def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIf
         return
     edges = sorted({begin for _, bands in place_bands for begin in bands.begins if begin})
     rates = {
-        (edge, metric): _rates(place_bands, edge, metric) for edge in edges for metric in _METRICS
+        (edge, metric): _ranges(place_bands, edge, metric) for edge in edges for metric in _METRICS
     }
     for index, (place, bands) in enumerate(place_bands):
         precision = precision_of(place.contract)
@@ -96,7 +96,7 @@ def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIf
             )
             for edge in edges
         ]
-        yield from _with_bands(place, bands, at_edges)
+        yield from _band_lines(place, bands, at_edges)
 
 
 def _line(place: Place, edge: float, below: float | None, *rates: Bounds | None) -> WhatIfLine:
@@ -110,7 +110,7 @@ def _shown(ends: _Ends, precision: Precision) -> Bounds | None:
     return Bounds(float(precision.down(low)), float(precision.up(high)))
 
 
-def _with_bands(place: Place, bands: Bands, edges: Sequence[WhatIfLine]) -> Iterator[WhatIfLine]:
+def _band_lines(place: Place, bands: Bands, edges: Sequence[WhatIfLine]) -> Iterator[WhatIfLine]:
     """Yield the lines at edges, and between them a line for thresholds inside each band."""
     everything, nothing = Bounds(1.0, 1.0), Bounds(0.0, 0.0)
     first = _line(place, 0.0, None, everything, everything, everything)
@@ -135,7 +135,7 @@ def _between(least: Bounds | None, most: Bounds | None) -> Bounds | None:
     return None if least is None or most is None else Bounds(least.lower, most.upper)
 
 
-def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
+def _ranges(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
     """Return (least, largest) of a rate per slice when bands from ``edge`` on are served."""
     open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.shares is None]
     solved = dict(
@@ -170,7 +170,7 @@ def _solve_ranges(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_
     """
     if not bands:
         return []
-    weights = [_weights(len(slice_bands.begins), metric) for slice_bands in bands]
+    weights = [_denominator_weights(len(slice_bands.begins), metric) for slice_bands in bands]
     gains = [
         slice_weights * np.tile(slice_bands.served(edge), 2)
         for slice_bands, slice_weights in zip(bands, weights, strict=True)
@@ -184,7 +184,7 @@ def _solve_ranges(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_
     return [(float(low), float(-high)) for low, high in zip(*ends, strict=True)]
 
 
-def _weights(bands: int, metric: Metric) -> Floats:
+def _denominator_weights(bands: int, metric: Metric) -> Floats:
     """Return 1.0 for each x and y in a rate's denominator, else 0.0; shape (2 * bands,)."""
     ready, not_ready = metric is not Metric.FPR, metric is not Metric.TPR
     return np.repeat([float(ready), float(not_ready)], bands)

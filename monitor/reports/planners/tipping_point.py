@@ -141,7 +141,7 @@ def _reference_rate(metric: Metric, rate: float | None, gap: float | None) -> fl
 def _turn_test(
     gap: ShownGap, limit: float, metric: Metric, *, of_slice: bool
 ) -> Callable[[tuple[float, float]], bool]:
-    """Return a test: does a shift (down, up) of the rate turn the verdict?"""
+    """Return a function that tells if a shift (down, up) of the rate turns the verdict."""
     assert gap.lower is not None and gap.upper is not None  # noqa: S101, PT018 - decided
     lower, upper = gap.lower, gap.upper
     rises_with_rate = (metric not in HARMED_BY_LESS) == of_slice

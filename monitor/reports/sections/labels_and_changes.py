@@ -59,11 +59,11 @@ def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
             percent(place.row.completeness),
             report.moment(period.end),
             "; ".join(delays) or NONE,
-            *_agreement(place.row.agreement),
+            *_kappa_texts(place.row.agreement),
         )
 
 
-def _agreement(agreement: ShownAgreement | None) -> tuple[str, str]:
+def _kappa_texts(agreement: ShownAgreement | None) -> tuple[str, str]:
     """Return (kappa, interval) as texts; dashes if withheld."""
     if agreement is None:
         return NONE, NONE

@@ -18,7 +18,7 @@ def name_of(report: WeeklyReport, row_name: Named) -> str:
 
 
 def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
-    """Return one sentence that counts slices without a row and says why; empty if none lack one."""
+    """Return a sentence that counts slices without a row and says why; empty if none lack one."""
     missing = sum(1 for _ in report.places()) - shown
     if missing <= 0:
         return ()
