@@ -46,7 +46,7 @@ class CertificateFile:
     served: bool = False
 
     def not_after(self) -> int:
-        """Read the file; return its expiry in us since 1970, by its first or last to end.
+        """Read the file; return its earliest or latest expiry, as ``ends`` picks, in us.
 
         Raises:
             SlicewatchError: the file cannot be read.

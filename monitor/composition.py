@@ -291,7 +291,7 @@ def avro_messages(settings: Settings) -> AvroMessages | None:
 
 
 def as_history(settings: Settings) -> Settings:
-    """Return a copy of the settings for files: JSON from the first line, no event too early."""
+    """Return a copy of the settings to read files: JSON, from the first line, by event time."""
     stream = msgspec.structs.replace(
         settings.stream,
         clock="history",

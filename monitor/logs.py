@@ -66,8 +66,8 @@ class TextFormatter(_Formatter):
         return f"{line}\n{failure}" if failure else line
 
 
-def _is_kept(record: logging.LogRecord) -> bool:
-    """Return True for a record to keep: not the Kafka client's, which repeat, unless critical.
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Return False for the Kafka client's records below critical, which repeat; else True.
 
     The consumer state tells once that a broker is away, and why.
     """
@@ -78,7 +78,7 @@ def configure(level: str = "INFO") -> None:
     """Replace the root log handler by one to standard error: text on a terminal, else JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if sys.stderr.isatty() else JsonFormatter())
-    handler.addFilter(_is_kept)
+    handler.addFilter(_is_logged)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -274,7 +274,7 @@ class Service:
             self._release()
 
     def _must_finish_soon(self) -> bool:
-        """Return True when the service ends or the cycle takes long: old cohorts then wait."""
+        """Return True when the service ends or a cycle takes too long for cohorts that can wait."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 

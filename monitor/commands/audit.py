@@ -44,7 +44,7 @@ _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
 
 
 def _report_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options ``--junit``, ``--markdown``, ``--html`` and ``--json`` to a command."""
+    """Return a command with ``--junit``, ``--markdown``, ``--html`` and ``--json`` added."""
     for name, document in (
         ("junit", "JUnit XML, for a build server"),
         ("markdown", "Markdown, for a pull request"),

@@ -96,7 +96,7 @@ def command(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Yield a function (done, total) that moves a progress bar; without a terminal, remind only."""
+    """Yield a function (done, total) that moves a progress bar; in a pipe, print reminders only."""
     if not sys.stderr.isatty():
         with working("trying the contract"):
             yield lambda done, total: None

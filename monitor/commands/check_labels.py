@@ -131,7 +131,7 @@ def grid_table(grid: Sequence[float]) -> Table | None:
 
 
 def _thin_common_rates(grid: Sequence[float]) -> list[Thinned]:
-    """Return how the grid thins each common audit probability; those below the grid left out."""
+    """Return a Thinned per common audit probability, without those below the grid."""
     thinned_rates = (thinned(grid, sent) for sent in COMMON_RATES)
     return [rate for rate in thinned_rates if rate.counted <= rate.sent]
 

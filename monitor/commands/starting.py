@@ -40,7 +40,7 @@ def end_when_stopped() -> None:
 
 
 def end_now(number: int, _: object) -> NoReturn:
-    """Print one line and raise SystemExit, a signal handler that lets open resources close.
+    """Print one line and raise SystemExit so that open resources close; a signal handler.
 
     Further signals change nothing meanwhile.
     """

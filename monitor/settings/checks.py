@@ -380,7 +380,7 @@ def _check_documented(attribute: AttributeSettings, key: str) -> None:
 
 
 def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
-    for kept_by, duration, fix in _count_retentions(settings):
+    for kept_by, duration, fix in _retention_settings(settings):
         if longest < duration:
             allowed, actual = duration_text(longest), duration_text(duration)
             text = (
@@ -389,7 +389,7 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
             raise problem(key, f"{text}; lower {fix} or raise it")
 
 
-def _count_retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
+def _retention_settings(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
     """Yield (setting, duration, key to change it) for settings that keep counts of an attribute."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"

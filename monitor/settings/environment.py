@@ -109,11 +109,11 @@ def _place(tree: dict[str, Any], segments: list[str], value: EnvText) -> None:
     key = ""
     for part, after in pairwise(segments):
         empty: Any = [] if _INDEX.match(after) else {}
-        node, key = _descend(node, key, part, empty, value.variable)
-    _descend(node, key, segments[-1], value, value.variable, replace=True)
+        node, key = _get_or_set(node, key, part, empty, value.variable)
+    _get_or_set(node, key, segments[-1], value, value.variable, replace=True)
 
 
-def _descend(
+def _get_or_set(
     node: Any, key: str, part: str, value: Any, variable: str, *, replace: bool = False
 ) -> tuple[Any, str]:
     """Return (child, its full key); a new child, or with ``replace`` any, is set to ``value``."""

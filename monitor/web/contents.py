@@ -178,7 +178,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PastIncident:
-    """Incident of a slice and metric, open or resolved, in the past on a slice page.
+    """Incident of a slice and metric, open or resolved, as its slice page lists it.
 
     Attributes:
         id: of the incident.

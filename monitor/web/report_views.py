@@ -103,7 +103,7 @@ class ReportViews:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Cached facts on a revision for its line in the list; its tables are too large to reread."""
+    """Facts on a revision for its line in the list; cached, since its tables are large."""
 
     as_of: int
     digest: str

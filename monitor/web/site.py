@@ -308,7 +308,7 @@ class Site:
     def _perform(
         self, request: Request, action: str, act: Callable[[int, Mapping[str, str]], None]
     ) -> Response:
-        """Perform an act, log it, and redirect to the incident; return its page with a refusal."""
+        """Perform an act, log it and redirect to the incident; if refused, return its page."""
         fields: Mapping[str, str] = request.state.fields
         incident = self._incident_of(fields.get("incident", ""))
         try:

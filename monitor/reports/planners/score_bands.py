@@ -140,7 +140,7 @@ def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Fl
 
 
 def _ratio_rules(ready: Floats, zeros: Floats, low: float, high: float) -> Iterator[Floats]:
-    """Yield two rules (coefficients) that keep x / (x + y) of marked bands in low to high."""
+    """Yield two rows of coefficients that keep x / (x + y) of marked bands in low to high."""
     yield np.concatenate([(low - 1) * ready, low * ready + zeros])
     yield np.concatenate([(1 - high) * ready, -high * ready + zeros])
 

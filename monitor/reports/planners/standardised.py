@@ -168,7 +168,7 @@ def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _I
 
 
 def _weighted_mean(parts: Sequence[tuple[float, _Interval]]) -> _Interval:
-    """Return (mean, lower, upper) of independent intervals by weight."""
+    """Return the weighted mean of independent numbers as (mean, lower, upper)."""
     total = sum(weight for weight, _ in parts)
     shares = [(weight / total, interval) for weight, interval in parts]
     value = sum(share * centre for share, (centre, _, _) in shares)

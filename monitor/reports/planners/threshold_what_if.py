@@ -163,7 +163,7 @@ def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
 
 
 def _solve_ranges(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
-    """Return (least, largest) rate per slice by linear programs; None if one has no solution.
+    """Return (least, largest) rate per slice by linear programs; None for one without solution.
 
     One solver call takes the programs of all slices: they share nothing, so the best sum is the sum
     of the best. If any program has no solution, each half is solved alone.
@@ -185,7 +185,7 @@ def _solve_ranges(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_
 
 
 def _denominator_weights(bands: int, metric: Metric) -> Floats:
-    """Return 1.0 for each x and y in a rate's denominator, else 0.0; shape (2 * bands,)."""
+    """Return 1.0 for each band's share in a rate's denominator, else 0.0; shape (2 * bands,)."""
     ready, not_ready = metric is not Metric.FPR, metric is not Metric.TPR
     return np.repeat([float(ready), float(not_ready)], bands)
 
