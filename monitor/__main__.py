@@ -9,7 +9,7 @@ _UNTIL_STOPPED = ("demo", "ingest", "judge", "run", "serve")
 
 
 def main() -> None:
-    """Run the command line."""
+    """Install stop-signal handlers, then run the command line."""
     stop = StopSignal()
     if set(sys.argv[1:2]) & set(_UNTIL_STOPPED):
         stop.listen()

@@ -27,7 +27,7 @@ _LONG = 0x80
 
 @dataclass(frozen=True, slots=True)
 class CertificateFile:
-    """Certificate file named in the settings.
+    """Certificate file named in the settings; made by :func:`configured` to read its expiry.
 
     Attributes:
         name: name of the file in the metrics, from a closed list.
@@ -46,7 +46,7 @@ class CertificateFile:
     served: bool = False
 
     def not_after(self) -> int:
-        """Return the expiry in microseconds.
+        """Read the file; return its earliest or latest expiry, as ``ends`` picks, in us.
 
         Raises:
             SlicewatchError: the file cannot be read.
@@ -64,7 +64,7 @@ class CertificateFile:
 
 
 def configured(settings: Settings) -> tuple[CertificateFile, ...]:
-    """Return all certificate files that the settings name."""
+    """Return a CertificateFile for each certificate that the settings name."""
     server, security = settings.server, settings.stream.security
     registry = settings.stream.schema_registry
     operations = server.operations
@@ -85,7 +85,7 @@ def configured(settings: Settings) -> tuple[CertificateFile, ...]:
 
 
 def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
-    """Yield name and expiry of each readable certificate; their users report unreadable ones."""
+    """Yield (name, expiry in us) of each readable certificate; skip unreadable ones."""
     for certificate in configured(settings):
         try:
             yield certificate.name, certificate.not_after()
@@ -94,7 +94,7 @@ def expiries(settings: Settings) -> Iterator[tuple[str, int]]:
 
 
 def not_after(der: bytes) -> int:
-    """Return the expiry of a certificate, in microseconds.
+    """Return the expiry of a DER certificate, in us since 1970.
 
     Raises:
         ValueError: the bytes are no certificate.
@@ -106,24 +106,24 @@ def not_after(der: bytes) -> int:
 
 
 def _not_after(der: bytes) -> datetime:
-    _, certificate, _ = _element(der, 0)
-    _, at, _ = _element(der, certificate)
-    tag, _, end = _element(der, at)
+    _, certificate, _ = _read_element(der, 0)
+    _, at, _ = _read_element(der, certificate)
+    tag, _, end = _read_element(der, at)
     if tag == _VERSION:
         at = end
     for _ in ("serial number", "algorithm", "issuer"):
-        _, _, at = _element(der, at)
-    _, validity, _ = _element(der, at)
-    _, _, at = _element(der, validity)
-    tag, start, end = _element(der, at)
+        _, _, at = _read_element(der, at)
+    _, validity, _ = _read_element(der, at)
+    _, _, at = _read_element(der, validity)
+    tag, start, end = _read_element(der, at)
     text = der[start:end].decode("ascii")
     if tag == _UTC_TIME:  # two digits of the year: 1950 to 2049
         text = ("19" if text >= "5" else "20") + text
     return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
-def _element(der: bytes, at: int) -> tuple[int, int, int]:
-    """Return the tag of the element at a position, and the start and end of its content."""
+def _read_element(der: bytes, at: int) -> tuple[int, int, int]:
+    """Return (tag, start, end) of the DER element at index ``at``: bounds of its content."""
     tag, length, start = der[at], der[at + 1], at + 2
     if length >= _LONG:
         size = length - _LONG

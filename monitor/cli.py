@@ -36,14 +36,14 @@ EXIT_BUG, EXIT_ERROR = 1, 2
 
 
 class _Commands(click.Group):
-    """Command group that imports a command only when it is called, for a quick start."""
+    """Group of all commands; imports a command's module only when it is called, to start fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands."""
+        """Return the sorted names of all commands."""
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command."""
+        """Import and return the named command; None if there is none."""
         if cmd_name not in _COMMANDS:
             return None
         service = cmd_name in _SERVICES
@@ -52,7 +52,7 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
+        """Write the list of commands to the help text, without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
@@ -70,7 +70,7 @@ def cli() -> None:
 
 
 def main(stop: StopSignal | None = None) -> None:
-    """Run the command line; an expected failure is one line and exit code 2.
+    """Run the command line; on an expected failure, print a line per problem and exit 2.
 
     Args:
         stop: a signal that already listens.

@@ -6,12 +6,12 @@ import time
 
 
 class SystemClock:
-    """Wall clock and monotonic clock of this machine."""
+    """Clock of this machine: wall time and monotonic time; implements the port ``Clock``."""
 
     def now(self) -> int:
-        """Return microseconds since 1970 UTC."""
+        """Return the wall time in microseconds since 1970 UTC."""
         return time.time_ns() // 1_000
 
     def monotonic(self) -> float:
-        """Return seconds since some fixed moment."""
+        """Return seconds since a fixed, arbitrary moment; they never run backwards."""
         return time.monotonic()

@@ -90,7 +90,7 @@ WRITE_SECONDS = 8.0
 
 
 def owner_name() -> str:
-    """Return a unique name for this process.
+    """Return ``host/pid/random``, the name under which this process takes claims and leases.
 
     Containers often share host name and process number; two evaluators with one name would both
     hold the lease.
@@ -99,7 +99,7 @@ def owner_name() -> str:
 
 
 def contract_records(settings: Settings) -> list[ContractRecord]:
-    """Return all contracts as the store keeps them."""
+    """Return a ContractRecord per use case: name, version, and canonical JSON as stored."""
     return [
         ContractRecord(
             case.name, case.contract.version, contract_numbers(case), contract_record(case)
@@ -109,7 +109,7 @@ def contract_records(settings: Settings) -> list[ContractRecord]:
 
 
 def open_store(settings: Settings, clock: Clock) -> sa.Engine:
-    """Open the database, check its schema, and store contracts, attributes and id keys.
+    """Return an engine of the checked database, after storing contracts, attributes and id keys.
 
     SQLite is upgraded to the newest schema. Processes share the schema of a server, so only
     ``slicewatch db migrate`` changes that.
@@ -124,15 +124,15 @@ def open_store(settings: Settings, clock: Clock) -> sa.Engine:
         if engine.dialect.name == "sqlite":
             database.migrate(engine)
         database.require_head(engine)
-        _keep(settings, engine, clock)
+        _store_settings(settings, engine, clock)
     except BaseException:
         engine.dispose()
         raise
     return engine
 
 
-def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
-    """Store what these settings change, after a check that it may be changed."""
+def _store_settings(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
+    """Store contracts, coding and id keys; raise StoreError for a change that is not allowed."""
     records, contracts = RecordStore(engine), contract_records(settings)
     records.refuse_changes(contracts)
     live = settings.stream.clock == "live"
@@ -142,12 +142,12 @@ def _keep(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
 
 
 def topics(settings: Settings) -> ConfiguredTopics:
-    """Return the topics of decisions and labels."""
+    """Return the names of the decisions and labels topics as ConfiguredTopics."""
     return ConfiguredTopics(settings.stream.decisions_topic, settings.stream.labels_topic)
 
 
 def remembered(settings: Settings) -> dict[str, str]:
-    """Return texts by key of settings whose change is reported, though nothing stored needs it."""
+    """Return texts by settings key, stored so that the next start can report their changes."""
     stream = settings.stream
     return {
         "stream.clock": stream.clock,
@@ -162,7 +162,7 @@ def remembered(settings: Settings) -> dict[str, str]:
 
 
 def begin_service(settings: Settings, engine: sa.Engine, clock: Clock) -> list[str]:
-    """Retire topics that left the settings, and return a line for each change since the last start.
+    """Retire topics no longer in the settings; return a line per change since the last start.
 
     Only for services that read Kafka: files are read as history, by the topics of their settings.
     """
@@ -171,7 +171,7 @@ def begin_service(settings: Settings, engine: sa.Engine, clock: Clock) -> list[s
 
 
 def kafka_arguments(security: Security) -> dict[str, object]:
-    """Return the security settings as arguments of the Kafka client."""
+    """Return the security settings as arguments of the Kafka client; unset ones are left out."""
     arguments = {
         "security_protocol": security.protocol,
         "sasl_mechanism": security.sasl_mechanism,
@@ -185,7 +185,7 @@ def kafka_arguments(security: Security) -> dict[str, object]:
 
 
 def kafka_connection(settings: Settings) -> KafkaConnection:
-    """Return the connection to the brokers: addresses and credentials."""
+    """Return the addresses and credentials of the brokers as a KafkaConnection; open nothing."""
     from consumers.sources.kafka_admin import KafkaConnection  # noqa: PLC0415 - slow to load
 
     stream = settings.stream
@@ -193,7 +193,7 @@ def kafka_connection(settings: Settings) -> KafkaConnection:
 
 
 def check_access(settings: Settings, *, writes: bool = False) -> None:
-    """Raise AccessError unless a broker grants access to everything that is read.
+    """Raise AccessError unless a broker lets us read the topics, and write if ``writes`` is set.
 
     With ``writes`` it also checks access to what is written: events that come over HTTP.
     """
@@ -210,7 +210,7 @@ def _need(stream: StreamSettings) -> Need:
 
 
 def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
-    """Return the end offsets of partitions, asked by a separate client.
+    """Return the end offset of each partition, asked of the broker by a separate client.
 
     Raises:
         SourceError: no answer within moments.
@@ -223,7 +223,7 @@ def ask_ends(settings: Settings, shards: Collection[Shard]) -> dict[Shard, int]:
 
 
 def kafka_source(settings: Settings) -> RecordSource:
-    """Return the record source of the service, with the client that the settings name."""
+    """Check access, and return the record source made with the Kafka client of the settings."""
     from consumers.sources.kafka_source import KafkaSource  # noqa: PLC0415 - slow to load
 
     stream, connection = settings.stream, kafka_connection(settings)
@@ -251,7 +251,7 @@ def _rdkafka_source() -> type[RdkafkaSource]:
 
 
 def schema_registry(settings: Settings) -> SchemaRegistry | None:
-    """Return the schema registry of Avro messages; None if all messages are JSON.
+    """Return a client of the Avro schema registry; None if all messages are JSON.
 
     Raises:
         SettingsError: the package that reads Avro is not installed.
@@ -291,7 +291,7 @@ def avro_messages(settings: Settings) -> AvroMessages | None:
 
 
 def as_history(settings: Settings) -> Settings:
-    """Return the settings for files: JSON read from the first line, no event too early."""
+    """Return a copy of the settings to read files: JSON, from the first line, by event time."""
     stream = msgspec.structs.replace(
         settings.stream,
         clock="history",
@@ -304,7 +304,7 @@ def as_history(settings: Settings) -> Settings:
 
 
 def id_keys(settings: Settings) -> tuple[IdKey, ...]:
-    """Return the id keys of the settings by start; none if the store makes its own."""
+    """Return the settings' id keys in order of start; empty if the store makes its own key."""
     return tuple(
         IdKey(key.id, _day_start(key.from_day), key.key.reveal().encode())
         for key in settings.privacy.keys
@@ -326,7 +326,7 @@ def id_hasher(settings: Settings, engine: sa.Engine) -> IdHasher:
 
 
 def probe_policy(probes: ProbesSettings) -> ProbePolicy:
-    """Return the policy for checking probe decisions: key, declared sets and variants."""
+    """Return the policy that checks probe decisions: key, and variants by digest of a set."""
     return ProbePolicy(
         probes.key.reveal().encode() if probes.key else None,
         {declared.digest: frozenset(declared.variants) for declared in probes.sets},
@@ -334,7 +334,7 @@ def probe_policy(probes: ProbesSettings) -> ProbePolicy:
 
 
 def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMapping | None]:
-    """Return the mappings of messages to decisions and labels; None for plain events.
+    """Return the (decisions, labels) mappings of messages to events; None for plain events.
 
     Raises:
         SettingsError: a mapping cannot make events.
@@ -349,7 +349,7 @@ def event_mappings(settings: Settings) -> tuple[EventMapping | None, EventMappin
 def build_codecs(
     settings: Settings, engine: sa.Engine, eras: CodingHistory, keys: Sequence[IdKey]
 ) -> Codecs:
-    """Return the codecs and clocks that all shards of this process share."""
+    """Return the codecs that all shards of this process share; ids are hashed with ``keys``."""
     return _codecs(settings, eras, IdHasher(keys), live_versions(engine))
 
 
@@ -396,7 +396,7 @@ def build_ingest(
     progress: Callable[[int], None] | None = None,
     closes: Grain = Grain.DAY,
 ) -> Ingest:
-    """Return the ingest worker; ``store`` replaces the store of the database.
+    """Return the ingest worker from ``source`` into the database, or into ``store`` if given.
 
     ``closes`` is the span that the end of a file completes: the day or the hour of its last event.
     """
@@ -430,7 +430,7 @@ def build_ingest(
 
 
 def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
-    """Return the probe sets whose decisions are compared pair by pair."""
+    """Return a DeclaredSet for each probe set in the settings."""
     return [
         DeclaredSet(
             name=declared.name,
@@ -447,7 +447,7 @@ def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
 
 
 def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Evaluator:
-    """Return the evaluator."""
+    """Return the evaluator of this database, with its policy taken from the settings."""
     stream = settings.stream
     windows = {
         case.name: tuple(WINDOWS[name] for name in case.windows) for case in settings.use_case
@@ -473,7 +473,7 @@ def build_evaluator(settings: Settings, engine: sa.Engine, clock: Clock) -> Eval
 def backtest_policy(
     settings: Settings, engine: sa.Engine, since: int | None, until: int | None
 ) -> BacktestPolicy:
-    """Return the policy for trying these settings' contracts on the stored cohorts."""
+    """Return the BacktestPolicy that tries these contracts on cohorts from since to until."""
     return BacktestPolicy(
         contracts=settings.contracts,
         eras=Codings(engine).eras(settings.coding),
@@ -485,7 +485,7 @@ def backtest_policy(
 
 
 def retention_policy(settings: Settings) -> RetentionPolicy:
-    """Return the retention of stored rows."""
+    """Return the retention periods of stored rows, taken from the settings."""
     return RetentionPolicy(
         horizon=settings.stream.horizon,
         aggregates=settings.retention.aggregates,
@@ -496,7 +496,7 @@ def retention_policy(settings: Settings) -> RetentionPolicy:
 
 
 def health_policy(settings: Settings, pace: float = 1.0) -> HealthPolicy:
-    """Return the expectations by which the health of the whole service is judged.
+    """Return the HealthPolicy by which the whole service is judged: topics, lateness, quiet times.
 
     Args:
         settings: settings of the service.
@@ -525,7 +525,7 @@ def build_servers(
     site: Site | None = None,
     receiver: EventReceiver | None = None,
 ) -> Servers:
-    """Return the HTTP servers for scrapes and probes; a second one for an operations port."""
+    """Return the HTTP servers, not yet started: one for metrics and pages, one for operations."""
     from alerts.http import HttpConfig, PortViews, Servers  # noqa: PLC0415 - slow to load
     from consumers.receiving import PATH  # noqa: PLC0415 - slow to load
 
@@ -552,7 +552,7 @@ def build_servers(
 
 
 def build_receiver(settings: Settings, metrics: Observer, clock: Clock) -> EventReceiver | None:
-    """Return the receiver of events over HTTP; None if nobody may send any."""
+    """Return the receiver of events over HTTP; None if the settings name no producers."""
     if not settings.server.producers:
         return None
     from consumers.receiving import EventJudge, EventReceiver  # noqa: PLC0415 - slow to load
@@ -578,7 +578,7 @@ def _origin(url: str) -> str:
 def build_site(
     settings: Settings, engine: sa.Engine, clock: Clock, blind: Callable[[], Sequence[str]]
 ) -> Site:
-    """Return the status page and API; ``blind`` returns the reasons why the service is blind."""
+    """Return the status page and API; ``blind()`` returns the reasons why the service is blind."""
     from monitor.web import Site  # noqa: PLC0415 - slow to load
 
     stream = settings.stream
@@ -612,7 +612,7 @@ def _dashboard(settings: Settings, dashboard: Dashboard) -> str | None:
 
 
 def report_facts(settings: Settings) -> ReportFacts:
-    """Return the facts of the settings for a weekly report."""
+    """Return the facts of the settings that a weekly report shows."""
     return ReportFacts(
         program=f"slicewatch {program_version()}",
         use_cases=tuple(map(_use_case_facts, settings.use_case)),
@@ -631,7 +631,7 @@ def report_facts(settings: Settings) -> ReportFacts:
 
 
 def _status_url(url: str) -> str:
-    """Return the address of the status page; empty if only this machine reaches it."""
+    """Return the status page's address without a trailing slash; empty for a loopback host."""
     return "" if is_loopback(urlsplit(url).hostname or "") else url.rstrip("/")
 
 

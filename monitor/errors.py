@@ -2,11 +2,11 @@
 
 
 class SlicewatchError(Exception):
-    """Failure with one clear line for the user; the command line prints it and exits 2."""
+    """Base of errors with one clear line for the user; the command line prints it and exits 2."""
 
 
 class SettingsError(SlicewatchError):
-    """Impossible settings; the message names the key and the fix.
+    """Error in the settings; the message names each wrong key and its fix.
 
     Attributes:
         problems: one text per problem, with its key and fix.
@@ -19,15 +19,15 @@ class SettingsError(SlicewatchError):
 
 
 class StoreError(SlicewatchError):
-    """Unusable store: wrong schema version, changed contract, or unreachable."""
+    """Error: the store has the wrong schema version or a changed contract, or is unreachable."""
 
 
 class LostStoreError(StoreError):
-    """The files of the database were replaced since they were opened; nothing may be written."""
+    """Error: the database files were replaced since they were opened; nothing may be written."""
 
 
 class FencedError(StoreError):
-    """Another worker has claimed the shard; what is not flushed must be dropped."""
+    """Error in a flush: another worker has claimed the shard; drop what is not flushed."""
 
     def __init__(self, shard: object) -> None:
         super().__init__(f"shard {shard} is owned by another worker now")
@@ -35,15 +35,15 @@ class FencedError(StoreError):
 
 
 class RetentionRefusedError(StoreError):
-    """A retention run would delete most of the store; a clock may be wrong."""
+    """Refusal of a retention run that would delete most of the store; a clock may be wrong."""
 
 
 class OutdatedError(SlicewatchError):
-    """The store was started with newer settings; only a restart of this process helps."""
+    """Error in a process with older settings than the store's newest; only a restart helps."""
 
 
 class RetiredTopicError(OutdatedError):
-    """A topic of this worker is not in the newest settings that the store was started with."""
+    """Error in a worker whose topic has left the settings that the store was last started with."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(
@@ -53,19 +53,19 @@ class RetiredTopicError(OutdatedError):
 
 
 class SourceError(SlicewatchError):
-    """Unreadable record source: wrong broker, missing topic, or unreadable file."""
+    """Error: the record source is unreadable (wrong broker, missing topic, or unreadable file)."""
 
 
 class AccessError(SourceError):
-    """The broker refused the connection, the login or a topic right; the message names the fix."""
+    """Refusal by the broker of connection, login or a topic right; the message names the fix."""
 
 
 class MissingTopicError(SourceError):
-    """The broker has no such topic."""
+    """Error: the broker has no topic of this name."""
 
 
 class DataLossError(SourceError):
-    """Stored positions no longer exist in the topic; they are never reset silently.
+    """Error: stored positions no longer exist in the topic; they are never reset silently.
 
     ``shard`` is the shard to park; other shards can go on.
     """
@@ -76,12 +76,12 @@ class DataLossError(SourceError):
 
 
 class ClockError(SourceError):
-    """This machine's clock contradicts the events of most partitions."""
+    """Error: this machine's clock contradicts the events of most partitions."""
 
 
 class PoisonedStreamError(SourceError):
-    """Nearly all arriving events are unreadable: the producer or the settings are wrong."""
+    """Error: nearly all arriving events are unreadable; the producer or the settings are wrong."""
 
 
 class AuditError(SlicewatchError):
-    """Unusable probe set, results or sign-off file; the message names the fix."""
+    """Error: a probe set, results or sign-off file is unusable; the message names the fix."""

@@ -15,7 +15,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the trace of a failure without its message, which may quote an event.
+    """Return the traceback of an error as text, without its message, which may quote an event.
 
     Messages of our own errors and of the operating system quote none and are kept.
     """
@@ -41,10 +41,10 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """Formatter that writes one JSON object per line."""
+    """Log formatter that writes one JSON object per line, for a log collector."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as JSON, with its extra fields."""
+        """Return the record as one line of JSON, with its extra fields."""
         fields = {k: v for k, v in vars(record).items() if k not in _STANDARD}
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"at": at, "level": record.levelname.lower(), "logger": record.name}
@@ -55,10 +55,10 @@ class JsonFormatter(_Formatter):
 
 
 class TextFormatter(_Formatter):
-    """Formatter that writes one line of text per record, for a terminal."""
+    """Log formatter that writes one line of text per record, for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return time, level, event and fields."""
+        """Return time, level, event and fields in one line; a traceback follows below."""
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = " ".join(f"{k}={v}" for k, v in vars(record).items() if k not in _STANDARD)
         line = f"{at} {record.levelname.lower():7} {record.getMessage()} {extra}".rstrip()
@@ -66,8 +66,8 @@ class TextFormatter(_Formatter):
         return f"{line}\n{failure}" if failure else line
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Return False for lines of the Kafka client, which repeat with every retry.
+def _is_logged(record: logging.LogRecord) -> bool:
+    """Return False for the Kafka client's records below critical, which repeat; else True.
 
     The consumer state tells once that a broker is away, and why.
     """
@@ -75,10 +75,10 @@ def _is_ours(record: logging.LogRecord) -> bool:
 
 
 def configure(level: str = "INFO") -> None:
-    """Log to standard error: text on a terminal, JSON lines elsewhere."""
+    """Replace the root log handler by one to standard error: text on a terminal, else JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if sys.stderr.isatty() else JsonFormatter())
-    handler.addFilter(_is_ours)
+    handler.addFilter(_is_logged)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -53,14 +53,14 @@ STALE_CYCLES = 60
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Parts of the service that run."""
+    """Choice of what a process runs: ingest, evaluation with serving, or both."""
 
     ingest: bool = True
     serve: bool = True
 
 
 class Service:
-    """Threads of the service; use :meth:`run`, or :meth:`start` and :meth:`stop`.
+    """Threads of the service (ingest, evaluate, HTTP); use :meth:`run`, or start and stop.
 
     Without threads the caller turns the parts itself: ``ingest.step`` and :meth:`evaluate_once`.
     With ``in_turns`` the caller turns only the evaluator, and each evaluation goes on until no hour
@@ -122,7 +122,7 @@ class Service:
         self.evaluator = composition.build_evaluator(settings, self.engine, self._clock)
         self._in_turns = in_turns
         if not in_turns:
-            self.evaluator.hurried = self._in_a_hurry
+            self.evaluator.hurried = self._must_finish_soon
         self.exporter = Exporter(
             self.metrics,
             max_series=settings.server.max_series,
@@ -160,21 +160,21 @@ class Service:
 
     @property
     def port(self) -> int:
-        """Port of the slice metrics."""
+        """Number of the port that serves the slice metrics."""
         return self.servers.port
 
     @property
     def operations_port(self) -> int | None:
-        """Port of the service's own metrics, if they have one."""
+        """Number of the port of the service's own metrics; None without one."""
         return self.servers.operations_port
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """The newest published Snapshot."""
+        """Newest published Snapshot that this process serves; None before the first."""
         return self._snapshot
 
     def start(self) -> None:
-        """Start all threads; return when the ports answer."""
+        """Start the HTTP servers and all threads; return when the ports answer."""
         try:
             self.servers.start()
         except BaseException:
@@ -187,7 +187,7 @@ class Service:
             self._threads.append(self._spawn("evaluate", self._evaluate_forever))
 
     def stop(self) -> None:
-        """Flush, leave the group, give the lease back, close the ports; safe to call twice."""
+        """Stop ingest after a last flush, then threads, servers and store; safe to call twice."""
         self._ending.set()
         if self.ingest is not None:
             self.ingest.stop()
@@ -207,7 +207,7 @@ class Service:
         self.engine.dispose()
 
     def run(self) -> None:
-        """Start, wait for :meth:`ask_to_stop` or a failure, and stop.
+        """Start, wait for :meth:`ask_to_stop` or a failure, stop, and raise the failure.
 
         Raises:
             SlicewatchError: the service cannot go on.
@@ -225,7 +225,7 @@ class Service:
             raise self.failure
 
     def ask_to_stop(self) -> None:
-        """Make :meth:`run` return.
+        """Make :meth:`run` return: stop ingest and set the end flag.
 
         Any thread may call it, but no signal handler, because it takes locks.
         """
@@ -273,19 +273,19 @@ class Service:
         finally:
             self._release()
 
-    def _in_a_hurry(self) -> bool:
-        """Return True when the remaining cohorts can wait for a cycle; no page needs them."""
+    def _must_finish_soon(self) -> bool:
+        """Return True when the service ends or a cycle takes too long for cohorts that can wait."""
         took = self._clock.monotonic() - self._began
         return self._ending.is_set() or took > CATCH_UP_SECONDS
 
     def evaluate_once(self) -> None:
-        """Run one cycle: evaluate, publish, judge the health of the service, and clean up."""
+        """Evaluate, publish, judge health and clean up once; log a StoreError and count it."""
         start = self._began = self._clock.monotonic()
         try:
             working = self.evaluator.cycle()
             self._publish(0.0 if working else self.evaluator.age)
-            self._report()
-            self._judge()
+            self._report_progress()
+            self._judge_health()
             self._show_bias_scores()
             if working:
                 self._clean()
@@ -304,30 +304,30 @@ class Service:
         self.metrics.evaluated(self._clock.now(), self._evaluated - start)
 
     def _publish(self, age: float) -> None:
-        newest = self._newest()
+        newest = self._unseen_snapshot()
         if newest is not None:
             self._seen, snapshot = newest
             self._snapshot = numbered(snapshot, self._seen)
         if self._snapshot is not None:
             self.exporter.publish(self._snapshot, age=age)
 
-    def _newest(self) -> tuple[int, Snapshot] | None:
-        """Return the newest Snapshot unless it is shown; it may be stored by another process."""
+    def _unseen_snapshot(self) -> tuple[int, Snapshot] | None:
+        """Return (number, Snapshot) of the newest of any process; None if it is already shown."""
         own = self.evaluator.published
         stored = self._records.newest_snapshot(self._seen if own is None else own[0])
         if stored is not None:
             return stored[0], decode(stored[1])
         return own if own is not None and own[0] != self._seen else None
 
-    def _report(self) -> None:
-        """Set metrics of the progress of the stream and of the weekly reports."""
+    def _report_progress(self) -> None:
+        """Set metrics of the stream's progress and of the newest weekly report."""
         with reading(self.engine) as connection:
             newest = read_newest(connection, self.settings.stream.decisions_topic)
             self.metrics.set_report(newest_stored(connection))
         self._report_health(newest or 0)
 
     def _report_health(self, newest: int) -> None:
-        """Set metrics of label health, and of the lag of the watermark behind the newest event."""
+        """Set metrics of labels and clusters, and of the watermark's lag behind ``newest`` (us)."""
         if self._snapshot is None:
             return
         tables = self._snapshot.contracts
@@ -345,8 +345,8 @@ class Service:
         lag = (newest - watermark) / SECOND if watermark is not None else None
         self.metrics.set_watermark_lag(lag)
 
-    def _judge(self) -> None:
-        """Judge whether the whole service sees, by the state of all processes."""
+    def _judge_health(self) -> None:
+        """Read reasons for blindness from the store now and then; log new ones and set metrics."""
         now = self._clock.monotonic()
         if now < self._next_judged:
             return
@@ -361,7 +361,7 @@ class Service:
         self.metrics.set_blind(reasons)
 
     def _show_bias_scores(self) -> None:
-        """Set metrics of the newest results of the declared dimensions, read by any process."""
+        """Read the newest bias scores from the store now and then, and set their metrics."""
         now = self._clock.monotonic()
         if not self._dimensions or now < self._next_scores:
             return
@@ -371,7 +371,7 @@ class Service:
         )
 
     def _blind_texts(self) -> list[str]:
-        """Return the reasons for blindness; the evaluator first, since it judges the others."""
+        """Return the texts of all reasons for blindness, the evaluator's own delay first."""
         return [
             *self._evaluator_behind(),
             *(reason.text for reason in self._blind if reason.blinds),
@@ -395,7 +395,7 @@ class Service:
             self._report_pending()
 
     def retain(self, now: int) -> None:
-        """Delete rows past their retention, unless so many that a clock may be wrong."""
+        """Delete rows past their retention; log and export a refusal (a clock may be wrong)."""
         slowest, refused = self._records.slowest_event_time(), None
         try:
             retention.apply(self.engine, composition.retention_policy(self.settings), slowest, now)
@@ -407,7 +407,7 @@ class Service:
         self.metrics.set_retention_refused(refused is not None)
 
     def _report_pending(self) -> None:
-        """Set the total only with a new table: a change after few decisions would reveal one."""
+        """Set the metric of pending rows only with a new table, so that it reveals no decision."""
         tables = self._snapshot.contracts if self._snapshot else ()
         ends = [w.decisions.end for t in tables for w in t.windows if w.decisions is not None]
         if ends and ends != self._pending_reported:

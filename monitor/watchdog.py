@@ -24,7 +24,7 @@ ENDS_SECONDS = 15.0
 
 
 class Watchdog:
-    """Watchdog of one ingest worker; a thread of its own calls :meth:`look` every second."""
+    """Watchdog of one ingest worker, exporting its state; a thread calls :meth:`look`."""
 
     def __init__(
         self, settings: Settings, ingest: Ingest, metrics: ServiceMetrics, clock: Clock
@@ -38,7 +38,7 @@ class Watchdog:
         self._next_ends = clock.monotonic()
 
     def look(self) -> None:
-        """Log a change of the consumer's state or of its reason once; metrics always show both."""
+        """Check access and ends when due, set the state metric, and log a new state or reason."""
         now, health = self._clock.monotonic(), self._ingest.health
         if now >= self._next_access:
             health.access_error = self._access_error()

@@ -43,8 +43,8 @@ _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
 }
 
 
-def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add an option for each format."""
+def _report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command with ``--junit``, ``--markdown``, ``--html`` and ``--json`` added."""
     for name, document in (
         ("junit", "JUnit XML, for a build server"),
         ("markdown", "Markdown, for a pull request"),
@@ -74,7 +74,7 @@ def _reports(command: Callable[..., Any]) -> Callable[..., Any]:
     help="CSV that counts the training set's rows by slice and label, to report its balance.",
 )
 @click.option("--sign-off", metavar="FILE", type=_PATH, help="Who signs for the requirements.")
-@_reports
+@_report_options
 @click.option(
     "--promote",
     "promoted",
@@ -165,7 +165,7 @@ def command(
         _check_writable(*outputs.values())
         card = scored(scorecard, previous=previous, baseline=baseline)
         documents = {name: CARD_FORMATS[name](card) for name in outputs}
-        _show(documents, outputs, terminal.printed(card_document(card)))
+        _write_and_print(documents, outputs, terminal.printed(card_document(card)))
         sys.exit(card.exit_code)
     for_cards = {
         "--previous": previous,
@@ -189,13 +189,13 @@ def command(
         sign_off=read_sign_off(sign_off, today) if sign_off else None,
     )
     if counts is not None:
-        report = replace(report, training=_training(counts, settings, use_case))
+        report = replace(report, training=_training_report(counts, settings, use_case))
     if promoted is not None and set_version is not None and not report.excluded:
         # Before the report is shown: if this fails, no report states another exit code.
-        source = _source(results.probe_set, from_set)
+        source = _source_set(results.probe_set, from_set)
         _promote(report, source, promoted, set_version)
     documents = {name: _FORMATS[name](report) for name in outputs}
-    _show(documents, outputs, terminal.render(report))
+    _write_and_print(documents, outputs, terminal.render(report))
     if report.excluded:
         count = len(report.excluded)
         who = f"{counted(count, 'pair')} {'is' if count == 1 else 'are'}"
@@ -204,20 +204,20 @@ def command(
 
 
 def _check_alone(options: Mapping[str, object], main: str) -> None:
-    """Refuse options that do not apply to this kind of audit."""
+    """Raise AuditError if an option is set that an audit by ``main`` does not take."""
     given_options = [name for name, value in options.items() if value is not None]
     if given_options:
         raise AuditError(f"{given_options[0]} is not for an audit by {main}; leave it out")
 
 
-def _training(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
-    """Report on the training set, guarded like production: only the pairs may be invented."""
+def _training_report(counts: Path, settings: Settings, name: str | None) -> DatasetReport:
+    """Return the report on a training set, guarded with the contract's k like production."""
     contract = use_case_of(settings, name).to_core()
     return representation(read_counts(counts), k=contract.k, synthetic=contract.synthetic)
 
 
 def _check_outputs(outputs: Iterable[Path], inputs: Iterable[Path | None]) -> None:
-    """Refuse to write two reports to one stream, or a report over a file that is kept."""
+    """Raise AuditError if a report would overwrite an input, a kept file or another report."""
     taken: set[Path] = {source.resolve() for source in inputs if source is not None}
     for output in outputs:
         is_kept = output.suffix.lower() in _KEPT and output.exists()
@@ -237,7 +237,7 @@ def _check_promotion(promoted: Path | None, version: str | None, from_set: Path 
 
 
 def _check_writable(*targets: Path) -> None:
-    """Refuse targets that cannot be written, before any file is written."""
+    """Raise AuditError for a target that cannot be written; write nothing."""
     for target in targets:
         if target == _STDOUT:
             continue
@@ -250,10 +250,10 @@ def _check_writable(*targets: Path) -> None:
             raise AuditError(f"{target}: cannot be written: permission denied")
 
 
-def _show(
+def _write_and_print(
     documents: Mapping[str, str], outputs: Mapping[str, Path], printed: RenderableType
 ) -> None:
-    """Write the files, JSON last, then print the table or the report that takes its place.
+    """Write the documents to their files, JSON last; print ``printed`` unless one takes stdout.
 
     A failure on the way ends the command with 2 and leaves no JSON that says otherwise.
     """
@@ -277,8 +277,8 @@ def _write(target: Path, document: str) -> None:
         raise AuditError(f"{target}: cannot be written: {error.strerror}") from None
 
 
-def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
-    """Return the set that was sent; only its own file has the requests."""
+def _source_set(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
+    """Return ``sent``, or the set in the file ``from_set``, refused if its digest differs."""
     if from_set is None:
         return sent
     source = read_set(from_set)
@@ -288,7 +288,7 @@ def _source(sent: ProbeSet, from_set: Path | None) -> ProbeSet:
 
 
 def _promote(report: AuditReport, source: ProbeSet, target: Path, version: str) -> None:
-    """Write a set of the pairs that flip in either run, and report it."""
+    """Write the pairs that flip in either run as a new set, and report that on stderr."""
     runs = filter(None, (report.baseline, report.candidate))
     flips = {flip.pair for run in runs for part in run.parts for flip in part.flips}
     promoted = promote(source, flips, name=source.name, version=version)

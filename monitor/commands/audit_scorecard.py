@@ -23,7 +23,7 @@ CARD_FORMATS: Mapping[str, Callable[[Scorecard], str]] = {
 
 
 def scored(path: Path, *, previous: Path | None, baseline: Path | None) -> Scorecard:
-    """Return the scorecard of a file, compared with earlier scorecards.
+    """Return the scorecard of a file, compared with earlier scorecards if they are given.
 
     Raises:
         AuditError: a file cannot be used.

@@ -96,7 +96,7 @@ def command(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int, int], None]]:
-    """Show the hours done on a terminal; elsewhere write every ten seconds that work goes on."""
+    """Yield a function (done, total) that moves a progress bar; in a pipe, print reminders only."""
     if not sys.stderr.isatty():
         with working("trying the contract"):
             yield lambda done, total: None
@@ -142,7 +142,7 @@ def _date(at: int) -> str:
 
 
 def _releases(engine: sa.Engine, baseline: str | None) -> list[Release]:
-    """Return the newest Releases of the named weeks, or of all weeks."""
+    """Return the newest Release of each named week, or of all weeks; refuse missing ones."""
     with reading(engine) as connection:
         weeks = stored_weeks(connection) if baseline is None else _weeks(baseline)
         revisions = [(week, find_revision(connection, week)) for week in weeks]

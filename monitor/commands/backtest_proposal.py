@@ -20,7 +20,7 @@ _SUPPORTS = {Metric.TPR: "min_positives", Metric.FPR: "min_negatives"}
 
 
 def proposed(settings: Settings, proposals: Sequence[Proposal]) -> str:
-    """Return a file of use cases for ``--contract``, with the evidence as comments."""
+    """Return proposed use cases as a TOML file for ``--contract``, with evidence as comments."""
     parts = []
     for use_case, proposal in zip(settings.use_case, proposals, strict=True):
         parts += [

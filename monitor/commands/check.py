@@ -16,7 +16,7 @@ from monitor import certificates, composition
 from monitor.clock import SystemClock
 from monitor.commands.check_events import EventCheck
 from monitor.commands.check_labels import (
-    Assumed,
+    AssumedTraffic,
     grid_lines,
     grid_table,
     traffic_lines,
@@ -127,12 +127,12 @@ def command(
     for warning in warnings(settings):
         click.echo(f"warning: {warning}")
     click.echo(f"ok: settings, {settings.coding.max_atoms:,} possible atoms")
-    problems = _try(_certificates, settings)
+    problems = _run_check(_certificates, settings)
     if connect:
-        for check in (_topics, _registry, _store):
-            problems += _try(check, settings)
-    _echo_labels(settings, Assumed(daily, audit, ready))
-    for line in (*_displayable(settings), _recognised(settings), _clusters(settings)):
+        for check in (_topics, _registry_lines, _store):
+            problems += _run_check(check, settings)
+    _echo_labels(settings, AssumedTraffic(daily, audit, ready))
+    for line in (*_displayable(settings), _dedupe_line(settings), _cluster_line(settings)):
         click.echo(line)
     if every:
         click.echo(resolved(settings).rstrip())
@@ -140,7 +140,7 @@ def command(
         raise SlicewatchError(f"{len(problems)} of the checks failed: {'; '.join(problems)}")
 
 
-def _echo_labels(settings: Settings, assumed: Assumed) -> None:
+def _echo_labels(settings: Settings, assumed: AssumedTraffic) -> None:
     """Print what the labels can decide, and which labels the grid discards."""
     if settings.contracts:
         for line in traffic_lines(settings, assumed):
@@ -184,8 +184,8 @@ def _displayable(settings: Settings) -> Iterator[str]:
             )
 
 
-def _recognised(settings: Settings) -> str:
-    """Describe for how long copies are recognised, and the memory that this takes."""
+def _dedupe_line(settings: Settings) -> str:
+    """Return a line on how long copies are recognised, and the memory that this takes."""
     window = settings.dedupe.window
     if not window:
         return "ok: copies of decisions are not recognised; they take no memory"
@@ -197,8 +197,8 @@ def _recognised(settings: Settings) -> str:
     )
 
 
-def _clusters(settings: Settings) -> str:
-    """Describe up to which cluster size the bound on false pages holds."""
+def _cluster_line(settings: Settings) -> str:
+    """Return a line on the cluster size up to which the bound on false pages holds."""
     size = settings.detection.cluster_size
     return (
         "ok: the bound on false pages holds while no more decisions depend on each other than the"
@@ -213,8 +213,8 @@ def _support(n: int | None) -> str:
     return "no size" if n is None else f"{n:,}"
 
 
-def _try(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
-    """Print the lines of a check; return its failure, so that the other checks still run."""
+def _run_check(check: Callable[[Settings], Iterator[str]], settings: Settings) -> list[str]:
+    """Print the lines of a check; return its failure in a list, which is empty on success."""
     try:
         for line in check(settings):
             click.echo(line)
@@ -269,8 +269,8 @@ def _topics(settings: Settings) -> Iterator[str]:
         topics.close()
 
 
-def _registry(settings: Settings) -> Iterator[str]:
-    """Test the schema registry: it admits the service, and its newest schemas make events."""
+def _registry_lines(settings: Settings) -> Iterator[str]:
+    """Test access to the schema registry; yield lines on it and on each topic's newest schema."""
     registry = composition.schema_registry(settings)
     if registry is None:
         return
@@ -327,15 +327,15 @@ def _store(settings: Settings) -> Iterator[str]:
         database.require_head(engine)
         yield f"ok: database {url}, schema {schema}"
         yield f"ok: it can be written, with its dead letters: {require_write_rights(engine)}"
-        yield from _units(settings, engine)
-        yield from _waiting(engine)
+        yield from _unit_lines(settings, engine)
+        yield from _waiting_lines(engine)
         yield from _changes(settings, engine)
     finally:
         engine.dispose()
 
 
-def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
-    """Yield a line on whether stored decisions name their unit; none for an empty store."""
+def _unit_lines(settings: Settings, engine: sa.Engine) -> Iterator[str]:
+    """Yield lines on whether stored decisions name their unit, and whether they repeat."""
     size = settings.detection.cluster_size
     with database.reading(engine) as connection:
         days = ClusterDays(read_cluster_days(connection))
@@ -356,8 +356,8 @@ def _units(settings: Settings, engine: sa.Engine) -> Iterator[str]:
         )
 
 
-def _waiting(engine: sa.Engine) -> Iterator[str]:
-    """Yield the group-bys whose publication waits although they have newer data, and why."""
+def _waiting_lines(engine: sa.Engine) -> Iterator[str]:
+    """Yield a line per group-by that has newer data but waits to be published, and why."""
     for age in published_ages(engine):
         group = f"group-by {age.group_by}" if age.group_by else "all decisions together"
         for reason in age.waits_for:

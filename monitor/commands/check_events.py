@@ -32,27 +32,27 @@ SHOWN_EACH = 5
 
 
 class _Findings:
-    """Findings by kind; the first of each kind are shown with their lines."""
+    """Counter of findings in one file; the first of each kind are shown with their line."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._seen: Counter[str] = Counter()
 
     def add(self, line: int, text: str) -> Iterator[str]:
-        """Yield the lines to print for another finding, at line ``line`` counted from 1."""
+        """Count a finding at ``line`` (from 1); yield its text if few of its kind are shown."""
         self._seen[text] += 1
         if self._seen[text] <= SHOWN_EACH:
             yield f"{self._name}:{line}: {text}"
 
     def rest(self) -> Iterator[str]:
-        """Yield the number of further findings of each kind."""
+        """Yield a line per kind of finding with the number that was not shown."""
         for text, number in self._seen.items():
             if number > SHOWN_EACH:
                 yield f"{self._name}: {number - SHOWN_EACH:,} more lines: {text}"
 
 
 class EventCheck:
-    """Check of event files, one after the other.
+    """Check of event files one after the other; counts bad events and collects ids.
 
     Attributes:
         bad: number of events that would not be counted.
@@ -66,7 +66,7 @@ class EventCheck:
         self.bad = 0
 
     def lines(self, name: str) -> Iterator[str]:
-        """Yield the lines to print about one file.
+        """Check one file, and yield the lines to print about it.
 
         Raises:
             SourceError: the file cannot be read, or its kind of event is unknown.
@@ -79,7 +79,7 @@ class EventCheck:
         self.bad += check.bad
 
     def joined(self) -> Iterator[str]:
-        """Yield how many labels have their decision in the files; nothing without both kinds."""
+        """Yield a line on how many labels have their decision in the files; none without both."""
         if self._decided and self._labelled:
             matched = sum(decision_id in self._decided for decision_id in self._labelled)
             yield (
@@ -108,15 +108,15 @@ class _FileCheck:
 
     @property
     def bad(self) -> int:
-        """Number of events not counted so far."""
+        """Number of events refused so far."""
         return sum(self._state.tallies.dead_letters.values())
 
     def lines(self) -> Iterator[str]:
         for batch in self._batches():
             self._state.add(batch, self._now)
-            yield from self._flushed()
+            yield from self._flush_lines()
         self._state.judge_aside(self._now, None, ended=True)
-        yield from self._flushed()
+        yield from self._flush_lines()
         yield from self._findings.rest()
         yield from self._summary()
 
@@ -131,8 +131,8 @@ class _FileCheck:
                 yield RecordBatch(self._state.shard, offsets, values, [-1] * len(values))
         self._file.close()
 
-    def _flushed(self) -> Iterator[str]:
-        """Yield the findings of the lines that were judged now."""
+    def _flush_lines(self) -> Iterator[str]:
+        """Flush the judged lines, and yield their findings."""
         flush = self._state.flush()
         refused = {(letter.offset, letter.index): letter for letter in flush.dead_letters}
         self._unknown.update(self._state.flushed(flush.tallies).unknown)
@@ -161,11 +161,11 @@ class _FileCheck:
                 if letter.reason == "too_many_events":
                     return
             elif isinstance(event, dict) and self._complete:  # else it may be bad itself
-                for text in self._notes(event):
+                for text in self._event_notes(event):
                     yield from self._findings.add(line + 1, text)
 
-    def _notes(self, event: Mapping[str, Any]) -> Iterator[str]:
-        """Yield notes on values that are counted otherwise than their producer may have meant."""
+    def _event_notes(self, event: Mapping[str, Any]) -> Iterator[str]:
+        """Collect the event's id; yield notes on values that may be counted other than meant."""
         self.ids.append(str(event["decision_id"]))
         if not self._of_decisions:
             return
@@ -203,10 +203,10 @@ class _FileCheck:
             yield f"{name}: attribute {attribute}: {parts or 'no decisions'}"
         for field, events in self._unknown.most_common():
             shown = field if is_plain(field) else "with names that look like no field"
-            yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._meant(field)}"
+            yield f"{name}: field {shown}: dropped unread, {_times(events)}{self._hint(field)}"
 
-    def _meant(self, field: str) -> str:
-        """Suggest the field that a producer may have meant by a dropped one; else an empty text."""
+    def _hint(self, field: str) -> str:
+        """Return a hint at the field that a dropped ``field`` may have meant; else no text."""
         for attribute in self._attributes:
             if attribute.version_of and field == f"attributes.{attribute.name}":
                 return f"; the value is taken from versions.{attribute.version_of}"

@@ -40,8 +40,8 @@ _PROPOSED = (0.05, 0.10, 0.15, 0.20, 0.25, 0.33, 0.5, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Assumed:
-    """Conditions that a person assumes for the proposals.
+class AssumedTraffic:
+    """Traffic assumed on the command line (--daily, --audit, --ready) for one slice.
 
     Attributes:
         daily: decisions per day and slice.
@@ -54,14 +54,14 @@ class Assumed:
     ready: float
 
     def labels(self, route: str) -> float:
-        """Return the labels per day and slice of a route; all of human_review is labelled."""
+        """Return the labels per day and slice on ``route``; all of human_review is labelled."""
         served = self.ready * _TPR + (1 - self.ready) * _FPR
         return self.daily * (served * self.audit if route == "auto_serve" else 1 - served)
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
-    """Limit of one group-by of a contract, under the assumed conditions.
+    """Limit of a metric in one group-by of a contract, under the assumed traffic.
 
     Attributes:
         group_by: the name of the group-by or slice.
@@ -97,13 +97,13 @@ class _Comparison:
         return f"contract {self.design.contract.name}: {failure} {self.limit:g}"
 
     def allowing(self, daily: int) -> str | None:
-        """Return in words the first wider limit that `daily` decisions decide; None without one."""
+        """Return in words the first wider limit that ``daily`` decisions decide; None if none."""
         wider = by_ratio(self.design) if self.ratio else by_limit(self.design, self.metric)
         limit = first_decided(wider, self.decided, daily)
         return None if limit is None else f"allow a {'ratio' if self.ratio else 'gap'} of {limit:g}"
 
     def row(self) -> tuple[str, ...]:
-        """Return the least traffic for a pass and for a fail, by audit rate."""
+        """Return the table row: names, limit, window, and per audit rate the traffic to decide."""
         contract = self.design.contract
         decisions = (self.decided(replace(self.design, audit=a)) for a in AUDITS)
         cells = (f"{_count(traffic.passes)} / {_count(traffic.fails)}" for traffic in decisions)
@@ -112,8 +112,8 @@ class _Comparison:
 
 
 def grid_lines(grid: Sequence[float]) -> Iterator[str]:
-    """Describe what the grid makes of audit probabilities; a table lists those that lose labels."""
-    kept_rates = ", ".join(f"{rate.sent:g}" for rate in _common(grid) if not rate.lost)
+    """Yield lines on which audit probabilities the grid keeps, and how much others lose."""
+    kept_rates = ", ".join(f"{rate.sent:g}" for rate in _thin_common_rates(grid) if not rate.lost)
     yield f"ok: stream.audit_rates: no label requested at {kept_rates} is discarded"
     if (loss := largest_loss(grid)) > 0:
         losses = f"at any other audit_p from {grid[-1]:g} on, at most {loss:.0%} are"
@@ -121,23 +121,23 @@ def grid_lines(grid: Sequence[float]) -> Iterator[str]:
 
 
 def grid_table(grid: Sequence[float]) -> Table | None:
-    """Return the common audit probabilities that lose labels in the grid; None if none does."""
+    """Return a table of common audit probabilities that lose labels in the grid; None if none."""
     rows = [
         (f"{rate.sent:g}", f"{rate.counted:g}", f"{rate.lost:.0%}")
-        for rate in _common(grid)
+        for rate in _thin_common_rates(grid)
         if rate.lost
     ]
     return plain_table(("audit_p sent", "counted as", "labels discarded"), rows) if rows else None
 
 
-def _common(grid: Sequence[float]) -> list[Thinned]:
-    """Return the common probabilities; one below the grid is an error, reported elsewhere."""
+def _thin_common_rates(grid: Sequence[float]) -> list[Thinned]:
+    """Return a Thinned per common audit probability, without those below the grid."""
     thinned_rates = (thinned(grid, sent) for sent in COMMON_RATES)
     return [rate for rate in thinned_rates if rate.counted <= rate.sent]
 
 
-def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
-    """Describe what the contracts can decide at the assumed traffic, undecided limits first."""
+def traffic_lines(settings: Settings, assumed: AssumedTraffic) -> Iterator[str]:
+    """Yield lines on which limits the assumed traffic decides, undecided limits first."""
     traffic = f"{assumed.daily:,} decisions a day and slice and audits of {assumed.audit:.0%}"
     undecided: dict[tuple[str, str], list[str]] = {}
     decided: dict[str, list[str]] = {}
@@ -145,9 +145,9 @@ def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
         if comparison.now.at(assumed.daily):
             decided.setdefault(comparison.text, []).append(comparison.group_by)
         else:
-            undecided.setdefault((comparison.text, _ways(comparison, assumed)), []).append(
-                comparison.group_by
-            )
+            undecided.setdefault(
+                (comparison.text, _ways_to_decide(comparison, assumed)), []
+            ).append(comparison.group_by)
     for (text, ways), names in undecided.items():
         yield f"warning: {text} are not reliably decided at {traffic} ({', '.join(names)}): {ways}"
     for text, names in decided.items():
@@ -164,8 +164,8 @@ def traffic_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
         )
 
 
-def traffic_table(settings: Settings, assumed: Assumed) -> Table:
-    """Return the decisions per day that each contract, group-by and metric needs, hardest first."""
+def traffic_table(settings: Settings, assumed: AssumedTraffic) -> Table:
+    """Return a table of the decisions per day that each limit needs, hardest limit first."""
     hardest = sorted(
         _comparisons(settings, assumed), key=lambda comparison: -_needed(comparison.now)
     )
@@ -174,8 +174,8 @@ def traffic_table(settings: Settings, assumed: Assumed) -> Table:
     return plain_table(columns, [comparison.row() for comparison in hardest])
 
 
-def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
-    """Return all limits of all group-bys, in the order of the file, the TPR first."""
+def _comparisons(settings: Settings, assumed: AssumedTraffic) -> list[_Comparison]:
+    """Return a _Comparison per limit of each group-by, in the order of the file, TPR first."""
     values = {attribute.name: len(attribute.values) for attribute in settings.attribute}
     return [
         _Comparison(
@@ -195,23 +195,23 @@ def _comparisons(settings: Settings, assumed: Assumed) -> list[_Comparison]:
         )
         for contract in settings.contracts
         for group in contract.group_bys
-        for name, limits in _limits(contract, group)
+        for name, limits in _limits_by_name(contract, group)
         for metric in Metric
         for ratio, limit in ((False, limits.max_gap(metric)), (True, limits.min_ratio(metric)))
         if limit is not None
     ]
 
 
-def _limits(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
-    """Yield the limits of a group-by by name, then those of its slices with limits of their own."""
+def _limits_by_name(contract: Contract, group: GroupBy) -> Iterator[tuple[str, Limits]]:
+    """Yield (name, limits) of a group-by, then of each of its slices with own limits."""
     yield group.name, contract.limits_of(group.name)
     for own_limits in contract.own_limits:
         if own_limits.group_by == group.name and own_limits.slice:
             yield own_limits.slice, own_limits.alone(contract.limits)
 
 
-def _ways(comparison: _Comparison, assumed: Assumed) -> str:
-    """Return single changes that decide the comparison at the assumed traffic, or two together."""
+def _ways_to_decide(comparison: _Comparison, assumed: AssumedTraffic) -> str:
+    """Return in words the single changes that decide a comparison, else two changes together."""
     design, daily = comparison.design, assumed.daily
     rates = [rate for rate in _PROPOSED if rate > assumed.audit]
     longer = [w.length / DAY for w in WINDOWS.values() if w.length / DAY > design.days]

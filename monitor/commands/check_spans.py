@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.commands.check_labels import Assumed
+from monitor.commands.check_labels import AssumedTraffic
 from monitor.core.tables.spans import SpanKind
 from monitor.core.time import DAY
 from monitor.settings import Settings
@@ -17,8 +17,8 @@ _NAMES = {
 }
 
 
-def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
-    """Yield the first span that shows a slice, for decisions and labels of each contract."""
+def span_lines(settings: Settings, assumed: AssumedTraffic) -> Iterator[str]:
+    """Yield a line per contract on the first span that shows a slice's decisions, and labels."""
     for contract in settings.contracts:
         k, head = (
             contract.k,
@@ -26,8 +26,8 @@ def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
         )
         if k == 1:
             continue
-        decisions = _first(assumed.daily, 2 * k - 1)
-        labels = _first(min(map(assumed.labels, ("auto_serve", "human_review"))), k)
+        decisions = _shortest_span(assumed.daily, 2 * k - 1)
+        labels = _shortest_span(min(map(assumed.labels, ("auto_serve", "human_review"))), k)
         yield (
             f"ok: {head} shows its selection rate by the {_NAMES[decisions]}"
             if decisions
@@ -41,6 +41,6 @@ def span_lines(settings: Settings, assumed: Assumed) -> Iterator[str]:
         )
 
 
-def _first(daily: float, needed: int) -> SpanKind | None:
-    """Return the shortest span with `needed` decisions; None if not even the longest has them."""
+def _shortest_span(daily: float, needed: int) -> SpanKind | None:
+    """Return the shortest span with ``needed`` items at ``daily`` a day; None if none has."""
     return next((kind for kind in SpanKind if daily * kind / DAY >= needed), None)

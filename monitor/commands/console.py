@@ -31,14 +31,14 @@ STATE_STYLES = {
 
 
 def console() -> Console:
-    """Return a console as wide as the terminal, or wide enough for a pipe."""
+    """Return a Console as wide as the terminal, or PIPED_WIDTH in a pipe."""
     return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False)
 
 
 def plain_table(
     names: Iterable[str], rows: Iterable[Iterable[str]], title: str | None = None
 ) -> Table:
-    """Return a table of plain texts."""
+    """Return a rich Table with columns ``names`` and rows of plain texts."""
     table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
     for name in names:
         table.add_column(name, overflow="fold")
@@ -48,12 +48,12 @@ def plain_table(
 
 
 def moment(at: datetime | int) -> str:
-    """Return date and time to the minute, ISO 8601 in UTC; an integer is in microseconds."""
+    """Return date and time to the minute as ISO 8601 in UTC; an integer ``at`` is in us."""
     return f"{to_datetime(at) if isinstance(at, int) else at:%Y-%m-%dT%H:%M}Z"
 
 
 def duration(micros: int) -> str:
-    """Return a span of time in a suitable unit.
+    """Return a duration as text in minutes, hours or days.
 
     Example:
         >>> duration(5 * MINUTE), duration(30 * HOUR), duration(7 * DAY), duration(9 * DAY // 4)

@@ -22,7 +22,7 @@ SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Address of the health endpoints of a process on this machine.
+    """Address of the health endpoints of a service on this machine, from its settings.
 
     Attributes:
         host: an address of this machine.
@@ -35,14 +35,16 @@ class Door:
 
     @classmethod
     def from_settings(cls, server: Server) -> Door:
-        """Return the operations port if there is one, else the only port."""
+        """Return the Door to the operations port, else to the only port."""
         operations = server.operations
         if operations.port is not None:
-            return cls(_reached(operations.host), operations.port, bool(operations.tls_cert_file))
-        return cls(_reached(server.host), server.port, server.tls)
+            return cls(
+                _local_address(operations.host), operations.port, bool(operations.tls_cert_file)
+            )
+        return cls(_local_address(server.host), server.port, server.tls)
 
     def ask(self, path: str) -> tuple[bool, str]:
-        """Ask a health endpoint; return True for a yes, and its text."""
+        """Request a health endpoint; return (True for status 200, its text or the failure)."""
         client = self._client()
         try:
             client.request("GET", path)
@@ -82,8 +84,8 @@ def command(probe: str | None, path: Path) -> None:
         sys.exit(EXIT_UNHEALTHY)
 
 
-def _reached(host: str) -> str:
-    """Return the address by which a local process reaches a server that listens on ``host``."""
+def _local_address(host: str) -> str:
+    """Return the address at which a local process reaches a server that listens on ``host``."""
     try:
         address = ip_address(host)
     except ValueError:

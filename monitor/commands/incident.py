@@ -35,7 +35,7 @@ def command() -> None:
 
 
 def act_options(function: Command) -> Command:
-    """Add the options ``--by`` and ``--note`` to a command."""
+    """Return a command with the options ``--by`` and ``--note`` added."""
     note = click.option("--note", metavar="TEXT", help="Why; stored with it. No personal data.")
     by = click.option("--by", metavar="NAME", help="Your name: a person on duty or a team.")
     return by(note(function))
@@ -46,7 +46,7 @@ def _option(field: str) -> str:
 
 
 def _checked_act(command: str, by: str | None, note: str | None) -> ActInput:
-    """Check ``--by`` and ``--note`` as typed and return them.
+    """Return ``--by`` and ``--note`` as a checked ActInput; refuse a missing ``--by``.
 
     Raises:
         SlicewatchError: no name is given, or a text is too long or not a single line.

@@ -17,7 +17,7 @@ from monitor.core.rates.gap_words import said_of_slice
 
 
 def table_of(incidents: Iterable[IncidentReport]) -> Table:
-    """Return a table of incidents, one per line."""
+    """Return a table with a line per incident."""
     names = (
         "id",
         "severity",
@@ -34,7 +34,7 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
         names,
         (
             (str(incident.id), _severity(incident), _state(incident), incident.contract,
-             incident.metric.value, incident.slice, _limit(incident) or NONE,
+             incident.metric.value, incident.slice, _limit_words(incident) or NONE,
              incident.share or NONE, moment(incident.since), incident.by or NONE)
             for incident in incidents
         ),
@@ -42,7 +42,7 @@ def table_of(incidents: Iterable[IncidentReport]) -> Table:
 
 
 def details(incident: IncidentReport) -> Table:
-    """Return a table of everything known about an incident except what people said."""
+    """Return a grid of names and texts: all facts of an incident, without acts."""
     grid = Table.grid(padding=(0, 2))
     for name, text in _lines(incident):
         if text:
@@ -56,8 +56,8 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
     yield "by", incident.by or ""
     yield "contract", f"{incident.contract}, {incident.metric.value}"
     yield "slice", incident.slice
-    yield "worse off", _behind(incident)
-    yield "limit", _limit(incident)
+    yield "worse off", _worse_side(incident)
+    yield "limit", _limit_words(incident)
     yield "share of the excess", incident.share or ""
     yield "inherited by", ", ".join(incident.inherited)
     yield "since", moment(incident.since)
@@ -76,7 +76,7 @@ def _lines(incident: IncidentReport) -> Iterator[tuple[str, str]]:
 
 
 def acts_table(acts: Iterable[ActReport]) -> Table:
-    """Return a table of what people did and said, one act per line."""
+    """Return a table with a line per act on an incident: who did what, when, with what note."""
     names = ("number", "when", "action", "outcome", "until", "by", "note")
     return plain_table(
         names,
@@ -102,13 +102,13 @@ def _state(incident: IncidentReport) -> str:
     )
 
 
-def _limit(incident: IncidentReport) -> str:
-    """Return the broken limit in words."""
+def _limit_words(incident: IncidentReport) -> str:
+    """Return the broken limit in words; empty without one."""
     return "" if incident.limit is None else limit_text(incident.limit)
 
 
-def _behind(incident: IncidentReport) -> str:
-    """Return in words which side is worse off, and in what."""
+def _worse_side(incident: IncidentReport) -> str:
+    """Return in words which side is worse off, and in what; empty if not recorded."""
     if incident.behind is Behind.SLICE:
         return f"the slice: {said_of_slice(incident.metric, 1)} than its reference's"
     if incident.behind is Behind.REFERENCE:
@@ -117,7 +117,7 @@ def _behind(incident: IncidentReport) -> str:
 
 
 def _value_text(shown: ValueReport | None, behind: Behind | None) -> str:
-    """Return a gap with its sign, above 0 where the slice is worse off, or a rate without one."""
+    """Return value, bounds and time: a signed gap (above 0: slice worse off), or a level's rate."""
     if shown is None:
         return ""
     sign = "" if behind is Behind.LEVEL else "+"

@@ -72,14 +72,14 @@ def command(signals: StopSignal | None, path: Path, *, show_prompt: bool) -> Non
             audit_p=settings.judge.audit_p if settings.judge.decisions_topic else None,
         )
         worker = Worker(stream, judge, prompt, plan, stop)
-        threading.Thread(target=_watch, args=(signals, worker, budget), daemon=True).start()
+        threading.Thread(target=_await_stop, args=(signals, worker, budget), daemon=True).start()
         log.info("judging", extra={"model": judge.name, "prompt": prompt.digest})
         worker.run(lambda: _wait_for_budget(budget, stop))
         _report(worker, budget)
 
 
 def prompt_of(judge: JudgeSettings) -> Prompt:
-    """Return the prompt for the judge.
+    """Return the judge's Prompt with described categories; refuse an unknown category.
 
     Raises:
         SettingsError: a category does not exist.
@@ -92,7 +92,7 @@ def prompt_of(judge: JudgeSettings) -> Prompt:
 
 
 def rules_of(judge: JudgeSettings) -> Rules:
-    """Return the rules that turn findings into flags."""
+    """Return the Rules that turn the judge's findings into flags."""
     return Rules(
         threshold=judge.threshold,
         block=judge.block,
@@ -145,8 +145,8 @@ def _stream(settings: Settings) -> KafkaStream:
     return KafkaStream(connection, topics)
 
 
-def _watch(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
-    """Pass a stop on, and report once a minute; runs on a thread of its own."""
+def _await_stop(signals: StopSignal, worker: Worker, budget: RequestBudget) -> None:
+    """Report once a minute until a stop signal, then stop the worker; runs on its own thread."""
     next_report = time.monotonic() + _REPORT_SECONDS
     while not signals.asked:
         time.sleep(_LOOK_SECONDS)

@@ -18,7 +18,7 @@ from monitor.store import database
 def opened(
     path: Path, *, at_head: bool = True, contract: Path | None = None
 ) -> Iterator[tuple[Settings, sa.Engine]]:
-    """Yield the settings and their database; close it afterwards.
+    """Yield (settings, engine) of a database that exists; dispose of the engine afterwards.
 
     Args:
         path: settings file.

@@ -39,7 +39,7 @@ incident_argument = click.argument("number", metavar="ID", type=ROW_ID)
 
 
 def instant(option: str, text: str) -> int:
-    """Return the microseconds of a time that was typed with its zone.
+    """Return a typed time with zone in us; raise SlicewatchError that names ``option``.
 
     Raises:
         SlicewatchError: the text is not a time with a zone.
@@ -57,12 +57,12 @@ def instant(option: str, text: str) -> int:
 def load_settings(
     path: Path, *, with_secrets: bool = True, contract: Path | None = None
 ) -> Settings:
-    """Load a settings file with overrides of the environment and optional other use cases."""
+    """Return the settings of a file with environment overrides; ``contract`` gives use cases."""
     return load(path, os.environ, with_secrets=with_secrets, contract=contract)
 
 
 def write_key(file: Path, key: str) -> None:
-    """Write a key to a new file that only its owner can read; it is never printed.
+    """Write a key to a new file that only its owner can read; refuse an existing file.
 
     Raises:
         SlicewatchError: the file is there already, or cannot be written.

@@ -20,7 +20,7 @@ from monitor.settings import Settings
 
 
 def rendered(settings: Settings | None = None) -> dict[str, str]:
-    """Return every generated file by its path below the output folder."""
+    """Return the text of every generated file, by its path below the output folder."""
     used_settings = settings or Settings()
     json_schemas = schemas() | judging_schemas() | {"audit": as_json.schema()}
     documents = {f"{name}.schema.json": schema for name, schema in json_schemas.items()}

@@ -111,13 +111,13 @@ def command(
 
 
 class Interrupt:
-    """Stop signals: the first ends the reading, the second ends the command."""
+    """Handler of stop signals in a replay: the first ends the reading, the second the command."""
 
     def __init__(self) -> None:
         self.came = False
 
     def stop(self, ingest: Ingest, number: int, frame: object) -> None:
-        """Handle the signal; a write in progress is rolled back."""
+        """Stop the ingest at the first signal; end the process at the second."""
         if self.came:
             end_now(number, frame)
         self.came = True
@@ -125,7 +125,7 @@ class Interrupt:
 
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
-    """Fold and publish what was counted, and delete data past its retention."""
+    """Run one evaluation cycle and delete data past its retention; print what hinders it."""
     evaluator = composition.build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
         click.echo("counted; another process is evaluating this store", err=True)
@@ -166,7 +166,7 @@ def _print_summary(snapshot: Snapshot | None, as_json: bool) -> None:
 
 
 def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
-    """Return the topic and path of a file, typed with or without ``decisions=``.
+    """Return (topic, path) of a file typed with or without ``decisions=`` or ``labels=``.
 
     Raises:
         SourceError: the file cannot be read, or its kind of event is unknown.
@@ -186,7 +186,7 @@ def topic_and_path(name: str, settings: Settings) -> tuple[str, str]:
 
 
 def _holds_labels(name: str) -> bool:
-    """Return True when the first event of a file is a label."""
+    """Return True when the first event of a file is a label; refuse a line that is no event."""
     file = LineFile(name)
     first = file.first()
     file.close()
@@ -202,7 +202,7 @@ def _holds_labels(name: str) -> bool:
 
 
 class ReplayProgress:
-    """Progress bar over the bytes of all files, and a count of events.
+    """Progress bar of a replay, over the bytes of all files; ``events`` counts events.
 
     Without a terminal it prints a line every ten seconds.
     """
@@ -229,7 +229,7 @@ class ReplayProgress:
         self._bar.stop()
 
     def update(self, events: int) -> None:
-        """Count the events of a turn; the ingest loop calls it."""
+        """Add to ``events`` and move the bar; without a terminal, print a line now and then."""
         self.events += events
         read, size = self._source.progress
         self._bar.update(self._task, completed=read)

@@ -10,7 +10,7 @@ from consumers.event_words import why
 
 
 class RunNotes(ServiceMetrics):
-    """Observer of one run with exact counts: the files are the caller's own.
+    """Observer of one replay that also counts exactly: the files are the caller's own.
 
     Attributes:
         unreadable: number of unreadable events, by reason and field.
@@ -25,22 +25,22 @@ class RunNotes(ServiceMetrics):
         self.below = 0
 
     def add_unreadable(self, counts: Mapping[tuple[str, str], int]) -> None:
-        """Add dead letters by reason and field."""
+        """Add dead letters by (reason, field) to the metrics and to ``unreadable``."""
         super().add_unreadable(counts)
         self.unreadable.update(counts)
 
     def add_unknown_fields(self, event: str, counts: Mapping[str, int]) -> None:
-        """Add dropped fields by name."""
+        """Add dropped fields of an event by name to the metrics and to ``dropped``."""
         super().add_unknown_fields(event, counts)
         self.dropped.update(counts)
 
     def add_below_threshold(self, count: int) -> None:
-        """Add decisions served below their own threshold."""
+        """Add decisions served below their threshold to the metrics and to ``below``."""
         super().add_below_threshold(count)
         self.below += count
 
     def lines(self, events: int) -> Iterator[str]:
-        """Yield a line for each thing to look at; none if all is well.
+        """Yield lines on unreadable events, dropped fields and odd decisions; none if all is well.
 
         Args:
             events: events read in this run.

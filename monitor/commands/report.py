@@ -146,17 +146,17 @@ def command(
     """
     if context.invoked_subcommand is not None:
         return
-    wanted_formats, week_in_zone = _formats(formats), _week(week, last_week=last_week)
+    wanted_formats, week_in_zone = _formats(formats), _week_by_zone(week, last_week=last_week)
     with opened(path) as (settings, engine):
         iso_week = week_in_zone(settings.report.timezone)
-        stored = _awaited(engine, iso_week, revision, wait)
+        stored = _wait_for_report(engine, iso_week, revision, wait)
         if against is not None:
-            stored = _against(engine, iso_week, stored, against)
+            stored = _compare_with(engine, iso_week, stored, against)
         report = WeeklyReport.from_stored(stored, report_facts(settings))
-        files = _files(report, wanted_formats)
+        files = _render_files(report, wanted_formats)
         if bundled:
-            files = _bundle(engine, report, files)
-    for file in _written(files, out):
+            files = _bundle_file(engine, report, files)
+    for file in _write_files(files, out):
         click.echo(f"{file}")
 
 
@@ -178,10 +178,10 @@ def sign(
     if by is None or not by.strip():
         raise SlicewatchError("--by is missing; slicewatch report sign --help has an example")
     act = checked_act_input(by, note or "", lambda field: f"--{field}")
-    week_in_zone = _week(week, last_week=False)
+    week_in_zone = _week_by_zone(week, last_week=False)
     with opened(path) as (settings, engine):
         iso_week = week_in_zone(settings.report.timezone)
-        release_revision = _stored(engine, iso_week, revision).revision
+        release_revision = _find_report(engine, iso_week, revision).revision
         signed = weekly_releases.sign(engine, release_revision, act, SystemClock().now())
     click.echo(
         f"{signed.by} has signed {signed.week}, revision {signed.revision}, SHA-256 {signed.digest}"
@@ -195,8 +195,8 @@ def _formats(text: str) -> list[str]:
     return formats
 
 
-def _week(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
-    """Return a function from a time zone to the week that was asked for.
+def _week_by_zone(text: str | None, *, last_week: bool) -> Callable[[str], IsoWeek]:
+    """Return a function from time zone to the week that --week or --last-week names.
 
     Raises:
         SlicewatchError: there is no such week.
@@ -218,21 +218,23 @@ class _NotYetError(SlicewatchError):
     """Error for a Release that is not stored yet, and may be soon."""
 
 
-def _awaited(engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float) -> StoredReport:
-    """Wait up to `seconds` for the stored report of a week; raise the reason if it never comes."""
+def _wait_for_report(
+    engine: sa.Engine, week: IsoWeek, number: int | None, seconds: float
+) -> StoredReport:
+    """Return the stored report, polled up to ``seconds``; then raise why it is missing."""
     end = time.monotonic() + seconds
     with working(f"waiting for the Release of week {week.name}"):
         while True:
             try:
-                return _stored(engine, week, number)
+                return _find_report(engine, week, number)
             except _NotYetError:
                 if week.end > SystemClock().now() or time.monotonic() >= end:
                     raise
             time.sleep(min(_POLL_SECONDS, max(0.0, end - time.monotonic())))
 
 
-def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
-    """Return the stored report of a week.
+def _find_report(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredReport:
+    """Return the stored report of a week; raise SlicewatchError that explains a missing one.
 
     Raises:
         SlicewatchError: there is no such revision; the message says why.
@@ -264,8 +266,10 @@ def _stored(engine: sa.Engine, week: IsoWeek, number: int | None) -> StoredRepor
     )
 
 
-def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int) -> StoredReport:
-    """Return the stored report with its changes against a revision.
+def _compare_with(
+    engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int
+) -> StoredReport:
+    """Return ``stored``, to be compared with revision ``number`` instead of the default.
 
     Raises:
         SlicewatchError: the revision does not exist, or is the reported one.
@@ -281,16 +285,16 @@ def _against(engine: sa.Engine, week: IsoWeek, stored: StoredReport, number: int
     return replace(stored, earlier=earlier)
 
 
-def _files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
-    """Return the report in its formats, by file name."""
+def _render_files(report: WeeklyReport, formats: list[str]) -> dict[str, bytes]:
+    """Return the report in its formats, as bytes by file name."""
     name = f"fairness-{report.revision.week}"
     return {f"{name}{end}": body for kind in formats for end, body in FORMATS[kind](report).items()}
 
 
-def _bundle(
+def _bundle_file(
     engine: sa.Engine, report: WeeklyReport, files: Mapping[str, bytes]
 ) -> dict[str, bytes]:
-    """Return an archive of the report and its sources."""
+    """Return one zip archive of the report and its sources, as bytes by file name."""
     week = report.revision.week
     with reading(engine) as connection:
         revisions = tuple(all_revisions(connection, week))
@@ -317,8 +321,8 @@ def _left_out(exclusion: Exclusion) -> bundle.LeftOut:
     )
 
 
-def _written(files: Mapping[str, bytes], out: Path) -> list[Path]:
-    """Write the files and return their paths.
+def _write_files(files: Mapping[str, bytes], out: Path) -> list[Path]:
+    """Write the files into the folder ``out``, made if needed; return their paths.
 
     Raises:
         SlicewatchError: a file cannot be written.

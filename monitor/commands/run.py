@@ -56,7 +56,7 @@ log = logging.getLogger("slicewatch.service")
 
 
 def run_until_stopped(path: Path, parts: Parts, stop: StopSignal | None = None) -> None:
-    """Run parts of the service until SIGTERM, Ctrl-C or a failure, which is raised.
+    """Run ``parts`` of the service until SIGTERM or Ctrl-C; raise a failure that ends them.
 
     Args:
         path: settings file.

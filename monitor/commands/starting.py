@@ -25,7 +25,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def on_stop(handler: Callable[..., object]) -> None:
-    """Call a handler on stop signals; an ignored hang-up stays ignored.
+    """Install ``handler`` for all stop signals; an ignored hang-up stays ignored.
 
     ``nohup`` ignores hang-ups, so that a command outlives its terminal.
     """
@@ -35,12 +35,12 @@ def on_stop(handler: Callable[..., object]) -> None:
 
 
 def end_when_stopped() -> None:
-    """End the program on a stop signal by :func:`end_now`."""
+    """Install :func:`end_now` for all stop signals."""
     on_stop(end_now)
 
 
 def end_now(number: int, _: object) -> NoReturn:
-    """End the program with one line; open resources are closed and removed on the way.
+    """Print one line and raise SystemExit so that open resources close; a signal handler.
 
     Further signals change nothing meanwhile.
     """
@@ -51,7 +51,7 @@ def end_now(number: int, _: object) -> NoReturn:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer stop signals until the block ends, so that files are written whole or not at all."""
+    """Defer stop signals until the block ends, so that it writes files whole or not at all."""
     signals: list[int] = []
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     on_stop(lambda number, _: signals.append(number))
@@ -65,7 +65,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 class StopSignal:
-    """Flags of stop signals; their handler takes no lock, so it may run at any point.
+    """Recorder of stop signals in flags; its handler takes no lock, so it may run at any point.
 
     Attributes:
         asked: True after a signal.
@@ -76,23 +76,23 @@ class StopSignal:
         self.asked = self.hurried = False
 
     def listen(self) -> None:
-        """Note the signals from now on instead of dying; safe to call twice."""
+        """Install :meth:`ask` for all stop signals; safe to call twice."""
         on_stop(self.ask)
 
     def ask(self, number: int, frame: object) -> None:
-        """Note a signal."""
+        """Record a signal: set ``asked``, and at the second signal ``hurried``."""
         self.hurried = self.asked
         self.asked = True
 
     def wait(self, seconds: float) -> bool:
-        """Sleep until the time is over or a stop is asked for; return True for a stop."""
+        """Sleep up to ``seconds``; return True as soon as a stop is asked for, else False."""
         deadline = time.monotonic() + seconds
         while not self.asked and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, _LOOK))
         return self.asked
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
-        """Return the value of `make`, or None as soon as a stop is asked for.
+        """Return ``make()``, called in a thread; None as soon as a stop is asked for.
 
         `make` runs on a thread of its own, because no signal interrupts calls to a database or
         broker. Its failure is raised here.
@@ -100,11 +100,11 @@ class StopSignal:
         return _unless(lambda: self.asked, make)
 
     def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
-        """Return the value of `make` like :meth:`unless_asked`, or None at a second signal."""
+        """Return ``make()``, called in a thread; None as soon as a second stop signal comes."""
         return _unless(lambda: self.hurried, make)
 
     def call(self, stop: Callable[[], None]) -> None:
-        """Call ``stop`` when a stop is asked for; end the process if that takes too long.
+        """Start a thread that calls ``stop`` at a stop signal, and ends the process if that hangs.
 
         In that case each thread's traceback is on standard error, and the exit code is 1.
         """
@@ -145,7 +145,7 @@ _YOUNG = 50_000
 
 
 def collect_rarely() -> None:
-    """Look for reference cycles rarely, and never among the present objects.
+    """Exempt present objects from garbage collection, and make collections rare.
 
     Messages and events are freed without it. By default Python looks at every 700 new objects and
     among all imported ones, which takes a sixth of an ingest worker's time.
@@ -157,7 +157,7 @@ def collect_rarely() -> None:
 
 
 def leave() -> NoReturn:
-    """End the process at once with exit code 0; an unfinished start is rolled back."""
+    """Flush output and end the process at once with code 0; an unfinished start is rolled back."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(0)  # a normal exit would wait for the thread of the start, or fail because of it

@@ -8,7 +8,7 @@ import sys
 
 
 def take_any_text() -> None:
-    r"""Let both streams escape characters that their encoding lacks, instead of failing.
+    r"""Make stdout and stderr escape characters that their encoding lacks, instead of failing.
 
     All output goes through them: click's, rich's and the log's. Python assumes ASCII if nobody
     names an encoding; UTF-8 is used instead. Any other encoding is kept. Characters that it lacks,

@@ -75,7 +75,7 @@ def summary(snapshot: Snapshot | None, width: int | None) -> Iterator[Renderable
 
 @dataclass(frozen=True, slots=True)
 class _GroupRows:
-    """Rows of one group-by or of the total, with their periods."""
+    """Rows of one group-by or of the total, with their periods, as the summary prints them."""
 
     name: str
     rows: Sequence[tuple[str, SliceRow]]
@@ -115,12 +115,12 @@ def _contract(
             yield Text(f"{group.name}: {span(group.decisions, now)}")
             yield _rate_grid(table, group, metrics, names, header=i == 0)
     yield Text()
-    yield _conclusion(table, window)
+    yield _verdict_line(table, window)
     yield Text()
 
 
 def _rows_by_values(group: GroupTable) -> list[tuple[str, SliceRow]]:
-    """Return the listed rows by their values; the heading has the names."""
+    """Return (short name, row) of a group-by's listed rows; the heading has the attributes."""
     return [(_short_name(row.slice), row) for row in listed(group)]
 
 
@@ -139,7 +139,7 @@ def _notes(table: ContractTable, window: WindowTable, now: int) -> Iterator[str]
     if window.excluded:
         yield EXCLUDED
     yield from map(_at_fault, table.labels_at_fault)
-    yield from (line for group in window.groups for line in _missing(group.rows))
+    yield from (line for group in window.groups for line in _missing_label_lines(group.rows))
 
 
 def _at_fault(fault: LabelsAtFault) -> str:
@@ -152,8 +152,8 @@ def _at_fault(fault: LabelsAtFault) -> str:
     return f"labels requested {often} since {moment(fault.since)}: {route}{share}"
 
 
-def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
-    """Yield how much the missing labels of slices could change their rates at most."""
+def _missing_label_lines(rows: Sequence[SliceRow]) -> Iterator[str]:
+    """Yield a line per slice that lacks labels, with the ranges its rates may have."""
     for row in lacking(rows):
         ranges = [
             f"{bound.metric.upper()} {100 * bound.lower:.0f} to {100 * bound.upper:.0f}"
@@ -167,7 +167,7 @@ def _missing(rows: Sequence[SliceRow]) -> Iterator[str]:
 
 
 def span(period: Period | None, now: int) -> str:
-    """Return the period in words: start, end, length and age at ``now``."""
+    """Return start, end, length and age at ``now`` of a period as text; times in us."""
     if period is None:
         return "nothing published yet"
     length, age = duration(period.end - period.start), duration(max(0, now - period.end))
@@ -193,7 +193,7 @@ def _verdict_grid(
             Text(f"  {name}"),
             _rate(rate),
             _support(table, rate),
-            _compared(gap, ratio=ratio),
+            _gap_and_ratio(gap, ratio=ratio),
             _verdict_and_state(table, group, row, metric),
         )
     return grid
@@ -232,14 +232,14 @@ def _verdict_and_state(
 
 
 def _judged_slice(table: ContractTable, group: _GroupRows, row: SliceRow, metric: Metric) -> str:
-    """Return the slice whose check this row mirrors; empty if the row's own state is told."""
+    """Return the slice whose check this row mirrors; empty if the row shows its own state."""
     if group.table is None or row.states[metric] is State.BETTER_OFF:
         return ""
     return mirrored(table, group.table, row, metric)
 
 
-def _conclusion(table: ContractTable, window: WindowTable) -> Text:
-    """Return the contract in one line: failed checks by name, counts of passed and undecided."""
+def _verdict_line(table: ContractTable, window: WindowTable) -> Text:
+    """Return a line on a contract: verdict, failed checks by name, numbers of the others."""
     judged = list(checks(table, window))
     tally = Counter(check.verdict for check in judged)
     failed = [_failed(check) for check in judged if check.verdict is Verdict.FAIL]
@@ -259,7 +259,7 @@ def _failed(check: LimitCheck) -> str:
 
 
 def _rate(rate: ShownRate | None) -> Text:
-    """Return a rate in per cent with its interval, or a dash if it is withheld."""
+    """Return a rate in per cent with its interval; a dash if it is withheld."""
     return Text(NONE if rate is None else _rate_text(rate))
 
 
@@ -279,8 +279,8 @@ def _support(table: ContractTable, rate: ShownRate | None) -> Text:
     return Text(NONE if rate is None else f"{rate.support}{mark}")
 
 
-def _compared(gap: ShownGap | None, *, ratio: bool) -> Text:
-    """Return a gap with its interval; a limited ratio follows on a line of its own."""
+def _gap_and_ratio(gap: ShownGap | None, *, ratio: bool) -> Text:
+    """Return a gap with its interval, and with ``ratio`` the ratio on a second line."""
     if gap is None:
         return Text(NONE)
     return Text("\n".join([_gap(gap), *([ratio_text(gap).replace(" to ", ", ")] if ratio else [])]))

@@ -16,7 +16,7 @@ REMIND_SECONDS = 10.0
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show until the block ends that work goes on.
+    """Show a spinner, or print reminders without a terminal, until the block ends.
 
     A terminal shows it at once and in place. A log gets a line every ten seconds; quick work
     writes none.

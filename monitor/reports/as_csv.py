@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render(release: Release) -> dict[str, str]:
-    """Return the text of each file by the name of its frame; withheld numbers are empty fields."""
+    """Return CSV text by frame name (rates, gaps, calibration); withheld numbers are empty."""
     return {name: _text(frame) for name, frame in weekly(release).items()}
 
 

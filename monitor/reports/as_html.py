@@ -17,7 +17,7 @@ _TEMPLATE = "report.html.j2"
 
 
 def render(report: WeeklyReport, home: str | None = None) -> str:
-    """Return the report as an HTML page.
+    """Return the report as an HTML page; ``home`` is the site of its links (default: settings).
 
     Args:
         report: the report to render.
@@ -38,7 +38,7 @@ def render(report: WeeklyReport, home: str | None = None) -> str:
 
 
 def _links(report: WeeklyReport) -> Iterator[tuple[str, str]]:
-    """Yield name and path of the status page's pages and files that belong to the report."""
+    """Yield (name, path) of the status page's pages and files that belong to the report."""
     revision_query = {"week": report.revision.week, "revision": report.revision.number}
     yield "Status page", "/"
     yield "All weekly reports", "/reports"

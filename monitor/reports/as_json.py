@@ -17,7 +17,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class SignatureLine:
-    """A signature, and whether it is of the bytes of this revision."""
+    """Signature of a report, and whether it is of the bytes of this revision."""
 
     signature: Signature
     of_this_revision: bool
@@ -25,7 +25,7 @@ class SignatureLine:
 
 @dataclass(frozen=True, slots=True)
 class ReportDocument:
-    """Content of the JSON file.
+    """Weekly report as its JSON file has it: decision, facts, plans, changes and Release.
 
     Attributes:
         week: as in ``2026-W47``.
@@ -59,12 +59,12 @@ class ReportDocument:
 
 
 def render(report: WeeklyReport) -> bytes:
-    """Return the document as JSON; equal reports have equal bytes."""
+    """Return the report as JSON bytes; equal reports have equal bytes."""
     return msgspec.json.encode(report_document(report), order="deterministic") + b"\n"
 
 
 def report_document(report: WeeklyReport) -> ReportDocument:
-    """Return the contents of the JSON file."""
+    """Return the ReportDocument of a report, the content of its JSON file."""
     revision, before, decision = report.revision, report.before, decide(report.release, report.zone)
     return ReportDocument(
         week=revision.week,
@@ -84,5 +84,5 @@ def report_document(report: WeeklyReport) -> ReportDocument:
 
 
 def signature_lines(signatures: Iterable[Signature], digest: str) -> tuple[SignatureLine, ...]:
-    """Return each signature, and whether it is of the revision with this digest."""
+    """Return a SignatureLine per signature, which tells if it is of the revision ``digest``."""
     return tuple(SignatureLine(signature, signature.digest == digest) for signature in signatures)

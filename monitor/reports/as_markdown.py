@@ -12,7 +12,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def render(report: WeeklyReport) -> str:
-    """Return the whole report as Markdown; only HTML has charts."""
+    """Return the whole report as Markdown text, without charts."""
     content = document(report)
     lines = [*_heading(content)]
     for title, section in content.sections:

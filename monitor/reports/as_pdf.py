@@ -29,7 +29,7 @@ _MISSING = (
 
 
 def render(report: WeeklyReport) -> bytes:
-    """Return the report as PDF.
+    """Return the report as PDF bytes.
 
     Raises:
         SlicewatchError: WeasyPrint or a library that it needs is not installed.
@@ -42,8 +42,8 @@ def render(report: WeeklyReport) -> bytes:
     fetcher = URLFetcher(allowed_protocols=())
     page = as_html.render(report)
     page = for_sheets(page, "".join(_STYLE.findall(page)))
-    sheets = weasyprint.CSS(string=_sheets(report), url_fetcher=fetcher)
-    with _dated(report.revision.as_of // 1_000_000):
+    sheets = weasyprint.CSS(string=_sheet_css(report), url_fetcher=fetcher)
+    with _fixed_time(report.revision.as_of // 1_000_000):
         pdf: bytes = weasyprint.HTML(string=page, url_fetcher=fetcher).write_pdf(
             stylesheets=[sheets],
             pdf_identifier=hashlib.sha256(page.encode()).digest()[:16],
@@ -52,8 +52,8 @@ def render(report: WeeklyReport) -> bytes:
     return pdf
 
 
-def _sheets(report: WeeklyReport) -> str:
-    """Return the CSS of sheets, with one line of text around the page."""
+def _sheet_css(report: WeeklyReport) -> str:
+    """Return the CSS of printed sheets, with a footer that names week and revision."""
     style = (resources.files(str(__package__)) / _SHEETS).read_text(encoding="utf-8")
     footer = f"slicewatch: week {report.revision.week}, revision {report.revision.number}"
     style += f'@page {{ @bottom-left {{ content: "{footer}"; }} }}'
@@ -61,8 +61,8 @@ def _sheets(report: WeeklyReport) -> str:
 
 
 @contextmanager
-def _dated(seconds: int) -> Iterator[None]:
-    """Give fonts and the document a fixed time; their libraries read it from the environment."""
+def _fixed_time(seconds: int) -> Iterator[None]:
+    """Set the date in the environment to ``seconds`` for the block; the PDF libraries read it."""
     before = os.environ.get(_DATE)
     os.environ[_DATE] = str(seconds)
     try:

@@ -21,7 +21,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def use_cases(report: WeeklyReport) -> Section:
-    """Describe each contract as its owner declared it: version, limits, context."""
+    """Return a section with a table per contract: version, limits and context as declared."""
     facts = {use_case.name: use_case for use_case in report.facts.use_cases}
     tables: list[Titled] = []
     for contract, _ in report.windows():
@@ -68,7 +68,7 @@ def _declared(facts: UseCaseFacts | None, contract: ContractTable) -> Iterator[t
 
 
 def attributes(report: WeeklyReport) -> Section:
-    """List the attributes with their definition and source."""
+    """Return a section that lists attributes with values, definition, source and purpose."""
     rows = (
         (
             attribute.name,
@@ -90,7 +90,7 @@ def attributes(report: WeeklyReport) -> Section:
 
 
 def sampling(report: WeeklyReport) -> Section:
-    """Describe how labels are sampled and list the share of requested labels that came."""
+    """Return a section on how labels are sampled, with the share of requested labels that came."""
     rates = ", ".join(percent(rate) for rate in report.facts.audit_rates)
     sentences = (
         "The router says with each decision how likely its label was to be requested. That"
@@ -109,7 +109,7 @@ def sampling(report: WeeklyReport) -> Section:
 
 
 def findings(report: WeeklyReport) -> Section:
-    """List drift and the other advisory findings of the week."""
+    """Return a section that lists the week's advisory findings, such as drift."""
     rows = (
         (
             finding.contract,
@@ -127,7 +127,7 @@ def findings(report: WeeklyReport) -> Section:
 
 
 def incidents(report: WeeklyReport) -> Section:
-    """List the incidents and pages that were open in the week, with their outcome."""
+    """Return a section that lists incidents open in the week, with state and outcome."""
     rows = (
         (
             TableCell(str(incident.id), link=f"/incidents/{incident.id}"),
@@ -150,7 +150,7 @@ def incidents(report: WeeklyReport) -> Section:
 
 
 def lost(report: WeeklyReport) -> Section:
-    """List the data that are excluded or lost."""
+    """Return a section that lists excluded or lost data by contract, fault and period."""
     rows = [
         (contract.contract, _name(part_table), fault, span)
         for contract, window in report.windows()
@@ -179,7 +179,7 @@ def _name(part_table: WindowTable | GroupTable) -> str:
 
 
 def limitations(report: WeeklyReport) -> Section:
-    """List the known limitations that the settings register."""
+    """Return a section that lists the known limitations that the settings register."""
     end = report.release.end
     rows = (
         (
@@ -205,7 +205,7 @@ def _expiry(day: date | None, end: int) -> str:
 
 
 def privacy(report: WeeklyReport) -> Section:
-    """State k and the number of hidden cells per contract, and what hidden means."""
+    """Return a section with k and the number of hidden cells of each contract."""
     sentences = [
         "Hidden means that a number would rest on fewer than k decisions or labels, or would give"
         " away another one that does. Which of them is not told, and a hidden cell has no number in"
@@ -243,13 +243,13 @@ METHOD = (
 
 
 def method(report: WeeklyReport) -> Section:
-    """State the limits of the method."""
+    """Return the fixed section on the limits of the method."""
     del report
     return Section(METHOD)
 
 
 def decision(report: WeeklyReport) -> Section:
-    """State APPROVED or BLOCKED, requirement by requirement."""
+    """Return a section with APPROVED or BLOCKED and the state of each requirement."""
     outcome = decide(report.release, report.zone)
     rows = (
         (requirement.name, mark(requirement.met, "met", "MISSING"), requirement.why)
@@ -263,7 +263,7 @@ def decision(report: WeeklyReport) -> Section:
 
 
 def signatures(report: WeeklyReport) -> Section:
-    """List the signatures, whether each is of this revision, and lines for further signers."""
+    """Return a section that lists signatures, the SHA-256 to sign, and lines for signers."""
     rows = [
         (
             signature.by,

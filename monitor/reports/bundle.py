@@ -30,7 +30,7 @@ _MODE = 0o644 << 16
 
 @dataclass(frozen=True, slots=True)
 class ReleasedRevision:
-    """A kept revision of the week.
+    """Stored revision of the week's Release, as the ledger lists it.
 
     Attributes:
         as_of: event time (microseconds) up to which decisions were complete when it was made.
@@ -46,7 +46,7 @@ class ReleasedRevision:
 
 @dataclass(frozen=True, slots=True)
 class HiddenCells:
-    """Numbers of all and of hidden cells in a contract's week.
+    """Number of all and of hidden cells in one contract's week, for the ledger.
 
     Attributes:
         contract: name of the contract.
@@ -63,7 +63,7 @@ class HiddenCells:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A declaration that data are bad, in force or lifted.
+    """Declaration that data are bad and left out, in force or lifted, for the ledger.
 
     Attributes:
         start: first instant of event time (microseconds).
@@ -85,7 +85,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Account of the published, hidden and left-out data of the week.
+    """Ledger in a bundle: revisions, hidden cells and left-out data of the week.
 
     Attributes:
         week: ISO week, such as ``2026-W47``.
@@ -102,7 +102,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Identity of a report: equal manifests mean that the same bytes can be written again.
+    """Manifest in a bundle, the report's identity: equal manifests allow the same bytes again.
 
     Attributes:
         week: ISO week, such as ``2026-W47``.
@@ -123,7 +123,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class BundleSources:
-    """Content of a bundle in addition to the report.
+    """Stored inputs of a bundle beside the report: revisions, contracts and left-out data.
 
     Attributes:
         revisions: revisions of the week, ascending.
@@ -137,7 +137,7 @@ class BundleSources:
 
 
 def files(report: WeeklyReport, sources: BundleSources) -> dict[str, bytes]:
-    """Return the files of a bundle by name, without the report in its formats."""
+    """Return manifest, ledger, signatures, contracts and Release as JSON bytes by file name."""
     revision = report.revision
     manifest = Manifest(
         week=revision.week,
@@ -158,7 +158,7 @@ def files(report: WeeklyReport, sources: BundleSources) -> dict[str, bytes]:
 
 
 def archive(folder: str, content: Mapping[str, bytes]) -> bytes:
-    """Return a zip file of a folder with these files and their checksums."""
+    """Return a zip archive (bytes) with ``content`` and a file of checksums in ``folder``."""
     sums = "".join(f"{_digest(body)}  {name}\n" for name, body in sorted(content.items()))
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as zip_file:

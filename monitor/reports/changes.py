@@ -28,7 +28,7 @@ _LISTED = 200
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Figures of a slice and metric in a revision; absent numbers are withheld."""
+    """Figures of a slice and metric in one revision; None where withheld."""
 
     state: State
     rate: ShownRate | None
@@ -37,7 +37,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A slice and metric of which two revisions show different things.
+    """Slice and metric whose figures differ between two revisions; None: not in that revision.
 
     Attributes:
         contract: name.
@@ -58,7 +58,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Differences of a revision from an earlier one.
+    """Differences of a revision from an earlier one: the earlier decision, and changed cells.
 
     Attributes:
         since: number of the earlier revision.
@@ -75,11 +75,11 @@ _Key = tuple[str, str, str, Metric]
 
 
 def changes(report: WeeklyReport) -> Changes | None:
-    """Return the changes since the earlier revision; None if there is no earlier one."""
+    """Return the differences from the earlier revision; None if there is no earlier one."""
     if report.earlier is None:
         return None
     release = report.earlier.release
-    before, after = _shown(release), _shown(report.release)
+    before, after = _figures_by_cell(release), _figures_by_cell(report.release)
     keys = [*after, *(key for key in before if key not in after)]
     cells = (
         Change(*key, before.get(key), after.get(key))
@@ -89,7 +89,7 @@ def changes(report: WeeklyReport) -> Changes | None:
     return Changes(report.earlier.number, decide(release).word, tuple(cells))
 
 
-def _shown(release: Release) -> Mapping[_Key, Shown]:
+def _figures_by_cell(release: Release) -> Mapping[_Key, Shown]:
     return {
         _key(place, metric): Shown(
             place.row.states[metric], place.row.rates.get(metric), place.row.gaps.get(metric)
@@ -107,7 +107,7 @@ def _key(place: Place, metric: Metric) -> _Key:
 
 
 def changed(report: WeeklyReport) -> Section:
-    """Return the section on changes since an earlier revision."""
+    """Return a section that lists changes since the earlier revision of the week."""
     differences = changes(report)
     if differences is None:
         return Section(("There is no earlier revision of this week that this one differs from.",))

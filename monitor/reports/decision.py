@@ -25,7 +25,7 @@ _OVER = (Stand.CLOSED, Stand.RESOLVED, Stand.ACCEPTED)
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Requirement of an approval.
+    """Requirement of an approval: is it met, and why.
 
     Attributes:
         name: what is required.
@@ -40,23 +40,23 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class WeekDecision:
-    """Decision on a week, by its requirements."""
+    """Decision on a week: APPROVED if all requirements are met, else BLOCKED."""
 
     requirements: tuple[Requirement, ...]
 
     @property
     def approved(self) -> bool:
-        """Return True when every requirement is met."""
+        """True when every requirement is met."""
         return all(requirement.met for requirement in self.requirements)
 
     @property
     def word(self) -> str:
-        """Return APPROVED or BLOCKED."""
+        """APPROVED or BLOCKED."""
         return "APPROVED" if self.approved else "BLOCKED"
 
     @property
     def sentence(self) -> str:
-        """Return the number of missing requirements in a sentence."""
+        """Sentence with the number of requirements met or missing."""
         total = len(self.requirements)
         missing = sum(not requirement.met for requirement in self.requirements)
         if not missing:
@@ -65,7 +65,7 @@ class WeekDecision:
 
 
 def decide(release: Release, zone: str = UTC_ZONE) -> WeekDecision:
-    """Return the decision on a Release; times in its words are in ``zone``."""
+    """Return the WeekDecision on a Release; its texts give times in ``zone``."""
     return WeekDecision(tuple(_requirements(release, zone)))
 
 

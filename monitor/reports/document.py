@@ -75,7 +75,7 @@ FIRST_PAGE = 5
 
 
 def document(report: WeeklyReport) -> Document:
-    """Return the content of a report; the last one is kept for all of its formats."""
+    """Return the Document of a report for all formats; the last one is cached."""
     key = (
         *(report.revision, report.newest, report.before, report.facts, report.signatures),
         *(report.earlier, report.history),

@@ -11,7 +11,7 @@ from monitor.core.time import UTC_ZONE
 
 @dataclass(frozen=True, slots=True)
 class AttributeFacts:
-    """An attribute that slices are made of, as its owner declared it.
+    """Attribute as a report shows it: values, definition, source and approval, as declared.
 
     Attributes:
         name: of the attribute.
@@ -38,7 +38,7 @@ class AttributeFacts:
 
 @dataclass(frozen=True, slots=True)
 class UseCaseFacts:
-    """A use of the router and its contract, as the owner declared them.
+    """Use case and contract as a report shows them, as their owner declared them.
 
     Attributes:
         name: of the use case, and of its contract.
@@ -71,7 +71,7 @@ class UseCaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReportFacts:
-    """Everything that the settings say.
+    """Facts of the settings for a weekly report; made by ``composition.report_facts``.
 
     Attributes:
         program: name and version of the program that writes the report.

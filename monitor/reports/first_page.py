@@ -30,7 +30,7 @@ _WORST = 3
 
 
 def in_short(report: WeeklyReport) -> Section:
-    """Summarise the decision, missing requirements, verdicts per contract and the worst gaps."""
+    """Return a section with decision, missing requirements, checks per contract and worst gaps."""
     decision = decide(report.release, report.zone)
     sentences = [f"{decision.word}. {decision.sentence}"]
     sentences += [
@@ -53,7 +53,7 @@ def in_short(report: WeeklyReport) -> Section:
 
 
 def what_was_tested(report: WeeklyReport) -> Section:
-    """Name the rates, slices and periods that were tested."""
+    """Return a section that names the rates, slices and periods that were tested."""
     sentences = tuple(
         sentence
         for contract, window in report.windows()
@@ -83,7 +83,7 @@ def _span(report: WeeklyReport, period: Period | None) -> str:
 
 
 def checked_cells(report: WeeklyReport) -> Iterator[tuple[Place, Cell, LimitCheck]]:
-    """Yield every check of a limited metric of a slice, with its row and cell."""
+    """Yield (row, cell, check) for every check of a limited metric of a slice."""
     for contract, window in report.windows():
         judged = {(check.metric, check.slice): check for check in checks(contract, window)}
         for place in places(contract, window):
@@ -105,7 +105,7 @@ def _failed(report: WeeklyReport) -> list[tuple[Place, Cell]]:
 
 
 def what_failed(report: WeeklyReport) -> Section:
-    """List the broken limits: which slice is worse off, and by how much."""
+    """Return a section that lists broken limits: slice, rate, by how much, who is worse off."""
     failed = _failed(report)
     if not failed:
         return Section(("No limit is broken by what could be measured.",))
@@ -114,7 +114,7 @@ def what_failed(report: WeeklyReport) -> Section:
             TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
             TERMS[metric_cell.metric].name,
             beyond_limit(place.row.slice, metric_cell),
-            _worse_off(place, metric_cell),
+            _worse_off_name(place, metric_cell),
             limit_text(metric_cell.decided_by) if metric_cell.decided_by else NONE,
         )
         for place, metric_cell in failed
@@ -124,8 +124,8 @@ def what_failed(report: WeeklyReport) -> Section:
     return Section((sentence,), titled(failed_table))
 
 
-def _worse_off(place: Place, metric_cell: Cell) -> str:
-    """Return the harmed side of a gap; for a level, the slice itself."""
+def _worse_off_name(place: Place, metric_cell: Cell) -> str:
+    """Return the name of the side that a gap harms; for a level, of the slice itself."""
     if metric_cell.gap is None or not metric_cell.gap.value:
         return slice_name(place.row.slice)
     return worse_off(
@@ -134,7 +134,7 @@ def _worse_off(place: Place, metric_cell: Cell) -> str:
 
 
 def state_text(state: State) -> str:
-    """Return a state in words; a breach found by sequential tests reads as outside the limit."""
+    """Return a state in words; each kind of breach reads as outside the limit."""
     return "outside the limit" if state in BAD else STATES[state]
 
 
@@ -143,7 +143,7 @@ def _undecided(report: WeeklyReport) -> list[tuple[Place, Cell]]:
 
 
 def what_is_not_known(report: WeeklyReport) -> Section:
-    """List the checks that could not be measured or decided, and why."""
+    """Return a section that lists undecided checks, and why each is undecided."""
     undecided = _undecided(report)
     if not undecided:
         return Section(("Every limited rate of every slice could be measured and decided.",))
@@ -161,7 +161,7 @@ def what_is_not_known(report: WeeklyReport) -> Section:
 
 
 def what_is_needed(report: WeeklyReport) -> Section:
-    """List three ways to a decision for each undecided check."""
+    """Return a section with three ways to a decision for each undecided check."""
     undecided = _undecided(report)
     if not undecided:
         return Section(("Nothing more is needed: every check is decided.",))

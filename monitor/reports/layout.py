@@ -11,7 +11,7 @@ from monitor.drawing.tables import Table, Tone
 
 @dataclass(frozen=True, slots=True)
 class Titled:
-    """A table with its own heading and notes.
+    """Table in a report, with its title, notes and optional chart.
 
     Attributes:
         title: heading; empty if the section's heading is enough.
@@ -28,13 +28,13 @@ class Titled:
 def titled(
     table: Table | None, title: str = "", notes: tuple[str, ...] = (), chart: Markup | None = None
 ) -> tuple[Titled, ...]:
-    """Return a table with its heading; nothing if it has no row."""
+    """Return a tuple of one Titled; empty if ``table`` is None."""
     return () if table is None else (Titled(title, table, notes, chart),)
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Content under one heading of a report: sentences, tables, or both.
+    """Content under one heading of a report: sentences, then tables.
 
     Attributes:
         sentences: text above all tables; it says why if there is nothing to list.
@@ -50,7 +50,7 @@ _LEAST_ROWS = 10
 
 
 def cut(section: Section, where: str) -> Section:
-    """Return a section of readable length, with a sentence on the rows left out.
+    """Return a section with long tables cut; a note says that ``where`` has the other rows.
 
     Args:
         section: section of any length.
@@ -79,7 +79,7 @@ def _cut(titled_table: Titled, row_limit: int, where: str) -> Titled:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Content of a whole report, ready to be rendered.
+    """Content of a whole weekly report, the same for every format.
 
     Attributes:
         banner: first sentence of a report on declared test conditions; empty for people.

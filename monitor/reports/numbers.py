@@ -40,14 +40,14 @@ Drawing = Callable[[str, Sequence[Place]], Markup]
 
 
 def rates(report: WeeklyReport) -> Section:
-    """Tabulate every rate with its interval, support, completeness and state."""
+    """Return a section that tabulates each rate with interval, support, labels and state."""
     columns = "slice|rate|value|95 % interval|support|labels in|state"
-    tables = _group_tables(report, columns, _rate_rows, _drawn_rates)
+    tables = _group_tables(report, columns, _rate_rows, _draw_rates)
     return _section(tables, "No rate is released for this week.")
 
 
-def _drawn_rates(name: str, group_places: Sequence[Place]) -> Markup:
-    """Draw the first limited rate of each slice of a group-by."""
+def _draw_rates(name: str, group_places: Sequence[Place]) -> Markup:
+    """Return a chart (SVG) of the first limited rate of a group-by's slices."""
     metric = all_metrics(group_places[0].contract)[0]
     limited_places = [place for place in group_places if metric in place.row.states]
     cells = [(slice_name(place.row.slice), cell(place, metric)) for place in limited_places]
@@ -71,7 +71,7 @@ def _rate_rows(place: Place) -> Iterator[tuple[str | TableCell, ...]]:
 
 
 def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
-    """Return the support of a rate as text; for people, the lower edge of its band."""
+    """Return a rate's support as text; for people, ``at least`` the lower edge of its band."""
     if rate is None:
         return NONE
     exact = contract.synthetic and contract.k == 1
@@ -79,7 +79,7 @@ def support_text(rate: ShownRate | None, contract: ContractTable) -> str:
 
 
 def state_cell(metric_cell: Cell) -> TableCell:
-    """Return the state of a metric; where it has several limits, also the one that decides."""
+    """Return a table cell with a metric's state, its deciding limit if several, and mirror."""
     text = ": ".join(filter(None, [state_text(metric_cell.state), decides_text(metric_cell)]))
     mirror = f"; mirror of {slice_name(metric_cell.mirror_of)}" if metric_cell.mirror_of else ""
     return TableCell(f"{text}{mirror}", _TONES.get(charts.TONES[metric_cell.state], Tone.PLAIN))
@@ -92,7 +92,7 @@ def _cells(place: Place) -> list[Cell]:
 
 
 def gaps(report: WeeklyReport) -> Section:
-    """Tabulate every gap and ratio against the contract, with its verdict."""
+    """Return a section that tabulates each gap and ratio against its limit, with verdict."""
     all_cells = (metric_cell for place in report.places() for metric_cell in _cells(place))
     scale = charts.gap_scale(charts.sizes(all_cells))
     columns = "slice|rate|against|gap, points|interval, points|ratio|limit|verdict|state"
@@ -125,7 +125,7 @@ def _gap_rows(place: Place, scale: float) -> Iterator[tuple[str | TableCell, ...
 
 
 def calibration(report: WeeklyReport) -> Section:
-    """Tabulate and draw P(ready | score band) of all decisions and of every slice."""
+    """Return a section with a table and a chart of P(ready | score band) per contract."""
     tables: list[Titled] = []
     for contract, window in report.windows():
         rows = [
@@ -147,7 +147,7 @@ _CALIBRATION = "share of ready replies by score band"
 def _curves(
     contract: ContractTable, window: WindowTable
 ) -> list[tuple[str, tuple[CalibrationCell, ...]]]:
-    """Return the calibration of all decisions and of single-attribute slices that show it."""
+    """Return (name, calibration) of all decisions, then of single-attribute slices that show it."""
     all_places = [total_place(contract, window), *places(contract, window)]
     return [
         (slice_name(place.row.slice), place.row.calibration)
@@ -171,7 +171,7 @@ def _calibration_rows(place: Place) -> Iterator[tuple[str, ...]]:
 def _group_tables(
     report: WeeklyReport, columns: str, rows: Rows, draw: Drawing | None = None
 ) -> list[Titled]:
-    """Return one table for all decisions of each contract, and one per group-by."""
+    """Return a table for all decisions of each contract, and one with a chart per group-by."""
     tables: list[Titled] = []
     for contract, window in report.windows():
         total = total_place(contract, window)
@@ -189,7 +189,7 @@ def _group_tables(
 
 
 def _worst_first(group_places: list[Place]) -> list[Place]:
-    """Sort slices by their worst state if they are too many for a page; else keep their order."""
+    """Return the slices, sorted by their worst state if they are too many for a page."""
     if len(group_places) <= MOST_ROWS // len(Metric):
         return group_places
     worst = {
@@ -204,11 +204,11 @@ def _periods(report: WeeklyReport, part_table: WindowTable | GroupTable) -> tupl
         ("Selection and blocked rates", part_table.decisions),
         ("Rates that rest on labels", part_table.labelled),
     )
-    return tuple(f"{rates_name}: {_covered(report, period)}" for rates_name, period in spans)
+    return tuple(f"{rates_name}: {_period_text(report, period)}" for rates_name, period in spans)
 
 
-def _covered(report: WeeklyReport, period: Period | None) -> str:
-    """Return a period in words."""
+def _period_text(report: WeeklyReport, period: Period | None) -> str:
+    """Return a period as ``START to END.``; a sentence if no table is published."""
     if period is None:
         return "no table of this week is published."
     return f"{report.moment(period.start)} to {report.moment(period.end)}."

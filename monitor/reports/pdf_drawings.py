@@ -23,7 +23,7 @@ _TAKEN = ("fill", "stroke", "stroke-width", "stroke-dasharray", "color", "opacit
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Attributes of an element with a name, or with all of some classes."""
+    """CSS rule as SVG attributes, for an element name or for elements with all ``classes``."""
 
     element: str
     classes: frozenset[str]
@@ -31,13 +31,13 @@ class _Rule:
 
 
 def for_sheets(page: str, style: str) -> str:
-    """Return a page with all of its drawings as sheets show them.
+    """Return an HTML page with its drawings styled by attributes, as PDF sheets need them.
 
     Args:
         page: HTML.
         style: CSS of the page, with its print colours.
     """
-    rules = tuple(_rules(style))
+    rules = tuple(_parse_rules(style))
     pattern = _PATTERN.search(page)
     shared = _painted(pattern[0], rules) if pattern else ""
 
@@ -61,8 +61,8 @@ def _painted(drawing: str, rules: tuple[_Rule, ...]) -> str:
     return _TAG.sub(painted, drawing)
 
 
-def _rules(style: str) -> Iterator[_Rule]:
-    """Yield the rules of one element or of classes, without those for screens."""
+def _parse_rules(style: str) -> Iterator[_Rule]:
+    """Yield a _Rule per selector of one element or of classes; skip rules for screens."""
     plain = _SCREEN.sub("", _COMMENT.sub("", style)).replace("@media print {", "")
     style_rules = _RULE.findall(plain)
     colours = {

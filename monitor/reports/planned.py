@@ -22,7 +22,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Plans that follow from the Release, and are not in it.
+    """Rows of all planners, computed from a Release and not part of it.
 
     Attributes:
         label_budget: audits of next week.
@@ -52,7 +52,7 @@ class Planned:
 
 
 def planned(report: WeeklyReport) -> Planned:
-    """Return the rows of all planners; the last report's are kept for all of its formats."""
+    """Return the rows of all planners for a report; the last result is cached."""
     return _planned(
         KeptReport((report.revision, report.before, report.history, report.facts), report)
     )
@@ -60,7 +60,7 @@ def planned(report: WeeklyReport) -> Planned:
 
 @dataclass(frozen=True, slots=True)
 class KeptReport:
-    """A report with the key of everything it is made of: equal keys give equal content."""
+    """Report with a hashable key of its inputs; caches compare the key alone."""
 
     key: Hashable
     report: WeeklyReport = field(compare=False)

@@ -26,7 +26,7 @@ _LONGER, _WEEK = "28d", "7d"
 
 @dataclass(frozen=True, slots=True)
 class SliceReach:
-    """Reach of a slice's labels in the baseline: the gaps that they could tell.
+    """Support and interval half-width of a slice in the baseline, and whether it is decided.
 
     Attributes:
         group_by: attribute names joined by ``+``.
@@ -45,7 +45,7 @@ class SliceReach:
 
 @dataclass(frozen=True, slots=True)
 class MetricProposal:
-    """Proposal for one metric.
+    """Proposed limit and least support of one metric, with the slices they rest on.
 
     Attributes:
         metric: metric of the limit.
@@ -63,14 +63,14 @@ class MetricProposal:
 
     @property
     def detectable(self) -> float | None:
-        """Return a gap that would have been outside the limit for every decided slice."""
+        """Gap that would have been outside the limit for every decided slice; None if unknown."""
         widths = [reach.half_width for reach in self.slices if reach.decided and reach.half_width]
         return None if self.max_gap is None or not widths else self.max_gap + max(widths)
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A contract proposed from a baseline.
+    """Contract proposed from baseline weeks: window, and limits by metric.
 
     Attributes:
         contract: name of the contract.
@@ -86,8 +86,8 @@ class Proposal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """Gap of one slice in one week."""
+class _WeekGap:
+    """Gap of one slice in one week of the baseline."""
 
     support: int
     value: float | None
@@ -107,7 +107,7 @@ _Slice = tuple[str, str]
 
 
 def propose(contract: str, releases: Sequence[Release]) -> Proposal:
-    """Return the proposal for a contract from the Releases of its baseline, at least one."""
+    """Return the Proposal for a contract from the Releases (at least one) of its baseline."""
     table_places = [
         (table, place)
         for release in releases
@@ -126,47 +126,49 @@ def propose(contract: str, releases: Sequence[Release]) -> Proposal:
     slice_places = [place for _, place in table_places]
     proposals = tuple(_metric(metric, slice_places) for metric in metrics)
     weeks = tuple(release.week for release in releases)
-    return Proposal(contract, weeks, _window(proposals[0]) if proposals else _WEEK, proposals)
+    return Proposal(
+        contract, weeks, _proposed_window(proposals[0]) if proposals else _WEEK, proposals
+    )
 
 
 def _metric(metric: Metric, slice_places: Iterable[Place]) -> MetricProposal:
-    gaps_by_slice: dict[_Slice, list[_Seen]] = {}
+    gaps_by_slice: dict[_Slice, list[_WeekGap]] = {}
     for place in slice_places:
         key = getattr(place.table, "group_by", ""), place.row.slice
-        gaps_by_slice.setdefault(key, []).extend(_gaps(place, metric))
-    support = _support(gap for gaps in gaps_by_slice.values() for gap in gaps)
+        gaps_by_slice.setdefault(key, []).extend(_week_gap(place, metric))
+    support = _needed_support(gap for gaps in gaps_by_slice.values() for gap in gaps)
     all_gaps = (gap for gaps in gaps_by_slice.values() for gap in gaps)
     counted = [gap for gap in all_gaps if support is not None and gap.support >= support]
     return MetricProposal(
         metric=metric,
-        max_gap=_rounded(max(gap.reach for gap in counted)) if counted else None,
+        max_gap=_round_up(max(gap.reach for gap in counted)) if counted else None,
         min_support=support if counted else None,
         largest=max((abs(gap.value) for gap in counted if gap.value is not None), default=None),
         slices=tuple(_reaches(gaps_by_slice, support)),
     )
 
 
-def _gaps(place: Place, metric: Metric) -> Iterator[_Seen]:
-    """Yield the gap of a row; nothing if it is hidden or has no bounds."""
+def _week_gap(place: Place, metric: Metric) -> Iterator[_WeekGap]:
+    """Yield the gap of a row, at most one; none if it is hidden or has no bounds."""
     rate, gap = place.row.rates.get(metric), place.row.gaps.get(metric)
     if rate is None or gap is None or gap.lower is None or gap.upper is None:
         return
-    yield _Seen(rate.support, gap.value, gap.lower, gap.upper)
+    yield _WeekGap(rate.support, gap.value, gap.lower, gap.upper)
 
 
-def _support(gaps: Iterable[_Seen]) -> int | None:
-    """Return the support that makes every interval narrow enough: width falls with its root."""
+def _needed_support(gaps: Iterable[_WeekGap]) -> int | None:
+    """Return the support, in tens, at which every interval is narrow enough; None without gaps."""
     needed = [gap.support * (gap.half_width / MOST_HALF_WIDTH) ** 2 for gap in gaps]
     return 10 * max(1, math.ceil(max(needed) / 10)) if needed else None
 
 
-def _rounded(reach: float) -> float:
-    """Return a reach rounded up to a whole point, at least ``LEAST_LIMIT``."""
+def _round_up(reach: float) -> float:
+    """Return a gap rounded up to a whole point, at least ``LEAST_LIMIT``."""
     return max(LEAST_LIMIT, math.ceil(round(100 * reach, 6)) / 100)
 
 
 def _reaches(
-    gaps_by_slice: Mapping[_Slice, Sequence[_Seen]], support: int | None
+    gaps_by_slice: Mapping[_Slice, Sequence[_WeekGap]], support: int | None
 ) -> Iterator[SliceReach]:
     for (group_by, slice_), gaps in gaps_by_slice.items():
         largest_support = max((gap.support for gap in gaps), default=None)
@@ -181,7 +183,7 @@ def _reaches(
         )
 
 
-def _window(primary: MetricProposal) -> str:
-    """Return a week, or 28 days if a week decides less than half of the slices."""
+def _proposed_window(primary: MetricProposal) -> str:
+    """Return the window to propose: a week, or 28 days if a week decides too few slices."""
     decided = sum(reach.decided for reach in primary.slices)
     return _WEEK if 2 * decided >= len(primary.slices) else _LONGER

@@ -23,7 +23,7 @@ _UNTIL = {0: (1, "until about"), 1: (4, "until some day before"), 4: (4, "until 
 
 @dataclass(frozen=True, slots=True)
 class WaysOut:
-    """Three ways to a verdict.
+    """Three ways to decide an undecided metric, a sentence each.
 
     Attributes:
         audit: ask for more labels; for a rate without labels, a sentence that this does not help.
@@ -37,7 +37,7 @@ class WaysOut:
 
 
 def ways_out(place: Place, metric: Metric, after: Callable[[int], str]) -> WaysOut:
-    """Return the ways to a verdict on an undecided metric, each in a sentence.
+    """Return a sentence per way to decide a metric; ``after(weeks)`` words a time to wait until.
 
     Args:
         place: published row of the slice.
@@ -53,9 +53,9 @@ def _audit(place: Place, metric: Metric) -> str:
     weeks = place.row.label_needs.get(metric)
     if weeks is not None:
         return f"Audit more: {_MORE_LABELS[weeks]}."
-    if _straddles(place, metric):
+    if _is_inconclusive(place, metric):
         return "Audit more: four times as many labels halve its interval."
-    factor = _factor(place, metric)
+    factor = _needed_multiple(place, metric)
     if factor:
         return f"Audit more: about {factor} as many labels are needed."
     return "Audit more of this slice; how many more is hidden with its numbers."
@@ -66,21 +66,21 @@ def _wait(place: Place, metric: Metric, after: Callable[[int], str]) -> str:
     if weeks is not None:
         more, until = _UNTIL[weeks]
         return f"Wait {until} {after(more)}: {_WEEKS[weeks]} of labels at the present rate."
-    if _straddles(place, metric):
+    if _is_inconclusive(place, metric):
         return "Wait: four times the time, at the present rate, halves its interval."
-    factor = _factor(place, metric)
+    factor = _needed_multiple(place, metric)
     if factor:
         return f"Wait: {factor} the time, at the present rate."
     return "Wait until more has come; how long is hidden with its numbers."
 
 
-def _straddles(place: Place, metric: Metric) -> bool:
-    """Return True where there is support but the interval is too wide."""
+def _is_inconclusive(place: Place, metric: Metric) -> bool:
+    """Return True when a metric has support but its interval is too wide."""
     return place.row.states[metric] is State.INCONCLUSIVE
 
 
-def _factor(place: Place, metric: Metric) -> str:
-    """Return the multiple of the shown support that is needed, in coarse steps; empty if hidden."""
+def _needed_multiple(place: Place, metric: Metric) -> str:
+    """Return the needed multiple of the shown support, as ``3 times``; empty if hidden."""
     rate, needed = place.row.rates.get(metric), place.contract.min_supports.get(metric)
     if rate is None or not rate.support or not needed:
         return ""

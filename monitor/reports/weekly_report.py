@@ -19,7 +19,7 @@ TABLES = ("rates", "gaps", "calibration")
 
 @dataclass(frozen=True, slots=True)
 class WeeklyReport:
-    """A revision of a week's Release, and everything needed to read it.
+    """Revision of a week's Release, with everything that a report on it needs.
 
     Attributes:
         revision: reported revision.
@@ -43,7 +43,7 @@ class WeeklyReport:
 
     @classmethod
     def from_stored(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
-        """Return the report of a stored revision."""
+        """Return the WeeklyReport of a stored revision and the facts of the settings."""
         return cls(
             revision=stored.revision,
             newest=stored.newest,
@@ -57,38 +57,38 @@ class WeeklyReport:
 
     @property
     def zone(self) -> str:
-        """Return the report's time zone: the settings' zone if the week began in it, else UTC."""
+        """Name of the report's time zone: the settings' if the week began in it, else UTC."""
         zone = self.facts.timezone
         week = IsoWeek.named(self.revision.week, zone)
         return zone if self.release.start == week.start else UTC_ZONE
 
     def moment(self, at: int) -> str:
-        """Return date and time of an instant (microseconds)."""
+        """Return date and time of an instant (us) in the report's zone, as text."""
         return moment_text(at, self.zone)
 
     def day(self, at: int) -> str:
-        """Return the date of an instant (microseconds)."""
+        """Return the date of an instant (us) in the report's zone, as YYYY-MM-DD."""
         return f"{in_zone(at, self.zone):%Y-%m-%d}"
 
     @property
     def synthetic(self) -> bool:
-        """Return True when any contract is about declared test conditions."""
+        """True when any contract is about declared test conditions."""
         return any(table.synthetic for table in self.release.contracts)
 
     def windows(self) -> Iterator[tuple[ContractTable, WindowTable]]:
-        """Return every contract with its week."""
+        """Return pairs (contract table, week's table), for every contract of the Release."""
         return of_release(self.release)
 
     def places(self) -> Iterator[Place]:
-        """Yield every row of every group-by."""
+        """Yield every row (slice) of every group-by and contract."""
         for table, window in self.windows():
             yield from places(table, window)
 
     def named(self, table: ContractTable) -> str:
-        """Return the beginning of a sentence on one contract; empty if there is only one."""
+        """Return ``Contract NAME: `` to begin a sentence; empty if there is only one contract."""
         return "" if len(self.release.contracts) == 1 else f"Contract {table.contract}: "
 
 
 def of_release(release: Release) -> Iterator[tuple[ContractTable, WindowTable]]:
-    """Yield every contract of a Release with its week."""
+    """Return pairs (contract table, week's table), for every contract of a Release."""
     return ((table, window) for table in release.contracts for window in table.windows)

@@ -24,7 +24,7 @@ def resolved(settings: Settings) -> str:
 
     Options that are not set appear as comments. Without secrets the text loads to equal settings.
     """
-    return "\n".join(_table(plain(settings), "", ())).strip() + "\n"
+    return "\n".join(_table_lines(plain(settings), "", ())).strip() + "\n"
 
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
@@ -33,7 +33,7 @@ _WIRE = frozenset({"format", "schema_registry"})
 
 
 def settings_digest(settings: Settings) -> str:
-    """Return the SHA-256, in hexadecimal, of the settings that numbers and their texts depend on.
+    """Return the SHA-256, in hex, of the settings that numbers and their texts depend on.
 
     It is the hash of the canonical JSON with defaults filled in and secrets masked. Sections on
     addresses, readers and the format of messages are left out, because no number depends on them.
@@ -45,7 +45,7 @@ def settings_digest(settings: Settings) -> str:
 
 
 def mapping_texts(settings: Settings) -> dict[str, str]:
-    """Return ``[mapping]`` as canonical JSON by kind of event, with all keys of each field."""
+    """Return canonical JSON by ``mapping.decisions`` and ``mapping.labels``, with all keys."""
     mapping = settings.mapping
     kinds = {"decisions": mapping.decisions, "labels": mapping.labels}
     return {f"mapping.{kind}": _canonical(plain(section)) for kind, section in kinds.items()}
@@ -55,7 +55,7 @@ _LATER_LIMITS = frozenset({"max_selection_gap", "min_selection_ratio", "max_prec
 
 
 def contract_numbers(use_case: UseCase) -> str:
-    """Return canonical JSON of all numbers that a state depends on.
+    """Return canonical JSON of all that a contract's states depend on: limits, window, k, filter.
 
     These are limits, support, window, age, comparisons and k. Contracts of one version must have
     equal numbers. Limits that were added later are left out while they are not set, so that older
@@ -92,16 +92,19 @@ def contract_numbers(use_case: UseCase) -> str:
 
 def use_case_text(use_case: UseCase) -> str:
     """Return a use case as TOML for a settings file; keys that are not set are comments."""
-    return "\n".join(["[[use_case]]", *_table(plain(use_case), "use_case", ("use_case",))]) + "\n"
+    return (
+        "\n".join(["[[use_case]]", *_table_lines(plain(use_case), "use_case", ("use_case",))])
+        + "\n"
+    )
 
 
 def contract_record(use_case: UseCase) -> str:
-    """Return canonical JSON of all settings of a use case and its contract."""
+    """Return canonical JSON of a use case and its contract, all keys included."""
     return _canonical(plain(use_case))
 
 
 def plain(section: Struct) -> dict[str, Any]:
-    """Return a section as tables, lists, text and exact decimals; secrets are masked."""
+    """Return a section as a dict of tables, lists, texts and exact decimals; secrets are masked."""
     fields = msgspec.structs.fields(type(section))
     return {f.name: _plain(f.type, getattr(section, f.name)) for f in fields}
 
@@ -141,7 +144,7 @@ def _json_text(value: object) -> str:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
 
 
-def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[str]:
+def _table_lines(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: plain keys first, as TOML requires, then sub-tables."""
     nested = {key: part for key, part in table.items() if _is_nested(key, part)}
     for key, part in table.items():
@@ -152,7 +155,7 @@ def _table(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[
         for sub_table in part if isinstance(part, list) else [part]:
             yield ""
             yield f"[[{full}]]" if isinstance(part, list) else f"[{full}]"
-            yield from _table(sub_table, key, (*path, key))
+            yield from _table_lines(sub_table, key, (*path, key))
 
 
 def _is_nested(key: str, part: Any) -> bool:

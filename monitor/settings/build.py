@@ -32,7 +32,7 @@ _MAX_DECIMALS = 12
 
 
 def build(kind: Any, value: object, key: str) -> Any:
-    """Build a value of a declared kind from its TOML form.
+    """Return a TOML or environment value as ``kind``; raise SettingsError that names ``key``.
 
     Args:
         kind: a Section, ``tuple[kind, ...]``, ``dict[str, leaf]`` or a leaf, each also with
@@ -54,19 +54,19 @@ def build(kind: Any, value: object, key: str) -> Any:
 
 
 def required(kind: Any) -> Any:
-    """Return the kind without its ``| None``."""
+    """Return the kind without ``| None``, if it has that."""
     if get_origin(kind) in (Union, types.UnionType):
         return next(part for part in get_args(kind) if part is not type(None))
     return kind
 
 
 def is_section(kind: Any) -> bool:
-    """Return True when a kind is a table with declared keys."""
+    """Return True when a kind is a settings section, that is a table with declared keys."""
     return isinstance(kind, type) and issubclass(kind, Struct)
 
 
 def bare(kind: Any) -> tuple[Any, Meta]:
-    """Return a leaf kind without its annotations, and its bounds."""
+    """Return a leaf kind without its annotation, and the annotation's bounds (Meta)."""
     if get_origin(kind) is Annotated:
         base, meta = get_args(kind)
         return base, meta
@@ -103,7 +103,7 @@ def _nfc(value: object) -> object:
 
 
 def _build_all(kind: Any, parts: Mapping[str, object]) -> list[Any]:
-    """Build values of one kind by full key, or raise one error with all their problems."""
+    """Return a list of built values; raise one SettingsError with the problems of all parts."""
     problems, built = Problems(), []
     for key, part in parts.items():
         with problems.collected():
@@ -154,7 +154,7 @@ def _found_text(base: Any, value: object) -> str:
 
 
 def expected(kind: Any) -> str:
-    """Return in words what a key should hold, for an error message."""
+    """Return words on what a key should hold, for an error message."""
     kind = required(kind)
     base, meta = bare(kind)
     if meta.description:
@@ -195,7 +195,7 @@ def _as_text(value: object) -> str:
 
 
 def _as_number(value: object) -> Decimal:
-    """Return a finite number with few digits, from a TOML integer or float."""
+    """Return a TOML integer or float as a Decimal; raise ValueError if it is none, or extreme."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError
     if isinstance(value, int):

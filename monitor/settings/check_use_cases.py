@@ -22,7 +22,7 @@ AllowLists = dict[str, tuple[str, ...]]
 
 
 def check_use_cases(settings: Settings) -> None:
-    """Raise SettingsError with the first contradiction of every attribute and use case."""
+    """Check attributes and use cases; raise one SettingsError with the first problem of each."""
     _check_unique([a.name for a in settings.attribute], "attribute", ".name")
     problems = Problems()
     with problems.collected():
@@ -119,7 +119,7 @@ def _check_unique(names: Sequence[str], key: str, part: str = "") -> None:
 
 
 def _check_k(settings: Settings) -> None:
-    """Allow k below MIN_K only if every decision concerned is a declared test condition."""
+    """Refuse k below MIN_K, or in a use case below ``privacy.k``, unless it is synthetic."""
     floor = settings.privacy.k
     if floor < MIN_K and not all(u.synthetic for u in settings.use_case):
         fix = f"use {MIN_K} or more; a use case with synthetic = true may set its own k"

@@ -70,7 +70,7 @@ _TAKEN = (DEFAULT_READER, ANYBODY, "unknown", "others")
 
 
 def check_sections(settings: Settings) -> None:
-    """Raise SettingsError with the first contradiction of every part."""
+    """Check all sections; raise one SettingsError with the first problem of each."""
     stream, problems = settings.stream, Problems()
     checks: tuple[Callable[[], None], ...] = (
         lambda: _check_topics(stream),
@@ -96,7 +96,7 @@ def check_sections(settings: Settings) -> None:
 
 
 def _check_dimensions(settings: Settings) -> None:
-    """Raise SettingsError for too many dimensions, or two with one name."""
+    """Raise SettingsError for too many bias dimensions, or two with one name."""
     names = [dimension.name for dimension in settings.bias_dimension]
     if len(names) > MAX_DIMENSIONS:
         fix = f"declare at most {MAX_DIMENSIONS}"
@@ -108,7 +108,7 @@ def _check_dimensions(settings: Settings) -> None:
 
 
 def _check_alerting(alerting: Alerting) -> None:
-    """Raise SettingsError for the first contradiction."""
+    """Raise SettingsError for wrong office hours, or a receiver with a token but no URL."""
     _check_office(alerting)
     for name, receiver in alerting.receivers.items():
         key = join("alerting", name)
@@ -117,7 +117,7 @@ def _check_alerting(alerting: Alerting) -> None:
 
 
 def _check_links(settings: Settings) -> None:
-    """Raise SettingsError if alerts would have two dashboards to link to."""
+    """Raise SettingsError if both ``links.grafana`` and ``alerting.dashboard_url`` are set."""
     if settings.links.grafana is not None and settings.alerting.dashboard_url is not None:
         raise problem(
             "links.grafana", "is set beside alerting.dashboard_url; leave out one of the two"
@@ -125,7 +125,7 @@ def _check_links(settings: Settings) -> None:
 
 
 def _check_mapping(settings: Settings) -> None:
-    """Raise SettingsError if slicewatch would take its own events for messages of the log."""
+    """Refuse a mapping together with HTTP producers or probe sets, because they send events."""
     unmapped = EventMappingSettings()
     decisions, labels = settings.mapping.decisions, settings.mapping.labels
     if (decisions, labels) != (unmapped, unmapped) and settings.server.producers:
@@ -150,7 +150,7 @@ def _check_office(alerting: Alerting) -> None:
 
 
 def _check_weeks(report: ReportSettings) -> None:
-    """Raise SettingsError unless weeks begin at a full UTC hour, because counts are hourly."""
+    """Raise SettingsError for a report time zone that is unknown, or not whole hours from UTC."""
     fix = 'use "UTC" or a name such as "Europe/Berlin"'
     try:
         exact = whole_hours(report.timezone)
@@ -170,7 +170,7 @@ def _check_topics(stream: StreamSettings) -> None:
 
 
 def _check_database(url: Url) -> None:
-    """Refuse URLs that name another place than they seem to, or that cannot be opened."""
+    """Refuse a database URL of another kind, or one that names no file or no proper host."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         _check_database_file(url.removeprefix(SQLITE) if url.startswith(SQLITE) else "")
@@ -183,7 +183,7 @@ def _check_database(url: Url) -> None:
 
 
 def _check_database_file(file: str) -> None:
-    """Refuse names that SQLite or its library does not read as the path of a file."""
+    """Refuse a SQLite path that is empty, in memory, a folder, or has ``?`` or ``%`` in it."""
     if not file or file.startswith(NO_FILE):
         fix = "the store is a file on disk: use sqlite:///FILE, or sqlite:////FOLDER/FILE"
         raise problem("store.url", f"names no file; {fix}")
@@ -195,7 +195,7 @@ def _check_database_file(file: str) -> None:
 
 
 def _check_database_address(rest: str) -> None:
-    """Refuse a part of the password in the host: network errors would show it."""
+    """Refuse an address without a proper host: a piece of the password may stand in its place."""
     address = rest.partition("@")[2] or rest
     if not _DATABASE_ADDRESS.match(address):
         fix = "write @ in a password as %40, and several hosts as ?host=A:5432&host=B:5432"
@@ -240,7 +240,7 @@ def _check_rates(rates: Sequence[float]) -> None:
 
 
 def _check_durations(settings: Settings) -> None:
-    for small_key, small, large_key, large in _ordered(settings):
+    for small_key, small, large_key, large in _duration_pairs(settings):
         if small > large:
             small_text, large_text = duration_text(small), duration_text(large)
             fix = f"lower it or raise {large_key}"
@@ -256,8 +256,8 @@ def _check_durations(settings: Settings) -> None:
         raise problem("evaluate.lease", f"would run out between two cycles; {fix}")
 
 
-def _ordered(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
-    """Yield pairs of durations of which the first may not be the longer one."""
+def _duration_pairs(settings: Settings) -> Iterator[tuple[str, Duration, str, Duration]]:
+    """Yield (key, duration, key, duration); the first duration must not exceed the second."""
     stream, keep = settings.stream, settings.retention
     longest = Duration(max(window.length for window in WINDOWS.values()))
     yield "stream.lateness", stream.lateness, "stream.horizon", stream.horizon
@@ -312,13 +312,13 @@ def _check_registry(stream: StreamSettings) -> None:
 
 
 def _check_scram_name(key: str, name: str) -> None:
-    """Refuse names with separators of SCRAM, which the client does not escape, or without ASCII."""
+    """Refuse a user name that SCRAM cannot carry: with ``,`` or ``=`` in it, or not ASCII."""
     if not name.isascii() or set(name) & set(",="):
         raise problem(key, 'cannot log in by SCRAM; use ASCII characters other than "," and "="')
 
 
 def check_probes(settings: Settings) -> None:
-    """Raise SettingsError for the first contradiction."""
+    """Raise SettingsError for the first problem of the probe key or of a declared probe set."""
     probes = settings.probes
     if probes.key is not None and len(probes.key.reveal().encode()) < MIN_SECRET:
         raise problem("probes.key", f"must have at least {MIN_SECRET} bytes; make a longer one")
@@ -357,7 +357,7 @@ def _check_repeats(sets: Sequence[ProbeSetSettings]) -> None:
 
 
 def check_special(settings: Settings) -> None:
-    """Raise SettingsError with every attribute that lacks something, synthetic ones included."""
+    """Raise SettingsError with all undocumented special attributes, bad retentions and readers."""
     problems = Problems()
     for i, attribute in enumerate(settings.attribute):
         key = join("attribute", i)
@@ -380,7 +380,7 @@ def _check_documented(attribute: AttributeSettings, key: str) -> None:
 
 
 def _check_retention(name: str, longest: Duration, key: str, settings: Settings) -> None:
-    for kept_by, duration, fix in _retentions(settings):
+    for kept_by, duration, fix in _retention_settings(settings):
         if longest < duration:
             allowed, actual = duration_text(longest), duration_text(duration)
             text = (
@@ -389,8 +389,8 @@ def _check_retention(name: str, longest: Duration, key: str, settings: Settings)
             raise problem(key, f"{text}; lower {fix} or raise it")
 
 
-def _retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
-    """Yield settings that keep counts of an attribute: name, duration, and the key to change it."""
+def _retention_settings(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
+    """Yield (setting, duration, key to change it) for settings that keep counts of an attribute."""
     yield "retention.aggregates", settings.retention.aggregates, "retention.aggregates"
     yield "retention.snapshots", settings.retention.snapshots, "retention.snapshots"
     hours = Duration(settings.stream.horizon + HOURS_KEPT_AFTER_HORIZON)
@@ -398,7 +398,7 @@ def _retentions(settings: Settings) -> Iterator[tuple[str, Duration, str]]:
 
 
 def _check_readers(settings: Settings) -> None:
-    """Require identified readers for special categories, except for test conditions."""
+    """Refuse unidentified readers of special-category attributes, unless all data are synthetic."""
     special = [attribute.name for attribute in settings.attribute if attribute.special_category]
     synthetic = all(use_case.synthetic for use_case in settings.use_case)
     if special and not synthetic and not settings.server.knows_readers:
@@ -410,7 +410,7 @@ def _check_readers(settings: Settings) -> None:
 
 
 def check_id_keys(settings: Settings) -> None:
-    """Raise SettingsError for the first contradiction; the use cases must be checked before."""
+    """Refuse a missing or faulty id key; call this after the use cases are checked."""
     privacy = settings.privacy
     if not privacy.keys and not all(case.synthetic for case in settings.use_case):
         raise problem(
@@ -474,7 +474,7 @@ def _check_key_repeats(keys: Sequence[IdKeySettings]) -> None:
 
 
 def _check_server(server: Server) -> None:
-    """Raise SettingsError for the first contradiction."""
+    """Raise SettingsError for the first problem in TLS, tokens, responders, producers or ports."""
     check_pair("server", "tls_cert_file", server.tls_cert_file, "tls_key_file", server.tls_key_file)
     if server.client_ca_file is not None and not server.tls:
         fix = "set tls_cert_file and tls_key_file"
@@ -488,7 +488,7 @@ def _check_server(server: Server) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True when only processes of this machine can reach a server on this address."""
+    """Return True when a host name or address is reachable from this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -535,7 +535,7 @@ def _check_tokens(server: Server) -> None:
 
 
 def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
-    """Require known names for responders and producers, except on a loopback address."""
+    """Refuse names without a token (or client CA); ``ANYBODY`` is only for open loopback."""
     for i, name in enumerate(names):
         name_key = join(key, i)
         if name == ANYBODY:
@@ -548,7 +548,7 @@ def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
 
 
 def _check_producers(server: Server) -> None:
-    """Let the token of a router only send events, because it lies on many machines."""
+    """Refuse a producer that is also a responder, and producers that hold all tokens."""
     producers = set(server.producers)
     for i, name in enumerate(server.producers):
         if name in server.responders and name != ANYBODY:
@@ -564,7 +564,7 @@ def _check_producers(server: Server) -> None:
 
 
 def tokens_by_key(server: Server) -> Iterator[tuple[str, Secret]]:
-    """Yield every token that is set, of both ports, with its key."""
+    """Yield (key, token) for every token that is set, on both ports."""
     named_tokens = (
         (f"server.tokens[{i}].token", reader.token) for i, reader in enumerate(server.tokens)
     )

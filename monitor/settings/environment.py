@@ -18,7 +18,7 @@ _INDEX = re.compile(r"[0-9]{1,4}\Z")
 
 
 def exact(text: str) -> Decimal:
-    """Return a TOML float as the decimal of its text; absurd exponents become NaN."""
+    """Return the text of a TOML float as an exact Decimal; NaN for an absurd exponent."""
     try:
         return Decimal(text)
     except DecimalException:
@@ -27,7 +27,7 @@ def exact(text: str) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class EnvText:
-    """Value from the environment: parsed as TOML if possible, else a text."""
+    """Value of an environment variable: its raw text, and what it means as TOML."""
 
     variable: str
     raw: str
@@ -35,7 +35,7 @@ class EnvText:
 
     @classmethod
     def parse(cls, variable: str, raw: str) -> EnvText:
-        """Parse the value of a variable.
+        """Return the EnvText of a variable; raise SettingsError if it is not UTF-8.
 
         Raises:
             SettingsError: the value is not valid text.
@@ -52,14 +52,14 @@ class EnvText:
         return self.parsed if isinstance(self.parsed, str) else self.raw
 
     def as_list(self) -> object:
-        """Return a TOML list, or plain text split at commas."""
+        """Return a TOML list as it is, or plain text split at commas into stripped parts."""
         if isinstance(self.parsed, list):
             return self.parsed
         return [part.strip() for part in self.as_text().split(",") if part.strip()]
 
 
 def origin(value: object) -> str:
-    """Return `` (from VARIABLE)`` when a value or a part of it came from the environment."""
+    """Return `` (from VARIABLE)`` if a part of a value comes from the environment, else no text."""
     if isinstance(value, EnvText):
         return f" (from {value.variable})"
     children = value.values() if isinstance(value, dict) else value
@@ -69,7 +69,7 @@ def origin(value: object) -> str:
 
 
 def override(tree: dict[str, Any], env: Mapping[str, str]) -> None:
-    """Put the overrides of the environment into a parsed settings file.
+    """Change ``tree``, a parsed settings file, in place by the overrides in ``env``.
 
     Raises:
         SettingsError: a variable leads nowhere: into a plain value, or past the end of a list.
@@ -109,14 +109,14 @@ def _place(tree: dict[str, Any], segments: list[str], value: EnvText) -> None:
     key = ""
     for part, after in pairwise(segments):
         empty: Any = [] if _INDEX.match(after) else {}
-        node, key = _child(node, key, part, empty, value.variable)
-    _child(node, key, segments[-1], value, value.variable, replace=True)
+        node, key = _get_or_set(node, key, part, empty, value.variable)
+    _get_or_set(node, key, segments[-1], value, value.variable, replace=True)
 
 
-def _child(
+def _get_or_set(
     node: Any, key: str, part: str, value: Any, variable: str, *, replace: bool = False
 ) -> tuple[Any, str]:
-    """Return the child of a table or list, created or replaced by ``value`` when asked."""
+    """Return (child, its full key); a new child, or with ``replace`` any, is set to ``value``."""
     if isinstance(node, dict):
         if replace or part not in node:
             node[part] = value

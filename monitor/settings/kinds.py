@@ -37,7 +37,7 @@ _DURATION = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)\Z")
 
 
 def duration_micros(text: str) -> Duration:
-    """Return the microseconds of ``"250ms"``, ``"10s"``, ``"10m"``, ``"24h"`` or ``"30d"``.
+    """Return a text such as ``"250ms"``, ``"10m"`` or ``"30d"`` in us; else raise ValueError.
 
     Raises:
         ValueError: the text is no duration.
@@ -49,7 +49,7 @@ def duration_micros(text: str) -> Duration:
 
 
 def duration_text(duration: Duration) -> str:
-    """Return the duration in its largest whole unit up to hours; in days from two days on."""
+    """Return the duration in the largest unit that divides it, except that one day is ``24h``."""
     if duration == 0:
         return "0s"
     fitting = [unit for unit, length in _UNITS.items() if duration % length == 0]
@@ -70,7 +70,7 @@ _INVISIBLE = re.compile(
 
 
 def listed_value(text: str) -> ListedValue:
-    """Return the text in NFC, so that equal texts are equal however they were typed.
+    """Return the text in NFC; raise ValueError if it is empty, too long, unprintable or reserved.
 
     Refused are control characters, characters of direction or without width (Python does not
     print them), blanks at either end, a first character that joins the one before it, and names
@@ -101,7 +101,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text, for the place that needs it."""
+        """Return the secret as plain text."""
         return self._text
 
     def __repr__(self) -> str:

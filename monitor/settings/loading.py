@@ -38,7 +38,7 @@ def load(
     with_secrets: bool = True,
     contract: str | Path | None = None,
 ) -> Settings:
-    """Read a settings file, apply ``SLICEWATCH__SECTION__KEY`` overrides and check it all.
+    """Return the checked settings of a file, overridden by ``SLICEWATCH__SECTION__KEY`` variables.
 
     Args:
         path: a TOML file; relative paths inside it, of an SQLite database too, are relative to its
@@ -92,7 +92,7 @@ def _use_cases(path: str | Path) -> Any:
 
 
 def _with_database(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return a settings file that names its database, by default if it left that out."""
+    """Return the settings file with ``store.url`` set to the default if it is missing."""
     store = tree.get("store", {})
     if not isinstance(store, dict):
         return tree  # refused when the settings are built
@@ -109,7 +109,7 @@ def _one_line(value: object) -> str:
 
 
 def _with_needed_keys(settings: Settings) -> Settings:
-    """Add stand-ins for keys that are usually only in the environment of the service."""
+    """Return the settings with stand-ins for a missing token, id key or probe key."""
     privacy, probes, server = settings.privacy, settings.probes, settings.server
     if not is_loopback(server.host) and not server.knows_readers:
         server = replace(server, token=_stand_in("server.token", ""))
@@ -128,7 +128,7 @@ def _with_needed_keys(settings: Settings) -> Settings:
 
 
 def _stand_in(key: str, path: str) -> Secret:
-    """Return a distinct text that is valid as any secret."""
+    """Return a fake Secret made from ``key``: distinct, and long enough for every check."""
     del path
     return Secret(re.sub(r"\W+", "-", f"{key} was not read").ljust(MIN_SECRET, "-"))
 

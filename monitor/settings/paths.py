@@ -22,7 +22,7 @@ NO_FILE = (":memory:", "file:")
 
 
 def anchor(kind: Any, value: Any, folder: Path) -> Any:
-    """Return the TOML form of a value with all relative paths put below a folder.
+    """Return the TOML form of a value, with relative paths made absolute below ``folder``.
 
     Args:
         kind: the value's declared kind, as for :func:`monitor.settings.build.build`.
@@ -47,11 +47,11 @@ def anchor(kind: Any, value: Any, folder: Path) -> Any:
         return value
     if base is LocalFile:
         return str(folder / value)
-    return _database(value, folder) if base is Url else value
+    return _anchored_url(value, folder) if base is Url else value
 
 
-def _database(url: str, folder: Path) -> str:
-    """Return the URL of a database, with an absolute path of an SQLite file."""
+def _anchored_url(url: str, folder: Path) -> str:
+    """Return a database URL, with a relative SQLite path made absolute below ``folder``."""
     file = url.removeprefix(SQLITE)
     if not url.startswith(SQLITE) or not file or file.startswith(("/", *NO_FILE)):
         return url

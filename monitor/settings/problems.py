@@ -16,12 +16,12 @@ _LONGEST_SHOWN = 40
 
 
 def problem(key: str, text: str) -> SettingsError:
-    """Return the error for one key."""
+    """Return a SettingsError with the message ``key: text``."""
     return SettingsError(f"{key}: {text}")
 
 
 class Problems:
-    """Collector of errors, so that all errors of a settings file are reported at once.
+    """Collector of SettingsErrors, so that all errors of a settings file are raised at once.
 
     Example:
         >>> problems = Problems()
@@ -37,25 +37,25 @@ class Problems:
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep the error that ends the block, if any."""
+        """Catch a SettingsError of the block and keep its problems, without duplicates."""
         try:
             yield
         except SettingsError as error:
             self._found += [text for text in error.problems if text not in self._found]
 
     def raise_any(self) -> None:
-        """Raise one error with all collected problems; do nothing without any."""
+        """Raise one SettingsError with all collected problems; do nothing if there are none."""
         if self._found:
             raise SettingsError(*self._found)
 
 
 def shown(text: str) -> str:
-    """Return a text in quotes, on one line, cut short."""
+    """Return the repr of a text, cut short if it is long."""
     return repr(text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "...")
 
 
 def join(key: str, part: str | int) -> str:
-    """Return the full key of a child: ``use_case[0].contract``."""
+    """Return the full key of a child, such as ``use_case[0].contract``."""
     if isinstance(part, int):
         return f"{key}[{part}]"
     part = part if _BARE.match(part) else shown(part)
@@ -63,7 +63,7 @@ def join(key: str, part: str | int) -> str:
 
 
 def found_text(value: object, *, numbers: bool = False) -> str:
-    """Describe the kind of value that was found; ``numbers`` allows to name a number."""
+    """Return ``found ...`` with the kind of a value in words; ``numbers`` shows a number itself."""
     if numbers and isinstance(value, int | Decimal) and not isinstance(value, bool):
         return f"found the number {value}" if _is_short(value) else "found an extreme number"
     for kind, words in _KINDS:
@@ -73,7 +73,7 @@ def found_text(value: object, *, numbers: bool = False) -> str:
 
 
 def unknown(key: str, name: str, keys: Iterable[str]) -> SettingsError:
-    """Return the error for an unknown key, with the nearest key that exists."""
+    """Return the SettingsError for an unknown key, with the nearest of ``keys``, or all of them."""
     names = list(keys)
     near = get_close_matches(name.lower()[:64], names, n=1)
     fix = f"did you mean {join(key, near[0])}?" if near else f"known here: {', '.join(names)}"

@@ -73,11 +73,11 @@ ANYBODY = "anonymous"
 
 
 class SettingsSection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Table of the settings file; its fields are the keys."""
+    """Base of all tables of the settings file; the fields of a subclass are its keys."""
 
 
 class Security(SettingsSection, frozen=True, kw_only=True):
-    """Access to the broker; everything is optional on a PLAINTEXT listener."""
+    """Section ``[stream.security]``: protocol, login and TLS files of the Kafka connection."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = None
@@ -90,17 +90,17 @@ class Security(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def sasl(self) -> bool:
-        """True when the client logs in with a user name."""
+        """True when the protocol has a login (SASL)."""
         return self.protocol.startswith("SASL")
 
     @property
     def tls(self) -> bool:
-        """True when the connection is encrypted."""
+        """True when the protocol encrypts the connection (TLS)."""
         return self.protocol.endswith("SSL")
 
 
 class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
-    """Address and credentials of the schema registry of Avro messages."""
+    """Section ``[stream.schema_registry]``: address, login and TLS files of the Avro registry."""
 
     url: WebUrl | None = None
     username: Text | None = None
@@ -114,7 +114,7 @@ class SchemaRegistrySettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class StreamSettings(SettingsSection, frozen=True, kw_only=True):
-    """Sources of decisions and labels, and the reading of their time. Durations in us."""
+    """Section ``[stream]``: broker, topics, formats and rules of event time; durations in us."""
 
     bootstrap_servers: tuple[Address, ...] = ("localhost:9092",)
     decisions_topic: Topic = "decisions"
@@ -146,7 +146,7 @@ class StreamSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
-    """Places of an event's values in an existing log; empty if its messages are events."""
+    """Mapping of one log's messages to events by field, value and constant; empty for events."""
 
     fields: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
@@ -155,32 +155,32 @@ class EventMappingSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class MappingSettings(SettingsSection, frozen=True, kw_only=True):
-    """Mappings for messages of the two topics, or lines of files, that are not events."""
+    """Section ``[mapping]``: mappings of messages that are no events to decisions and labels."""
 
     decisions: EventMappingSettings = field(default_factory=EventMappingSettings)
     labels: EventMappingSettings = field(default_factory=EventMappingSettings)
 
 
 class StoreSettings(SettingsSection, frozen=True, kw_only=True):
-    """The database that holds counts, positions and Snapshots."""
+    """Section ``[store]``: URL of the database that holds counts, positions and Snapshots."""
 
     url: DatabaseUrl = DEFAULT_DATABASE
 
 
 class Dedupe(SettingsSection, frozen=True, kw_only=True):
-    """Window (us of event time) in which a repeated decision is recognised; 0 is off."""
+    """Section ``[dedupe]``: event time (us) for which copies are recognised; 0 is off."""
 
     window: AnyDuration = Duration(HOUR)
 
 
 class Pending(SettingsSection, frozen=True, kw_only=True):
-    """Decisions that are remembered so that labels can find them."""
+    """Section ``[pending]``: whether sampled decisions alone, or all, wait for their labels."""
 
     policy: Literal["sampled", "all"] = "sampled"
 
 
 class IngestSettings(SettingsSection, frozen=True, kw_only=True):
-    """Size and interval of a flush, and the limits that bound memory."""
+    """Section ``[ingest]``: size and interval of flushes, dead-letter stop, memory bounds."""
 
     flush_events: Count = 50_000
     flush_interval: Interval = Duration(2 * SECOND)
@@ -191,7 +191,7 @@ class IngestSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Evaluate(SettingsSection, frozen=True, kw_only=True):
-    """Interval of the evaluator, and the completeness of mature cohorts."""
+    """Section ``[evaluate]``: cycle, lease, completeness of cohorts, attributes per group-by."""
 
     cycle: Interval = Duration(10 * SECOND)
     completeness: Share = Fraction("0.95")
@@ -200,13 +200,13 @@ class Evaluate(SettingsSection, frozen=True, kw_only=True):
 
 
 class DetectionSettings(SettingsSection, frozen=True, kw_only=True):
-    """Properties of the data that the sequential tests need to know."""
+    """Section ``[detection]``: cluster size that the sequential tests assume."""
 
     cluster_size: SmallCount = 1
 
 
 class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
-    """Id key of a list: its name, and the first UTC day whose decisions are hashed with it."""
+    """Entry of ``privacy.id_keys``: name, key, and the first UTC day whose ids it hashes."""
 
     id: Name
     key: Secret | None = None
@@ -215,7 +215,7 @@ class IdKeySettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Privacy(SettingsSection, frozen=True, kw_only=True):
-    """Smallest cell that may be shown, and the keys that decision ids are hashed with."""
+    """Section ``[privacy]``: smallest cell that may be shown (k), and keys that hash ids."""
 
     k: Count = 11
     id_key: Secret | None = None
@@ -231,7 +231,7 @@ class Privacy(SettingsSection, frozen=True, kw_only=True):
 
 
 class Retention(SettingsSection, frozen=True, kw_only=True):
-    """Retention (us) of stored rows."""
+    """Section ``[retention]``: time (us) for which dead letters, Snapshots and counts are kept."""
 
     dead_letters: Term = Duration(7 * DAY)
     snapshots: Term = Duration(395 * DAY)
@@ -239,7 +239,7 @@ class Retention(SettingsSection, frozen=True, kw_only=True):
 
 
 class Token(SettingsSection, frozen=True, kw_only=True):
-    """Bearer token of a reader, with the reader's name in the access log."""
+    """Entry of ``[[server.tokens]]``: a reader's bearer token, and name in the access log."""
 
     name: Name
     token: Secret | None = None
@@ -247,7 +247,7 @@ class Token(SettingsSection, frozen=True, kw_only=True):
 
 
 class Operations(SettingsSection, frozen=True, kw_only=True):
-    """Second port for probes and the service's own metrics; it exists once it has a number."""
+    """Section ``[server.operations]``: port for probes and own metrics; off without a number."""
 
     host: Text = "127.0.0.1"
     port: Port | None = None
@@ -258,7 +258,7 @@ class Operations(SettingsSection, frozen=True, kw_only=True):
 
 
 class Server(SettingsSection, frozen=True, kw_only=True):
-    """Port of the metrics, and its readers."""
+    """Section ``[server]``: address, TLS, tokens and roles for metrics, pages and events."""
 
     host: Text = "127.0.0.1"
     port: Port = 9095
@@ -276,12 +276,12 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def tls(self) -> bool:
-        """True when the port speaks HTTPS."""
+        """True when the port speaks HTTPS, that is a certificate is set."""
         return self.tls_cert_file is not None
 
     @property
     def all_tokens(self) -> dict[str, Secret]:
-        """Every token by its name; the token without a name gets a default one."""
+        """Tokens that are set, by name; the token without a name is called DEFAULT_READER."""
         tokens = {DEFAULT_READER: self.token} | {
             reader.name: reader.token for reader in self.tokens
         }
@@ -289,12 +289,12 @@ class Server(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def knows_readers(self) -> bool:
-        """True when readers of slices must identify themselves."""
+        """True when readers must have a token or a certificate."""
         return bool(self.all_tokens) or self.client_ca_file is not None
 
 
 class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
-    """Declared probe set: its content, interval, variants and reference."""
+    """Entry of ``[[probes.sets]]``: declared set with digest, interval, variants and limit."""
 
     name: Name
     digest: Digest
@@ -306,7 +306,7 @@ class ProbeSetSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
-    """Matched-pair test traffic on the decisions topic."""
+    """Section ``[probes]``: key, timeout and declared sets of matched-pair test traffic."""
 
     key: Secret | None = None
     key_file: File | None = None
@@ -315,7 +315,7 @@ class ProbesSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
-    """Dimension of bias evaluations whose results come on the labels' topic."""
+    """Entry of ``[[bias_dimension]]``: dimension with results on the labels topic, and limit."""
 
     name: Name
     limit: BiasLimit | None = None
@@ -324,12 +324,12 @@ class BiasDimensionSettings(SettingsSection, frozen=True, kw_only=True):
     owner: Text
 
     def to_core(self) -> BiasDimension:
-        """Return the dimension for the engine."""
+        """Return the engine's BiasDimension of this entry."""
         return BiasDimension(self.name, self.limit, self.at_least, self.drift, self.owner)
 
 
 class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
-    """Another description or penalty for a category of the judge."""
+    """Entry of ``[[judge.categories]]``: another description or penalty for a category."""
 
     name: Name
     description: Text | None = None
@@ -337,7 +337,7 @@ class JudgeCategory(SettingsSection, frozen=True, kw_only=True):
 
 
 class JudgeSettings(SettingsSection, frozen=True, kw_only=True):
-    """Model outputs, and the language model that judges them (``slicewatch judge``)."""
+    """Section ``[judge]``: topics, language model, rules and budget of ``slicewatch judge``."""
 
     url: WebUrl | None = None
     model: Text | None = None
@@ -367,7 +367,7 @@ Day = Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday"
 
 
 class Receiver(SettingsSection, frozen=True, kw_only=True):
-    """Receiver of Alertmanager; its secrets stay in files that Alertmanager reads."""
+    """Receiver of one alert route: URLs, and files with secrets that Alertmanager reads."""
 
     webhook_url: WebUrl | None = None
     webhook_token_file: ElsewhereFile | None = None
@@ -375,12 +375,12 @@ class Receiver(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def notifies(self) -> bool:
-        """True when it notifies anybody."""
+        """True when a webhook or a chat is set, so that somebody is notified."""
         return self.webhook_url is not None or self.chat_url_file is not None
 
 
 class Alerting(SettingsSection, frozen=True, kw_only=True):
-    """Settings of ``slicewatch render`` for rules, Alertmanager's file and runbooks."""
+    """Section ``[alerting]``: input of ``slicewatch render`` for rules, routes and runbooks."""
 
     job: Name = "slicewatch"
     external_url: WebUrl = "http://localhost:9095"
@@ -398,13 +398,13 @@ class Alerting(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def receivers(self) -> dict[str, Receiver]:
-        """Receivers by the route that notifies them: page, ticket, visible and deadman."""
+        """Receivers by alert route: page, ticket, visible and deadman."""
         names = ("page", "ticket", "visible", "deadman")
         return {name: getattr(self, name) for name in names}
 
 
 class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
-    """Known limitation of a use case or of the measurement; pages and reports show it."""
+    """Entry of ``[[limitation]]``: known limitation with its owner; pages and reports show it."""
 
     text: Text
     owner: Text
@@ -414,13 +414,13 @@ class LimitationSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Links(SettingsSection, frozen=True, kw_only=True):
-    """Addresses of other views of the same numbers."""
+    """Section ``[links]``: addresses of other views of the same numbers, such as Grafana."""
 
     grafana: WebUrl | None = None
 
 
 class ReportSettings(SettingsSection, frozen=True, kw_only=True):
-    """Settings of the weekly report: its time zone, interval width and present threshold."""
+    """Section ``[report]``: time zone, interval width and present threshold of weekly reports."""
 
     timezone: TimeZone = "UTC"
     interval_width: Share = Fraction("0.10")
@@ -428,14 +428,14 @@ class ReportSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class Harm(enum.StrEnum):
-    """Harm to people when a contract is broken."""
+    """Kind of harm to people when a contract is broken: allocative or representational."""
 
     ALLOCATIVE = "allocative"  # something is withheld or comes late
     REPRESENTATIONAL = "representational"  # someone is demeaned, stereotyped or erased
 
 
 class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
-    """Allow-listed attribute, the source of its values, and the approval of its use.
+    """Entry of ``[[attribute]]``: allow-listed attribute, its values, source and approval.
 
     It has either ``values`` or ``ranges``; decisions are coded with their names.
     """
@@ -458,24 +458,24 @@ class AttributeSettings(SettingsSection, frozen=True, kw_only=True):
     target: dict[str, Share] = field(default_factory=dict)
 
     def to_core(self) -> Attribute:
-        """Return the attribute for coding decisions."""
+        """Return the engine's Attribute, by which decisions are coded."""
         aliases = tuple(sorted(self.aliases.items()))
         return Attribute(self.name, self.listed, self.version_of, aliases, self.ranges)
 
     @property
     def listed(self) -> tuple[str, ...]:
-        """Values that decisions are coded with: listed values, or names of the ranges."""
+        """Values of the attribute after coding: those listed, or the names of the ranges."""
         return range_names(self.ranges) if self.ranges else self.values
 
 
 class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
-    """Attributes whose slices are compared, and the reference they are compared with."""
+    """Entry of ``use_case.group_bys``: attributes whose slices are compared, and the reference."""
 
     attributes: tuple[AttributeName, ...]
     reference: Text = COMPLEMENT
 
     def to_core(self) -> GroupBy:
-        """Return the group-by with sorted names, in the attributes and in the reference."""
+        """Return the engine's GroupBy, with sorted names in the attributes and in the reference."""
         reference = self.reference
         if reference != COMPLEMENT:
             reference = atom_text(parse_atom(normalize("NFC", reference)))
@@ -483,7 +483,7 @@ class GroupBySettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class ContractSettings(SettingsSection, frozen=True, kw_only=True):
-    """Limits of a use case; inclusive, exact, in rate units (0.10 is ten points).
+    """Section ``use_case.contract``: inclusive limits in rate units (0.10 is ten points).
 
     The default numbers 0.10 / 0.10 / 50 / 30 are product decisions that need an owner, not
     definitions of fairness: a smaller gap can still be wrong, and a larger one can be right.
@@ -510,7 +510,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> Limits:
-        """Limits for the engine."""
+        """Limits of this section as the engine's Limits."""
         return Limits(
             max_tpr_gap=self.max_tpr_gap,
             max_fpr_gap=self.max_fpr_gap,
@@ -526,7 +526,7 @@ class ContractSettings(SettingsSection, frozen=True, kw_only=True):
 
 
 class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
-    """Limits of a group-by, or of one of its slices, in place of the contract's.
+    """Entry of ``use_case.limit``: limits of a group-by or a slice, in place of the contract's.
 
     The most specific limit applies. It may be tighter or looser than the contract's, or apply to a
     metric without a limit in the contract.
@@ -545,12 +545,12 @@ class OwnLimitSettings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> tuple[tuple[str, Fraction], ...]:
-        """Limits that are set, by name."""
+        """Pairs (name, limit) of the limits that are set."""
         limits = ((name, getattr(self, name)) for name in _OWN_LIMITS)
         return tuple((name, value) for name, value in limits if value is not None)
 
     def to_core(self) -> OwnLimits:
-        """Return the limits with sorted names, in the group-by and in the slice."""
+        """Return the engine's OwnLimits, with sorted names in the group-by and in the slice."""
         text = atom_text(parse_atom(normalize("NFC", self.slice))) if self.slice else ""
         return OwnLimits("+".join(sorted(self.group_by)), text, self.numbers)
 
@@ -561,7 +561,7 @@ _OWN_LIMITS = tuple(
 
 
 class UseCase(SettingsSection, frozen=True, kw_only=True):
-    """Use of the router: its owner, its decisions and its contract.
+    """Entry of ``[[use_case]]``: a use of the router, with its owner, filter and contract.
 
     After loading, ``k`` is never None: ``privacy.k`` has been filled in.
     """
@@ -583,7 +583,7 @@ class UseCase(SettingsSection, frozen=True, kw_only=True):
     limit: tuple[OwnLimitSettings, ...] = ()
 
     def to_core(self) -> Contract:
-        """Return the contract for the engine; the use case must be loaded (``k`` is set)."""
+        """Return the engine's Contract; the use case must come from ``load``, which sets ``k``."""
         assert self.k is not None, "load() fills k in"  # noqa: S101 - an invariant of load
         effective = datetime.combine(self.contract.effective, time(), UTC)
         return Contract(
@@ -630,7 +630,7 @@ class Settings(SettingsSection, frozen=True, kw_only=True):
 
     @property
     def coding(self) -> Coding:
-        """Coding of decisions into cells; attributes sorted by name."""
+        """Coding of decisions into cells: attributes sorted by name, score bands, audit rates."""
         attributes = sorted((a.to_core() for a in self.attribute), key=lambda a: a.name)
         return Coding(tuple(attributes), self.stream.score_bands, self.stream.audit_rates)
 

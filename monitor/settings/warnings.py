@@ -19,7 +19,7 @@ from monitor.settings.sections import (
 
 
 def warnings(settings: Settings) -> list[str]:
-    """Return a line for each setting that is valid but weak; it names the key."""
+    """Return a line for each valid but weak setting; the line names its key."""
     lines = [*_stream(settings.stream), *_server(settings.server)]
     if not settings.privacy.keys:
         lines.append(

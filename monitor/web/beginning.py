@@ -13,7 +13,7 @@ from monitor.web.contents import Beginning
 
 @dataclass(frozen=True, slots=True)
 class FirstNumbers:
-    """Settings that decide when the first numbers are shown.
+    """Settings that decide when the first numbers are shown, for :func:`beginning`.
 
     Attributes:
         lateness: microseconds that the watermark stays behind the newest decision.
@@ -23,7 +23,7 @@ class FirstNumbers:
 
 
 def beginning(pipeline: Pipeline, first: FirstNumbers, now: int) -> Beginning:
-    """Return the events so far and what the first numbers wait for; ``now`` is the wall clock."""
+    """Return what has arrived and what the first numbers wait for; ``now`` is wall time (us)."""
     newest = pipeline.newest_decision
     reached = now if newest is None else to_micros(newest)
     slices_from = to_datetime(reached - reached % HOUR + HOUR + first.lateness)

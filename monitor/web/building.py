@@ -53,7 +53,7 @@ from monitor.web.links import LinkError, ViewSubject
 
 
 def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment:
-    """Return the time of a Snapshot; ``now`` is the wall clock."""
+    """Return number, times and age of a Snapshot as a Moment; ``now`` is wall time (us)."""
     watermark, frontier = snapshot.watermark, snapshot.frontier
     return Moment(
         snapshot=number,
@@ -67,7 +67,7 @@ def moment(number: int, snapshot: Snapshot, *, newest: bool, now: int) -> Moment
 def contract_contents(
     snapshot: Snapshot, view: ViewSubject, versions: Sequence[VersionGroup] = ()
 ) -> tuple[ContractContent, ...]:
-    """Return the contracts of a view; by default all, each on its deciding window.
+    """Return a ContractContent per contract of a view; by default all, on their deciding windows.
 
     Args:
         snapshot: source of the numbers.
@@ -92,7 +92,7 @@ def overview(
     pipeline: Pipeline,
     limitations: Sequence[Limitation],
 ) -> Overview:
-    """Return the content of the overview.
+    """Return the overview: verdict, incidents, contracts, pipeline, and whether it is outdated.
 
     Args:
         snapshot: source of the numbers; None before the first one.
@@ -104,7 +104,7 @@ def overview(
         limitations: register of known limitations.
     """
     incidents = tuple(headlines.standing_incidents(snapshot)) if snapshot else ()
-    outdated_contracts = [contract for contract in contracts if _outdated(contract, at)]
+    outdated_contracts = [contract for contract in contracts if _is_outdated(contract, at)]
     outdated = bool(blind) or bool(outdated_contracts)
     return Overview(
         moment=at,
@@ -135,7 +135,7 @@ def _chosen(snapshot: Snapshot, view: ViewSubject) -> list[ContractTable]:
     return chosen_tables
 
 
-def _outdated(contract: ContractContent, at: Moment | None) -> bool:
+def _is_outdated(contract: ContractContent, at: Moment | None) -> bool:
     """Return True when the newest published data are older than the contract's ``max_age``."""
     if at is None or not at.newest or at.age_seconds is None or contract.max_age_seconds is None:
         return False
@@ -163,7 +163,7 @@ def contract_content(
     view: ViewSubject,
     versions: Sequence[VersionGroup] = (),
 ) -> ContractContent:
-    """Return one contract in a window; see :func:`contract_contents` for the arguments.
+    """Return the ContractContent of one table, in the window and group-by of ``view``.
 
     Raises:
         LinkError: the window or group-by does not exist.
@@ -191,7 +191,7 @@ def contract_content(
         windows=tuple(window_table.window for window_table in table.windows),
         metrics=metrics,
         verdict=contract_headline(table, window, slices),
-        notes=tuple(_notes(table, window)),
+        notes=tuple(_window_notes(table, window)),
         total=line(total_place(table, window), metrics),
         slices=slices,
         versions=tuple(side_by_side(slices, own_groups)),
@@ -210,8 +210,8 @@ def _window(table: ContractTable, view: ViewSubject) -> WindowTable:
     return window
 
 
-def _notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
-    """Yield notes that a reader of a window's numbers needs."""
+def _window_notes(table: ContractTable, window: WindowTable) -> Iterator[str]:
+    """Yield sentences that a reader of a window's numbers needs, such as its k and lost data."""
     yield SYNTHETIC if table.synthetic else f"What rests on fewer than {table.k} is hidden."
     if window.window != table.window:
         yield f"The contract is decided on its window of {table.window}, not on this one."
@@ -244,7 +244,7 @@ def slice_content(
     history: Sequence[HistoryPoint],
     incidents: Sequence[IncidentReport],
 ) -> SliceContent:
-    """Return the content of one slice.
+    """Return the SliceContent of a view: figures, reference, notes, history and incidents.
 
     Args:
         snapshot: source of the numbers.
@@ -285,7 +285,7 @@ def slice_content(
 
 
 def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, Place]:
-    """Return the contract and the row that a view is about.
+    """Return (contract table, row) that a view is about; raise LinkError if there is none.
 
     Raises:
         LinkError: the contract or row does not exist.
@@ -301,7 +301,7 @@ def chosen_place(snapshot: Snapshot, view: ViewSubject) -> tuple[ContractTable, 
 
 
 def chosen_metric(table: ContractTable, view: ViewSubject) -> Metric:
-    """Return the metric that a view is about; by default the primary one."""
+    """Return the metric of a view; by default the contract's primary one."""
     return view.metric or table.primary
 
 
@@ -324,7 +324,7 @@ def _finding(noted: Noted) -> Finding:
 
 
 def _slice_notes(table: ContractTable, place: Place) -> Iterator[str]:
-    yield from _notes(table, place.window)
+    yield from _window_notes(table, place.window)
     for rates_name, period in (
         ("Selection and blocked rates", place.table.decisions),
         ("Rates that rest on labels", place.table.labelled),

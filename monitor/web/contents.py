@@ -23,7 +23,7 @@ from monitor.reports.as_json import SignatureLine
 
 @dataclass(frozen=True, slots=True)
 class ContractContent:
-    """A contract, its slices ranked from the worst to those of which nothing is known.
+    """Contract on the overview: verdict, total and slices, worst first, unknown ones last.
 
     Attributes:
         contract: name.
@@ -62,7 +62,7 @@ class ContractContent:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Time of a view.
+    """Time of a view: number of its Snapshot, watermark, label frontier and age.
 
     Attributes:
         snapshot: number of the stored Snapshot.
@@ -81,7 +81,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class StandingIncident:
-    """An incident that is not over, as the Snapshot shows it.
+    """Open incident as a Snapshot shows it, for the overview and slice pages.
 
     Attributes:
         id: of the incident.
@@ -110,7 +110,7 @@ class StandingIncident:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """State of a service that has published nothing yet.
+    """Content of the overview before anything is published: what arrived, what is waited for.
 
     Attributes:
         arrived: what has come so far, in words.
@@ -125,7 +125,7 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The first page.
+    """Content of the overview page: verdict, incidents, contracts, pipeline and limitations.
 
     Attributes:
         moment: what it is of; None before anything is published.
@@ -153,7 +153,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class BandContent:
-    """P(ready | score band); the rate is None where too few were labelled."""
+    """Score band of a slice with its P(ready); the rate is None if too few were labelled."""
 
     band: str
     rate: ShownRate | None
@@ -161,7 +161,7 @@ class BandContent:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An advisory finding: it never pages.
+    """Advisory finding on a slice, for its page; it never raises an alert.
 
     Attributes:
         what: in plain words.
@@ -178,7 +178,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PastIncident:
-    """An incident of a slice and metric, over or not.
+    """Incident of a slice and metric, open or resolved, as its slice page lists it.
 
     Attributes:
         id: of the incident.
@@ -195,7 +195,7 @@ class PastIncident:
 
 @dataclass(frozen=True, slots=True)
 class SliceContent:
-    """A slice with all its metrics.
+    """Content of a slice page: all metrics, reference, calibration, history and incidents.
 
     Attributes:
         moment: what it is of.
@@ -240,7 +240,7 @@ class SliceContent:
 
 @dataclass(frozen=True, slots=True)
 class IncidentList:
-    """The newest incidents, the newest first; ``more`` where older ones are left out."""
+    """List of the newest incidents, newest first; ``more`` is True if older ones are left out."""
 
     incidents: tuple[IncidentReport, ...]
     more: bool
@@ -248,7 +248,7 @@ class IncidentList:
 
 @dataclass(frozen=True, slots=True)
 class ReportLine:
-    """The report of one week, by the newest revision of its Release.
+    """Weekly report in the list of reports, by the newest revision of its Release.
 
     Attributes:
         week: ISO week, as in ``2026-W47``.
@@ -273,7 +273,7 @@ class ReportLine:
 
 @dataclass(frozen=True, slots=True)
 class ReportList:
-    """Weekly reports, the newest first; ``more`` where older ones are left out."""
+    """List of weekly reports, newest first; ``more`` is True if older ones are left out."""
 
     reports: tuple[ReportLine, ...]
     more: bool
@@ -281,7 +281,7 @@ class ReportList:
 
 @dataclass(frozen=True, slots=True)
 class HistoryContent:
-    """Published figures of one slice and metric, by day."""
+    """Published figures of one slice and metric, a point per day, for the API and CSV."""
 
     contract: str
     window: str

@@ -39,7 +39,7 @@ _COLUMNS = (
 
 
 def contracts_text(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
-    """Return the cells of an overview as CSV, in the overview's order."""
+    """Return CSV text with a row per cell of the contracts, in the overview's order."""
     return written(_COLUMNS, (row for contract in contracts for row in _contract(moment, contract)))
 
 
@@ -52,7 +52,7 @@ _BESIDE = tuple(f"beside_{name}" for name in ("slice", "state", *_RATE))
 
 
 def versions_text(moment: Moment | None, contracts: Iterable[ContractContent]) -> str:
-    """Return versions side by side as CSV: overview columns, then those of the other slice."""
+    """Return CSV text of versions side by side: overview columns, then the other slice's."""
     rows = (row for contract in contracts for row in _versions(moment, contract))
     return written((*_COLUMNS, *_BESIDE), rows)
 
@@ -69,7 +69,7 @@ def _versions(moment: Moment | None, contract: ContractContent) -> Iterator[list
 
 
 def slice_text(content: SliceContent) -> str:
-    """Return the metrics of a slice as CSV."""
+    """Return CSV text with a row per metric of a slice."""
     contract_columns = (content.moment, content.contract, content.version, content.window)
     return written(_COLUMNS, _line(*contract_columns, content.line))
 
@@ -96,7 +96,7 @@ def _gap(cell: Cell) -> list[object]:
 
 
 def history_text(content: HistoryContent) -> str:
-    """Return a history as CSV, one row per day."""
+    """Return CSV text of a history, one row per day."""
     names = [field.name for field in fields(HistoryPoint)]
     return written(names, (list(asdict(point).values()) for point in content.points))
 
@@ -109,7 +109,7 @@ _INCIDENT = (
 
 
 def incidents_text(incidents: Iterable[IncidentReport]) -> str:
-    """Return incidents as CSV, one row each."""
+    """Return CSV text of incidents, one row each."""
     return written(_INCIDENT, (_incident(incident) for incident in incidents))
 
 

@@ -34,7 +34,7 @@ def page_headline(
     outdated: bool,
     newer: bool = False,
 ) -> Headline:
-    """Return the verdict on all contracts.
+    """Return the page's Headline: blindness first, then breaches, outdated data, worst verdict.
 
     Args:
         contracts: contracts of the page.
@@ -82,7 +82,7 @@ def _contract_sentence(contract: ContractContent, contract_count: int) -> str:
 
 
 def standing_incidents(snapshot: Snapshot) -> Iterator[StandingIncident]:
-    """Yield the standing incidents of a Snapshot, contract by contract."""
+    """Yield a StandingIncident per open incident of a Snapshot, contract by contract."""
     for table in snapshot.contracts:
         for incident in table.incidents:
             until = incident.accepted_until

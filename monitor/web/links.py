@@ -21,16 +21,16 @@ _NAMES = frozenset({"contract", "window", "group_by", "slice", "metric", "as_of"
 
 
 class LinkError(SlicewatchError):
-    """A link that this service has not made; the text names its wrong part."""
+    """Error for a link with a wrong parameter; the text says which."""
 
 
 class NothingThereError(SlicewatchError):
-    """A link to something that does not exist."""
+    """Error for a link to something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewSubject:
-    """Subject of a view.
+    """Subject of a view, as links name it: contract, window, slice, metric, time and page.
 
     Attributes:
         contract: name; empty: the first contract, or all.
@@ -52,7 +52,7 @@ class ViewSubject:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str]) -> ViewSubject:
-        """Return the view of query parameters.
+        """Return the ViewSubject that query parameters name.
 
         Raises:
             LinkError: a parameter is unknown, or has an impossible value.
@@ -77,11 +77,11 @@ class ViewSubject:
 
     @property
     def of_all_slices(self) -> ViewSubject:
-        """Return this view for all slices and metrics."""
+        """Copy of this view without slice and metric."""
         return replace(self, slice="", metric=None)
 
     def query(self, **changes: object) -> str:
-        """Return the query string of this view, or of one with some changes."""
+        """Return the query string of this view, after ``changes`` of its fields."""
         view = replace(self, **changes)  # type: ignore[arg-type]  # checked by replace itself
         parameters = {
             "contract": view.contract,
@@ -126,7 +126,7 @@ def _whole(name: str, text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReportView:
-    """A weekly report, as a link names it.
+    """Weekly report that a link names: week, revision and CSV table, each optional.
 
     Attributes:
         week: ISO week; None: the newest.
@@ -140,7 +140,7 @@ class ReportView:
 
     @classmethod
     def parse(cls, parameters: Mapping[str, str], tables: Collection[str]) -> ReportView:
-        """Return the view of query parameters.
+        """Return the ReportView that query parameters name; ``tables`` are the allowed tables.
 
         Args:
             parameters: query parameters by name.

@@ -81,7 +81,7 @@ _PARAMETERS: Mapping[str, Sequence[str]] = {
 
 
 def document(version: str) -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document.
+    """Return the OpenAPI 3.1 document as a dict; ``version`` is that of slicewatch.
 
     Args:
         version: version of slicewatch.

@@ -54,7 +54,7 @@ _VERDICT_TONES = {
 
 @dataclass(frozen=True, slots=True)
 class SiteFacts:
-    """Facts from the settings that pages show.
+    """Facts from the settings that pages show, such as limitations, dashboards and runbooks.
 
     Attributes:
         version: version of slicewatch.
@@ -80,10 +80,10 @@ class SiteFacts:
 
 
 class PageRenderer:
-    """Renderer of all pages; any thread may use it."""
+    """Renderer of all pages from contents to HTML; any thread may use it."""
 
     def __init__(self, facts: SiteFacts) -> None:
-        """Load the templates."""
+        """Load templates and style; set ``policy``, the content policy that admits the style."""
         style = (resources.files(drawing) / "style.css").read_text(encoding="utf-8")
         self._environment = _environment(facts, style)
         digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -93,7 +93,7 @@ class PageRenderer:
         )
 
     def overview(self, page: Overview, view: ViewSubject, today: date) -> str:
-        """Return the overview as HTML; ``today`` is a UTC date."""
+        """Return the overview page as HTML; ``today`` is a UTC date."""
         lines = (line for contract in page.contracts for line in (contract.total, *contract.slices))
         scale = charts.gap_scales(lines)
         return self._render(
@@ -102,9 +102,9 @@ class PageRenderer:
             view=view,
             today=today,
             strip=lambda cell: charts.gap_strip(cell, scale),
-            shown=lambda contract: _shown(contract, view.page),
-            same_why=_same_why,
-            references=_references(page),
+            shown=lambda contract: _lines_on_page(contract, view.page),
+            same_why=_has_same_reason,
+            references=_reference_names(page),
             most=PAGE_SIZE,
             behind=lambda line, cell: words.behind_text(cell.metric, line.slice, cell.gap),
             pages=lambda contract: -(-len(contract.slices) // PAGE_SIZE),
@@ -113,7 +113,7 @@ class PageRenderer:
     def slice(self, page: SliceContent, view: ViewSubject) -> str:
         """Return the page of one slice as HTML."""
         scale = charts.gap_scale(charts.sizes(page.line.cells))
-        marks = _marks(page)
+        marks = _history_marks(page)
         drawings = {
             "rate": charts.rate_history(page.history, marks),
             "gap": charts.gap_history(page.history, marks),
@@ -144,7 +144,7 @@ class PageRenderer:
         responds: bool,
         error: str = "",
     ) -> str:
-        """Return the page of one incident as HTML.
+        """Return an incident's page as HTML; ``responds`` shows forms, ``error`` a refused act.
 
         Args:
             incident: the incident.
@@ -175,7 +175,7 @@ class PageRenderer:
         return self._render("reports", page=page)
 
     def message(self, title: str, text: str) -> str:
-        """Return a page that says why there is no content, as HTML."""
+        """Return a page with a title and one text, as HTML."""
         return self._render("message", title=title, text=text)
 
     def _render(self, name: str, **values: object) -> str:
@@ -225,8 +225,8 @@ def _environment(facts: SiteFacts, style: str) -> jinja2.Environment:
     return environment
 
 
-def _shown(contract: ContractContent, page: int) -> Sequence[SliceLine]:
-    """Return the lines of a page; the line of all decisions leads the first page."""
+def _lines_on_page(contract: ContractContent, page: int) -> Sequence[SliceLine]:
+    """Return the slice lines on a page from 1; the line of all decisions leads page 1."""
     lines = contract.slices[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
     return (contract.total, *lines) if page == 1 else lines
 
@@ -243,20 +243,20 @@ def _dashboard_query(page: SliceContent) -> str:
     return urlencode({f"var-{name}": value for name, value in variables.items()})
 
 
-def _references(page: Overview) -> set[str]:
-    """Return the slices that are the reference of another slice."""
+def _reference_names(page: Overview) -> set[str]:
+    """Return the names of slices that are the reference of another slice."""
     cells = (cell for contract in page.contracts for line in contract.slices for cell in line.cells)
     return {cell.gap.reference for cell in cells if cell.gap is not None}
 
 
-def _same_why(line: SliceLine) -> bool:
+def _has_same_reason(line: SliceLine) -> bool:
     """Return True when all metrics of a slice are undecided for the same reason."""
     reasons = {(cell.why, cell.until) for cell in line.cells}
     return len(line.cells) > 1 and len(reasons) == 1
 
 
-def _marks(page: SliceContent) -> list[charts.Mark]:
-    """Return marks of incidents and of new contract or router versions, for the time axis."""
+def _history_marks(page: SliceContent) -> list[charts.Mark]:
+    """Return marks of incidents and of new contract or router versions, with times and texts."""
     marks = [
         charts.Mark(incident.since, "incident", f"incident {incident.id}") for incident in page.past
     ]
@@ -293,7 +293,7 @@ def _point_gap(point: HistoryPoint) -> str:
 
 
 def status_text(incident: IncidentReport) -> str:
-    """Return the state of an incident in words."""
+    """Return the state of an incident in words, with its outcome or the end of acceptance."""
     if incident.accepted_until is not None:
         return f"accepted until {words.moment_text(incident.accepted_until)}"
     state = incident.state.value
@@ -301,7 +301,7 @@ def status_text(incident: IncidentReport) -> str:
 
 
 def _value_text(incident: IncidentReport, evidence: ValueReport) -> str:
-    """Return a gap in points, or a rate if its level is broken."""
+    """Return a gap in points, or a rate if its level is broken, with bounds and time of data."""
     data_end = f"in data to {words.moment_text(evidence.at)}"
     if incident.behind is Behind.LEVEL:
         return (

@@ -15,37 +15,37 @@ from monitor.core.time import IsoWeek
 
 
 class Published(Protocol):
-    """Reader of everything published, and writer of acts on incidents; any thread may use it.
+    """Reader of all that is published, and writer of acts on incidents; any thread may use it.
 
     Every method raises StoreError if the store cannot be read or is busy.
     """
 
     def newest(self) -> tuple[int, Snapshot] | None:
-        """Return the newest Snapshot and its number; None before the first."""
+        """Return (number, Snapshot) of the newest; None before the first."""
         ...
 
     def at(self, instant: int) -> tuple[int, Snapshot] | None:
-        """Return the newest stored Snapshot whose watermark an instant (us) had reached."""
+        """Return the newest (number, Snapshot) with a watermark up to ``instant`` (us), or None."""
         ...
 
     def history(self, key: SliceKey) -> Sequence[HistoryPoint]:
-        """Return the published figures of a slice and metric, by day."""
+        """Return a HistoryPoint per day of a slice and metric, as published."""
         ...
 
     def incidents(self, now: int, limit: int) -> Sequence[IncidentReport]:
-        """Return the newest incidents, newest first."""
+        """Return at most ``limit`` incidents, newest first; ``now`` is wall time (us)."""
         ...
 
     def incident(self, number: int, now: int) -> IncidentReport | None:
-        """Return one incident; None if none has that number."""
+        """Return the incident with this number; None if there is none."""
         ...
 
     def pipeline(self) -> Pipeline:
-        """Return the state of the way from the broker to the newest Snapshot."""
+        """Return the state of the pipeline, from the broker to the newest Snapshot."""
         ...
 
     def weeks(self, limit: int) -> Sequence[StoredWeek]:
-        """Return the newest weeks with a Release, newest first."""
+        """Return at most ``limit`` weeks with a Release, newest first."""
         ...
 
     def report(self, week: IsoWeek, number: int | None = None) -> StoredReport | None:
@@ -53,13 +53,13 @@ class Published(Protocol):
         ...
 
     def revision(self, week: IsoWeek, number: int) -> Revision | None:
-        """Return one revision without its report's other inputs; None if there is none."""
+        """Return a revision of a week's Release by number; None if there is none."""
         ...
 
     def acknowledge(self, number: int, act_input: ActInput, now: int) -> None:
-        """Record that somebody looks after an incident."""
+        """Record that the author of ``act_input`` looks after incident ``number``."""
         ...
 
     def close(self, number: int, closing: Closing, act_input: ActInput, now: int) -> None:
-        """Record the outcome of an incident."""
+        """Record the outcome in ``closing`` of incident ``number``, with author and note."""
         ...

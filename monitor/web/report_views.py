@@ -29,10 +29,10 @@ _COLUMNS = ("week", "revision", "as_of", "decision", "verdict", "digest", "signa
 
 
 class ReportViews:
-    """List and renderer of weekly reports; any thread may use it."""
+    """Views of weekly reports (list, HTML, JSON, CSV) for the site; any thread may use them."""
 
     def __init__(self, published: Published, facts: ReportFacts) -> None:
-        """Create views that have read nothing yet.
+        """Keep the reader and the facts; the cache of revisions is empty.
 
         Args:
             published: reader of Releases.
@@ -43,21 +43,21 @@ class ReportViews:
         self._decided: dict[tuple[str, int, int], _Decided] = {}
 
     def list(self) -> ReportList:
-        """Return the newest weeks that have a Release."""
+        """Return a ReportList of the newest weeks with a Release, at most MAX_REPORTS."""
         weeks = self._published.weeks(MAX_REPORTS + 1)
-        lines = tuple(self._line(week) for week in weeks[:MAX_REPORTS])
+        lines = tuple(self._report_line(week) for week in weeks[:MAX_REPORTS])
         return ReportList(tuple(line for line in lines if line), len(weeks) > MAX_REPORTS)
 
     def page(self, request: Request) -> str:
-        """Return a report as HTML whose links lead to the pages of this site."""
+        """Return the report that a request names, as HTML with links to pages of this site."""
         return as_html.render(self._report(request), home="")
 
     def document(self, request: Request) -> Response:
-        """Return a report as JSON, byte for byte as the command writes it."""
+        """Return the report that a request names as a JSON response, as the command writes it."""
         return Response(as_json.render(self._report(request)), media_type="application/json")
 
     def table(self, request: Request) -> tuple[str, str]:
-        """Return name and text of a CSV file."""
+        """Return (name, CSV text) of the table that a request names."""
         # pandas takes half a second to load; only readers of CSV files wait for it.
         from monitor.reports import as_csv  # noqa: PLC0415
 
@@ -80,8 +80,8 @@ class ReportViews:
             )
         return WeeklyReport.from_stored(stored, self._facts)
 
-    def _line(self, week: StoredWeek) -> ReportLine | None:
-        """Return a line of the list; None if retention has deleted the week meanwhile."""
+    def _report_line(self, week: StoredWeek) -> ReportLine | None:
+        """Return the list's line on a week, from a cache; None if retention deleted the week."""
         key = week.week, week.newest, week.size
         decided = self._decided.get(key)
         if decided is None:
@@ -103,7 +103,7 @@ class ReportViews:
 
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """Line about a revision; cached because its tables are large."""
+    """Facts on a revision for its line in the list; cached, since its tables are large."""
 
     as_of: int
     digest: str
@@ -115,7 +115,7 @@ class _Decided:
 
 
 def policy(page: str) -> str:
-    """Return the content policy of a report page: its own style, and nothing else."""
+    """Return the content policy of a report page: it admits the page's own styles alone."""
     styles = " ".join(f"'sha256-{_hashed(style)}'" for style in _STYLE.findall(page))
     return f"default-src 'none'; style-src {styles}; base-uri 'none'; frame-ancestors 'none'"
 
@@ -125,7 +125,7 @@ def _hashed(style: str) -> str:
 
 
 def as_csv_file(page: ReportList) -> str:
-    """Return the list of reports as CSV, one row per week."""
+    """Return CSV text of the list of reports, one row per week."""
     return written(_COLUMNS, (_row(line) for line in page.reports))
 
 

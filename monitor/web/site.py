@@ -47,7 +47,7 @@ _log = logging.getLogger("slicewatch.access")
 
 
 class Site:
-    """Pages and API answers, made of published values; any thread may use it."""
+    """Status page and API, made from published values; any thread may use it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Site:
         blind: Callable[[], Sequence[str]],
         now: Callable[[], int],
     ) -> None:
-        """Load the templates.
+        """Load the templates; ``blind()`` returns reasons for blindness, ``now()`` wall time (us).
 
         Args:
             published: reader of published values.
@@ -75,7 +75,7 @@ class Site:
         self._openapi = msgspec.json.encode(openapi.document(facts.version))
 
     def views(self) -> dict[str, Endpoint]:
-        """Return the endpoints that only read, by path."""
+        """Return the endpoints that only read (pages, CSV files, API answers), by path."""
         pages = {
             "/": self._overview_page,
             "/slice": self._slice_page,
@@ -109,14 +109,14 @@ class Site:
         }
 
     def forms(self) -> dict[str, Endpoint]:
-        """Return the endpoints for acts on incidents, by path."""
+        """Return the endpoints that record acts on incidents, by path."""
         actions = {"/acknowledge": self._acknowledge, "/close": self._close}
         return {path: self._as_page(make) for path, make in actions.items()}
 
     # Contents
 
     def _numbered_snapshot(self, view: ViewSubject) -> tuple[int, Snapshot] | None:
-        """Return the Snapshot of a view with its number; None before the first with tables."""
+        """Return (number, Snapshot) at the view's time; None before the first one with tables."""
         if view.as_of is None:
             numbered_snapshot = self._published.newest()
             return (
@@ -151,7 +151,7 @@ class Site:
     def _contracts(
         self, view: ViewSubject, numbered_snapshot: tuple[int, Snapshot]
     ) -> tuple[ContractContent, ...]:
-        """Return the contracts of a view; those of the newest Snapshot are built once."""
+        """Return the contracts of a view; cache those of the newest Snapshot."""
         number, snapshot = numbered_snapshot
         if view.as_of is not None:
             return building.contract_contents(snapshot, view, self._facts.versions)
@@ -294,7 +294,7 @@ class Site:
             act_fields = checked_act_input(_author(fields), fields.get("note", ""), _field_name)
             self._published.acknowledge(number, act_fields, self._now())
 
-        return self._acted(request, "acknowledged", act)
+        return self._perform(request, "acknowledged", act)
 
     def _close(self, request: Request) -> Response:
         def act(number: int, fields: Mapping[str, str]) -> None:
@@ -303,12 +303,12 @@ class Site:
             outcome = closing(fields.get("outcome"), fields.get("until"), now, _field_name)
             self._published.close(number, outcome, act_fields, now)
 
-        return self._acted(request, "closed", act)
+        return self._perform(request, "closed", act)
 
-    def _acted(
+    def _perform(
         self, request: Request, action: str, act: Callable[[int, Mapping[str, str]], None]
     ) -> Response:
-        """Perform an act, log its author, and show the incident; or show why it was refused."""
+        """Perform an act, log it and redirect to the incident; if refused, return its page."""
         fields: Mapping[str, str] = request.state.fields
         incident = self._incident_of(fields.get("incident", ""))
         try:
@@ -324,7 +324,7 @@ class Site:
     # Refusals
 
     def _as_page(self, make: Endpoint) -> Endpoint:
-        """Wrap an endpoint so that its refusals are pages."""
+        """Wrap an endpoint so that its errors are returned as HTML pages with a status."""
 
         @wraps(make)
         def answered(request: Request) -> Response:
@@ -345,7 +345,7 @@ class Site:
 
 
 def _newest_cell(incident: IncidentReport, table: ContractTable | None) -> tuple[str, Cell | None]:
-    """Return the query of the incident's slice page, and the newest cell of its metric."""
+    """Return (query of the incident's slice page, newest cell of its metric); empty if gone."""
     window = window_of(table) if table is not None else None
     if table is None or window is None or incident.slice == WITHHELD:
         return "", None
@@ -359,7 +359,7 @@ def _newest_cell(incident: IncidentReport, table: ContractTable | None) -> tuple
 
 
 def _as_text(make: Endpoint) -> Endpoint:
-    """Wrap an endpoint so that its refusals are JSON."""
+    """Wrap an endpoint so that its errors are returned as JSON with a status."""
 
     @wraps(make)
     def answered(request: Request) -> Response:

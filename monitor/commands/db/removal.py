@@ -172,7 +172,9 @@ def _ids(arguments: Sequence[str], stdin: bool) -> list[str]:
     if stdin == bool(arguments) or len(arguments) > 1:
         raise click.UsageError("give one DECISION_ID, in quotes, or --stdin")
     ids = [*arguments] if arguments else [line for line in _lines() if line]
-    if not all(0 < len(decision_id) <= MAX_LENGTH and _is_text(decision_id) for decision_id in ids):
+    if not all(
+        0 < len(decision_id) <= MAX_LENGTH and _is_encodable(decision_id) for decision_id in ids
+    ):
         raise SlicewatchError(f"a decision id has 1 to {MAX_LENGTH} characters of UTF-8")
     return ids
 
@@ -183,8 +185,8 @@ def _lines() -> list[str]:
     return raw.decode(errors="surrogateescape").split("\n")
 
 
-def _is_text(decision_id: str) -> bool:
-    """Return True when the id can be encoded; half of a surrogate pair cannot."""
+def _is_encodable(decision_id: str) -> bool:
+    """Return True when an id can be encoded as UTF-8: it has no half of a surrogate pair."""
     return not any("\ud800" <= letter <= "\udfff" for letter in decision_id)
 
 

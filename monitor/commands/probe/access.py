@@ -31,7 +31,7 @@ EXIT_FAILED, EXIT_FRUITLESS = 1, 2
 
 
 def probe_key(settings: Settings) -> bytes:
-    """Return the key that signs probes.
+    """Return the key that signs probes; refuse settings without one.
 
     Raises:
         SlicewatchError: the settings have no key.
@@ -60,7 +60,7 @@ def router_key_command(file: Path, path: Path) -> None:
 
 
 class RoundsProgress:
-    """Progress bar of rounds of probes; enter it, then :meth:`begin` each round."""
+    """Progress bar of rounds of probes; a context manager: enter, then :meth:`begin` each round."""
 
     def __init__(self) -> None:
         console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
@@ -88,19 +88,19 @@ class RoundsProgress:
         self._bar.stop()
 
     def begin(self, number: int, pairs: int) -> None:
-        """Start the bar of a round."""
+        """Reset the bar for round ``number`` with ``pairs`` pairs."""
         self._bar.reset(self._task, description=f"round {number}", total=pairs)
 
     def failed(self, item: Item, why: str) -> None:
-        """Report a variant without an answer."""
+        """Print that a variant has no answer, and why."""
         self.say(f"{item.pair}/{item.variant}: {why}")
 
     def mixed(self, pair: str) -> None:
-        """Report a pair whose variants were decided by different versions."""
+        """Print that a pair is left out because versions changed between its variants."""
         self.say(f"{pair}: left out, because the router's versions changed between its variants")
 
     def advanced(self) -> None:
-        """Count a finished pair."""
+        """Advance the bar by one finished pair."""
         self._bar.advance(self._task)
 
     def say(self, line: str) -> None:
@@ -110,7 +110,7 @@ class RoundsProgress:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Options for sending requests to a router.
+    """Options for sending requests to a router: target, rate, timeout, seed and files.
 
     Attributes:
         target: address of the router.
@@ -129,11 +129,11 @@ class Asking:
     ca_file: Path | None = None
 
     def rng(self) -> np.random.Generator:
-        """Return the random generator of all draws."""
+        """Return a new random generator with the given seed."""
         return np.random.default_rng(self.seed)
 
     def access(self, settings: Settings) -> HttpAccess:
-        """Read key and token, and return the access to the router."""
+        """Read key and token, and return the HttpAccess to the router."""
         return HttpAccess(
             target=self.target,
             key=router_key(probe_key(settings)),
@@ -145,7 +145,7 @@ class Asking:
 
 @contextmanager
 def asking(access: HttpAccess, rate: float) -> Iterator[tuple[Sender, Stopper]]:
-    """Yield a sender that stops on SIGTERM and Ctrl-C; close its connection at the end."""
+    """Yield (sender, stopper); SIGTERM and Ctrl-C stop it, and the connection closes at the end."""
     logging.getLogger("urllib3").setLevel(logging.ERROR)  # its warnings quote what a router says
     clock, stop = SystemClock(), Stopper()
     router = HttpRouter(access, clock)
@@ -171,24 +171,24 @@ def _token(path: Path) -> str:
 
 
 class Stopper(StopSignal):
-    """Stop request that lets a round end in order; a second Ctrl-C ends it at once."""
+    """Stop signal that lets a round end in order; a second Ctrl-C ends it at once."""
 
     def ask(self, number: int, frame: object) -> None:
-        """Note a signal; end at once at the second Ctrl-C."""
+        """Record a signal; end the process at once at the second Ctrl-C."""
         if self.asked and number == signal.SIGINT:
             end_now(number, frame)
         super().ask(number, frame)
 
 
 def exit_code(done: Round) -> int:
-    """Return 0 if every variant has an answer, 1 if some have none, 2 without a router."""
+    """Return the exit code: 0 if all variants have answers, 1 if not, 2 without a router."""
     if done.fruitless:
         return EXIT_FRUITLESS
     return 0 if done.sound and not done.stopped else EXIT_FAILED
 
 
 def shortfalls(done: Round) -> Iterator[str]:
-    """Describe the shortfalls of a round; yield nothing if all went well."""
+    """Yield a text per shortfall of a round; nothing if all went well."""
     if done.incomplete:
         kinds = ", ".join(
             f"{count:,} {kind.value}" for kind, count in sorted(done.failures.items())

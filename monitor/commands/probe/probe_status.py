@@ -62,13 +62,14 @@ def _status(engine: sa.Engine, declared: Iterable[DeclaredSet]) -> ProbeStatus:
     with reading(engine) as connection:
         stored = read_probe_sets(connection)
     sets = (
-        report(_watched(declared_set, stored.get(declared_set.name))) for declared_set in declared
+        report(_current_set(declared_set, stored.get(declared_set.name)))
+        for declared_set in declared
     )
     return ProbeStatus(NOTE, tuple(sets))
 
 
-def _watched(declared: DeclaredSet, stored: StoredProbeSet | None) -> WatchedSet:
-    """Return the state of a set from which the service would continue."""
+def _current_set(declared: DeclaredSet, stored: StoredProbeSet | None) -> WatchedSet:
+    """Return the WatchedSet read from the store; a new one if nothing usable is stored."""
     watched = None if stored is None else WatchedSet.read(declared, stored)
     return watched or WatchedSet.start(declared)
 
@@ -81,7 +82,7 @@ def _print(probe_status: ProbeStatus) -> None:
         screen.print(_flipping(probe_status.sets))
     for probe_set in probe_status.sets:
         if any(probe_set.errors.values()):
-            screen.print(Text(f"{probe_set.name}: {_errors(probe_set.errors)}"))
+            screen.print(Text(f"{probe_set.name}: {_errors_text(probe_set.errors)}"))
     if flipping > MOST_LINES:
         screen.print(Text(f"and {flipping - MOST_LINES:,} more: --json has all of them"))
     screen.print(Text(probe_status.note))
@@ -124,11 +125,11 @@ _ERROR = {
 }
 
 
-def _errors(errors: Mapping[Expected, int]) -> str:
-    """Return in words the flips behind the gate.
+def _errors_text(errors: Mapping[Expected, int]) -> str:
+    """Return the numbers of flips behind the evidence gate in words, by expected outcome.
 
     Example:
-        >>> _errors({Expected.READY: 9, Expected.NOT_READY: 0, Expected.UNKNOWN: 0})
+        >>> _errors_text({Expected.READY: 9, Expected.NOT_READY: 0, Expected.UNKNOWN: 0})
         'behind the evidence gate, a ready reply was delayed 9 times'
     """
     words = [f"{_ERROR[kind]} {_times(count)}" for kind, count in errors.items() if count]
@@ -147,7 +148,7 @@ NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class FlippingReport:
-    """A variant of a pair that flips at its newest comparison.
+    """Variant of a pair that flips at its newest comparison, in the status of a set.
 
     Attributes:
         pair: id in the set.
@@ -168,7 +169,7 @@ class FlippingReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSetReport:
-    """Status of one declared set.
+    """Status of one declared probe set, for ``slicewatch probe status``.
 
     Attributes:
         digest: content hash.
@@ -198,7 +199,7 @@ class ProbeSetReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeStatus:
-    """Status of all declared sets.
+    """Status of all declared probe sets, for ``slicewatch probe status``.
 
     Attributes:
         note: the meaning of a flip.
@@ -210,7 +211,7 @@ class ProbeStatus:
 
 
 def report(watched: WatchedSet) -> ProbeSetReport:
-    """Return the report of one set."""
+    """Return the ProbeSetReport of a watched set."""
     pairs, declared, shown = watched.pairs, watched.pairs.declared, watched.shown()
     behind = [flip for flip in pairs.flipping if flip.stage != FlipStage.EVIDENCE_GATE]
     errors = Counter(flip.expected for flip in behind)

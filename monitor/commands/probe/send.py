@@ -59,7 +59,7 @@ LONGEST_TIMEOUT = 600
 
 
 def _seconds(_: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Return the seconds of a duration such as ``10s`` or ``6h``."""
+    """Return an option's duration such as ``10s`` in seconds; None if it is not set."""
     if text is None:
         return None
     try:
@@ -185,7 +185,7 @@ def _schedule(every: float | None, times: int | None, results: Path | None) -> S
 
 @dataclass(frozen=True, slots=True)
 class SendPlan:
-    """Plan for one set.
+    """Plan for sending a probe set: schedule, publishing, results file, or a dry run.
 
     Attributes:
         publish: True if decisions go onto the topic.
@@ -200,7 +200,7 @@ class SendPlan:
 
 
 def send_set(path: Path, settings: Settings, options: Asking, plan: SendPlan) -> int:
-    """Run a plan and return the exit code."""
+    """Send a probe set by a plan, or in a dry run print it; return the exit code."""
     probe_set = _read(path)
     content = digest(probe_set)
     declared_set = declared(probe_set, content, settings.probes.sets) if plan.publish else None
@@ -235,7 +235,7 @@ def _read(path: Path) -> ProbeSet:
 
 
 def _check_results(path: Path) -> None:
-    """Refuse a results file that cannot be written, before anything is sent."""
+    """Refuse a results file that exists or cannot be written; nothing is created."""
     if path.exists():
         raise SlicewatchError(f"{path} already exists; give the name of a new file")
     if is_csv(path) or not path.parent.is_dir():
@@ -320,11 +320,11 @@ def _round_text(number: int, done: Round, plan: SendPlan) -> str:
 def compare(
     path: Path, swap: Swap, settings: Settings, options: Asking, review: SwapReview, *, dry: bool
 ) -> int:
-    """Send both variants of traces with the value, print the differences, return the exit code.
+    """Send both variants of each trace with the value, print differences; return the exit code.
 
     Neither requests nor values of attributes are published or written.
     """
-    _check_listed(swap, settings)
+    _check_swap_values(swap, settings)
     pairs = swapped(read_traces(path), swap)
     access = options.access(settings)
     if dry:
@@ -360,8 +360,8 @@ def compare(
     return exit_code(done)
 
 
-def _check_listed(swap: Swap, settings: Settings) -> None:
-    """Refuse unlisted values: a mistyped value would be sent, and concern nobody.
+def _check_swap_values(swap: Swap, settings: Settings) -> None:
+    """Refuse a swap to or from an undeclared value: a typo would be sent, and match no slice.
 
     An attribute that is not declared may have any value.
     """

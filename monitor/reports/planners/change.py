@@ -16,7 +16,7 @@ _DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class ChangeLine:
-    """A rate in two weeks; a difference is no finding by itself.
+    """Rate in this week and the week before, and whether the intervals overlap.
 
     Attributes:
         version: contract version of this week.
@@ -41,14 +41,18 @@ _Rates = Mapping[tuple[Named, Metric], tuple[ShownRate, str]]
 
 
 def changes(report: WeeklyReport) -> tuple[ChangeLine, ...]:
-    """Return a line per rate that both weeks show; none without a Release of the week before."""
+    """Return a ChangeLine per rate that both weeks show; empty without a Release before."""
     if report.before is None:
         return ()
-    return tuple(_lines(_shown(report.windows()), _shown(of_release(report.before.release))))
+    return tuple(
+        _lines(
+            _rates_by_place(report.windows()), _rates_by_place(of_release(report.before.release))
+        )
+    )
 
 
-def _shown(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
-    """Return the rates that have a value, with their contract version."""
+def _rates_by_place(windows: Iterable[tuple[ContractTable, WindowTable]]) -> _Rates:
+    """Map (place, metric) to (published rate, contract version); withheld rates are left out."""
     return {
         (Named.for_place(place), metric): (rate, table.version)
         for table, window in windows

@@ -26,7 +26,7 @@ _DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class CriteriaLine:
-    """FPR that a slice would have with the TPR and the precision of all decisions.
+    """FPR of a slice, and the FPR it would have with TPR and precision of all decisions.
 
     Attributes:
         ready: P(ready) as shown.
@@ -45,12 +45,12 @@ class CriteriaLine:
 
 
 def criteria(report: WeeklyReport) -> tuple[CriteriaLine, ...]:
-    """Return a line per slice whose TPR, FPR and ready rate are shown as numbers."""
+    """Return a CriteriaLine per slice whose TPR, FPR and ready rate are shown as numbers."""
     return tuple(_lines(report))
 
 
 def precision(tpr: float, fpr: float, ready: float) -> float | None:
-    """Return P(ready | auto_serve); None if nothing is served.
+    """Return P(ready | auto_serve) from TPR, FPR and P(ready); None if nothing is served.
 
     Example:
         >>> precision(0.8, 0.2, 0.5)
@@ -61,7 +61,7 @@ def precision(tpr: float, fpr: float, ready: float) -> float | None:
 
 
 def forced_fpr(tpr: float, precise: float, ready: float) -> float | None:
-    """Return the FPR that follows from TPR, precision and P(ready); None if it is undefined."""
+    """Return the FPR that follows from TPR, precision and P(ready); None if undefined."""
     if ready >= 1 or precise <= 0:
         return None
     return ready / (1 - ready) * (1 - precise) / precise * tpr

@@ -17,7 +17,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class DetectableLine:
-    """Smallest difference that one comparison of this week can find.
+    """Smallest gap that one comparison of this week can find, beside its limit.
 
     Attributes:
         metric: TPR or FPR.
@@ -33,7 +33,7 @@ class DetectableLine:
 
 
 def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
-    """Return a line per comparison of a labelled rate with both sides shown."""
+    """Return a DetectableLine per comparison of a labelled rate with both sides shown."""
     return tuple(
         line
         for contract, window in report.windows()
@@ -44,12 +44,12 @@ def detectable(report: WeeklyReport) -> tuple[DetectableLine, ...]:
 
 
 def reference_of(group: GroupTable) -> str | None:
-    """Return the reference of a group-by's slices; None if no comparison is shown."""
+    """Return the reference shown for a group-by's slices; None if no comparison is shown."""
     return next((gap.reference for row in group.rows for gap in row.gaps.values()), None)
 
 
 def group_z(group: GroupTable, reference: str) -> tuple[int, float]:
-    """Return a group-by's number of comparisons and the normal quantile of their joint bounds."""
+    """Return (number of comparisons, normal quantile of their joint bounds) of a group-by."""
     count = comparisons(sum(bool(row.rates) for row in group.rows), reference)
     return count, simultaneous_z(count)
 

@@ -20,7 +20,7 @@ MOST_SLICES = 6
 
 @dataclass(frozen=True, slots=True)
 class GapPoint:
-    """Gap of one week.
+    """Gap of a slice in one week, with bounds and limit; point of a GapHistory.
 
     Attributes:
         week: ISO week, such as ``2026-W47``.
@@ -41,7 +41,7 @@ class GapPoint:
 
 @dataclass(frozen=True, slots=True)
 class GapHistory:
-    """Gaps of one slice, oldest week first.
+    """Weekly gaps of one slice and metric, oldest first.
 
     Attributes:
         metric: first metric that the contract limits.
@@ -54,7 +54,7 @@ class GapHistory:
 
 
 def gap_histories(report: WeeklyReport) -> tuple[GapHistory, ...]:
-    """Return the gap histories of each contract's slices with the largest gaps now."""
+    """Return a GapHistory for each contract's slices with the largest gaps this week."""
     wanted_metrics = dict(_wanted(report))
     points_by_slice: dict[Named, list[GapPoint]] = {row_name: [] for row_name in wanted_metrics}
     for revision in (*report.history, report.revision) if wanted_metrics else ():

@@ -45,7 +45,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class BudgetLine:
-    """Budget of one rate of one slice.
+    """Label budget of one rate of a slice: audits needed next week for the wanted width.
 
     Attributes:
         metric: TPR or FPR.
@@ -67,12 +67,12 @@ class BudgetLine:
 
 
 def label_budget(report: WeeklyReport) -> tuple[BudgetLine, ...]:
-    """Return a line per slice and labelled rate whose needed numbers are all shown."""
+    """Return a BudgetLine per slice and labelled rate whose needed numbers are all shown."""
     return tuple(_lines(report))
 
 
 def planned_metrics(contract: ContractTable) -> tuple[Metric, ...]:
-    """Return the labelled rates that a contract limits; both if it limits none."""
+    """Return those of TPR and FPR that a contract limits; both if it limits neither."""
     both = (Metric.TPR, Metric.FPR)
     return tuple(metric for metric in limited(contract) if metric in both) or both
 
@@ -89,7 +89,7 @@ def _lines(report: WeeklyReport) -> Iterator[BudgetLine]:
 def budget(
     place: Place, metric: Metric, width: float, shares: Sequence[float]
 ) -> BudgetLine | None:
-    """Return the budget of one rate; None if a number that it needs is withheld.
+    """Return a BudgetLine with the least of ``shares`` that reaches ``width``; None if withheld.
 
     Args:
         place: published row of the slice.
@@ -130,7 +130,7 @@ def _served(place: Place, reviewed: float) -> int:
 def _corners(
     rate: ShownRate, ready: ShownRate, metric: Metric, width: float
 ) -> list[tuple[float, float]]:
-    """Return pairs (rate, share of hits among decisions) that a plan has to hold for."""
+    """Return pairs (rate, share of hits) that a plan must hold for; none if bounds are withheld."""
     rate_point, lower, upper = point(rate), rate.lower, rate.upper
     if (
         rate_point is None
@@ -159,7 +159,7 @@ def _widths(
     corners: Sequence[tuple[float, float, float]],
     shares: Floats,
 ) -> Floats:
-    """Return the largest width of the shown interval at any corner, per share."""
+    """Return, per audit share, the widest interval of the rate over all corners."""
     rates, hits, other_rates = (
         np.repeat(corner_column, len(shares)) for corner_column in zip(*corners, strict=True)
     )

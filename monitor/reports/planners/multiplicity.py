@@ -10,7 +10,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class MultiplicityLine:
-    """Comparisons of one group-by.
+    """Number of comparisons of one group-by, with their joint and single confidence.
 
     Attributes:
         contract: name of the contract.
@@ -33,7 +33,7 @@ _CONFIDENCE = 0.95
 
 
 def multiplicity(report: WeeklyReport) -> tuple[MultiplicityLine, ...]:
-    """Return a line per group-by that shows a comparison."""
+    """Return a MultiplicityLine per group-by that shows a comparison."""
     lines = []
     for contract, window in report.windows():
         for group in window.groups:

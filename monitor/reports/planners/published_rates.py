@@ -14,7 +14,7 @@ from monitor.core.time import WEEK
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """Contract and slice of a planner's row.
+    """Contract, group-by and slice that identify a planner's row.
 
     Attributes:
         contract: name of the contract.
@@ -28,7 +28,7 @@ class Named:
 
     @classmethod
     def for_place(cls, place: Place) -> Named:
-        """Return the contract and slice of a published row."""
+        """Return the Named of a published row."""
         return cls(place.contract.contract, group_by_of(place), place.row.slice)
 
 
@@ -38,12 +38,12 @@ def group_by_of(place: Place) -> str:
 
 
 def precision_of(contract: ContractTable) -> Precision:
-    """Return the resolution at which a contract shows numbers."""
+    """Return the Precision of a contract's numbers: its k, exact if synthetic with k of 1."""
     return Precision(contract.k, contract.synthetic and contract.k == 1)
 
 
 def decisions_behind(contract: ContractTable, support: int) -> tuple[float, float]:
-    """Return the fewest and the most decisions that a weekly support may stand for.
+    """Return (fewest, most) decisions that a shown weekly support may stand for.
 
     A support is the sum of the middles of four columns of bands. Half a band is up to a fortieth of
     its count or half of k, and twice that in a row that the table rule coarsened by one step.
@@ -58,13 +58,13 @@ def decisions_behind(contract: ContractTable, support: int) -> tuple[float, floa
 
 
 def point(rate: ShownRate | None) -> float | None:
-    """Return the rounded rate, or the code in its place; None if it is withheld."""
+    """Return a rate's value, else the bound shown in its place; None if it is withheld."""
     shown_numbers = (rate.value, rate.at_least, rate.at_most) if rate is not None else ()
     return next((number for number in shown_numbers if number is not None), None)
 
 
 def interval_at(rate: ShownRate, z: float = Z95) -> tuple[float, float]:
-    """Return bounds of a shown rate at a normal quantile; a rate without a point keeps its own."""
+    """Return (lower, upper) of a shown rate at quantile ``z``; without a value, its own bounds."""
     if rate.value is None:
         return rate.lower or 0.0, 1.0 if rate.upper is None else rate.upper
     lower, upper = wilson(rate.value, rate.support, z)
@@ -77,7 +77,7 @@ def weeks_in(period: Period | None) -> float:
 
 
 def reviewed_weekly(place: Place) -> float:
-    """Return the fewest unblocked decisions of a slice in a week; 0 if that is hidden."""
+    """Return the fewest weekly decisions of a slice that are not blocked; 0 if that is hidden."""
     selection, blocked = place.row.rates.get(Metric.SELECTION), place.row.rates.get(Metric.BLOCKED)
     weeks = weeks_in(place.table.decisions)
     if selection is None or blocked is None or blocked.upper is None or not weeks:

@@ -19,7 +19,7 @@ _SLACK = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class RepresentationLine:
-    """Share of a slice among the decisions of all shown slices with a target.
+    """Share of a slice among decisions, as bounds, beside its target from the settings.
 
     Attributes:
         target: share of the slice in the sum of these targets.
@@ -34,7 +34,7 @@ class RepresentationLine:
 
 
 def representation(report: WeeklyReport) -> tuple[RepresentationLine, ...]:
-    """Return a line per shown slice of an attribute with a target."""
+    """Return a RepresentationLine per shown slice of an attribute with a target."""
     targets = {
         attribute.name: dict(attribute.target)
         for attribute in report.facts.attributes

@@ -37,7 +37,7 @@ quarter, that time is assumed to have as many replies as the rest."""
 
 
 def lowest_scores(cells: Sequence[CalibrationCell]) -> tuple[float | None, ...]:
-    """Return the score at which each band begins; None without a score, 0 for the lowest band."""
+    """Return each band's lowest score: None for the band without a score, 0 for the lowest."""
     return tuple(_lowest(cell.band) for cell in cells)
 
 
@@ -50,7 +50,7 @@ def _lowest(band: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Score bands of one slice as published.
+    """Published score bands of a slice, with linear rules that their shares must keep.
 
     Attributes:
         begins: lowest score of each band; None without a score.
@@ -66,7 +66,7 @@ class Bands:
 
     @classmethod
     def for_place(cls, place: Place, present: float | None) -> Bands | None:
-        """Return the bands of a row; None if its calibration or its ready rate is withheld.
+        """Return the Bands of a row; None if its calibration or its ready rate is withheld.
 
         Args:
             place: published row of the slice.
@@ -78,10 +78,10 @@ class Bands:
         begins = lowest_scores(cells)
         labelled = tuple(cell.rate is not None for cell in cells)
         rules = np.array(list(_rules(place, ready, present)))
-        return cls(begins, labelled, _complete(place, ready), rules)
+        return cls(begins, labelled, _exact_shares(place, ready), rules)
 
     def served(self, threshold: float) -> Bools:
-        """Return which bands are served from a threshold on; a band without a score never is."""
+        """Return a mask of bands served from ``threshold`` on; a band without a score never is."""
         return _above(self.begins, threshold)
 
 
@@ -89,8 +89,8 @@ def _above(begins: Sequence[float | None], threshold: float) -> Bools:
     return np.array([begin is not None and begin >= threshold - _SAME for begin in begins], bool)
 
 
-def _complete(place: Place, ready: ShownRate) -> Floats | None:
-    """Return the shares of the bands if numbers are exact and all replies have labels; else None.
+def _exact_shares(place: Place, ready: ShownRate) -> Floats | None:
+    """Return shares (ready, not ready) of the bands, shape (2, J); None unless all are exact.
 
     Supports are then counts, which add up, and labelled rows alone give the same rates.
     """
@@ -119,16 +119,16 @@ def _complete(place: Place, ready: ShownRate) -> Floats | None:
 def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Floats]:
     cells = place.row.calibration
     band_count = len(cells)
-    served_rates = _present(place, present)
+    served_rates = _present_rates(place, present)
     z = simultaneous_z(
         sum(band_cell.rate is not None for band_cell in cells) + 1 + len(served_rates)
     )
     unit, no_band = np.eye(band_count), np.zeros(band_count)
     all_bands = np.ones(band_count)
-    yield from _within(all_bands, no_band, *interval_at(ready, z))
+    yield from _ratio_rules(all_bands, no_band, *interval_at(ready, z))
     for band, cell in enumerate(cells):
         if cell.rate is not None:
-            yield from _within(unit[band], no_band, *interval_at(cell.rate, z))
+            yield from _ratio_rules(unit[band], no_band, *interval_at(cell.rate, z))
             least = _least_share(place, cell.rate)
             yield np.concatenate([least - unit[band], least - unit[band]])
     for metric, rate, above in served_rates:
@@ -139,14 +139,14 @@ def _rules(place: Place, ready: ShownRate, present: float | None) -> Iterator[Fl
             yield np.concatenate([side, zeros] if metric is Metric.TPR else [zeros, side])
 
 
-def _within(ready: Floats, zeros: Floats, low: float, high: float) -> Iterator[Floats]:
-    """Yield low (x + y) <= x <= high (x + y), summed over the bands that ``ready`` marks."""
+def _ratio_rules(ready: Floats, zeros: Floats, low: float, high: float) -> Iterator[Floats]:
+    """Yield two rows of coefficients that keep x / (x + y) of marked bands in low to high."""
     yield np.concatenate([(low - 1) * ready, low * ready + zeros])
     yield np.concatenate([(1 - high) * ready, -high * ready + zeros])
 
 
-def _present(place: Place, threshold: float | None) -> list[tuple[Metric, ShownRate, Floats]]:
-    """Return TPR and FPR with the bands that are served now; nothing if that is not known."""
+def _present_rates(place: Place, threshold: float | None) -> list[tuple[Metric, ShownRate, Floats]]:
+    """Return (metric, rate, mask of bands served now) for TPR and FPR; empty if not known."""
     begins = lowest_scores(place.row.calibration)
     edges = [begin for begin in begins if begin]
     if threshold is None or not any(abs(begin - threshold) < _SAME for begin in edges):
@@ -157,11 +157,11 @@ def _present(place: Place, threshold: float | None) -> list[tuple[Metric, ShownR
 
 
 def _least_share(place: Place, rate: ShownRate) -> float:
-    """Return the least share of replies in a band; 0 if their number is not known."""
+    """Return the least share of replies in the band of ``rate``; 0 if it is not known."""
     selection, blocked = (
         place.row.rates.get(metric) for metric in (Metric.SELECTION, Metric.BLOCKED)
     )
-    uncovered = _uncovered(place.table.decisions, place.table.labelled)
+    uncovered = _uncovered_share(place.table.decisions, place.table.labelled)
     if selection is None or uncovered > _MOST_UNCOVERED:
         return 0.0
     passed = 1.0 if blocked is None or blocked.lower is None else 1 - blocked.lower
@@ -174,8 +174,8 @@ def _least_share(place: Place, rate: ShownRate) -> float:
     )
 
 
-def _uncovered(decisions: Period | None, labelled: Period | None) -> float:
-    """Return the time with labels but no published decisions, relative to that of the decisions."""
+def _uncovered_share(decisions: Period | None, labelled: Period | None) -> float:
+    """Return the labelled time without published decisions, relative to that of the decisions."""
     if decisions is None or labelled is None:
         return inf
     common = min(decisions.end, labelled.end) - max(decisions.start, labelled.start)

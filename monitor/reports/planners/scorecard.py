@@ -26,7 +26,7 @@ DIMENSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ScoreLine:
-    """Result of one dimension.
+    """Result of one scorecard dimension of a contract: a word, and why.
 
     Attributes:
         contract: name of the contract; empty for a dimension of the whole service.
@@ -42,7 +42,7 @@ class ScoreLine:
 
 
 def scorecard(report: WeeklyReport) -> tuple[ScoreLine, ...]:
-    """Return a line per dimension of every contract, and those of the whole service."""
+    """Return a ScoreLine per dimension of every contract, then of the whole service."""
     return tuple(_lines(report))
 
 

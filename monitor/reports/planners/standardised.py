@@ -35,7 +35,7 @@ _Interval = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True)
 class StandardisedLine:
-    """Gap of one slice, raw and standardised over one other attribute.
+    """Gap of one slice and metric, raw and standardised over one other attribute.
 
     Attributes:
         over: the other attribute.
@@ -59,19 +59,19 @@ class StandardisedLine:
 
 
 def standardised(report: WeeklyReport) -> tuple[StandardisedLine, ...]:
-    """Return a line per gap of a single attribute and attribute that it is crossed with."""
+    """Return a StandardisedLine per gap of a single attribute and attribute crossed with it."""
     return tuple(
         line
         for contract, window in report.windows()
         for group in window.groups
         for pair in window.groups
-        if _over(group, pair)
+        if _crossed_attribute(group, pair)
         for line in _lines(contract, group, pair)
     )
 
 
-def _over(group: GroupTable, pair: GroupTable) -> str:
-    """Return the attribute that a crossed group-by adds to a single one; empty if it does not."""
+def _crossed_attribute(group: GroupTable, pair: GroupTable) -> str:
+    """Return the attribute that ``pair`` adds to a single-attribute ``group``; else empty."""
     names = pair.group_by.split("+")
     if "+" in group.group_by or len(names) != 2 or group.group_by not in names:  # noqa: PLR2004
         return ""
@@ -81,7 +81,7 @@ def _over(group: GroupTable, pair: GroupTable) -> str:
 def _lines(
     contract: ContractTable, group: GroupTable, pair: GroupTable
 ) -> Iterator[StandardisedLine]:
-    over = _over(group, pair)
+    over = _crossed_attribute(group, pair)
     metrics = [
         limited_metric for limited_metric in _METRICS if limited_metric in limited(contract)
     ] or list(_METRICS[:2])
@@ -96,7 +96,7 @@ def _lines(
             if gap.reference != COMPLEMENT:
                 reference_values = [attribute_values(gap.reference)[group.group_by]]
             row_name = Named(contract.contract, group.group_by, row.slice)
-            interval, cell_count, hidden = _compared(cells, value, reference_values, metric)
+            interval, cell_count, hidden = _standardised_gap(cells, value, reference_values, metric)
             std, low, high = interval or (None, None, None)
             yield StandardisedLine(
                 row_name, metric, over, gap.value, std, low, high, cell_count, hidden
@@ -115,10 +115,10 @@ def _cells(pair: GroupTable, name: str, over: str, metric: Metric) -> _Cells:
     return rates_by_value
 
 
-def _compared(
+def _standardised_gap(
     cells: _Cells, value: str, reference_values: Sequence[str] | None, metric: Metric
 ) -> tuple[_Interval | None, int, int]:
-    """Return the standardised gap, the number of cells it needs, and of those not shown."""
+    """Return (gap or None, needed cells, hidden cells) of ``value`` against reference values."""
     parts: list[tuple[float, _Interval]] = []
     cell_count = hidden = 0
     for rates_by_value in cells.values():
@@ -146,7 +146,7 @@ def _compared(
             hidden += 1
     if hidden or not parts:
         return None, cell_count, hidden
-    return _weighted(parts), cell_count, 0
+    return _weighted_mean(parts), cell_count, 0
 
 
 def _numbers(rate: ShownRate | None) -> _Interval | None:
@@ -156,7 +156,7 @@ def _numbers(rate: ShownRate | None) -> _Interval | None:
 
 
 def _pooled(rates: Sequence[_Interval], supports: Sequence[int]) -> _Interval:
-    return _weighted(list(zip(supports, rates, strict=True)))
+    return _weighted_mean(list(zip(supports, rates, strict=True)))
 
 
 def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _Interval:
@@ -167,8 +167,8 @@ def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _I
     return worse[0] - better[0], float(lower), float(upper)
 
 
-def _weighted(parts: Sequence[tuple[float, _Interval]]) -> _Interval:
-    """Return a weighted mean of independent numbers with its interval."""
+def _weighted_mean(parts: Sequence[tuple[float, _Interval]]) -> _Interval:
+    """Return the weighted mean of independent numbers as (mean, lower, upper)."""
     total = sum(weight for weight, _ in parts)
     shares = [(weight / total, interval) for weight, interval in parts]
     value = sum(share * centre for share, (centre, _, _) in shares)

@@ -37,7 +37,7 @@ _Ends = tuple[float, float] | None
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Ends of a rate's possible range; equal if the rate is known exactly."""
+    """Least and largest possible value of a rate; equal if it is known exactly."""
 
     lower: float
     upper: float
@@ -45,7 +45,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfLine:
-    """Rates of one slice at a threshold, or at all thresholds inside a band.
+    """Rates of one slice if the threshold were at an edge, or anywhere inside a band.
 
     Attributes:
         threshold: threshold, or the lower edge of the band.
@@ -64,7 +64,7 @@ class WhatIfLine:
 
 
 def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
-    """Return a line per threshold and slice, for all slices that show their calibration."""
+    """Return a WhatIfLine per edge, band and slice, for all slices that show calibration."""
     lines: list[WhatIfLine] = []
     for contract, window in report.windows():
         all_places = [total_place(contract, window), *places(contract, window)]
@@ -78,12 +78,12 @@ def what_if(report: WeeklyReport) -> tuple[WhatIfLine, ...]:
 
 
 def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIfLine]:
-    """Yield a line per threshold and band of each slice of one contract."""
+    """Yield a WhatIfLine per edge and band of each slice of one contract."""
     if not place_bands:
         return
     edges = sorted({begin for _, bands in place_bands for begin in bands.begins if begin})
     rates = {
-        (edge, metric): _rates(place_bands, edge, metric) for edge in edges for metric in _METRICS
+        (edge, metric): _ranges(place_bands, edge, metric) for edge in edges for metric in _METRICS
     }
     for index, (place, bands) in enumerate(place_bands):
         precision = precision_of(place.contract)
@@ -96,7 +96,7 @@ def at_thresholds(place_bands: Sequence[tuple[Place, Bands]]) -> Iterator[WhatIf
             )
             for edge in edges
         ]
-        yield from _with_bands(place, bands, at_edges)
+        yield from _band_lines(place, bands, at_edges)
 
 
 def _line(place: Place, edge: float, below: float | None, *rates: Bounds | None) -> WhatIfLine:
@@ -110,8 +110,8 @@ def _shown(ends: _Ends, precision: Precision) -> Bounds | None:
     return Bounds(float(precision.down(low)), float(precision.up(high)))
 
 
-def _with_bands(place: Place, bands: Bands, edges: Sequence[WhatIfLine]) -> Iterator[WhatIfLine]:
-    """Yield the lines at edges, and between them the lines inside the bands."""
+def _band_lines(place: Place, bands: Bands, edges: Sequence[WhatIfLine]) -> Iterator[WhatIfLine]:
+    """Yield the lines at edges, and between them a line for thresholds inside each band."""
     everything, nothing = Bounds(1.0, 1.0), Bounds(0.0, 0.0)
     first = _line(place, 0.0, None, everything, everything, everything)
     last = _line(place, 1.0, None, nothing, nothing, nothing)
@@ -135,13 +135,13 @@ def _between(least: Bounds | None, most: Bounds | None) -> Bounds | None:
     return None if least is None or most is None else Bounds(least.lower, most.upper)
 
 
-def _rates(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
-    """Return bounds of one rate at one edge, for each slice."""
+def _ranges(place_bands: Sequence[tuple[Place, Bands]], edge: float, metric: Metric) -> list[_Ends]:
+    """Return (least, largest) of a rate per slice when bands from ``edge`` on are served."""
     open_indices = [index for index, (_, bands) in enumerate(place_bands) if bands.shares is None]
     solved = dict(
         zip(
             open_indices,
-            _solved([place_bands[index][1] for index in open_indices], edge, metric),
+            _solve_ranges([place_bands[index][1] for index in open_indices], edge, metric),
             strict=True,
         )
     )
@@ -162,38 +162,38 @@ def _exact(shares: Floats, served: Bools, metric: Metric) -> _Ends:
     return None if rate is None else (rate, rate)
 
 
-def _solved(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
-    """Return the least and largest rate per slice; None if the published numbers allow no shares.
+def _solve_ranges(bands: Sequence[Bands], edge: float, metric: Metric) -> list[_Ends]:
+    """Return (least, largest) rate per slice by linear programs; None for one without solution.
 
     One solver call takes the programs of all slices: they share nothing, so the best sum is the sum
     of the best. If any program has no solution, each half is solved alone.
     """
     if not bands:
         return []
-    weights = [_weights(len(slice_bands.begins), metric) for slice_bands in bands]
+    weights = [_denominator_weights(len(slice_bands.begins), metric) for slice_bands in bands]
     gains = [
         slice_weights * np.tile(slice_bands.served(edge), 2)
         for slice_bands, slice_weights in zip(bands, weights, strict=True)
     ]
-    ends = [_optimum(bands, weights, [sign * gain for gain in gains]) for sign in (1, -1)]
+    ends = [_least_costs(bands, weights, [sign * gain for gain in gains]) for sign in (1, -1)]
     if ends[0] is None or ends[1] is None:
         if len(bands) == 1:
             return [None]
         half = len(bands) // 2
-        return _solved(bands[:half], edge, metric) + _solved(bands[half:], edge, metric)
+        return _solve_ranges(bands[:half], edge, metric) + _solve_ranges(bands[half:], edge, metric)
     return [(float(low), float(-high)) for low, high in zip(*ends, strict=True)]
 
 
-def _weights(bands: int, metric: Metric) -> Floats:
-    """Return the weight of each (x, y) in the denominator of a rate: 1 or 0."""
+def _denominator_weights(bands: int, metric: Metric) -> Floats:
+    """Return 1.0 for each band's share in a rate's denominator, else 0.0; shape (2 * bands,)."""
     ready, not_ready = metric is not Metric.FPR, metric is not Metric.TPR
     return np.repeat([float(ready), float(not_ready)], bands)
 
 
-def _optimum(
+def _least_costs(
     bands: Sequence[Bands], weights: Sequence[Floats], costs: Sequence[Floats]
 ) -> Floats | None:
-    """Return the least cost of each slice whose denominator is 1; None if there is none."""
+    """Return each slice's least cost with its denominator set to 1; None if one is infeasible."""
     from scipy.optimize import linprog  # noqa: PLC0415 - slow to load
     from scipy.sparse import block_diag  # noqa: PLC0415 - slow to load
 

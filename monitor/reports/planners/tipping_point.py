@@ -44,7 +44,7 @@ Shift = Callable[[float], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class TippingLine:
-    """Tipping points of one verdict.
+    """Shares of bad labels at which a verdict turns, in the worst case and if spread evenly.
 
     Attributes:
         metric: TPR or FPR.
@@ -62,7 +62,7 @@ class TippingLine:
 
 
 def tipping_points(report: WeeklyReport) -> tuple[TippingLine, ...]:
-    """Return a line per pass or fail whose rates are all shown as numbers."""
+    """Return a TippingLine per pass or fail whose rates are all shown as numbers."""
     return tuple(_lines(report))
 
 
@@ -76,7 +76,7 @@ def _lines(report: WeeklyReport) -> Iterator[TippingLine]:
 
 
 def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
-    """Return the tipping points of one comparison; None if nothing is decided, or shown."""
+    """Return the TippingLine of a comparison; None if it is undecided or a number is withheld."""
     gap, sides = place.row.gaps.get(metric), _sides(place.row, metric)
     limits = place.contract.limits_of(group_by_of(place), place.row.slice, metric)
     limit = limits.get(LimitKind.MAX_GAP)
@@ -84,15 +84,19 @@ def tipping_point(place: Place, metric: Metric) -> TippingLine | None:
         return None
     if gap.verdict not in (Verdict.PASS, Verdict.FAIL, Verdict.BETTER_OFF):
         return None
-    turned = [_turned(gap, limit, metric, of_slice=index == 0) for index in range(len(sides))]
-    worst = [_first(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)]
-    even = [_first(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)]
+    turned = [_turn_test(gap, limit, metric, of_slice=index == 0) for index in range(len(sides))]
+    worst = [
+        _smallest_turning(side.worst, test, 1.0) for side, test in zip(sides, turned, strict=True)
+    ]
+    even = [
+        _smallest_turning(side.even, test, _HALF) for side, test in zip(sides, turned, strict=True)
+    ]
     return TippingLine(Named.for_place(place), metric, gap.verdict, _least(worst), _least(even))
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """A slice, or its reference: P(served | hit), P(served | no hit), P(hit)."""
+    """Slice or reference in a comparison: P(served | hit), P(served | no hit), P(hit)."""
 
     rate: float
     other_rate: float
@@ -111,7 +115,7 @@ class _Side:
 
 
 def _sides(row: SliceRow, metric: Metric) -> list[_Side]:
-    """Return the slice, and its reference if all its gaps are shown as numbers."""
+    """Return the _Side of slice, then of reference; end at the first with a hidden number."""
     metrics = (metric, Metric.FPR if metric is Metric.TPR else Metric.TPR, Metric.READY)
     rates = [row.rates[needed].value if needed in row.rates else None for needed in metrics]
     gaps = [row.gaps[needed].value if needed in row.gaps else None for needed in metrics]
@@ -128,16 +132,16 @@ def _sides(row: SliceRow, metric: Metric) -> list[_Side]:
 
 
 def _reference_rate(metric: Metric, rate: float | None, gap: float | None) -> float | None:
-    """Return the rate of the reference, from the slice's rate and their gap."""
+    """Return the reference's rate from the slice's rate and gap; None if one is None."""
     if rate is None or gap is None:
         return None
     return min(1.0, max(0.0, rate + (gap if metric in HARMED_BY_LESS else -gap)))
 
 
-def _turned(
+def _turn_test(
     gap: ShownGap, limit: float, metric: Metric, *, of_slice: bool
 ) -> Callable[[tuple[float, float]], bool]:
-    """Return True when a rate that may be so much lower or higher turns the verdict."""
+    """Return a function that tells if a shift (down, up) of the rate turns the verdict."""
     assert gap.lower is not None and gap.upper is not None  # noqa: S101, PT018 - decided
     lower, upper = gap.lower, gap.upper
     rises_with_rate = (metric not in HARMED_BY_LESS) == of_slice
@@ -153,10 +157,10 @@ def _turned(
     return test
 
 
-def _first(
+def _smallest_turning(
     shift: Shift, turned: Callable[[tuple[float, float]], bool], largest: float
 ) -> float | None:
-    """Return the smallest share that turns the verdict, by bisection; the shift grows with it."""
+    """Return the smallest share whose shift turns the verdict; None if ``largest`` does not."""
     if not turned(shift(largest)):
         return None
     low, high = 0.0, largest

@@ -21,7 +21,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def criteria(report: WeeklyReport) -> Section:
-    """Show which criteria cannot hold together at these ready rates, and accepted trade-offs."""
+    """Return a section on criteria that cannot hold together, with accepted trade-offs."""
     lines = planned(report).criteria
     accepted = [
         f"{use_case.name}: the accepted trade-off is: {use_case.accepted_trade_off}"
@@ -53,7 +53,7 @@ def _criteria(report: WeeklyReport, line: CriteriaLine) -> tuple[str, ...]:
 
 
 def multiplicity(report: WeeklyReport) -> Section:
-    """State for how many comparisons the bounds hold together."""
+    """Return a section with the number of comparisons that bounds hold for together."""
     lines = planned(report).multiplicity
     if not lines:
         return Section(("No comparison is shown, so no bounds have to hold together.",))
@@ -78,7 +78,7 @@ def multiplicity(report: WeeklyReport) -> Section:
 
 
 def standardised(report: WeeklyReport) -> Section:
-    """List gaps, raw and among similar requests."""
+    """Return a section that lists raw gaps, and gaps standardised over another attribute."""
     lines = planned(report).standardised
     if not lines:
         why = "No group-by crosses an attribute with another one, so no gap can be standardised."
@@ -103,7 +103,7 @@ def _standardised(report: WeeklyReport, line: StandardisedLine) -> tuple[str | T
 
 
 def representation(report: WeeklyReport) -> Section:
-    """Compare shares of slices with a population that the settings name."""
+    """Return a section that compares shares of slices with a population from the settings."""
     if not any(attribute.target for attribute in report.facts.attributes):
         why = "The settings name no population to compare with ([[attribute]] target)."
         return Section((why,))
@@ -130,7 +130,7 @@ def _represented(report: WeeklyReport, line: RepresentationLine) -> tuple[str | 
 
 
 def blocked(report: WeeklyReport) -> Section:
-    """Compare how often requests of each slice are blocked."""
+    """Return a section that compares how often requests of each slice are blocked."""
     rows = [
         row
         for contract, window in report.windows()
@@ -162,7 +162,7 @@ def _blocked(report: WeeklyReport, place: Place) -> Iterator[tuple[str | TableCe
 
 
 def scorecard(report: WeeklyReport) -> Section:
-    """List one line per dimension; the lines are not added up."""
+    """Return a section with a scorecard line per dimension; the lines are not added up."""
     sentences = ("One line for each dimension. They are not added up: there is no overall number.",)
     rows = (
         (line.dimension, line.contract or "all", _word(line.word), line.why)

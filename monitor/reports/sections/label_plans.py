@@ -15,7 +15,7 @@ _HIDDEN = "a number that it needs is hidden"
 
 
 def budget(report: WeeklyReport) -> Section:
-    """List the auto-served replies to audit next week, per slice."""
+    """Return a section with the auto-served replies to audit next week, per slice and rate."""
     lines = planned(report).label_budget
     if not lines:
         why = "No slice has all the numbers that a budget needs: TPR, FPR, ready and blocked rate."
@@ -53,7 +53,7 @@ def _share(line: BudgetLine) -> TableCell:
 
 
 def detectable_gaps(report: WeeklyReport) -> Section:
-    """List the smallest gaps beyond the limit that this week's labels would find."""
+    """Return a section with the smallest gaps that this week's labels would find."""
     lines = planned(report).detectable_gaps
     if not lines:
         why = "No gap of a labelled rate is shown, so it is not known what this week could find."

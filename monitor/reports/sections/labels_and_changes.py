@@ -22,7 +22,7 @@ _DELAYS = (Annotation.LABELS_LATER, Annotation.LABELS_EARLIER)
 
 
 def labels(report: WeeklyReport) -> Section:
-    """List coverage, delay and disagreement of labels, as far as they are published."""
+    """Return a section on labels per slice: share and time of arrival, and agreement (kappa)."""
     rows = [
         row
         for contract, window in report.windows()
@@ -59,12 +59,12 @@ def _labels(report: WeeklyReport, place: Place) -> Iterator[tuple[str, ...]]:
             percent(place.row.completeness),
             report.moment(period.end),
             "; ".join(delays) or NONE,
-            *_agreement(place.row.agreement),
+            *_kappa_texts(place.row.agreement),
         )
 
 
-def _agreement(agreement: ShownAgreement | None) -> tuple[str, str]:
-    """Return kappa and its interval."""
+def _kappa_texts(agreement: ShownAgreement | None) -> tuple[str, str]:
+    """Return (kappa, interval) as texts; dashes if withheld."""
     if agreement is None:
         return NONE, NONE
     kappa = (
@@ -74,7 +74,7 @@ def _agreement(agreement: ShownAgreement | None) -> tuple[str, str]:
 
 
 def changes(report: WeeklyReport) -> Section:
-    """List changes of contracts, with owner, date and reason."""
+    """Return a section that lists contracts with another version than the week before."""
     before = {} if report.before is None else _versions(report.before.release.contracts)
     facts = {(use_case.name, use_case.version): use_case for use_case in report.facts.use_cases}
     rows = []
@@ -104,7 +104,7 @@ def _versions(contracts: Iterable[ContractTable]) -> dict[str, str]:
 
 
 def change(report: WeeklyReport) -> Section:
-    """List every rate that both weeks show, and whether its intervals overlap."""
+    """Return a section that lists rates of both weeks, and whether intervals overlap."""
     before = report.before
     if before is None:
         return Section(("No Release of the week before is stored, so nothing can be compared.",))
@@ -132,7 +132,7 @@ def _change(line: ChangeLine) -> tuple[str, ...]:
 
 
 def reference(report: WeeklyReport) -> Section:
-    """List slices that are worse than in their own frozen reference period."""
+    """Return a section that lists slices worse than in their own frozen reference period."""
     rows = [
         (
             name_of(report, Named(finding.contract, finding.group_by, finding.slice)),
@@ -154,7 +154,7 @@ def reference(report: WeeklyReport) -> Section:
 
 
 def by_version(report: WeeklyReport) -> Section:
-    """Name the attributes of router versions, or say how to add one."""
+    """Return a section that names the attributes of router versions, or how to add one."""
     names = [
         attribute.name for attribute in report.facts.attributes if attribute.source == "version"
     ]
@@ -170,7 +170,7 @@ def by_version(report: WeeklyReport) -> Section:
 
 
 def told_elsewhere(sentence: str) -> Callable[[WeeklyReport], Section]:
-    """Return a section without numbers; the sentence says why, and where numbers are."""
+    """Return a function that returns a section with ``sentence`` alone for any report."""
 
     def section(report: WeeklyReport) -> Section:
         del report

@@ -18,7 +18,7 @@ def name_of(report: WeeklyReport, row_name: Named) -> str:
 
 
 def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
-    """Return a sentence on the slices without a row and why; nothing if no slice is missing."""
+    """Return a sentence that counts slices without a row and says why; empty if none lack one."""
     missing = sum(1 for _ in report.places()) - shown
     if missing <= 0:
         return ()
@@ -27,7 +27,7 @@ def without(report: WeeklyReport, shown: int, why: str) -> tuple[str, ...]:
 
 
 def slices_in(row_names: set[Named]) -> int:
-    """Return the number of slices among names; all decisions together are no slice."""
+    """Return how many of the names are slices; the name of all decisions is none."""
     return sum(bool(row_name.slice) for row_name in row_names)
 
 
@@ -37,7 +37,7 @@ def listed(
     sentences: Sequence[str],
     name: str,
 ) -> Section:
-    """Return a section with a table of a planner's rows, cut to a readable length.
+    """Return a section with a table of rows, cut with a note that names the JSON key ``name``.
 
     Args:
         columns: headings, as :func:`monitor.drawing.tables.table` takes them.

@@ -28,7 +28,7 @@ _PAIR = 2
 
 
 def over_time(report: WeeklyReport) -> Section:
-    """Plot the gaps of the first limited rate, week by week, with the limit of the contract."""
+    """Return a section with charts of weekly gaps in the first limited rate, with the limit."""
     lines = planned(report).gap_history
     if not lines:
         return Section(("No gap of a single attribute is shown, so none can be followed.",))
@@ -54,13 +54,13 @@ def _history(report: WeeklyReport, line: GapHistory) -> tuple[Titled, ...]:
         )
         for point in line.points
     )
-    chart = charts.gap_history(list(_drawn(line.points)), (), "weeks")
+    chart = charts.gap_history(list(_chart_points(line.points)), (), "weeks")
     name = f"{name_of(report, line.of)}: {TERMS[line.metric].name}"
     return titled(table(_WEEKS, rows), name, chart=chart or None)
 
 
-def _drawn(week_points: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
-    """Yield the points of a chart; a hidden week in between yields a point without numbers."""
+def _chart_points(week_points: Sequence[GapPoint]) -> Iterator[HistoryPoint]:
+    """Yield a HistoryPoint per week from first to last; a hidden week has no numbers."""
     points_by_week = {point.week: point for point in week_points}
     week, last = IsoWeek.named(week_points[0].week), IsoWeek.named(week_points[-1].week)
     while week.start <= last.start:
@@ -78,7 +78,7 @@ def _point(week: IsoWeek, point: GapPoint | None) -> HistoryPoint:
 
 
 def intersections(report: WeeklyReport) -> Section:
-    """Draw the gaps of the intersections of two attributes."""
+    """Return a section with a heat map of gaps per group-by of two attributes."""
     heat_maps = [
         heat_map
         for contract, window in report.windows()

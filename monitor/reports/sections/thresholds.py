@@ -12,7 +12,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 
 def what_if(report: WeeklyReport) -> Section:
-    """List each slice's rates if the threshold were at or between edges of score bands."""
+    """Return a section with each slice's rates if the threshold were at or between band edges."""
     lines = planned(report).threshold_what_if
     if not lines:
         why = "No slice shows its calibration and its ready rate, so nothing is known of other"

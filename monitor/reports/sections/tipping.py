@@ -14,7 +14,7 @@ _TONES = {Verdict.FAIL: Tone.BAD, Verdict.BETTER_OFF: Tone.PLAIN, Verdict.PASS: 
 
 
 def tipping_points(report: WeeklyReport) -> Section:
-    """List the smallest share of bad labels that turns each verdict."""
+    """Return a section with the smallest share of bad labels that turns each verdict."""
     lines = planned(report).tipping_points
     if not lines:
         why = "No labelled rate passes or fails with all its numbers shown, so no verdict can turn."

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from monitor.commands.check import command
-from monitor.commands.check_labels import Assumed, grid_lines, grid_table, traffic_lines
+from monitor.commands.check_labels import AssumedTraffic, grid_lines, grid_table, traffic_lines
 from monitor.core.counts.audit_grid import DEFAULT_AUDIT_RATES
 from monitor.settings import Settings, load
 
@@ -21,7 +21,7 @@ def ten_pairs() -> Settings:
 
 
 def lines(settings: Settings, daily: int, audit: float = 0.05, ready: float = 0.5) -> list[str]:
-    return list(traffic_lines(settings, Assumed(daily, audit, ready)))
+    return list(traffic_lines(settings, AssumedTraffic(daily, audit, ready)))
 
 
 def test_what_cannot_be_decided_comes_first_with_what_would_decide_it(ten_pairs: Settings) -> None:

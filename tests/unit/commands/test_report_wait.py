@@ -67,7 +67,7 @@ def test_it_is_asked_for_until_it_is_there(
     """Whether the last hour is still being counted, or the evaluator has not come to it."""
     publish(engine, lesson(*BOTH, at=reached), reached)
     waiting.stores_after = 20.0, engine
-    assert report._awaited(engine, WEEK, None, 60.0).revision.week == WEEK.name
+    assert report._wait_for_report(engine, WEEK, None, 60.0).revision.week == WEEK.name
     assert 20 <= waiting.waited < 22
 
 
@@ -77,7 +77,7 @@ def test_who_does_not_wait_or_waits_too_short_is_told_why(
     publish(engine, lesson(*BOTH, at=WEEK.end + HOUR), WEEK.end + HOUR)
     for seconds in (0.0, 10.0):
         with pytest.raises(SlicewatchError, match=r"is not stored yet.*--wait SECONDS"):
-            report._awaited(engine, WEEK, None, seconds)
+            report._wait_for_report(engine, WEEK, None, seconds)
     assert 10 <= waiting.waited < 11
 
 
@@ -90,7 +90,7 @@ def test_nobody_waits_for_what_cannot_come(engine: sa.Engine, waiting: Waiting) 
     }
     for week, said in of.items():
         with pytest.raises(SlicewatchError, match=said):
-            report._awaited(engine, week, None, 1e4)
+            report._wait_for_report(engine, week, None, 1e4)
     with pytest.raises(SlicewatchError, match="no such revision; the newest is 1"):
-        report._awaited(engine, WEEK, 2, 1e4)
+        report._wait_for_report(engine, WEEK, 2, 1e4)
     assert waiting.waited == 0
