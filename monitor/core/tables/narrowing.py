@@ -109,7 +109,7 @@ class Sums:
     def beside(self, cells: Int64s) -> Int64s:
         """Return the given cells and all that share a sum with one of them, each once, sorted."""
         sums = _gathered(*self._sums_of_cell, cells)
-        starts = np.append(self._starts, len(self.parts))
+        starts = np.append(self.starts, len(self.parts))
         return np.unique(
             np.concatenate([cells, self.wholes[sums], _gathered(starts, self.parts, sums)])
         )
@@ -119,14 +119,20 @@ class Sums:
         """Return the start of each cell's sums in a list sorted by cell, and this list of sums."""
         numbers = np.arange(len(self.wholes))
         members = np.concatenate([self.wholes, self.parts])
-        owners = np.concatenate([numbers, np.repeat(numbers, self.lengths)])
+        owners = np.concatenate([numbers, self.owners])
         order = np.argsort(members, kind="stable")
         starts = np.searchsorted(members[order], np.arange(members.max(initial=-1) + 2))
         return starts, owners[order]
 
-    @property
-    def _starts(self) -> Int64s:
+    @cached_property
+    def starts(self) -> Int64s:
+        """Return the place of each sum's first part, shape (sums,)."""
         return np.cumsum(self.lengths) - self.lengths
+
+    @cached_property
+    def owners(self) -> Int64s:
+        """Return the sum that each part belongs to, shape (parts,)."""
+        return np.repeat(np.arange(len(self.wholes)), self.lengths)
 
 
 def _gathered(starts: Int64s, items: Int64s, groups: Int64s) -> Int64s:
@@ -180,7 +186,7 @@ def _narrow_fully(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s
 
 def _narrow_once(low: Int64s, high: Int64s, sums: Sums) -> tuple[Int64s, Int64s, Bools]:
     """Return low and high after one pass over all sums, and the mask of sums they contradict."""
-    starts, owner = sums._starts, np.repeat(np.arange(len(sums.wholes)), sums.lengths)
+    starts, owner = sums.starts, sums.owners
     part_low, part_high = low[sums.parts], high[sums.parts]
     sum_low = np.add.reduceat(part_low, starts)
     sum_high = np.where(sums.exact, np.add.reduceat(part_high, starts), ANY)
