@@ -47,7 +47,7 @@ _Held = Mapping[frozenset[str], Sequence[Row]]
 def contract_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[Check, ...]:
-    """Check the gaps of every slice to its reference, then its levels, for each group-by.
+    """Check the gap of every slice to its reference, and its levels, against the contract.
 
     ``slice`` is compared with ``against``, its reference. As in production, a gap is positive where
     the slice is worse off and negative where its reference is; both are limited. Slices without
@@ -77,7 +77,7 @@ def contract_checks(
 
 
 def _without_repeats(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks of a group-by; each harm fails once, for the side that is worse off."""
+    """Return the checks of one group-by, adjusted so that each harm fails exactly once."""
     by_name: dict[str, list[Check]] = defaultdict(list)
     for check in checks:
         by_name[check.name].append(check)
@@ -86,7 +86,7 @@ def _without_repeats(checks: Sequence[Check]) -> list[Check]:
 
 
 def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
-    """Return a check; if its slice is better off, it fails only as the sole report of the harm."""
+    """Return the check, spared if another slice's check already fails for the harm."""
     if not _is_ahead(check):
         return check
     behind = [
@@ -106,7 +106,7 @@ def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None
 
 
 def _furthest_ahead(checks: Iterable[Check]) -> Check | None:
-    """Return the check whose slice is furthest ahead of the others; None without one."""
+    """Return the check whose slice leads by most beyond its limit; None if none does."""
     return max(filter(_is_ahead, checks), key=_lead, default=None)
 
 
@@ -116,7 +116,7 @@ def _is_ahead(check: Check) -> bool:
 
 
 def _lead(check: Check) -> float:
-    """Return how far a slice is ahead; where its value is withheld, a lower bound."""
+    """Return how far a slice is ahead; if its value is withheld, a lower bound of it."""
     ratio = check.name.endswith("_ratio")
     bound = check.lower if ratio else check.upper
     number = bound if check.value is None else check.value
@@ -126,7 +126,7 @@ def _lead(check: Check) -> float:
 def baseline_checks(
     candidate: Sequence[GroupSlices], baseline: Sequence[GroupSlices], *, exact: bool
 ) -> tuple[Check, ...]:
-    """Check that the candidate serves neither the whole nor a slice worse than the baseline does.
+    """Check that the candidate serves no slice, nor the whole, worse than the baseline.
 
     Closing a gap by helping everybody less, or by serving more unclear replies to everybody, is
     no repair.
@@ -146,7 +146,7 @@ def baseline_checks(
 
 
 def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, ...]:
-    """Add the roles to checks; in each slice the contract's primary metric comes first."""
+    """Add roles to checks, and sort each slice's checks so that the primary metric is first."""
     with_roles = [replace(check, role=contract.role(check.metric)) for check in checks]
     order = {text: i for i, text in enumerate(dict.fromkeys(check.slice for check in with_roles))}
     return tuple(
@@ -159,7 +159,7 @@ def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, 
 def support_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[SupportCheck, ...]:
-    """Check that every slice named in the settings has its positives and negatives.
+    """Check every declared slice's positives and negatives against the minimum support.
 
     Hidden slices and slices without items have no support that can be shown. For real people the
     support is a number of pairs, as the lower edge of a band: ten variants of one request say
@@ -189,7 +189,7 @@ def support_checks(
 def _pairs_by_slice(
     rows: Sequence[Row], attributes: tuple[str, ...], coding: Coding
 ) -> Mapping[tuple[str, Metric], Set[str]]:
-    """Return the pairs behind TPR and FPR of each slice."""
+    """Map each slice, with TPR or FPR, to the ids of the pairs behind its rate."""
     pairs: dict[tuple[str, Metric], set[str]] = defaultdict(set)
     for row in rows:
         if in_rates(row.observed):
@@ -200,7 +200,7 @@ def _pairs_by_slice(
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Row of one slice, and the table that its gaps to the reference come from."""
+    """Row of one slice, with the table that holds its reference."""
 
     row: SliceRow
     table: GroupSlices
@@ -210,7 +210,7 @@ class _Compared:
 def _compared(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, _Compared]:
-    """Return the rows to compare, by slice.
+    """Map slices to the row and table from which their gaps are taken.
 
     In a synthetic set a slice is included only if a pair holds its reference too.
     """
@@ -292,7 +292,7 @@ def _ratios(
 
 
 def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
-    """Decide one limit from the shown bounds; the verdict of the row is on all limits at once."""
+    """Decide one limit on a gap or ratio from its shown bounds; return the verdict."""
     if shown is None or shown.verdict in (None, Verdict.INSUFFICIENT_SUPPORT):
         return Verdict.INSUFFICIENT_SUPPORT
     numbers = (shown.value, shown.lower, shown.upper)
@@ -307,7 +307,7 @@ def _ratio_point(ratio: Fraction | None, limit: Fraction) -> Point:
 
 
 def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -> Point:
-    """Compare the ratio of a synthetic set, from counts, with its limit; NONE if both are 0."""
+    """Decide a ratio's limit from exact counts; NONE without trials, or if both rates are 0."""
     sides = _sides(compared.row, compared.table, metric)
     if sides is None or not any(sides):
         return Point.NONE
@@ -336,7 +336,7 @@ def _against_baseline(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterat
 
 
 def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
-    """Decide a baseline check of a coded rate (at least, at most) where the code suffices.
+    """Return the baseline check, decided from codes (at least, at most) where they suffice.
 
     A baseline that serves hardly any unclear reply has no FPR that can be shown; a candidate that
     serves a third of them is certainly above it.
@@ -354,7 +354,7 @@ def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) ->
 
 
 def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
-    """Return the smallest and the largest value that a rate may have, by its value or its code."""
+    """Return the least and the greatest value that a shown rate allows; None if it says nothing."""
     if rate is None:
         return None
     value, least, most = map(_rounded, (rate.value, rate.at_least, rate.at_most))
@@ -368,7 +368,7 @@ def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
 def _level(
     name: str, metric: Metric, row: SliceRow, limit: Fraction | None, *, exact: bool
 ) -> Check:
-    """Compare a rate with its limit, by the point alone."""
+    """Make a check of a rate against its limit, decided by the estimate alone."""
     rate = row.rates.get(metric)
     point = _fraction(rate, exact=exact)
     return Check(
@@ -388,7 +388,7 @@ def _level(
 def _by_interval(
     metric: Metric, rate: ShownRate | None, limit: Fraction, limits: Limits
 ) -> Verdict | None:
-    """Decide a level from the shown bounds."""
+    """Decide a level's limit from the shown bounds and support; return the verdict."""
     if rate is None:
         return Verdict.INSUFFICIENT_SUPPORT
     value, lower, upper = (
@@ -402,7 +402,7 @@ def _by_interval(
 
 
 def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
-    """Return the gap of a synthetic set, from counts; positive where the slice is worse off."""
+    """Return a gap from exact counts, positive if the slice is worse off; None without trials."""
     sides = _sides(row, table, metric)
     if sides is None:
         return None
@@ -411,7 +411,7 @@ def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction |
 
 
 def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction, Fraction] | None:
-    """Return the exact rates of a slice and its reference; None unless both have trials."""
+    """Return the exact rates of a slice and of its reference; None unless both have trials."""
     reference = table.group.reference
     reference_rows = [
         table_row
@@ -424,7 +424,7 @@ def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction,
 
 
 def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
-    """Sum hits and trials of exact rates."""
+    """Return the hits and trials of a metric, summed over rows with exact rates."""
     rates = [row.rates[metric] for row in rows if metric in row.rates]
     hits = sum(round(rate.value * rate.support) for rate in rates if rate.value is not None)
     return hits, sum(rate.support for rate in rates)
@@ -444,7 +444,7 @@ def _rounded(value: float | None) -> Fraction | None:
 
 
 def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:
-    """Compare a point with its limit: a TPR must be at least its limit, an FPR at most."""
+    """Return PASS if a rate keeps its limit (TPR at least, FPR at most), else FAIL."""
     return _point(point >= limit if metric in HARMED_BY_LESS else point <= limit)
 
 
@@ -453,7 +453,7 @@ def _point(kept: bool) -> Point:
 
 
 def _held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding) -> _Held:
-    """Group the rows of pairs by the slices of a group-by that each pair holds variants of."""
+    """Group the rows of pairs by the set of slices that each pair's variants are in."""
     attributes = table.group.attributes
     held: dict[frozenset[str], list[Row]] = defaultdict(list)
     for rows in pairs:
@@ -462,7 +462,7 @@ def _held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Cod
 
 
 def _same_pairs(held: _Held, text: str, reference: str) -> bool:
-    """Return True when exactly the same pairs hold a slice and its reference."""
+    """Return True if a slice and its reference are held by exactly the same pairs."""
     holds = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
     return (True, True) in holds and (True, False) not in holds and (False, True) not in holds
 
@@ -470,7 +470,7 @@ def _same_pairs(held: _Held, text: str, reference: str) -> bool:
 def _tables_of_both(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, GroupSlices]:
-    """Return tables by slice of a synthetic set, each over the pairs that hold its reference too.
+    """Map each slice to a table over the pairs that hold both that slice and its reference.
 
     A slice is absent if no pair holds both. Slices that are held by the same pairs share a table.
     """

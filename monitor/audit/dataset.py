@@ -58,7 +58,7 @@ class DatasetCell:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Weight of one cell.
+    """Weight of one cell that balances a training set, and the rows that would do instead.
 
     Attributes:
         slice: slice text.
@@ -93,7 +93,7 @@ class Balancing:
 
 
 def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
-    """Compute the weights and the further rows that bring each cell to its target.
+    """Compute the weights, and the numbers of further rows, that bring each cell to its target.
 
     Args:
         cells: shares and targets, each summing to 1.
@@ -131,7 +131,7 @@ def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
 
 
 def _largest_distance(cells: Sequence[DatasetCell], reached: float) -> float:
-    """Return the largest distance of a slice when cells with rows stand in for cells without."""
+    """Return a slice's largest distance to its target once weights are applied."""
     distances: dict[str, float] = defaultdict(float)
     for cell in cells:
         distances[cell.slice] += (cell.target / reached if cell.share else 0.0) - cell.target
@@ -140,7 +140,7 @@ def _largest_distance(cells: Sequence[DatasetCell], reached: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReadyShare:
-    """P(ready | slice) in the training set, beside that of all other rows.
+    """P(ready | slice) in the training set, compared with all other rows.
 
     Attributes:
         share: of the slice's rows, those labelled ready.
@@ -159,7 +159,7 @@ class ReadyShare:
 
 @dataclass(frozen=True, slots=True)
 class SliceShare:
-    """Slice of the training set.
+    """Share of one slice in the training set, beside its target.
 
     Attributes:
         slice: slice text.
@@ -180,7 +180,7 @@ class SliceShare:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """The slices of one group-by.
+    """Shares of all slices of one group-by in the training set.
 
     Attributes:
         group_by: attributes joined by ``+``.
@@ -198,12 +198,12 @@ class Representation:
 
     @property
     def points(self) -> float:
-        """Largest distance between share and target, in percentage points."""
+        """Return the largest distance between share and target, in percentage points."""
         return max((abs(slice_share.points) for slice_share in self.slices), default=0.0)
 
     @property
     def at_most(self) -> str:
-        """Describe the most that balancing can fix in one sentence; empty where withheld."""
+        """Return a sentence on the most that balancing can fix; empty if withheld."""
         effect = self.balancing
         if effect is None:
             return ""
@@ -216,7 +216,7 @@ class Representation:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    """A training set against its target.
+    """Comparison of a training set with its target.
 
     Attributes:
         synthetic: the counts are invented; said on every output.
@@ -235,7 +235,7 @@ class DatasetReport:
 
 
 def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetReport:
-    """Compare the training set with its target by each attribute and by every two attributes.
+    """Compare the training set with its target, by each attribute and each two attributes.
 
     Args:
         counts: counts of the training set.
@@ -287,7 +287,7 @@ def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Rep
 
 
 def _by_slice(counts: RowCounts, names: Sequence[str]) -> dict[str, _Sums]:
-    """Return the sums by slice text, sorted; without a target, of every combination of values."""
+    """Sum combinations by slice text; without a target, empty slices are included."""
     by_text: dict[str, list[Combination]] = {}
     if not counts.has_target:
         values = (
@@ -306,7 +306,7 @@ def _slice(names: Sequence[str], values: Iterable[str]) -> str:
 
 
 def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
-    """Return True if a slice has fewer than k rows of a label, or none.
+    """Return True if a slice with rows has fewer than ``k`` ready or not-ready ones.
 
     A share of 0 or 1 would reveal the label of every row of the slice.
     """
@@ -317,7 +317,7 @@ def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ShownTable:
-    """Slices of one group-by that may be shown; ``hidden``: without their labels."""
+    """Slices of one group-by that may be shown; ``hidden`` withholds their labels."""
 
     slices: Mapping[str, _Sums]
     total: _Sums
@@ -327,7 +327,7 @@ class _ShownTable:
 
     @property
     def labelled(self) -> bool:
-        """Return True when labels are taken into account."""
+        """Return True if the rows have labels that may be shown."""
         return self.counts.has_ready and not self.hidden
 
     def lines(self) -> tuple[SliceShare, ...]:
@@ -344,7 +344,7 @@ class _ShownTable:
         )
 
     def cells(self) -> list[DatasetCell]:
-        """Return one cell per slice, or per slice and label, computed from the shown values."""
+        """Return one cell per slice, or per slice and label, computed from shown values."""
         cells = []
         for text, sums in self.slices.items():
             share, target = self._share(sums), self._target(sums)
@@ -358,7 +358,7 @@ class _ShownTable:
         return cells
 
     def _share(self, sums: _Sums) -> float:
-        """Return the share of all rows; where it rounds to 0, compute it from the bands shown."""
+        """Return a slice's share of all rows, as shown; if it rounds to 0, from bands."""
         support = self.precision.support([sums.rows, self.total.rows])
         return self._rate(sums.rows, self.total.rows) or float(support[0] / support[1])
 

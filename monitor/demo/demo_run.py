@@ -44,30 +44,30 @@ RATE_SECONDS = 5.0
 
 
 class RunningService(Protocol):
-    """Service as the demo sees it: the demo shows what any reader gets."""
+    """Service under demonstration; the demo sees what any reader gets."""
 
     failure: BaseException | None
 
     @property
     def port(self) -> int:
-        """Port of /metrics."""
+        """Return the port of /metrics."""
         ...
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """Newest published Snapshot."""
+        """Return the newest published Snapshot; None before the first."""
         ...
 
     def start(self) -> None:
-        """Start all threads."""
+        """Start all threads of the service."""
         ...
 
     def evaluate_once(self) -> None:
-        """Evaluate and publish everything stored."""
+        """Evaluate everything stored, and publish the result."""
         ...
 
     def stop(self) -> None:
-        """Stop all threads; safe to call twice."""
+        """Stop all threads of the service; safe to call twice."""
         ...
 
 
@@ -77,7 +77,7 @@ MakeService = Callable[[Settings, Clock], RunningService]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of the user.
+    """Options that the user gave on the command line.
 
     Attributes:
         seconds: seconds until the demo stops by itself; None runs until stopped.
@@ -91,27 +91,27 @@ class Options:
 
 
 class Stop(Protocol):
-    """Stop signal of a person."""
+    """Signal from the user to stop, and to hurry when asked twice."""
 
     asked: bool
     hurried: bool
 
     def wait(self, seconds: float) -> bool:
-        """Wait, at most until a stop is asked for; return True if it was."""
+        """Wait ``seconds``, or less if a stop is requested; return True if one is."""
         ...
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
-        """Make a value, or return None as soon as a stop is asked for."""
+        """Return what ``make`` returns; None as soon as a stop is requested."""
         ...
 
     def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
-        """Make a value, or return None as soon as a stop is asked for a second time."""
+        """Return what ``make`` returns; None as soon as a stop is requested twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Parts that run alongside the main thread."""
+    """Parts of a started demo, each with threads or a process of its own."""
 
     broker: EmbeddedBroker
     service: RunningService
@@ -120,7 +120,7 @@ class _Parts:
     engine: sa.Engine
 
     def raise_failure(self) -> None:
-        """Raise a failure of another part in the main thread."""
+        """Raise the failure of the service, story or broker, if any, in the calling thread."""
         failure = self.service.failure or self.story.failure
         if failure is not None:
             raise failure
@@ -128,7 +128,7 @@ class _Parts:
             raise SlicewatchError("the demo's broker has ended by itself; start the demo again")
 
     def close(self) -> None:
-        """Stop all but the broker."""
+        """Stop story, service and traffic, and close the database; the broker stays."""
         self.story.stop()
         self.service.stop()
         self.traffic.close()
@@ -136,7 +136,7 @@ class _Parts:
 
 
 class Demo:
-    """Demo; :meth:`run` it once.
+    """Whole demo, from broker to table; :meth:`run` it once.
 
     Args:
         options: options of the user.
@@ -170,11 +170,11 @@ class Demo:
 
     @property
     def abandoned(self) -> bool:
-        """True where a part did not end in time, and still runs."""
+        """Return True if the story's thread did not end in time, and still runs."""
         return self._parts is not None and self._parts.story.running
 
     def run(self) -> DemoView | None:
-        """Run until stopped; return the last table, with everything consumed.
+        """Run until stopped; return the last table's view, or None if stopped early or in a hurry.
 
         It is None when the demo was stopped before it had started, or in a hurry: threads may still
         run then.
@@ -218,7 +218,7 @@ class Demo:
             self._stop.unless_hurried(parts.close)
 
     def _last_view(self, parts: _Parts) -> DemoView:
-        """Show and return the last table, with everything produced."""
+        """End the story; show and return a view with everything produced."""
         parts.story.stop()
         parts.raise_failure()
         last = self._look(parts)
@@ -233,7 +233,7 @@ class Demo:
         return self._clock.monotonic() - self._began
 
     def _note(self, service: RunningService) -> None:
-        """Record what is shown at the end of a turn."""
+        """Record which slices are suspected, and which incidents shown, at the end of a turn."""
         snapshot, moment = service.snapshot, Moment(self._seconds(), self._clock.now())
         if snapshot is not None:
             slices = slice_views(snapshot, self._synthetic.truth)
@@ -264,13 +264,13 @@ class Demo:
 
 
 def _consumed(engine: sa.Engine) -> CommittedTotals:
-    """Add up what ingest has stored."""
+    """Read the shards' statuses from the database and add up their totals."""
     return CommittedTotals.from_statuses(read_statuses(engine))
 
 
 @contextmanager
 def database_folder() -> Iterator[Path]:
-    """Create a temporary folder, and remove it in the end with its content.
+    """Create a temporary folder for the block; remove it with its content afterwards.
 
     It is renamed first, so that a thread that still runs cannot create a file in it.
     """
@@ -282,7 +282,7 @@ def database_folder() -> Iterator[Path]:
 
 
 def demo_settings(bootstrap: str, store_url: str, port: int) -> Settings:
-    """Load an ordinary settings file with three overrides; the caller's environment is ignored.
+    """Load the demo's settings file with these three overrides, ignoring the environment.
 
     Args:
         bootstrap: address of the broker.

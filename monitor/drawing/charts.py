@@ -49,24 +49,24 @@ TONES = {
 
 
 class Band(Protocol):
-    """P(ready | score band); the rate is None where too few were labelled."""
+    """Score band with its P(ready); the rate is None if too few were labelled."""
 
     @property
     def band(self) -> str:
-        """Name of the score band."""
+        """Return the name of the score band."""
 
     @property
     def rate(self) -> ShownRate | None:
-        """Rate of ready replies."""
+        """Return the band's P(ready) with its interval; None if too few were labelled."""
 
 
 def gap_scales(lines: Iterable[SliceLine]) -> float:
-    """Return the half width of the axis that all gaps of a page share, in rate units."""
+    """Return the half width, in rate units, of one axis for the gaps of all these lines."""
     return gap_scale([_SMALLEST_SCALE, *(size for line in lines for size in _sizes(line.cells))])
 
 
 def gap_scale(sizes: Iterable[float]) -> float:
-    """Return a half width that holds gaps and limits: a multiple of 5 points, up to 100."""
+    """Return the half width that holds these sizes: a multiple of .05, from .1 to 1."""
     widest = max(sizes, default=_SMALLEST_SCALE)
     return min(1.0, max(_SMALLEST_SCALE, math.ceil(widest / _STEP - 1e-9) * _STEP))
 
@@ -82,12 +82,12 @@ def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
 
 
 def sizes(cells: Iterable[Cell]) -> list[float]:
-    """Return the sizes of gaps and limits that a scale has to hold."""
+    """Return sizes of gap bounds, and 1.5 times each limit, which a scale must hold."""
     return list(_sizes(cells))
 
 
 def gap_strip(cell: Cell, scale: float) -> Markup:
-    """Draw the interval of a gap against its limit: to the right the slice is worse off.
+    """Draw a cell's gap interval against its limit as SVG; to the right, the slice is worse off.
 
     Args:
         cell: cell of one metric.
@@ -112,7 +112,7 @@ def gap_strip(cell: Cell, scale: float) -> Markup:
 
 
 def rate_strip(cell: Cell) -> Markup:
-    """Draw the interval of a rate from 0 to 100 %, with the level that it has to keep."""
+    """Draw a cell's rate interval from 0 to 100 % against its limits, as SVG."""
     rate = cell.rate
     if rate is None:
         return _hatched()
@@ -130,7 +130,7 @@ def rate_strip(cell: Cell) -> Markup:
 
 
 def _level(cell: Cell, x: Axis) -> Iterator[str]:
-    """Draw the limits of the contract, and the ends of the axis."""
+    """Yield SVG for the allowed range of a rate, and for both ends of the axis."""
     if cell.min_level is not None or cell.max_level is not None:
         first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
         yield svg.rect("allowed", (x(first), x(last)), _STRIP)
@@ -144,7 +144,7 @@ def _allowed(limit: float | None, x: Axis) -> Iterator[str]:
 
 
 def _mark(x: float, state: State) -> str:
-    """Draw a circle; a diamond beyond the limit, so that colour is not the only difference."""
+    """Return an SVG circle at ``x``; a diamond for states beyond the limit, not only a colour."""
     if TONES[state] == "bad":
         return svg.diamond("mark", x, _MIDDLE, 6)
     return svg.circle("mark", x, _MIDDLE, 4.5)
@@ -157,7 +157,7 @@ def _hatched() -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Moment on the time axis: ``kind`` is incident, resolved, contract or version."""
+    """Labelled moment on a chart's time axis: incident, resolved, contract or version."""
 
     at: datetime
     kind: str
@@ -165,7 +165,7 @@ class Mark:
 
 
 def rate_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Markup:
-    """Draw a rate by day with its interval as a band; interrupted where it was withheld."""
+    """Draw a daily rate with its interval as SVG, interrupted where it was withheld."""
     drawn = [_Drawn(_when(point), point.lower, point.upper, point.value) for point in history]
     low, high = _steps(drawn, ())
     y = Axis(max(0.0, low), min(1.0, high), HEIGHT - _BOTTOM, _TOP)
@@ -175,7 +175,7 @@ def rate_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Mark
 def gap_history(
     history: Sequence[HistoryPoint], marks: Sequence[Mark], unit: str = "days"
 ) -> Markup:
-    """Draw a gap by day, or another unit, with its interval as a band, between its limits."""
+    """Draw a gap by day, or other unit, with its interval and latest limits, as SVG."""
     limits = [point.limit for point in history if point.limit is not None]
     lines = (limits[-1], -limits[-1], 0.0) if limits else (0.0,)
     drawn = [_Drawn(_when(point), point.gap_lower, point.gap_upper, point.gap) for point in history]
@@ -197,14 +197,15 @@ class _Drawn:
 
 
 def _when(point: HistoryPoint) -> float:
-    """Return the time at which a point is drawn: the end of its span, not its publication."""
+    """Return the Unix time at which a point is drawn: the end of its span, else of its day's start.
+    """
     if point.ends_at is not None:
         return point.ends_at.timestamp()
     return datetime.combine(point.day, time(), UTC).timestamp()
 
 
 def _steps(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of a vertical axis, in steps of 5 points, around the values shown."""
+    """Return both ends of an axis around values and lines, in multiples of 5 points."""
     values = [
         *lines,
         *(bound for point in drawn if point.interval for bound in point.interval),
@@ -239,7 +240,7 @@ def _history(  # noqa: PLR0917 - what is drawn, and what is said of it
 
 
 def _runs(drawn: Sequence[_Drawn]) -> Iterator[list[_Drawn]]:
-    """Yield the points between two withheld ones."""
+    """Yield the runs of successive points with an interval."""
     for has_interval, run in groupby(drawn, key=lambda point: point.interval is not None):
         if has_interval:
             yield list(run)
@@ -266,7 +267,7 @@ def _event(mark: Mark, x: Axis) -> str:
 
 
 def _y_ticks(y: Axis) -> Iterator[str]:
-    """Draw round values of the axis, which begins and ends at multiples of 5 points."""
+    """Yield SVG grid lines and labels in per cent, at multiples of 5 points."""
     first, last = round(y.first / _STEP), round(y.last / _STEP)
     spacing = next(n for n in (1, 2, 4, 5, 10, 20) if (last - first) / n < _TICKS)
     for number in range(-(-first // spacing) * spacing, last + 1, spacing):
@@ -285,7 +286,7 @@ def _date(at: float) -> str:
 
 
 def calibration(bands: Sequence[Band]) -> Markup:
-    """Draw P(ready) by score band with its interval; hatched where too few were labelled."""
+    """Draw P(ready) by score band with its interval as SVG; hatched if too few were labelled."""
     if not bands:
         return Markup("")
     y = Axis(0.0, 1.0, HEIGHT - _BOTTOM, _TOP)

@@ -31,7 +31,8 @@ _TOO_LITTLE = (State.SUPPRESSED, State.INSUFFICIENT_SUPPORT, State.MATURING)
 
 
 def rates(title: str, cells: Sequence[tuple[str, Cell]]) -> Markup:
-    """Plot one rate of several slices with its interval; the contract's limits are shaded."""
+    """Plot a rate of up to MOST_ROWS named cells with intervals, the allowed range shaded, as SVG.
+    """
     shown = cells[:MOST_ROWS]
     if not any(cell.rate for _, cell in shown):
         return Markup("")
@@ -91,7 +92,7 @@ def _shortened(name: str, length: int) -> str:
 
 
 def calibration(title: str, series: Sequence[tuple[str, Sequence[Band]]]) -> Markup:
-    """Plot P(ready) by score band with its interval, slices next to each other in each band."""
+    """Plot P(ready) by score band as SVG, with up to MOST_SERIES slices side by side."""
     drawn = [(name, bands) for name, bands in series if bands][:MOST_SERIES]
     if not drawn:
         return Markup("")
@@ -137,12 +138,13 @@ def _series(bands: Sequence[Band], xs: Sequence[float], y: Axis, number: int) ->
 
 
 def _joined(run: Sequence[tuple[float, float]]) -> str:
-    """Return a line through neighbours; there is none over a band without a number."""
+    """Return an SVG line through the points; empty for fewer than two."""
     return svg.shape("polyline", "line", run) if len(run) > 1 else ""
 
 
 def _mark(number: int, x: float, y: float) -> str:
-    """Return circles and diamonds in turn, so that colour is not the only difference."""
+    """Return an SVG circle or, for odd series numbers, a diamond, so that not only colour differs.
+    """
     return (svg.diamond if number % 2 else svg.circle)("mark", svg.short(x), svg.short(y), 5)
 
 
@@ -156,7 +158,7 @@ def _bands_in_words(bands: Sequence[Band]) -> str:
 def heat_map(
     title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> Markup:
-    """Plot the gaps of the intersections of two attributes: the darker, the larger the gap.
+    """Plot gaps of two attributes' intersections as an SVG grid, darker for larger gaps.
 
     Args:
         title: title of the plot.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Category of people or kind of bias.
+    """Description of a category of people or kind of bias, as the judge's prompt tells it.
 
     Attributes:
         description: text for the judge on what belongs to it.

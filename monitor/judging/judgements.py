@@ -17,7 +17,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules by which findings become a score, and a score a flag.
+    """Rules that turn findings into a score, and the score into a flag.
 
     Attributes:
         threshold: outputs with a lower score are flagged; 100: with any finding.
@@ -39,7 +39,7 @@ class Rules:
 def judged(
     output: ModelOutput, judge: Judge, prompt: Prompt, rules: Rules, now: Callable[[], str]
 ) -> Judgement:
-    """Return the judgement of one output; without a score unless every piece has an answer.
+    """Ask about every piece; return the Judgement, with status "failed" if one has no answer.
 
     Args:
         output: the text.
@@ -74,7 +74,7 @@ def judged(
 
 
 def unreadable(judge: Judge, prompt: Prompt, now: str, why: str) -> Judgement:
-    """Return the judgement of a message that is no output."""
+    """Return a Judgement with status "unreadable" and ``why``, for a message that is no output."""
     return Judgement(
         status="unreadable",
         why=why,

@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class OpenAIJudge:
-    """Judge that asks the endpoint, within the budget.
+    """Judge behind an OpenAI endpoint, which retries failed requests within a budget.
 
     Every try is a request of its own, taken from the budget, since the endpoint may bill it.
 
@@ -60,7 +60,7 @@ class OpenAIJudge:
         return self._endpoint.model
 
     def ask(self, instructions: str, question: str) -> str:
-        """Return the answer to one question.
+        """Return the model's answer as text; each try is counted in the budget.
 
         Raises:
             JudgeFailedError: the endpoint gave no answer in all tries, or a part of one.
@@ -111,7 +111,7 @@ class OpenAIJudge:
 
 
 def _refused(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
-    """Return the error for a refusal, which ends the worker unless the output was too long."""
+    """Return JudgeFailedError for HTTP 400, 413 and 422, else a SlicewatchError."""
     if error.status_code in (400, 413, 422):
         return JudgeFailedError(f"the judge refused the request (HTTP {error.status_code})")
     return SlicewatchError(

@@ -81,7 +81,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 class UnreadableOutputError(ValueError):
-    """A message is no output; the text names the field."""
+    """Error for a message that is no model output; the text names the field."""
 
 
 _decode = msgspec.json.Decoder(ModelOutput).decode
@@ -89,7 +89,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def read_output(value: bytes) -> ModelOutput:
-    """Return the output of a message.
+    """Decode the JSON bytes of a message into a ModelOutput.
 
     Raises:
         UnreadableOutputError: it is no output; the error never quotes it.
@@ -105,7 +105,7 @@ def read_output(value: bytes) -> ModelOutput:
 
 
 def _named(error: msgspec.ValidationError) -> str:
-    """Return the field of a validation error, without its content."""
+    """Explain a validation error by its top-level field, without any content of the message."""
     _, field = reason_and_field(error)
     if not field:
         return "not an object of the schema"

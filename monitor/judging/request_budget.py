@@ -24,7 +24,7 @@ MINUTE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Limits of one worker.
+    """Limits on one worker's requests and tokens.
 
     Attributes:
         requests_per_minute: evenly spread.
@@ -50,7 +50,7 @@ def _today() -> str:
 
 @dataclass(slots=True)
 class RequestBudget:
-    """Count of requests and tokens; may be used from several threads.
+    """Budget of requests and tokens, counted in a file; may be used from several threads.
 
     Args:
         path: file of today's count; its folder exists.
@@ -71,19 +71,19 @@ class RequestBudget:
 
     @property
     def spent(self) -> tuple[int, int]:
-        """Return the requests and tokens of today."""
+        """Return the numbers of requests and tokens used today."""
         with self._lock:
             spent_today = self._now()
             return spent_today.requests, spent_today.tokens
 
     @property
     def exhausted(self) -> bool:
-        """Return True when nothing more may be asked today."""
+        """Return True if today's limit of requests or tokens is reached."""
         with self._lock:
             return self._is_exhausted(self._now())
 
     def take(self) -> bool:
-        """Record a request, and wait for its turn; return False when the day's budget is spent.
+        """Record one request and sleep until its turn; return False at once if the budget is spent.
 
         Raises:
             SlicewatchError: the record cannot be written, so nothing may be sent.
@@ -100,7 +100,7 @@ class RequestBudget:
         return True
 
     def add_tokens(self, tokens: int) -> None:
-        """Record the tokens of an answer."""
+        """Add an answer's tokens to today's count, and store the count."""
         with self._lock:
             spent = self._now()
             spent.tokens += tokens

@@ -52,7 +52,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Address of a router.
+    """Checked address of a router, without secrets.
 
     Attributes:
         url: where probes are sent; holds no secret.
@@ -66,7 +66,7 @@ class Target:
 
 
 def target(url: str, *, insecure: bool = False) -> Target:
-    """Return the target of an address as it was typed.
+    """Check a router's address as typed on the command line; return it as a Target.
 
     Args:
         url: the address.
@@ -108,7 +108,8 @@ def _is_here(host: str) -> bool:
 
 
 class _Until(io.RawIOBase):
-    """Reader of a socket until a moment of the monotonic clock; then it raises a time-out."""
+    """Reader of a socket up to a deadline on the monotonic clock; later reads raise TimeoutError.
+    """
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
         self._raw = raw
@@ -131,7 +132,7 @@ class _Until(io.RawIOBase):
 
 
 class _Timed(http.client.HTTPResponse):
-    """HTTP answer whose time-out, the socket's, is for all of it."""
+    """HTTP response that must arrive completely within the socket's time-out."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 def _connections(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
-    """Return a pool that keeps one connection; ``trust`` is for TLS only."""
+    """Return a pool that keeps one connection to the target; ``trust`` is needed for TLS only."""
     host, _, port = target.host.rpartition(":")
     if trust is None:
         return _PlainPool(host, int(port), maxsize=1)
@@ -191,7 +192,7 @@ class HttpAccess:
 
 
 class HttpRouter:
-    """Sender of probes by POST, without redirects and without proxies of the environment."""
+    """Router behind HTTP: sends probes by POST, follows no redirects and uses no proxies."""
 
     def __init__(self, access: HttpAccess, clock: Clock) -> None:
         self._access = access
@@ -205,7 +206,7 @@ class HttpRouter:
         self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
-        """Send a probe once."""
+        """Send a signed probe once; return the router's Answer, or a Failure with its kind."""
         try:
             return self._ask(body(probe))
         except SSLError as error:
@@ -219,7 +220,7 @@ class HttpRouter:
             return Failure(FailureKind.UNREACHABLE, "broke the connection, or speaks no HTTP")
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the pooled connection."""
         self._pool.close()
 
     def _ask(self, content: bytes) -> Answer | Failure:
@@ -273,7 +274,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
 
 
 def _reason(error: SSLError) -> str:
-    """Return OpenSSL's own words, which quote nothing that was sent."""
+    """Explain a TLS error in OpenSSL's own words, which quote nothing that was sent."""
     cause = error.args[0] if error.args else error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"{cause.verify_message}; --ca-file names the authority that signed its certificate"
@@ -283,7 +284,7 @@ def _reason(error: SSLError) -> str:
 
 
 def _seconds(text: str | None, now: int) -> float | None:
-    """Return the seconds until the time in ``Retry-After``; None without one, or for nonsense.
+    """Return the seconds from ``now`` until a ``Retry-After`` value; None if absent or invalid.
 
     Source: RFC 9110, section 10.2.3.
     """
