@@ -119,7 +119,7 @@ def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
 
 
 def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
-    """Return the rows to add per cell.
+    """Return the number of rows to add to each cell, in order, to reach the target.
 
     The smallest set that reaches the target and keeps all rows has ``rows * max(share / target)``.
     """

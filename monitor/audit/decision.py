@@ -60,7 +60,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Signatures, and the first day from which they count.
+    """Signatures for a release, with the first day from which they count.
 
     Attributes:
         sign_off: the file; None without one.
@@ -73,7 +73,7 @@ class Signed:
     others: tuple[str, ...] = ()
 
     def line(self, requirement: Requirement) -> RequirementLine:
-        """Return the requirement as far as its signature goes."""
+        """Return the requirement's line as decided by its signature alone: met, or why not."""
         signature = self.sign_off.signatures.get(requirement) if self.sign_off else None
         if signature is None:
             return RequirementLine(requirement, False, "", None, "not signed")
@@ -85,7 +85,7 @@ class Signed:
 
 
 def first_day(today: date, effective: date, cadence: timedelta) -> date:
-    """Return the first day whose signatures count: not before the contract or the last review.
+    """Return the first day whose signatures count: the contract's start or last review, if later.
 
     A future contract is prepared before it holds, so only the review counts then.
 
@@ -101,7 +101,7 @@ def first_day(today: date, effective: date, cadence: timedelta) -> date:
 def decide(
     run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()
 ) -> ReleaseDecision:
-    """Decide whether the router may be released.
+    """Decide each requirement, and the release, from measurements, signatures and faults.
 
     Args:
         run: run of the router to release, all of its parts.
@@ -136,7 +136,7 @@ _WORST_FIRST = (
 
 
 def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
-    """Yield the verdict on the limits of each metric in all parts, the primary metric first."""
+    """Yield the worst verdict on the limits of each role and metric, the primary metric first."""
     verdicts: dict[tuple[Role, Metric], set[Verdict | None]] = defaultdict(set)
     for check in (check for part in run.parts for check in part.checks):
         verdict = _by_point(check) if synthetic else _by_both(check)
@@ -160,7 +160,7 @@ def _by_point(check: Check) -> Verdict:
 
 
 def _by_both(check: Check) -> Verdict | None:
-    """Decide a check by point and interval; None for a baseline check without a point."""
+    """Return a check's verdict by estimate and interval; None if neither decides."""
     if _fails(check):
         return Verdict.FAIL
     if check.verdict is None and check.point is Point.PASS:
@@ -186,7 +186,7 @@ def _line(
 
 
 def _pairs(run: Run) -> Iterator[str]:
-    """Yield the reasons why synthetic pairs do not pass: a flip in either part, or a broken limit.
+    """Yield reasons why synthetic pairs do not pass; none if they do.
 
     Several routers in one run do not pass: comparing variants that two routers decided is
     meaningless.
@@ -208,7 +208,7 @@ def _pairs(run: Run) -> Iterator[str]:
 
 
 def _supports(run: Run) -> Iterator[str]:
-    """Report the slices without the required support, in the regression part."""
+    """Yield a sentence that counts the slices without the required support; none if all have it."""
     supports = run.parts[0].supports
     short = {check.slice for check in supports if not check.met}
     if short:
@@ -216,7 +216,7 @@ def _supports(run: Run) -> Iterator[str]:
 
 
 def _contract(run: Run) -> Iterator[str]:
-    """Report checks on reviewed data that fail by point or interval, or are not shown to be kept.
+    """Yield sentences on checks of reviewed data that fail, or that no interval shows to pass.
 
     The held-out part has to pass too: else failures could be held out. Checks against the baseline
     have no interval; :func:`lost_or_spoilt` counts what they cannot decide.
@@ -244,7 +244,7 @@ def _listed(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[
 
 
 def _kept(requirement: Requirement, run: Run) -> str:
-    """Describe what was measured and met; a limit that no point can decide is not called kept."""
+    """Return a sentence on what was measured and met, and how many checks stayed undecided."""
     if requirement is Requirement.SUPPORT:
         return "every slice has the support that the contract asks for"
     checks = [check for part in run.parts for check in part.checks]
@@ -320,7 +320,7 @@ _ADVICE = (
 
 
 def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
-    """Return the recommendations for the stages that failed, in the order of the router's stages.
+    """Return the recommendations for these failed stages, in the order of the router's stages.
 
     Args:
         stages: stages as in :attr:`~monitor.audit.audit_report.FlipCounts.stages`.
@@ -329,7 +329,7 @@ def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
 
 
 def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
-    """Report replies that are served against score, threshold or evidence gate."""
+    """Yield a sentence if at least k pairs were served against score, threshold or gate."""
     served_rows = [row for row in rows if row.served and not explained(row.observed)]
     if len({row.item.pair for row in served_rows}) >= contract.k:
         subject = f"{len(served_rows):,} replies" if contract.synthetic else "replies"
@@ -339,7 +339,7 @@ def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
 def lost_or_spoilt(
     baseline: Sequence[Row], candidate: Sequence[Row], contract: Contract, coding: Coding
 ) -> Iterator[str]:
-    """Yield a fault where the candidate serves the whole or a slice worse, on all items.
+    """Yield a sentence per kind of reply that the candidate serves worse over all items.
 
     Pairs that are served better count against those that are served worse: the fault compares two
     rates of the very same items.

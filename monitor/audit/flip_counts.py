@@ -41,22 +41,22 @@ _Kind = tuple[str, bool]
 
 
 def shown_flips(compared: Sequence[Compared]) -> tuple[ShownFlip, ...]:
-    """Return the comparisons whose variants took different routes, in the order given."""
+    """Return the flips among the comparisons, with their stage and cause, in the order given."""
     return tuple(_shown(comparison) for comparison in compared if flipped(comparison))
 
 
 def flipped(compared: Compared) -> bool:
-    """Return True when the two variants took different routes."""
+    """Return True if the two variants of a comparison took different routes."""
     return is_flip(compared.reference.observed, compared.variant.observed)
 
 
 def behind_gate(compared: Compared) -> bool:
-    """Return True when both variants passed the evidence gate."""
+    """Return True if both variants of a comparison passed the evidence gate."""
     return compared.reference.observed.evidence_passed and compared.variant.observed.evidence_passed
 
 
 def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
-    """Return stage and cause in one word, the key of :attr:`FlipCounts.stages`.
+    """Join stage and cause with a slash, as in the keys of :attr:`FlipCounts.stages`.
 
     Example:
         >>> stage_name(FlipStage.JUDGE_OR_ROUTE, FlipCause.THRESHOLD)
@@ -68,7 +68,7 @@ def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
 def flip_counts(
     compared: Sequence[Compared], *, k: int, exact: bool, declared: Collection[str] = ()
 ) -> tuple[FlipCounts, ...]:
-    """Count the flips of each axis, sorted by axis; ready replies come before the others.
+    """Count the flips of each axis and expected outcome; sorted by axis, ready replies first.
 
     Reviewed data of real people shows nothing below k. It counts pairs, not comparisons: a pair
     with ten variants is still one request. Every number is a lower bound: the lower edge of its
@@ -97,7 +97,7 @@ def flip_counts(
 
 
 def mcnemar(one_way: int, other_way: int) -> float:
-    """Compute the two-sided exact p-value of McNemar's test on discordant pairs; 1 without any.
+    """Compute McNemar's exact two-sided p-value from both discordant counts; 1 if both are 0.
 
     ``min(1, 2 P(X <= min(a, b)))`` with X binomial of a + b trials at 1/2: if neither variant
     fares worse, a flip goes either way with the same probability.
@@ -148,7 +148,7 @@ def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
 
 
 def _cause(comparison: Compared) -> FlipCause | None:
-    """Return the cause of a flip behind the gate; None at the gate."""
+    """Return the cause of a flip; None if its stage is the evidence gate."""
     reference, variant = comparison.reference.observed, comparison.variant.observed
     if stage(reference, variant) is FlipStage.EVIDENCE_GATE:
         return None
@@ -177,7 +177,7 @@ def _counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> 
 
 
 def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
-    """Return the number of comparisons; of real people, a lower bound in pairs.
+    """Return the number of comparisons in ``part``; for real people, a guarded number of pairs.
 
     Neither the part nor the rest is then below k.
     """
@@ -202,7 +202,7 @@ def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDir
 
 
 def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
-    """Count flips by stage; a stage with the number 0 is left out, which hides why it is 0."""
+    """Count flips by stage and cause, in the form shown; zeros are left out."""
     by_stage: dict[str, list[Compared]] = defaultdict(list)
     for flip in flips:
         flip_stage = stage(flip.reference.observed, flip.variant.observed)
@@ -212,7 +212,7 @@ def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
 
 
 def _p_value(behind: Sequence[Compared]) -> float:
-    """Compute McNemar's p-value with one comparison per pair: those of one pair are dependent.
+    """Compute McNemar's p-value over comparisons behind the gate, one comparison per pair.
 
     Several comparisons per pair: the smallest p-value times their number (Bonferroni).
     """
@@ -229,7 +229,7 @@ def _p_value(behind: Sequence[Compared]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """Results of one router on the set.
+    """Pairs of one router's run with their comparisons, for comparing two runs.
 
     Attributes:
         pairs: complete pairs.
@@ -241,7 +241,7 @@ class RunSide:
 
 
 def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
-    """Compare two runs on the pairs and variants that both have.
+    """Compare two runs on shared pairs: repaired, still failing and new failures, by name.
 
     Flips are named by their pair (``pair/reference/variant`` where a pair has more than one
     comparison), single variants ``pair/variant``. Pairs and variants of one run only are in no
@@ -266,7 +266,7 @@ def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
 
 
 def broken(comparison: Comparison) -> Iterator[str]:
-    """Yield the counts of failures that are new in the candidate, in the words of the sentence.
+    """Yield counts of the candidate's new failures as phrases, such as "2 newly failing".
 
     Rates may not show them: one reply newly held back and another newly served cancel out.
     """
@@ -275,7 +275,7 @@ def broken(comparison: Comparison) -> Iterator[str]:
 
 
 def _flips_of(side: RunSide) -> dict[_Key, bool]:
-    """Map each comparison to True if it flipped."""
+    """Map each comparison's pair, reference and variant to True if it flipped."""
     return {
         (
             comparison.pair,
@@ -287,7 +287,7 @@ def _flips_of(side: RunSide) -> dict[_Key, bool]:
 
 
 def _served_by_one(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
-    """Return the variants that one run serves and the other does not."""
+    """Return the names ``pair/variant`` of variants that only the first run serves."""
     served_rows, unserved_rows = _rows_of(served), _rows_of(unserved)
     return tuple(
         "/".join(key)
@@ -303,7 +303,7 @@ def _rows_of(side: RunSide) -> dict[tuple[str, str], Row]:
 
 
 def _repair_sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
-    """Describe the comparison in one sentence; the best it says is that invented pairs now pass."""
+    """Return a sentence that says whether the flips are repaired, or counts what fails."""
     repaired, *failing = lists
     if not any(failing) and not unmatched:
         return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE

@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """Variants that can be routed again, arrays of shape (N,)."""
+    """Variants that can be routed again by their scores, arrays of shape (N,)."""
 
     scores: Floats  # below every threshold where there is none
     routes: npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class _Routed:
         )
 
     def at(self, threshold: float) -> npt.NDArray[np.int64]:
-        """Return the routes under a threshold; a score equal to it is served."""
+        """Return the routes under a threshold, shape (N,); a score equal to it is served."""
         by_score = np.where(self.scores >= threshold, Route.AUTO_SERVE, Route.HUMAN_REVIEW)
         return np.where(self.free, by_score, self.routes)
 
@@ -82,7 +82,7 @@ class _Slices:
         )
 
     def rates(self, threshold: float, *, ready: bool) -> dict[str, float | None]:
-        """Compute P(auto_serve | ready), or given not ready, by slice; None without variants."""
+        """Compute P(auto_serve | ready or not ready) by slice text; None without variants."""
         served = self.routed.at(threshold) == Route.AUTO_SERVE
         selected = self.ready if ready else ~self.ready
         size = len(self.names)
@@ -92,7 +92,7 @@ class _Slices:
         return dict(zip(self.names, shares, strict=True))
 
     def largest_gap(self, metric: Metric, rates: Mapping[str, float | None]) -> float | None:
-        """Return the largest gap to the reference, positive where the slice is worse off.
+        """Return the rates' largest gap to the reference, positive if the slice is worse off.
 
         Without a reference it is the gap from the worst to the best slice.
         """
@@ -113,7 +113,7 @@ def what_if(
     thresholds: Collection[float] | None = None,
     reference: str | None = None,
 ) -> tuple[WhatIfLine, ...]:
-    """Return flips, TPR and FPR under one common threshold after another, rising.
+    """Return flips, TPR and FPR for each of several common thresholds, rising.
 
     The numbers are exact: they are for synthetic sets only.
 
@@ -158,7 +158,7 @@ def _line(
 
 
 def _grid(rows: Sequence[Row]) -> list[float]:
-    """Return the thresholds at which something changes."""
+    """Return up to MAX_THRESHOLDS scores of rows at which a route would change, rising."""
     outcomes = (row.observed for row in rows if explained(row.observed))
     scores = sorted({outcome.score for outcome in outcomes if outcome.score is not None})
     if len(scores) <= MAX_THRESHOLDS:

@@ -40,7 +40,7 @@ _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Test case; ``outcome`` is empty where it passed."""
+    """JUnit test case; ``outcome`` is failure, error or skipped, and empty if it passed."""
 
     name: str
     outcome: str = ""
@@ -49,7 +49,7 @@ class _Case:
 
 
 def render(report: AuditReport) -> str:
-    """Return the XML document."""
+    """Render the report of an audit as a JUnit XML document."""
     suites = [(name, [*cases]) for name, cases in _suites(report)]
     all_cases = [case for _, cases in suites for case in cases]
     label = " (synthetic)" if report.synthetic else ""
@@ -96,7 +96,7 @@ def _flip(flip: ShownFlip) -> _Case:
 
 
 def _exact(counts: FlipCounts) -> _Case:
-    """Return the case of an axis as a whole; its flips are cases of their own."""
+    """Return the test case for all flips of an axis: passed without flips, else a failure."""
     flips = counts.flips + counts.at_gate
     name = _axis(counts)
     if not flips:
@@ -109,7 +109,7 @@ def _axis(counts: FlipCounts) -> str:
 
 
 def _withheld(counts: FlipCounts) -> _Case:
-    """Return the case of an axis whose flips are not listed; few flips look the same as none."""
+    """Return the skipped test case of an axis whose flips are not listed."""
     name, flips = _axis(counts), max(counts.flips, counts.at_gate)
     if not flips:
         return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
@@ -132,7 +132,7 @@ def _check(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
 
 
 def _slice(text: str) -> str:
-    """Return a slice with its attribute names, which identify a case from run to run."""
+    """Return the slice text with attribute names, or words for the total and the complement."""
     return words.slice_name(text) if text in ("", COMPLEMENT) else text
 
 

@@ -59,7 +59,7 @@ _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
 def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
-    """Yield all sections of a part that have a table, and the flips.
+    """Yield a part's sections that have a table, and always the one of flips.
 
     Args:
         part: the part to show.
@@ -86,7 +86,7 @@ def _all_sections(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
 
 
 def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[SliceLine]]:
-    """Group slices by group-by; the total comes before the slices of the first one."""
+    """Group lines by group-by, single or joint; the total precedes the first single one's lines."""
     by_group: dict[str, list[SliceLine]] = {}
     total: list[SliceLine] = []
     for line in lines:
@@ -98,7 +98,7 @@ def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[Slic
 
 
 def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSection:
-    """Return every flip with both routes; real people's flips are not listed."""
+    """Return the section that lists a part's flips with both routes, or says why none is listed."""
     if part.flips_withheld:
         withheld = "Reviewed data of real people: flips are counted below, and listed nowhere."
         return AuditSection(title, (withheld, FLIP_SENTENCE), brief=brief)
@@ -113,7 +113,7 @@ def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSect
 
 
 def _reference(flips: Iterable[ShownFlip]) -> str:
-    """Name the reference variants and say why they were chosen."""
+    """Return a note that names the reference variants and says how they were chosen."""
     names = sorted({flip.reference.variant for flip in flips})
     more = ", ..." if len(names) > _NAMED else ""
     return (
@@ -186,12 +186,12 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSec
 
 
 def _left_out(numbers: Numbers) -> tuple[str, ...]:
-    """Return the note on absent slices, for guarded numbers."""
+    """Return the note that absent values are withheld; empty for exact numbers."""
     return () if numbers.exact else ("What has nothing that may be shown is left out.",)
 
 
 def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
-    """Return the rows that have content after their names, the first cells of each."""
+    """Yield the rows with any content after the first ``names`` cells."""
     return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
 
 
@@ -280,7 +280,7 @@ def _against(line: Check, numbers: Numbers) -> str:
 
 
 def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
-    """Return the emphasis of a verdict; on reviewed data an undecided one blocks like a failure."""
+    """Return the emphasis of a verdict; undecided ones on reviewed data are bad."""
     if verdict in _UNDECIDED and not numbers.exact:
         return Tone.BAD
     return _TONES[verdict]
@@ -316,7 +316,7 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditS
 
 
 def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
-    """Yield a row for each slice and band; guarded numbers hide why a row is absent."""
+    """Yield a row per slice and band; exact numbers include absent bands."""
     by_slice_and_band = {(line.slice, line.band): line for line in lines}
     bands = words.in_order({line.band for line in lines})
     for slice_ in dict.fromkeys(line.slice for line in lines):
@@ -361,7 +361,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
 
 
 def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
-    """Return the lines around the thresholds that decided, rising."""
+    """Return the lines of thresholds nearest to those that decided, rising."""
     deciding = [place for place, line in enumerate(lines) if line.current] or [0]
     nearest = sorted(
         range(len(lines)), key=lambda place: min(abs(place - decided) for decided in deciding)
@@ -397,7 +397,7 @@ def _advice(part: Part) -> AuditSection:
 
 
 def training_sections(training: DatasetReport) -> Iterator[AuditSection]:
-    """Yield representation and balancing per group-by, then the limits of balancing."""
+    """Yield sections on representation and balancing by group-by, then on balancing's limits."""
     numbers = Numbers(exact=training.synthetic)
     for representation in training.tables:
         yield _representation(representation, training, numbers)

@@ -39,7 +39,7 @@ def score_card(
     previous: Scorecard | None = None,
     baseline: Scorecard | None = None,
 ) -> Scorecard:
-    """Measure all dimensions and judge them.
+    """Measure all dimensions of a file and judge them; return the scorecard.
 
     Args:
         file: the scorecard file.
@@ -83,7 +83,7 @@ def _measured(dimension: Dimension, folder: Path) -> ScoredDimension:
 
 
 def _guarded(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
-    """Return the score alone, in hundredths, as it may be shown for records of real people.
+    """Return a real people's score without parts, rounded to hundredths, interval outwards.
 
     Raises:
         UnmeasurableError: a slice has so few records of an outcome that people could be recognised.
@@ -144,7 +144,7 @@ def _scored(
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """Change of a dimension since an earlier scorecard, or the reason why there is none."""
+    """Change of a dimension since an earlier scorecard, or why there is none."""
 
     change: ScoreChange | None
     why: str = ""
@@ -185,7 +185,8 @@ def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDi
 def _verdict(
     scored: ScoredDimension, dimension: Dimension, head: Head, today: date
 ) -> DimensionVerdict:
-    """Return the first verdict that applies, from missing scores to passing ones."""
+    """Return the first verdict that applies: not measured, diagnostic, overdue, fail, worse, pass.
+    """
     if scored.score is None:
         return (
             DimensionVerdict.NOT_MEASURED
