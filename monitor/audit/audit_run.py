@@ -93,7 +93,9 @@ def audit(
     case = use_case_of(settings, use_case)
     contract = contract_of(case, synthetic=results.probe_set.synthetic)
     audit_run = _AuditRun(contract, audit_coding(settings.coding))
-    results_by_title = {_BASELINE: results} if candidate is None else _by_title(results, candidate)
+    results_by_title = (
+        {_BASELINE: results} if candidate is None else _results_by_title(results, candidate)
+    )
     for run_results in results_by_title.values():
         check_listed(run_results, audit_run.coding, contract)
     pairs, excluded = _comparable_pairs(results_by_title)
@@ -110,7 +112,7 @@ def audit(
         synthetic=contract.synthetic,
         contract=f"{contract.name} {contract.version}",
         k=contract.k,
-        excluded=_reported(excluded, results),
+        excluded=_excluded_for_report(excluded, results),
         baseline=runs[_BASELINE],
         candidate=runs.get(_CANDIDATE),
         comparison=audit_run.comparison(pairs, held_out=False),
@@ -119,7 +121,7 @@ def audit(
     )
     if excluded:
         return report
-    versions, thresholds = _decided_by(candidate or results, 1)
+    versions, thresholds = _deciding_versions_and_thresholds(candidate or results, 1)
     full_run = replace(report.judged, versions=versions, thresholds=thresholds)
     decision = decide(
         report.judged,
@@ -133,7 +135,7 @@ def audit(
             ),
             others=sign_off.differences(full_run, report) if sign_off else (),
         ),
-        faults=(*audit_run.faults(report.judged.title, pairs), *_broken(report)),
+        faults=(*audit_run.faults(report.judged.title, pairs), *_new_failures(report)),
     )
     return replace(report, decision=decision)
 
@@ -148,7 +150,7 @@ class _AuditRun:
     def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
         """Measure the run called ``title`` on each part of the set; return it for the report."""
         part_flags = {pair.held_out for pair in pairs[title]}
-        versions, thresholds = _decided_by(results, self.contract.k)
+        versions, thresholds = _deciding_versions_and_thresholds(results, self.contract.k)
         return Run(
             title=title,
             versions=versions,
@@ -248,7 +250,7 @@ class _AuditRun:
         return what_if(compared, pairs, single[0], reference=self._references.get(single[0]))
 
 
-def _by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
+def _results_by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
     """Map "baseline" and "candidate" to their results, after checking that the sets are equal.
 
     Raises:
@@ -264,8 +266,7 @@ def _by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
 def _comparable_pairs(
     runs: Mapping[str, Results],
 ) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
-    """Match the pairs of all runs; return those comparable in all, and excluded ids with reasons.
-    """
+    """Match each run's pairs; return those comparable in all, and excluded ids with reasons."""
     matched_by_title = {title: matched(results) for title, results in runs.items()}
     excluded: dict[str, str] = {}
     for title, (_, excluded_pairs) in matched_by_title.items():
@@ -279,7 +280,7 @@ def _comparable_pairs(
     return kept, excluded
 
 
-def _reported(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
+def _excluded_for_report(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
     """List excluded pairs for the report; for real people, line numbers replace pair ids."""
     if results.probe_set.synthetic:
         return tuple(Excluded(pair, excluded[pair]) for pair in sorted(excluded))
@@ -288,7 +289,9 @@ def _reported(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, 
     return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
 
 
-def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
+def _deciding_versions_and_thresholds(
+    results: Results, k: int
+) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
     """Return versions and thresholds that decided on at least ``k`` pairs, both sorted.
 
     A threshold on real people may be one person's own.
@@ -304,7 +307,7 @@ def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tupl
     )
 
 
-def _broken(report: AuditReport) -> Iterator[str]:
+def _new_failures(report: AuditReport) -> Iterator[str]:
     if report.comparison is not None:
         yield from broken(report.comparison)
     if report.held_out_comparison is not None:
@@ -368,7 +371,7 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
     where, synthetic = dict(contract.where), results.probe_set.synthetic
     for row in results.rows:
         for name, value in row.item.attributes.items():
-            fault = _unlisted(row, listed.get(name), name, value if synthetic else None)
+            fault = _unlisted_fault(row, listed.get(name), name, value if synthetic else None)
             if fault:
                 raise _row_problem(results, row, name, fault)
         for name, value in where.items():
@@ -377,7 +380,7 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
                 raise _row_problem(results, row, name, f"{fault} or choose another")
 
 
-def _unlisted(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
+def _unlisted_fault(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
     """Explain why an attribute of a row is not allow-listed, with the fix; empty if it is."""
     if attribute is None:
         return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"

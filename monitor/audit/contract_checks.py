@@ -64,14 +64,16 @@ def contract_checks(
     checks: list[Check] = []
     pairs = by_pair(rows, lambda row: row.item).values()
     for table in groups[1:]:
-        compared = _compared(table, _held_slices(pairs, table, coding), contract, coding)
+        compared = _rows_to_compare(
+            table, _rows_by_held_slices(pairs, table, coding), contract, coding
+        )
         table_checks: list[Check] = []
         for row in declared(table):
             if row.rates or not contract.synthetic:
                 compared_slice = compared.get(row.slice)
-                table_checks += _gaps(row.slice, table.group, contract, compared_slice)
+                table_checks += _gap_checks(row.slice, table.group, contract, compared_slice)
                 limits = contract.limits_of(table.group.name, row.slice)
-                table_checks += _levels(row, limits, exact=contract.synthetic)
+                table_checks += _level_checks(row, limits, exact=contract.synthetic)
         checks += _without_repeats(table_checks)
     return tuple(checks)
 
@@ -82,10 +84,10 @@ def _without_repeats(checks: Sequence[Check]) -> list[Check]:
     for check in checks:
         by_name[check.name].append(check)
     tellers = {name: _furthest_ahead(namesakes) for name, namesakes in by_name.items()}
-    return [_failing_once(check, by_name[check.name], tellers[check.name]) for check in checks]
+    return [_spare_if_told(check, by_name[check.name], tellers[check.name]) for check in checks]
 
 
-def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
+def _spare_if_told(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
     """Return the check, spared if another slice's check already fails for the harm."""
     if not _is_ahead(check):
         return check
@@ -141,7 +143,7 @@ def baseline_checks(
         baseline_rows = {row.slice: row for row in baseline_table.rows}
         for row in declared(table):
             if row.slice in baseline_rows and row.rates:
-                checks += _against_baseline(row, baseline_rows[row.slice], exact=exact)
+                checks += _baseline_level_checks(row, baseline_rows[row.slice], exact=exact)
     return tuple(checks)
 
 
@@ -207,7 +209,7 @@ class _Compared:
     matched: bool  # as in Check.matched
 
 
-def _compared(
+def _rows_to_compare(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, _Compared]:
     """Map slices to the row and table from which their gaps are taken.
@@ -231,7 +233,7 @@ def _compared(
     }
 
 
-def _gaps(
+def _gap_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
     reference, limits = group.reference, contract.limits_of(group.name, text)
@@ -243,9 +245,9 @@ def _gaps(
             allowed = Tolerance.of_gap(limit)
             shown = compared.row.gaps.get(metric) if compared else None
             value = shown.value if shown else None
-            point = _rounded(value)
+            point = _shown_fraction(value)
             if contract.synthetic and compared:
-                point = _difference(compared.row, compared.table, metric)
+                point = _exact_gap(compared.row, compared.table, metric)
             yield Check(
                 name=f"{metric}_gap",
                 metric=metric,
@@ -255,15 +257,17 @@ def _gaps(
                 value=value,
                 lower=shown.lower if shown else None,
                 upper=shown.upper if shown else None,
-                point=Point.NONE if point is None else _point(not exceeds(abs(point), limit)),
-                verdict=_by_bounds(shown, allowed),
+                point=Point.NONE
+                if point is None
+                else _pass_or_fail(not exceeds(abs(point), limit)),
+                verdict=_verdict_by_bounds(shown, allowed),
                 matched=compared is not None and compared.matched,
                 worse_off=worse_off(text, reference, value),
             )
-    yield from _ratios(text, group, contract, compared)
+    yield from _ratio_checks(text, group, contract, compared)
 
 
-def _ratios(
+def _ratio_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
     reference, limits = group.reference, contract.limits_of(group.name, text)
@@ -272,7 +276,7 @@ def _ratios(
         if limit is not None:
             allowed = Tolerance.of_ratio(limit)
             shown = compared.row.gaps.get(metric) if compared else None
-            point = _ratio_point(_rounded(shown.ratio if shown else None), limit)
+            point = _ratio_point(_shown_fraction(shown.ratio if shown else None), limit)
             if contract.synthetic and compared:
                 point = _counted_ratio_point(compared, metric, limit)
             yield Check(
@@ -285,13 +289,13 @@ def _ratios(
                 lower=shown.ratio_lower if shown else None,
                 upper=shown.ratio_upper if shown else None,
                 point=point,
-                verdict=_by_bounds(shown, allowed),
+                verdict=_verdict_by_bounds(shown, allowed),
                 matched=compared is not None and compared.matched,
                 worse_off=worse_off(text, reference, shown.value if shown else None),
             )
 
 
-def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
+def _verdict_by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
     """Decide one limit on a gap or ratio from its shown bounds; return the verdict."""
     if shown is None or shown.verdict in (None, Verdict.INSUFFICIENT_SUPPORT):
         return Verdict.INSUFFICIENT_SUPPORT
@@ -303,45 +307,45 @@ def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
 
 
 def _ratio_point(ratio: Fraction | None, limit: Fraction) -> Point:
-    return Point.NONE if ratio is None else _point(limit <= ratio <= 1 / limit)
+    return Point.NONE if ratio is None else _pass_or_fail(limit <= ratio <= 1 / limit)
 
 
 def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -> Point:
     """Decide a ratio's limit from exact counts; NONE without trials, or if both rates are 0."""
-    sides = _sides(compared.row, compared.table, metric)
+    sides = _exact_rates(compared.row, compared.table, metric)
     if sides is None or not any(sides):
         return Point.NONE
     low, high = sorted(sides)
-    return _point(low >= limit * high)
+    return _pass_or_fail(low >= limit * high)
 
 
-def _levels(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
+def _level_checks(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
     for name, metric, limit in (
         ("min_tpr", Metric.TPR, limits.min_tpr),
         ("max_fpr", Metric.FPR, limits.max_fpr),
     ):
         if limit is not None:
-            verdict = _by_interval(metric, row.rates.get(metric), limit, limits)
-            yield replace(_level(name, metric, row, limit, exact=exact), verdict=verdict)
+            verdict = _level_by_interval(metric, row.rates.get(metric), limit, limits)
+            yield replace(_level_check(name, metric, row, limit, exact=exact), verdict=verdict)
 
 
-def _against_baseline(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
+def _baseline_level_checks(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
     for name, metric in (
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
     ):
         rate, old_rate = row.rates.get(metric), before.rates.get(metric)
-        check = _level(name, metric, row, _fraction(old_rate, exact=exact), exact=exact)
-        yield _by_codes(check, rate, old_rate) if check.point is Point.NONE else check
+        check = _level_check(name, metric, row, _rate_fraction(old_rate, exact=exact), exact=exact)
+        yield _decide_by_codes(check, rate, old_rate) if check.point is Point.NONE else check
 
 
-def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
+def _decide_by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
     """Return the baseline check, decided from codes (at least, at most) where they suffice.
 
     A baseline that serves hardly any unclear reply has no FPR that can be shown; a candidate that
     serves a third of them is certainly above it.
     """
-    new, old = _range(rate), _range(before)
+    new, old = _possible_range(rate), _possible_range(before)
     if new is None or old is None:
         return check
     if check.metric in HARMED_BY_LESS:
@@ -353,11 +357,11 @@ def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) ->
     return replace(check, point=Point.PASS) if kept else check
 
 
-def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
+def _possible_range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
     """Return the least and the greatest value that a shown rate allows; None if it says nothing."""
     if rate is None:
         return None
-    value, least, most = map(_rounded, (rate.value, rate.at_least, rate.at_most))
+    value, least, most = map(_shown_fraction, (rate.value, rate.at_least, rate.at_most))
     if value is not None:
         return value, value
     if least is None and most is None:
@@ -365,12 +369,12 @@ def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
     return least or Fraction(0), Fraction(1) if most is None else most
 
 
-def _level(
+def _level_check(
     name: str, metric: Metric, row: SliceRow, limit: Fraction | None, *, exact: bool
 ) -> Check:
     """Make a check of a rate against its limit, decided by the estimate alone."""
     rate = row.rates.get(metric)
-    point = _fraction(rate, exact=exact)
+    point = _rate_fraction(rate, exact=exact)
     return Check(
         name=name,
         metric=metric,
@@ -380,12 +384,12 @@ def _level(
         value=rate.value if rate else None,
         lower=rate.lower if rate else None,
         upper=rate.upper if rate else None,
-        point=Point.NONE if point is None or limit is None else _kept(metric, point, limit),
+        point=Point.NONE if point is None or limit is None else _level_point(metric, point, limit),
         verdict=None,
     )
 
 
-def _by_interval(
+def _level_by_interval(
     metric: Metric, rate: ShownRate | None, limit: Fraction, limits: Limits
 ) -> Verdict | None:
     """Decide a level's limit from the shown bounds and support; return the verdict."""
@@ -401,16 +405,18 @@ def _by_interval(
     return level_verdict(columns, limit, support >= limits.min_support(metric))[0]
 
 
-def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
+def _exact_gap(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
     """Return a gap from exact counts, positive if the slice is worse off; None without trials."""
-    sides = _sides(row, table, metric)
+    sides = _exact_rates(row, table, metric)
     if sides is None:
         return None
     more = sides[0] - sides[1]
     return -more if metric in HARMED_BY_LESS else more
 
 
-def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction, Fraction] | None:
+def _exact_rates(
+    row: SliceRow, table: GroupSlices, metric: Metric
+) -> tuple[Fraction, Fraction] | None:
     """Return the exact rates of a slice and of its reference; None unless both have trials."""
     reference = table.group.reference
     reference_rows = [
@@ -430,29 +436,31 @@ def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
     return hits, sum(rate.support for rate in rates)
 
 
-def _fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
+def _rate_fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
     if rate is None or rate.value is None:
         return None
     if exact:
         return Fraction(round(rate.value * rate.support), rate.support)
-    return _rounded(rate.value)
+    return _shown_fraction(rate.value)
 
 
-def _rounded(value: float | None) -> Fraction | None:
+def _shown_fraction(value: float | None) -> Fraction | None:
     """Return a value shown to three decimals as an exact fraction; None stays None."""
     return None if value is None else Fraction(f"{value:.3f}")
 
 
-def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:
+def _level_point(metric: Metric, point: Fraction, limit: Fraction) -> Point:
     """Return PASS if a rate keeps its limit (TPR at least, FPR at most), else FAIL."""
-    return _point(point >= limit if metric in HARMED_BY_LESS else point <= limit)
+    return _pass_or_fail(point >= limit if metric in HARMED_BY_LESS else point <= limit)
 
 
-def _point(kept: bool) -> Point:
+def _pass_or_fail(kept: bool) -> Point:
     return Point.PASS if kept else Point.FAIL
 
 
-def _held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding) -> _Held:
+def _rows_by_held_slices(
+    pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding
+) -> _Held:
     """Group the rows of pairs by the set of slices that each pair's variants are in."""
     attributes = table.group.attributes
     held: dict[frozenset[str], list[Row]] = defaultdict(list)

@@ -250,7 +250,7 @@ def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetRepo
         k=precision.k,
         rows=int(precision.support(sum(combination.count for combination in counts.combinations))),
         target_stated=counts.has_target,
-        tables=tuple(_table(counts, names, precision) for names in group_bys),
+        tables=tuple(_representation(counts, names, precision) for names in group_bys),
     )
 
 
@@ -274,11 +274,13 @@ class _Sums:
         )
 
 
-def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Representation:
+def _representation(
+    counts: RowCounts, names: Sequence[str], precision: Precision
+) -> Representation:
     group_by, slices = "+".join(names), _by_slice(counts, names)
     if any(0 < sums.rows < precision.k for sums in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
-    hidden = counts.has_ready and not precision.exact and _few_of_a_label(slices, precision.k)
+    hidden = counts.has_ready and not precision.exact and _has_rare_label(slices, precision.k)
     table = _ShownTable(
         slices, _Sums.from_combinations(counts.combinations), counts, precision, hidden
     )
@@ -293,19 +295,19 @@ def _by_slice(counts: RowCounts, names: Sequence[str]) -> dict[str, _Sums]:
         values = (
             {combination.values[name] for combination in counts.combinations} for name in names
         )
-        by_text = {_slice(names, slice_values): [] for slice_values in product(*values)}
+        by_text = {_slice_text(names, slice_values): [] for slice_values in product(*values)}
     for combination in counts.combinations:
-        by_text.setdefault(_slice(names, [combination.values[name] for name in names]), []).append(
-            combination
-        )
+        by_text.setdefault(
+            _slice_text(names, [combination.values[name] for name in names]), []
+        ).append(combination)
     return {text: _Sums.from_combinations(by_text[text]) for text in sorted(by_text)}
 
 
-def _slice(names: Sequence[str], values: Iterable[str]) -> str:
+def _slice_text(names: Sequence[str], values: Iterable[str]) -> str:
     return atom_text(dict(zip(names, values, strict=True)))
 
 
-def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
+def _has_rare_label(slices: Mapping[str, _Sums], k: int) -> bool:
     """Return True if a slice with rows has fewer than ``k`` ready or not-ready ones.
 
     A share of 0 or 1 would reveal the label of every row of the slice.
@@ -338,7 +340,7 @@ class _ShownTable:
                 share=self._share(sums),
                 target=self._target(sums),
                 points=100 * (self._share(sums) - self._target(sums)),
-                ready=self._ready(sums) if self.labelled and sums.rows else None,
+                ready=self._ready_share(sums) if self.labelled and sums.rows else None,
             )
             for text, sums in self.slices.items()
         )
@@ -373,7 +375,7 @@ class _ShownTable:
     def _rate(self, hits: int, trials: int) -> float:
         return float(self.precision.rate(hits / trials, trials))
 
-    def _ready(self, sums: _Sums) -> ReadyShare:
+    def _ready_share(self, sums: _Sums) -> ReadyShare:
         share, target = self._rate(sums.ready, sums.rows), self._ready_target(sums)
         other_rows, other_ready = self.total.rows - sums.rows, self.total.ready - sums.ready
         if not other_rows:

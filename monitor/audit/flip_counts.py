@@ -42,7 +42,7 @@ _Kind = tuple[str, bool]
 
 def shown_flips(compared: Sequence[Compared]) -> tuple[ShownFlip, ...]:
     """Return the flips among the comparisons, with their stage and cause, in the order given."""
-    return tuple(_shown(comparison) for comparison in compared if flipped(comparison))
+    return tuple(_shown_flip(comparison) for comparison in compared if flipped(comparison))
 
 
 def flipped(compared: Compared) -> bool:
@@ -92,7 +92,7 @@ def flip_counts(
         by_kind.keys() if exact else by_kind.keys() | set(product(declared, (True, False)))
     )
     ordered = sorted(kinds_shown, key=lambda kind: (kind[0], not kind[1]))
-    lines = (_counts(kind, by_kind[kind], precision) for kind in ordered)
+    lines = (_kind_counts(kind, by_kind[kind], precision) for kind in ordered)
     return tuple(line for line in lines if line.by in declared or not line.withheld)
 
 
@@ -121,7 +121,7 @@ def mcnemar(one_way: int, other_way: int) -> float:
     return min(1.0, 2 * tail * (comb(n, fewer) / (1 << n)))
 
 
-def _shown(comparison: Compared) -> ShownFlip:
+def _shown_flip(comparison: Compared) -> ShownFlip:
     reference, variant = comparison.reference.observed, comparison.variant.observed
     return ShownFlip(
         pair=comparison.pair,
@@ -155,28 +155,28 @@ def _cause(comparison: Compared) -> FlipCause | None:
     return cause(reference, variant)
 
 
-def _counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
+def _kind_counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
     behind = [comparison for comparison in compared if behind_gate(comparison)]
     flips = [comparison for comparison in compared if flipped(comparison)]
     flips_behind = [comparison for comparison in flips if behind_gate(comparison)]
-    compared_behind = _number(behind, compared, precision)
+    compared_behind = _shown_number(behind, compared, precision)
     stopped_flips = [comparison for comparison in flips if not behind_gate(comparison)]
-    at_gate = _number(stopped_flips, flips, precision)
+    at_gate = _shown_number(stopped_flips, flips, precision)
     withheld = not (compared_behind or at_gate or precision.exact)
     return FlipCounts(
         by=kind[0],
         expected_ready=kind[1],
         compared=compared_behind,
-        flips=_number(flips_behind, behind, precision),
-        directions=_directions(flips_behind, precision),
-        stages=_stages(flips, precision),
+        flips=_shown_number(flips_behind, behind, precision),
+        directions=_direction_counts(flips_behind, precision),
+        stages=_stage_counts(flips, precision),
         at_gate=at_gate,
         p_value=_p_value(behind) if precision.exact else None,
         withheld=withheld,
     )
 
 
-def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
+def _shown_number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
     """Return the number of comparisons in ``part``; for real people, a guarded number of pairs.
 
     Neither the part nor the rest is then below k.
@@ -190,24 +190,26 @@ def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Prec
     return int(precision.support(min(pairs, all_pairs - precision.k)))
 
 
-def _way(flip: Compared) -> FlipDirection:
+def _flip_direction(flip: Compared) -> FlipDirection:
     return direction(flip.reference.observed, flip.variant.observed)
 
 
-def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
+def _direction_counts(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
     return {
-        way: _number([flip for flip in flips if _way(flip) is way], flips, precision)
+        way: _shown_number(
+            [flip for flip in flips if _flip_direction(flip) is way], flips, precision
+        )
         for way in FlipDirection
     }
 
 
-def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
+def _stage_counts(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
     """Count flips by stage and cause, in the form shown; zeros are left out."""
     by_stage: dict[str, list[Compared]] = defaultdict(list)
     for flip in flips:
         flip_stage = stage(flip.reference.observed, flip.variant.observed)
         by_stage[stage_name(flip_stage, _cause(flip))].append(flip)
-    numbers = {name: _number(by_stage[name], flips, precision) for name in sorted(by_stage)}
+    numbers = {name: _shown_number(by_stage[name], flips, precision) for name in sorted(by_stage)}
     return {name: number for name, number in numbers.items() if number}
 
 
@@ -219,7 +221,7 @@ def _p_value(behind: Sequence[Compared]) -> float:
     nth: Counter[str] = Counter()
     tables: dict[int, Counter[FlipDirection]] = defaultdict(Counter)
     for comparison in behind:
-        tables[nth[comparison.pair]][_way(comparison)] += flipped(comparison)
+        tables[nth[comparison.pair]][_flip_direction(comparison)] += flipped(comparison)
         nth[comparison.pair] += 1
     p_values = [
         mcnemar(t[FlipDirection.HELD_BACK], t[FlipDirection.SERVED]) for t in tables.values()
@@ -258,8 +260,8 @@ def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
         tuple(name(key) for key in shared if before[key] and not after[key]),
         tuple(name(key) for key in shared if before[key] and after[key]),
         tuple(name(key) for key in shared if after[key] and not before[key]),
-        _served_by_one(baseline, candidate, ready=True),
-        _served_by_one(candidate, baseline, ready=False),
+        _served_by_first_only(baseline, candidate, ready=True),
+        _served_by_first_only(candidate, baseline, ready=False),
     )
     unmatched = len(before.keys() ^ after.keys())
     return Comparison(*lists, sentence=_repair_sentence(lists, unmatched))
@@ -271,7 +273,7 @@ def broken(comparison: Comparison) -> Iterator[str]:
     Rates may not show them: one reply newly held back and another newly served cancel out.
     """
     new_failures = comparison.newly_failing, comparison.newly_held_back, comparison.newly_served
-    yield from _numbered(new_failures, _FAILING[1:])
+    yield from _counted_phrases(new_failures, _FAILING[1:])
 
 
 def _flips_of(side: RunSide) -> dict[_Key, bool]:
@@ -286,7 +288,7 @@ def _flips_of(side: RunSide) -> dict[_Key, bool]:
     }
 
 
-def _served_by_one(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
+def _served_by_first_only(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
     """Return the names ``pair/variant`` of variants that only the first run serves."""
     served_rows, unserved_rows = _rows_of(served), _rows_of(unserved)
     return tuple(
@@ -307,11 +309,11 @@ def _repair_sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
     repaired, *failing = lists
     if not any(failing) and not unmatched:
         return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE
-    failures = [*_numbered(failing, _FAILING)]
+    failures = [*_counted_phrases(failing, _FAILING)]
     if unmatched:
         failures.append(f"{unmatched} in one of the runs only")
     return f"Not repaired: {', '.join(failures)}."
 
 
-def _numbered(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
+def _counted_phrases(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
     return (f"{len(names)} {word}" for names, word in zip(lists, words, strict=True) if names)

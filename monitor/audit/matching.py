@@ -108,9 +108,9 @@ def _variant_faults(
         variants[items[0].axis] - variant_counts.keys() if len(axes) == 1 else frozenset[str]()
     )
     if missing:
-        yield f"variant missing{_named(missing, names_shown)}: add it, as other pairs have it"
+        yield f"variant missing{_names_note(missing, names_shown)}: add it, as other pairs have it"
     if doubled:
-        yield f"variant doubled{_named(doubled, names_shown)}: keep one row of it"
+        yield f"variant doubled{_names_note(doubled, names_shown)}: keep one row of it"
     if len(variant_counts) == 1 and not missing:
         yield "variant is one only: a pair needs two"
     if len(axes) > 1:
@@ -119,7 +119,7 @@ def _variant_faults(
         yield "attributes are the same in two variants: name the attribute that is varied"
 
 
-def _named(names: Iterable[str], shown: bool) -> str:
+def _names_note(names: Iterable[str], shown: bool) -> str:
     return f" ({', '.join(sorted(names))})" if shown else ""
 
 
@@ -163,8 +163,7 @@ def _variants_by_axis(pairs: Iterable[Sequence[Item]]) -> Mapping[str, frozenset
 
 
 def by_pair(members: Iterable[Thing], item: Callable[[Thing], Item]) -> dict[str, list[Thing]]:
-    """Group members by the id of their item's pair, in the order given; ``item`` returns the item.
-    """
+    """Group members by the id of their item's pair, in the order given; ``item`` returns the item."""
     pairs: dict[str, list[Thing]] = defaultdict(list)
     for member in members:
         pairs[item(member).pair].append(member)
@@ -196,7 +195,7 @@ def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[C
         for row in pair.rows:
             rows_by_outcome[row.item.expected_ready].append(row)
         for rows in rows_by_outcome.values():
-            compared += _connecting(pair, rows, references)
+            compared += _compare_variants(pair, rows, references)
     return tuple(
         sorted(
             compared,
@@ -215,14 +214,14 @@ def values(row: Row, by: Iterable[str]) -> dict[str, str]:
     return {name: _value(row, name) for name in by}
 
 
-def _connecting(
+def _compare_variants(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
     """Yield the comparisons that connect all of these variants of one pair."""
-    isolated = list(_isolating(pair, rows, references))
+    isolated = list(_single_attribute_comparisons(pair, rows, references))
     yield from isolated
     reference = _reference_variant(rows, references)
-    islands = _islands(rows, isolated)
+    islands = _connected_rows(rows, isolated)
     reference_island = next(
         island for island in islands if any(variant is reference for variant in island)
     )
@@ -238,7 +237,7 @@ def _connecting(
         yield Compared(pair.id, _differing(reference, variant), reference, variant)
 
 
-def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row]]:
+def _connected_rows(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row]]:
     """Return the sets of rows that comparisons connect, directly or through others."""
     island_of = {row.item.variant: [row] for row in rows}
     for comparison in compared:
@@ -252,17 +251,19 @@ def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row
     return list({id(island): island for island in island_of.values()}.values())
 
 
-def _isolating(
+def _single_attribute_comparisons(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
     """Yield comparisons of variants that differ in exactly one attribute."""
     for name in sorted({name for row in rows for name in row.item.attributes}):
-        for group in _alike(rows, leave_out=name):
-            for reference, variant in _sides(group, name, references.get(name)):
+        for group in _group_alike(rows, leave_out=name):
+            for reference, variant in _rows_to_compare(group, name, references.get(name)):
                 yield Compared(pair.id, (name,), reference, variant)
 
 
-def _sides(group: Sequence[Row], name: str, reference: str | None) -> Iterator[tuple[Row, Row]]:
+def _rows_to_compare(
+    group: Sequence[Row], name: str, reference: str | None
+) -> Iterator[tuple[Row, Row]]:
     """Return (reference, variant) rows to compare; without a reference row, all combinations."""
     reference_row = next((row for row in group if _value(row, name) == reference), None)
     if reference_row is None:
@@ -270,7 +271,7 @@ def _sides(group: Sequence[Row], name: str, reference: str | None) -> Iterator[t
     return ((reference_row, row) for row in group if row is not reference_row)
 
 
-def _alike(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
+def _group_alike(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
     """Group rows that are equal in all attributes but ``leave_out``, keeping their order."""
     groups: dict[frozenset[tuple[str, str]], list[Row]] = defaultdict(list)
     for row in rows:

@@ -221,7 +221,7 @@ def is_gzipped(path: Path) -> bool:
 
 def json_records(path: Path) -> Iterator[Record]:
     """Yield (line number, fields) of each JSON line; blank lines and null fields are left out."""
-    for line, text in enumerate(_text(path).split("\n"), 1):
+    for line, text in enumerate(_read_text(path).split("\n"), 1):
         if text.strip():
             value = parse_json(path, line, text)
             if not isinstance(value, dict):
@@ -233,13 +233,13 @@ def json_records(path: Path) -> Iterator[Record]:
 
 def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
     """Return a CSV file's columns, and (line number, non-empty cells by column) of each row."""
-    rows = _rows(path)
+    rows = _csv_rows(path)
     line, header = next(rows, (1, []))
     _check_header(path, line, header)
-    return header, _body(path, header, rows)
+    return header, _csv_body(path, header, rows)
 
 
-def _body(
+def _csv_body(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for line, row in rows:
@@ -269,11 +269,14 @@ def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
     """Parse one JSON text strictly: NaN, infinite numbers and repeated keys are refused."""
     try:
         return json.loads(
-            text, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number
+            text,
+            object_pairs_hook=_object_without_repeats,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_number,
         )
     except RecursionError:
         raise problem(path, "nested too deeply; make it flatter", line=line, field=field) from None
-    except _TwiceError as error:
+    except _RepeatedKeyError as error:
         name = field_name(str(error))
         raise problem(path, f"the key {name} stands there twice", line=line, field=field) from None
     except ValueError as error:
@@ -282,34 +285,34 @@ def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
         raise problem(path, text, line=line, field=field) from None
 
 
-class _TwiceError(ValueError):
+class _RepeatedKeyError(ValueError):
     """Signal that a key occurs twice in one JSON object; the text is the key."""
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value: dict[str, object] = {}
     for name, field in pairs:
         if name in value:
-            raise _TwiceError(name)
+            raise _RepeatedKeyError(name)
         value[name] = field
     return value
 
 
-def _refuse(_: str) -> object:
+def _refuse_constant(_: str) -> object:
     raise ValueError
 
 
-def _number(text: str) -> float:
+def _finite_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError
     return number
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield (first line number, cells) of each CSV row that is not blank."""
     # newline="": a quoted line break is part of the cell.
-    reader = csv.reader(StringIO(_text(path), newline=""), strict=True)
+    reader = csv.reader(StringIO(_read_text(path), newline=""), strict=True)
     line = 1
     try:
         for row in reader:
@@ -334,8 +337,8 @@ def _check_header(path: Path, line: int, header: list[str]) -> None:
             raise problem(path, text, line=line)
 
 
-def _text(path: Path) -> str:
-    data = _bytes(path)
+def _read_text(path: Path) -> str:
+    data = _read_bytes(path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -343,7 +346,7 @@ def _text(path: Path) -> str:
         raise problem(path, "not UTF-8; save it as UTF-8", line=line) from None
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -375,7 +378,7 @@ def nested_records(path: Path) -> Iterator[Record]:
     header, rows = csv_table(path)
     _check_columns(path, header)
     for line, cells in rows:
-        yield line, _nested(path, line, cells)
+        yield line, _nest(path, line, cells)
 
 
 def _check_columns(path: Path, header: Sequence[str]) -> None:
@@ -396,7 +399,7 @@ def _is_attribute(column: str) -> bool:
     return outer == "attributes" and fits(name, AttributeName)
 
 
-def _nested(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
+def _nest(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
     """Return the cells of a CSV row as the object that a JSON line would hold."""
     record: dict[str, object] = {}
     for name, cell in cells.items():
@@ -404,11 +407,11 @@ def _nested(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object
         if dot:
             cast(dict[str, object], record.setdefault(outer, {}))[inner] = cell
         else:
-            record[name] = _value(path, line, name, cell)
+            record[name] = _convert_cell(path, line, name, cell)
     return record
 
 
-def _value(path: Path, line: int, name: str, cell: str) -> object:
+def _convert_cell(path: Path, line: int, name: str, cell: str) -> object:
     """Convert a cell to its column's type; a cell that does not fit stays text."""
     if name == "request":
         return parse_json(path, line, cell, name)

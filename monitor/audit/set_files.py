@@ -88,7 +88,7 @@ def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fi
     try:
         fields = convert(record, kind)
     except ValidationError:
-        raise _explained(path, line, record, kind) from None
+        raise _first_error(path, line, record, kind) from None
     try:
         request_hash = request_digest(fields.request)
     except (ValueError, RecursionError):
@@ -100,14 +100,14 @@ def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fi
     return structs.replace(fields, request_sha256=request_hash) if request_hash else fields
 
 
-def _explained(
+def _first_error(
     path: Path, line: int, record: Mapping[str, object], kind: type[Struct], *parents: str
 ) -> AuditError:
     """Build the error for the first field, in declared order, that is missing or does not fit."""
     for name, hint in HINTS[kind].items():
         parts = (*parents, name)
         if name in record and not fits(record[name], hint):
-            return _unfit(path, line, record[name], hint, *parts)
+            return _unfit_error(path, line, record[name], hint, *parts)
         if name not in record and name in REQUIRED[kind]:
             text = f"missing; write {words(hint)}"
             return problem(path, text, line=line, field=field_name(*parts))
@@ -115,14 +115,14 @@ def _explained(
     return unknown(path, line, HINTS[kind], *parents, name)
 
 
-def _unfit(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
+def _unfit_error(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
     if parts == ("versions",) and isinstance(value, dict):
-        return _explained(path, line, value, VersionFields, *parts)
+        return _first_error(path, line, value, VersionFields, *parts)
     if parts == ("attributes",) and isinstance(value, dict) and value:
         name = next(name for name in value if not fits({name: value[name]}, hint))
         inner = Label if fits(name, AttributeName) else AttributeName
         unfit = value[name] if inner is Label else name
-        return _unfit(path, line, unfit, inner, *parts, name)
+        return _unfit_error(path, line, unfit, inner, *parts, name)
     text = f"found {kind_of(value)}; write {words(hint)}"
     return problem(path, text, line=line, field=field_name(*parts))
 

@@ -86,7 +86,7 @@ class SignOff:
         shown = report.judged
         differences = (
             *(
-                _difference(
+                _difference_text(
                     name,
                     getattr(self.versions, name),
                     {getattr(decided_by, name) for decided_by in run.versions},
@@ -94,20 +94,22 @@ class SignOff:
                 )
                 for name in _VERSIONS
             ),
-            _difference(
+            _difference_text(
                 _THRESHOLD,
                 str(self.threshold),
                 {*map(str, run.thresholds)},
                 {*map(str, shown.thresholds)},
             ),
-            _difference(_CONTRACT, self.contract, {report.contract}, {report.contract}),
-            _difference(_SET, self.dataset, {report.digest}, {report.digest}),
-            _difference(_RESULTS, self.results, {report.results_digest}, {report.results_digest}),
+            _difference_text(_CONTRACT, self.contract, {report.contract}, {report.contract}),
+            _difference_text(_SET, self.dataset, {report.digest}, {report.digest}),
+            _difference_text(
+                _RESULTS, self.results, {report.results_digest}, {report.results_digest}
+            ),
         )
         return tuple(filter(None, differences))
 
 
-def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
+def _difference_text(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
     """Explain how a signed value differs from the run's values; empty if it does not.
 
     Content hashes are long: their first digits distinguish them.

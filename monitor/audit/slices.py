@@ -175,11 +175,15 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
     counts = count(rows, coding)
     total = replace(contract, group_bys=())
     groups = [
-        _group(_guarded(total, _most(rows, coding, ())), counts, GroupBy(()), coding),
+        _group_slices(
+            _guarded_contract(total, _most_variants(rows, coding, ())), counts, GroupBy(()), coding
+        ),
     ]
     for group in contract.group_bys:
-        guarded = _guarded(replace(contract, group_bys=(group,)), _times(rows, coding, group))
-        groups.append(_group(guarded, counts, group, coding))
+        guarded = _guarded_contract(
+            replace(contract, group_bys=(group,)), _times_in_cell(rows, coding, group)
+        )
+        groups.append(_group_slices(guarded, counts, group, coding))
     return tuple(groups)
 
 
@@ -198,22 +202,22 @@ def slices_within(
     slices = int((table.labelled.values[:, :, Counter.N].sum(axis=1) > 0).sum())
     compared = comparisons(slices, group.reference)
     single = replace(contract, group_bys=(group,) if group.attributes else ())
-    return _group(single, count(rows, coding), group, coding, compared)
+    return _group_slices(single, count(rows, coding), group, coding, compared)
 
 
-def _guarded(contract: Contract, times: int) -> Contract:
+def _guarded_contract(contract: Contract, times: int) -> Contract:
     return contract if contract.synthetic else replace(contract, k=contract.k * times)
 
 
-def _times(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
+def _times_in_cell(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
     """Return the most rows that one pair may have in one cell of a group-by.
 
     The complement of a slice may hold all variants of the pair.
     """
-    return _most(rows, coding, () if group.reference == COMPLEMENT else group.attributes)
+    return _most_variants(rows, coding, () if group.reference == COMPLEMENT else group.attributes)
 
 
-def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
+def _most_variants(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
     """Return the most variants that one pair has in one slice; 1 without rows."""
     variants = Tally((row.item.pair, slice_of(row, attributes, coding)) for row in rows)
     return max(variants.values(), default=1)
@@ -241,7 +245,7 @@ def lines_of(
             group_by=table.group.name,
             slice=row.slice,
             rates=row.rates,
-            supports=_supports(row, synthetic=contract.synthetic),
+            supports=_shown_supports(row, synthetic=contract.synthetic),
             needed=needed,
             tpr_with_blocked=ungated_tpr.get((table.group.name, row.slice)),
         )
@@ -257,7 +261,7 @@ def declared(table: GroupSlices) -> tuple[SliceRow, ...]:
     return tuple(row for row in table.rows if not unnamed & {*parse_atom(row.slice).values()})
 
 
-def _group(
+def _group_slices(
     contract: Contract,
     counts: SetCounts,
     group: GroupBy,
@@ -280,7 +284,7 @@ def _group(
     return GroupSlices(group, table.rows, rolled if group.attributes else rolled.total)
 
 
-def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
+def _shown_supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
     """Return the trials behind TPR and FPR; for real people, hidden ones are left out."""
     supports = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
     return dict.fromkeys(SUPPORTED, 0) | supports if synthetic else supports
@@ -296,11 +300,11 @@ def calibration_lines(
     few items look like those without any.
     """
     single = [table for table in groups if len(table.group.attributes) == 1]
-    lines_by_band = _exact if synthetic else _banded
+    lines_by_band = _exact_calibration if synthetic else _banded_calibration
     return tuple(line for table in single for line in lines_by_band(table, coding))
 
 
-def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+def _exact_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
     bands = calibration(table.labelled, coding)
     for i, text in enumerate(table.labelled.slices):
         for band, columns in bands.items():
@@ -312,7 +316,7 @@ def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
                 yield CalibrationLine(text, name, n, rate, sufficient=n >= MIN_CALIBRATION)
 
 
-def _banded(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+def _banded_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
     for row in table.rows:
         shown = {cell.band: cell.rate for cell in row.calibration}
         for name in coding.band_names:

@@ -67,7 +67,7 @@ class _Slices:
     @classmethod
     def from_pairs(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
         rows = [row for pair in pairs for row in pair.rows if attribute in row.item.attributes]
-        texts = [_slice(attribute, row.item.attributes[attribute]) for row in rows]
+        texts = [_slice_text(attribute, row.item.attributes[attribute]) for row in rows]
         names = tuple(sorted(set(texts)))
         index = {name: i for i, name in enumerate(names)}
         counted_rows = [
@@ -75,7 +75,7 @@ class _Slices:
         ]
         return cls(
             names,
-            None if reference is None else index.get(_slice(attribute, reference)),
+            None if reference is None else index.get(_slice_text(attribute, reference)),
             _Routed.from_rows([row for row, _ in counted_rows]),
             np.array([index[text] for _, text in counted_rows], np.int64),
             np.array([row.item.expected_ready is True for row, _ in counted_rows], bool),
@@ -129,7 +129,7 @@ def what_if(
     """
     rows = [row for pair in pairs for row in pair.rows if row.observed.evidence_passed]
     current = {row.observed.threshold for row in rows}
-    tried = _grid(rows) if thresholds is None else thresholds
+    tried = _default_thresholds(rows) if thresholds is None else thresholds
     behind = [comparison for comparison in compared if behind_gate(comparison)]
     sides = (
         _Routed.from_rows([comparison.reference for comparison in behind]),
@@ -137,12 +137,12 @@ def what_if(
     )
     slices = _Slices.from_pairs(pairs, attribute, reference)
     return tuple(
-        _line(threshold, threshold in current, sides, slices)
+        _what_if_line(threshold, threshold in current, sides, slices)
         for threshold in sorted(current.union(tried))
     )
 
 
-def _line(
+def _what_if_line(
     threshold: float, current: bool, sides: tuple[_Routed, _Routed], slices: _Slices
 ) -> WhatIfLine:
     tpr, fpr = (slices.rates(threshold, ready=ready) for ready in (True, False))
@@ -157,7 +157,7 @@ def _line(
     )
 
 
-def _grid(rows: Sequence[Row]) -> list[float]:
+def _default_thresholds(rows: Sequence[Row]) -> list[float]:
     """Return up to MAX_THRESHOLDS scores of rows at which a route would change, rising."""
     outcomes = (row.observed for row in rows if explained(row.observed))
     scores = sorted({outcome.score for outcome in outcomes if outcome.score is not None})
@@ -167,5 +167,5 @@ def _grid(rows: Sequence[Row]) -> list[float]:
     return [scores[index] for index in indices.tolist()]
 
 
-def _slice(attribute: str, value: str) -> str:
+def _slice_text(attribute: str, value: str) -> str:
     return atom_text({attribute: value})

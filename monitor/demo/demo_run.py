@@ -183,10 +183,10 @@ class Demo:
             SlicewatchError: the broker does not start, or the service or the traffic failed.
         """
         with database_folder() as folder, EmbeddedBroker() as broker:
-            self._parts = self._stop.unless_asked(lambda: self._make(broker, folder))
-            return None if self._parts is None else self._live(self._parts)
+            self._parts = self._stop.unless_asked(lambda: self._make_parts(broker, folder))
+            return None if self._parts is None else self._run_parts(self._parts)
 
-    def _make(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
+    def _make_parts(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
         url = f"sqlite:///{folder / 'demo.db'}"
         settings = demo_settings(broker.bootstrap, url, self._options.port)
         topics = settings.stream.decisions_topic, settings.stream.labels_topic
@@ -196,14 +196,14 @@ class Demo:
         self.produced = traffic.produced
         engine = create_engine(url)
         scenes = Scenes(
-            stored=lambda: _consumed(engine).messages >= self.produced.messages,
+            stored=lambda: _read_totals(engine).messages >= self.produced.messages,
             evaluate=service.evaluate_once,
-            told=lambda: self._note(service),
+            told=lambda: self._record_shown(service),
         )
         story = Story(self._clock, traffic, scenes, self._speed)
         return _Parts(broker, service, traffic, story, engine)
 
-    def _live(self, parts: _Parts) -> DemoView | None:
+    def _run_parts(self, parts: _Parts) -> DemoView | None:
         try:
             parts.service.start()
             self._url = f"http://127.0.0.1:{parts.service.port}"
@@ -211,7 +211,7 @@ class Demo:
                 parts.story.start()
                 while not self._is_over():
                     parts.raise_failure()
-                    self._screen.show(self._look(parts))
+                    self._screen.show(self._view(parts))
                     self._stop.wait(REFRESH_SECONDS)
                 return self._stop.unless_hurried(lambda: self._last_view(parts))
         finally:
@@ -221,7 +221,7 @@ class Demo:
         """End the story; show and return a view with everything produced."""
         parts.story.stop()
         parts.raise_failure()
-        last = self._look(parts)
+        last = self._view(parts)
         self._screen.show(last)
         return last
 
@@ -232,16 +232,16 @@ class Demo:
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began
 
-    def _note(self, service: RunningService) -> None:
+    def _record_shown(self, service: RunningService) -> None:
         """Record which slices are suspected, and which incidents shown, at the end of a turn."""
         snapshot, moment = service.snapshot, Moment(self._seconds(), self._clock.now())
         if snapshot is not None:
             slices = slice_views(snapshot, self._synthetic.truth)
             self._watch.look(slices, moment, incidents_of(snapshot))
 
-    def _look(self, parts: _Parts) -> DemoView:
+    def _view(self, parts: _Parts) -> DemoView:
         snapshot, seconds = parts.service.snapshot, self._seconds()
-        consumed = _consumed(parts.engine)
+        consumed = _read_totals(parts.engine)
         return DemoView(
             seconds=seconds,
             simulated=self._clock.now(),
@@ -263,7 +263,7 @@ class Demo:
         return (events - before) / (seconds - since) if seconds > since else 0.0
 
 
-def _consumed(engine: sa.Engine) -> CommittedTotals:
+def _read_totals(engine: sa.Engine) -> CommittedTotals:
     """Read the shards' statuses from the database and add up their totals."""
     return CommittedTotals.from_statuses(read_statuses(engine))
 

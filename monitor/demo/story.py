@@ -89,16 +89,16 @@ class Story:
     def _run(self) -> None:
         try:
             while self._clock.now() < BEGINS + HISTORY and not self._ending.is_set():
-                self._live_until(self._clock.now() + DAY)
+                self._play_turn(self._clock.now() + DAY)
             while not self._ending.is_set():
                 ends_at = time.monotonic() + TURN / SECOND / self._speed
                 self._turns.append((time.monotonic(), self._clock.now()))
-                self._live_until(self._clock.now() + TURN)
+                self._play_turn(self._clock.now() + TURN)
                 self._ending.wait(max(0.0, ends_at - time.monotonic()))
         except BaseException as error:  # the main thread raises it
             self.failure = error
 
-    def _live_until(self, until: int) -> None:
+    def _play_turn(self, until: int) -> None:
         """Play one turn: move the clock, produce traffic, wait until stored, and evaluate."""
         self._clock.move(until)
         self._traffic.live_until(until, self._ending.is_set)

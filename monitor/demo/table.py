@@ -20,7 +20,7 @@ from monitor.core.contract import State
 from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
-from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window
+from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window_table
 from monitor.demo.world import REGRESSED
 
 WIDE = 104
@@ -152,7 +152,7 @@ def _progress(view: DemoView) -> str:
     snapshot = view.snapshot
     if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
         return "joining the consumer group, filling the windows ..."
-    window = contract_window(snapshot)
+    window = contract_window_table(snapshot)
     if window is None or window.labelled is None:
         return f"watermark {_moment(snapshot.watermark)}"
     labelled = window.labelled
@@ -233,11 +233,11 @@ def _incident(view: DemoView, incident: ShownIncident) -> Text:
     if incident.latest is not None:
         gap = f"{_number(incident.latest.value, sign='+')} {_interval(incident.latest, sign='+')}"
         text.append(f": {_WHAT[incident.behind]} {gap}")
-    text.append("\n  " + "; ".join(_about(view, incident)))
+    text.append("\n  " + "; ".join(_incident_details(view, incident)))
     return text
 
 
-def _about(view: DemoView, incident: ShownIncident) -> Iterator[str]:
+def _incident_details(view: DemoView, incident: ShownIncident) -> Iterator[str]:
     if incident.share is not None:
         yield f"{incident.share.value} of the excess"
     if incident.stage is not None and incident.stage.stage is not Stage.NONE:

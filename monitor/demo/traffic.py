@@ -113,14 +113,14 @@ class Traffic:
         stamp = step.end // 1000  # after every event of the step
         decisions, labels = step.decisions, step.labels
         repeated = self._again
-        self._again = self._sample(decisions, labels)
+        self._again = self._draw_repeats(decisions, labels)
         for sent_decisions, sent_labels in ([repeated] if repeated else []) + [(decisions, labels)]:
             self._send_decisions(sent_decisions, stamp)
             self._send_labels(sent_labels, stamp)
         if repeated:
             self.produced.repeated += len(repeated[0]) + len(repeated[1])
 
-    def _sample(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
+    def _draw_repeats(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
         """Draw the 1 % of events that are repeated a step later."""
         return (
             decisions.take(self._rng.random(len(decisions)) < REPEATED),
@@ -227,8 +227,7 @@ def messages(events: Sequence[Decision] | Sequence[Label], size: int) -> Iterato
 
 
 def bad_record(decision: Decision, rng: np.random.Generator) -> bytes:
-    """Spoil a decision in a random way seen on real topics; return bytes that become a dead letter.
-    """
+    """Spoil a decision in one of several random ways; return bytes that become a dead letter."""
     spoil = _SPOILS[int(rng.integers(len(_SPOILS)))]
     return spoil(decision)
 

@@ -64,7 +64,7 @@ class SliceView:
         return sorted(metric.value for metric, state in self.row.states.items() if state in bad)
 
 
-def contract_window(snapshot: Snapshot) -> WindowTable | None:
+def contract_window_table(snapshot: Snapshot) -> WindowTable | None:
     """Return the table of the contract's own window, which determines the states; else None."""
     (table,) = snapshot.contracts
     return next((window for window in table.windows if window.window == table.window), None)
@@ -78,13 +78,13 @@ def incidents_of(snapshot: Snapshot) -> tuple[ShownIncident, ...]:
 
 def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
     """Return the rows of the table in the contract's order; empty if no window is published."""
-    window = contract_window(snapshot)
+    window = contract_window_table(snapshot)
     if window is None:
         return []
-    return [view for group in window.groups for view in _group(group, truth)]
+    return [view for group in window.groups for view in _group_views(group, truth)]
 
 
-def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
+def _group_views(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
     for row in group.rows:
         true_rate = None
         if group.labelled is not None and row.rates:
@@ -174,13 +174,13 @@ class CommittedTotals:
             unmatched=sum(sum(tally.unmatched.values()) for tally in tallies),
             stale=sum(tally.stale for tally in tallies),
             thinned=sum(tally.thinned for tally in tallies),
-            dead_letters=_by_reason(tallies),
+            dead_letters=_dead_letters_by_reason(tallies),
             message_balance=sum(status.offsets_balance for status in statuses),
             event_balance=sum(tally.balance for tally in tallies),
         )
 
 
-def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
+def _dead_letters_by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
     reasons = sorted({reason for shard in tallies for reason in shard.dead_letters})
     return {
         reason: sum(tally.dead_letters.get(reason, 0) for tally in tallies) for reason in reasons
@@ -262,7 +262,7 @@ def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
 
 
 def _window_document(view: DemoView) -> dict[str, Any] | None:
-    window = contract_window(view.snapshot) if view.snapshot else None
+    window = contract_window_table(view.snapshot) if view.snapshot else None
     if window is None or window.labelled is None:
         return None
     return {

@@ -243,10 +243,10 @@ class Reviewers:
     def assign(self, decisions: Decisions) -> None:
         """Draw labels, and corrections, for decisions with a label request; keep them until due."""
         asked = decisions.take(decisions.requested)
-        fresh = self._first(asked)
+        fresh = self._first_labels(asked)
         wrong = (self._rng.random(len(fresh)) < CORRECTED) & (fresh.ready != UNDECIDABLE)
         first = replace(fresh, ready=np.where(wrong, 1 - fresh.ready, fresh.ready))
-        labels = first.joined(self._corrected(fresh.take(wrong)))
+        labels = first.joined(self._corrections(fresh.take(wrong)))
         self._open = labels if self._open is None else self._open.joined(labels)
 
     def due(self, until: int) -> Labels:
@@ -257,7 +257,7 @@ class Reviewers:
         given, self._open = self._open.take(is_due), self._open.take(~is_due)
         return given.take(np.argsort(given.labelled_at, kind="stable"))
 
-    def _first(self, asked: Decisions) -> Labels:
+    def _first_labels(self, asked: Decisions) -> Labels:
         n = len(asked)
         audit = np.not_equal(asked.route, Route.HUMAN_REVIEW)
         ready = np.where(asked.ready, READY, NOT_READY)
@@ -272,7 +272,7 @@ class Reviewers:
         audits = np.minimum(AUDIT_HOURS * np.exp(AUDIT_SIGMA * normal), AUDIT_MOST)
         return MINUTE + (np.where(audit, audits, review) * HOUR).astype(np.int64)
 
-    def _corrected(self, labels: Labels) -> Labels:
+    def _corrections(self, labels: Labels) -> Labels:
         """Return second labels for wrongly labelled decisions; ``labels`` holds the truth."""
         n = len(labels)
         delays = (self._rng.uniform(*CORRECTION_HOURS, n) * HOUR).astype(np.int64)

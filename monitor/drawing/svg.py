@@ -59,8 +59,7 @@ def shape(name: str, kind: str, points: Iterable[tuple[float, float]]) -> str:
 
 
 def text(x: float, y: float, anchor: str, content: str) -> str:
-    """Return a ``<text>``, escaped; ``anchor`` (start, middle or end) is the part of it at ``x``.
-    """
+    """Return a ``<text>``, escaped, whose start, middle or end (``anchor``) is at ``x``."""
     return f'<text x="{x}" y="{short(y)}" text-anchor="{anchor}">{escape(content)}</text>'
 
 

@@ -39,13 +39,13 @@ def chunks(text: str, longest: int) -> list[Chunk]:
     """
     pieces, start = [], 0
     while start < len(text):
-        end = _cut(text, start, longest)
+        end = _end_of_piece(text, start, longest)
         pieces.append(Chunk(start, text[start:end]))
         start = end
     return pieces
 
 
-def _cut(text: str, start: int, longest: int) -> int:
+def _end_of_piece(text: str, start: int, longest: int) -> int:
     """Return the index at which the piece from ``start`` ends: the last good place in reach."""
     end = start + longest
     if end >= len(text):

@@ -106,7 +106,7 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
             raise AnswerError("a category that is not on the list")
         if answer.kind not in KINDS:
             raise AnswerError("a kind that is not on the list")
-        start, end = _place(answer.quote, chunk, used_places)
+        start, end = _locate_quote(answer.quote, chunk, used_places)
         used_places.append((start, end))
         findings.append(
             Finding(
@@ -121,7 +121,9 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
     return sorted(findings, key=lambda f: (f.start, f.end, f.category, f.kind))
 
 
-def _place(quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def _locate_quote(
+    quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
     """Return start and end of ``quote`` in the whole text; prefer a match not in ``used_places``.
 
     Blanks may differ, since judges fold lines. Several findings may be about one passage.

@@ -81,7 +81,7 @@ class OpenAIJudge:
             except (openai.RateLimitError, openai.InternalServerError) as error:
                 why = f"the judge is not available (HTTP {error.status_code})"
             except openai.APIStatusError as error:
-                raise _refused(error, self._endpoint) from None
+                raise _refusal_error(error, self._endpoint) from None
             except (openai.OpenAIError, ValueError, TypeError, AttributeError):
                 why = "the judge's answer is not of the protocol"
             if left and self._wait(pause):
@@ -110,7 +110,7 @@ class OpenAIJudge:
         return choice.message.content
 
 
-def _refused(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
+def _refusal_error(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
     """Return JudgeFailedError for HTTP 400, 413 and 422, else a SlicewatchError."""
     if error.status_code in (400, 413, 422):
         return JudgeFailedError(f"the judge refused the request (HTTP {error.status_code})")

@@ -99,12 +99,12 @@ def read_output(value: bytes) -> ModelOutput:
     try:
         return _decode(value)
     except msgspec.ValidationError as error:
-        raise UnreadableOutputError(_named(error)) from None
+        raise UnreadableOutputError(_field_problem(error)) from None
     except (ValueError, RecursionError):
         raise UnreadableOutputError("not JSON") from None
 
 
-def _named(error: msgspec.ValidationError) -> str:
+def _field_problem(error: msgspec.ValidationError) -> str:
     """Explain a validation error by its top-level field, without any content of the message."""
     _, field = reason_and_field(error)
     if not field:

@@ -73,14 +73,14 @@ class RequestBudget:
     def spent(self) -> tuple[int, int]:
         """Return the numbers of requests and tokens used today."""
         with self._lock:
-            spent_today = self._now()
+            spent_today = self._spent_today()
             return spent_today.requests, spent_today.tokens
 
     @property
     def exhausted(self) -> bool:
         """Return True if today's limit of requests or tokens is reached."""
         with self._lock:
-            return self._is_exhausted(self._now())
+            return self._is_exhausted(self._spent_today())
 
     def take(self) -> bool:
         """Record one request and sleep until its turn; return False at once if the budget is spent.
@@ -89,7 +89,7 @@ class RequestBudget:
             SlicewatchError: the record cannot be written, so nothing may be sent.
         """
         with self._lock:
-            spent = self._now()
+            spent = self._spent_today()
             if self._is_exhausted(spent):
                 return False
             spent.requests += 1
@@ -102,7 +102,7 @@ class RequestBudget:
     def add_tokens(self, tokens: int) -> None:
         """Add an answer's tokens to today's count, and store the count."""
         with self._lock:
-            spent = self._now()
+            spent = self._spent_today()
             spent.tokens += tokens
             self._write(spent)
 
@@ -111,7 +111,7 @@ class RequestBudget:
         of_tokens = limits.tokens_per_day is not None and spent.tokens >= limits.tokens_per_day
         return of_tokens or spent.requests >= limits.requests_per_day
 
-    def _now(self) -> _Spent:
+    def _spent_today(self) -> _Spent:
         today = self.today()
         if self._spent is None:
             self._spent = self._read()

@@ -92,7 +92,7 @@ def target(url: str, *, insecure: bool = False) -> Target:
     if not parts.host:
         raise SlicewatchError("--target is not a web address; check host and port")
     host, tls = parts.host, parts.scheme == "https"
-    if not tls and not insecure and not _is_here(host.strip("[]")):
+    if not tls and not insecure and not _is_loopback(host.strip("[]")):
         raise SlicewatchError(
             "--target is plain HTTP to another machine, where anybody on the way reads probes and "
             "answers; use https, or say --insecure-http"
@@ -100,16 +100,15 @@ def target(url: str, *, insecure: bool = False) -> Target:
     return Target(url, f"{host}:{parts.port or _PORTS[str(parts.scheme)]}", tls)
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-class _Until(io.RawIOBase):
-    """Reader of a socket up to a deadline on the monotonic clock; later reads raise TimeoutError.
-    """
+class _DeadlineReader(io.RawIOBase):
+    """Reader of a socket up to a monotonic deadline; later reads raise TimeoutError."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
         self._raw = raw
@@ -131,7 +130,7 @@ class _Until(io.RawIOBase):
         super().close()
 
 
-class _Timed(http.client.HTTPResponse):
+class _TimedResponse(http.client.HTTPResponse):
     """HTTP response that must arrive completely within the socket's time-out."""
 
     def __init__(
@@ -145,26 +144,26 @@ class _Timed(http.client.HTTPResponse):
         timeout = sock.gettimeout()
         if timeout is not None:
             raw = self.fp.detach()
-            self.fp = io.BufferedReader(_Until(raw, sock, time.monotonic() + timeout))
+            self.fp = io.BufferedReader(_DeadlineReader(raw, sock, time.monotonic() + timeout))
 
 
-class _Plain(HTTPConnection):
-    response_class = _Timed
+class _PlainConnection(HTTPConnection):
+    response_class = _TimedResponse
 
 
-class _Tls(HTTPSConnection):
-    response_class = _Timed
+class _TlsConnection(HTTPSConnection):
+    response_class = _TimedResponse
 
 
 class _PlainPool(HTTPConnectionPool):
-    ConnectionCls = _Plain
+    ConnectionCls = _PlainConnection
 
 
 class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _Tls
+    ConnectionCls = _TlsConnection
 
 
-def _connections(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
+def _connection_pool(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
     """Return a pool that keeps one connection to the target; ``trust`` is needed for TLS only."""
     host, _, port = target.host.rpartition(":")
     if trust is None:
@@ -201,8 +200,8 @@ class HttpRouter:
         if access.token is not None:
             fixed["Authorization"] = f"Bearer {access.token}"
         self._fixed = fixed
-        trust = _trust(access.ca_file) if access.target.tls else None
-        self._pool = _connections(access.target, trust)
+        trust = _ssl_context(access.ca_file) if access.target.tls else None
+        self._pool = _connection_pool(access.target, trust)
         self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
@@ -210,7 +209,7 @@ class HttpRouter:
         try:
             return self._ask(body(probe))
         except SSLError as error:
-            return Failure(FailureKind.UNTRUSTED, f"is not trusted: {_reason(error)}")
+            return Failure(FailureKind.UNTRUSTED, f"is not trusted: {_tls_reason(error)}")
         except ConnectTimeoutError:
             return Failure(FailureKind.UNREACHABLE, "cannot be reached")
         except LateError:
@@ -237,15 +236,15 @@ class HttpRouter:
         )
         try:
             if answer.status != OK:
-                return self._refusal(answer)
-            return _read(answer)
+                return self._status_failure(answer)
+            return _read_limited(answer)
         finally:
             answer.close()  # an answer read to its end has given its connection back already
 
-    def _refusal(self, answer: urllib3.BaseHTTPResponse) -> Failure:
+    def _status_failure(self, answer: urllib3.BaseHTTPResponse) -> Failure:
         status = answer.status
         if status in BUSY:
-            wait = _seconds(answer.headers.get("Retry-After"), self._clock.now())
+            wait = _retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
             return Failure(FailureKind.BUSY, f"answered {status}", wait)
         if status in REDIRECTS:
             return Failure(
@@ -254,7 +253,7 @@ class HttpRouter:
         return Failure(FailureKind.STATUS, f"answered {status}")
 
 
-def _read(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
+def _read_limited(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
     content = b""
     while piece := answer.read1(LARGEST_ANSWER + 1, decode_content=False):
         content += piece
@@ -265,7 +264,7 @@ def _read(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
     return read_answer(content)
 
 
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
+def _ssl_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
@@ -273,7 +272,7 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
         raise SlicewatchError(f"--ca-file cannot be used: {reason}") from None
 
 
-def _reason(error: SSLError) -> str:
+def _tls_reason(error: SSLError) -> str:
     """Explain a TLS error in OpenSSL's own words, which quote nothing that was sent."""
     cause = error.args[0] if error.args else error
     if isinstance(cause, ssl.SSLCertVerificationError):
@@ -283,7 +282,7 @@ def _reason(error: SSLError) -> str:
     return "TLS failed"
 
 
-def _seconds(text: str | None, now: int) -> float | None:
+def _retry_after_seconds(text: str | None, now: int) -> float | None:
     """Return the seconds from ``now`` until a ``Retry-After`` value; None if absent or invalid.
 
     Source: RFC 9110, section 10.2.3.

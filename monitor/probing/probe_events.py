@@ -60,7 +60,7 @@ class ProbeEvents:
             at: time of the answer, microseconds.
         """
         self._made += 1
-        decision = _decision(item, self._probe_set)
+        decision = _decision_template(item, self._probe_set)
         decision.decision_id = f"probe-{self._run}-{self._made}"
         decision.decided_at = to_datetime(at)
         decision.route = answer.route
@@ -72,7 +72,7 @@ class ProbeEvents:
         return _encode(decision)
 
 
-def _decision(item: Item, probe_set: str) -> Decision:
+def _decision_template(item: Item, probe_set: str) -> Decision:
     """Return a variant's decision event with placeholders for id, time, answer and versions.
 
     Raises:
@@ -105,7 +105,7 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
         if item.request is None:
             raise SlicewatchError(f"{name}: request is missing; a probe set holds what is sent")
         try:
-            _decision(item, "0")
+            _decision_template(item, "0")
         except msgspec.ValidationError as error:
             raise SlicewatchError(f"{name} makes no decision event: {error}") from None
         unknown = set() if attributes is None else set(item.attributes) - set(attributes)
@@ -124,7 +124,7 @@ def declared(
     Raises:
         SlicewatchError: there is none, or it does not fit; the message says what to write.
     """
-    pairs = _variants(probe_set)
+    pairs = _variants_by_pair(probe_set)
     variants = frozenset[str]().union(*pairs.values())
     declaration = next((settings for settings in sets if settings.digest == digest), None)
     if declaration is None:
@@ -138,7 +138,7 @@ def declared(
     return declaration
 
 
-def _variants(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
+def _variants_by_pair(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
     """Map each pair to the names of its variants."""
     pairs: defaultdict[str, set[str]] = defaultdict(set)
     for item in probe_set.items:

@@ -170,12 +170,14 @@ def read_answer(content: bytes) -> Answer | Failure:
     try:
         return _decoder.decode(content)
     except msgspec.ValidationError as error:
-        return Failure(FailureKind.MALFORMED, f"did not answer by the protocol: {_where(error)}")
+        return Failure(
+            FailureKind.MALFORMED, f"did not answer by the protocol: {_field_problem(error)}"
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Failure(FailureKind.MALFORMED, "did not answer in JSON")
 
 
-def _where(error: msgspec.ValidationError) -> str:
+def _field_problem(error: msgspec.ValidationError) -> str:
     """Explain a validation error as "field: problem", without quoting the answer."""
     problem, _, path = str(error).partition(" - at ")
     field = path.strip("`").removeprefix("$.").removeprefix("$")

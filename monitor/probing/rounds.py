@@ -102,8 +102,7 @@ class Sender:
         self._retries = retries
 
     def send(self, probe: Probe) -> Answer | Failure | None:
-        """Send a probe, with retries; return an Answer, the last Failure, or None if asked to stop.
-        """
+        """Send a probe, with retries; return an Answer, the last Failure, or None if stopped."""
         outcome: Failure | None = None
         for attempt in range(self._retries.attempts):
             if not self._pace.turn():
@@ -271,7 +270,7 @@ class Runner:
         self._in_a_row = 0
         for number in self._rng.permutation(len(self._pairs)):
             items = self._pairs[number]
-            answered = self._pair(items, outcome, watcher)
+            answered = self._send_pair(items, outcome, watcher)
             if answered is None:
                 break
             self._close_pair(items, answered, outcome, watcher)
@@ -280,11 +279,10 @@ class Runner:
                 break
         return outcome
 
-    def _pair(
+    def _send_pair(
         self, items: Sequence[Item], outcome: Round, watcher: Watcher
     ) -> list[Answered] | None:
-        """Send a pair's variants in random order; return those answered, or None if asked to stop.
-        """
+        """Send a pair's variants in random order; return the answered ones, or None if stopped."""
         answered = []
         for number in self._rng.permutation(len(items)):
             item = items[number]
@@ -298,10 +296,12 @@ class Runner:
                 self._in_a_row = 0
                 answered.append(Answered(item, reply, self._clock.now()))
             else:
-                self._fail(item, reply, outcome, watcher)
+                self._record_failure(item, reply, outcome, watcher)
         return answered
 
-    def _fail(self, item: Item, failure: Failure, outcome: Round, watcher: Watcher) -> None:
+    def _record_failure(
+        self, item: Item, failure: Failure, outcome: Round, watcher: Watcher
+    ) -> None:
         outcome.failures[failure.kind] += 1
         watcher.failed(item, f"the router {failure.text}")
         self._in_a_row += 1

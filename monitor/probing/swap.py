@@ -66,11 +66,11 @@ def read_traces(path: Path) -> list[Trace]:
     Raises:
         SlicewatchError: the file cannot be read, or a line of it is no trace.
     """
-    lines = _lines(path)
+    lines = _read_lines(path)
     traces: dict[str, Trace] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            trace = _trace(line, f"{path}, line {number}")
+            trace = _parse_trace(line, f"{path}, line {number}")
             if trace.id in traces:
                 raise SlicewatchError(
                     f"{path}, line {number}: id stands there twice; make it unique"
@@ -81,7 +81,7 @@ def read_traces(path: Path) -> list[Trace]:
     return list(traces.values())
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise SlicewatchError(f"{path} is larger than {LARGEST_FILE >> 20} MiB; take a sample")
@@ -90,11 +90,11 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise SlicewatchError(f"{path}: {error.strerror or 'cannot be read'}") from None
 
 
-def _trace(line: bytes, where: str) -> Trace:
+def _parse_trace(line: bytes, where: str) -> Trace:
     try:
         trace = _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise SlicewatchError(f"{where}: {_without_names(error)}") from None
+        raise SlicewatchError(f"{where}: {_error_without_names(error)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise SlicewatchError(f"{where}: is not valid JSON") from None
     if not trace.id.isprintable():
@@ -102,7 +102,7 @@ def _trace(line: bytes, where: str) -> Trace:
     return trace
 
 
-def _without_names(error: msgspec.ValidationError) -> str:
+def _error_without_names(error: msgspec.ValidationError) -> str:
     """Return the error's text with its place; an undeclared key, maybe a name, is left out."""
     text = str(error)
     if "unknown field" in text:
@@ -123,10 +123,10 @@ class Swap:
         if isinstance(request, list):
             return [self.in_request(part) for part in request]
         if isinstance(request, dict):
-            return {key: self._value(key, part) for key, part in request.items()}
+            return {key: self._swapped_value(key, part) for key, part in request.items()}
         return request
 
-    def _value(self, key: str, part: Any) -> Any:
+    def _swapped_value(self, key: str, part: Any) -> Any:
         if key == self.attribute and part == self.original:
             return self.replacement
         return self.in_request(part)

@@ -109,10 +109,10 @@ def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSect
     if not part.flips:
         no_flip = f"No pair flipped, of {part.pairs:,} compared."
         return AuditSection(title, (no_flip, FLIP_SENTENCE), brief=brief)
-    return AuditSection(title, (FLIP_SENTENCE, _reference(part.flips)), flip_table, brief)
+    return AuditSection(title, (FLIP_SENTENCE, _reference_note(part.flips)), flip_table, brief)
 
 
-def _reference(flips: Iterable[ShownFlip]) -> str:
+def _reference_note(flips: Iterable[ShownFlip]) -> str:
     """Return a note that names the reference variants and says how they were chosen."""
     names = sorted({flip.reference.variant for flip in flips})
     more = ", ..." if len(names) > _NAMED else ""
@@ -182,10 +182,10 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSec
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
     rows = _with_content((_slice(line, numbers) for line in lines), 1)
-    return AuditSection(title, (*notes, *_left_out(numbers)), table(columns, rows))
+    return AuditSection(title, (*notes, *_left_out_note(numbers)), table(columns, rows))
 
 
-def _left_out(numbers: Numbers) -> tuple[str, ...]:
+def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
     """Return the note that absent values are withheld; empty for exact numbers."""
     return () if numbers.exact else ("What has nothing that may be shown is left out.",)
 
@@ -252,7 +252,7 @@ def _check(line: Check, numbers: Numbers) -> Row:
         write.value(line.value) + _worse_off(line),
         TableCell(_word(line.point), _TONES[line.point]),
         write.bounds(line.lower, line.upper),
-        TableCell(_word(line.verdict), _tone(line.verdict, numbers)),
+        TableCell(_word(line.verdict), _verdict_tone(line.verdict, numbers)),
     )
 
 
@@ -279,7 +279,7 @@ def _against(line: Check, numbers: Numbers) -> str:
     return f"\nagainst {words.slice_name(line.against)}{pairs_note}"
 
 
-def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
+def _verdict_tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
     """Return the emphasis of a verdict; undecided ones on reviewed data are bad."""
     if verdict in _UNDECIDED and not numbers.exact:
         return Tone.BAD
@@ -311,11 +311,11 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditS
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
-    rows = _with_content(_calibrated(lines, numbers), _NAMES)
-    return AuditSection("Calibration", notes + _left_out(numbers), table(columns, rows))
+    rows = _with_content(_calibration_rows(lines, numbers), _NAMES)
+    return AuditSection("Calibration", notes + _left_out_note(numbers), table(columns, rows))
 
 
-def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
+def _calibration_rows(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
     """Yield a row per slice and band; exact numbers include absent bands."""
     by_slice_and_band = {(line.slice, line.band): line for line in lines}
     bands = words.in_order({line.band for line in lines})
@@ -345,7 +345,7 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
 
 
 def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
-    shown = _nearest(lines)
+    shown = _nearest_thresholds(lines)
     notes = [
         "What one threshold for all variants would have made of these very replies: a look back,"
         " not a forecast. Gaps are in points; positive: worse off than the reference slice."
@@ -360,7 +360,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
     return AuditSection(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
-def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
+def _nearest_thresholds(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
     """Return the lines of thresholds nearest to those that decided, rising."""
     deciding = [place for place, line in enumerate(lines) if line.current] or [0]
     nearest = sorted(

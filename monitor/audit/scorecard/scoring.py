@@ -53,7 +53,7 @@ def score_card(
     """
     dimensions = []
     for dimension in file.dimensions:
-        scored = _measured(dimension, folder)
+        scored = _measure(dimension, folder)
         if previous is not None:
             scored = _compare_with_previous(scored, previous, file.scorecard)
         if baseline is not None:
@@ -70,19 +70,19 @@ def score_card(
     )
 
 
-def _measured(dimension: Dimension, folder: Path) -> ScoredDimension:
+def _measure(dimension: Dimension, folder: Path) -> ScoredDimension:
     measure = MEASURES[dimension.measure]
     records = read_records(folder / dimension.records, measure.record)
     try:
         measurement, why = measure.measure(records), ""
         if not dimension.synthetic:
-            measurement = _guarded(measurement, measure)
+            measurement = _guarded_score(measurement, measure)
     except UnmeasurableError as error:
         measurement, why = None, str(error)
-    return _scored(dimension, measure, measurement, why)
+    return _scored_dimension(dimension, measure, measurement, why)
 
 
-def _guarded(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
+def _guarded_score(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
     """Return a real people's score without parts, rounded to hundredths, interval outwards.
 
     Raises:
@@ -105,7 +105,7 @@ def _guarded(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
     )
 
 
-def _scored(
+def _scored_dimension(
     dimension: Dimension, measure: Measure, measurement: MeasuredScore | None, why: str
 ) -> ScoredDimension:
     score = measurement.score if measurement else None
@@ -185,8 +185,7 @@ def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDi
 def _verdict(
     scored: ScoredDimension, dimension: Dimension, head: Head, today: date
 ) -> DimensionVerdict:
-    """Return the first verdict that applies: not measured, diagnostic, overdue, fail, worse, pass.
-    """
+    """Return the first that applies: not measured, diagnostic, overdue, fail, worse or pass."""
     if scored.score is None:
         return (
             DimensionVerdict.NOT_MEASURED
