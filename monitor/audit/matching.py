@@ -163,7 +163,7 @@ def _variants_by_axis(pairs: Iterable[Sequence[Item]]) -> Mapping[str, frozenset
 
 
 def by_pair(members: Iterable[Thing], item: Callable[[Thing], Item]) -> dict[str, list[Thing]]:
-    """Group members by the id of their item's pair, in the order given; ``item`` returns the item."""
+    """Group members, in order, by the pair id of the item that ``item`` returns for each."""
     pairs: dict[str, list[Thing]] = defaultdict(list)
     for member in members:
         pairs[item(member).pair].append(member)
