@@ -241,7 +241,7 @@ class _AuditRun:
     def _what_if(
         self, compared: Sequence[Compared], pairs: Sequence[Pair]
     ) -> tuple[WhatIfLine, ...]:
-        """Try other thresholds by the contract's first single attribute; empty without one."""
+        """Return what-if lines by the contract's first single attribute; empty without one."""
         single = [
             group.attributes[0] for group in self.contract.group_bys if len(group.attributes) == 1
         ]

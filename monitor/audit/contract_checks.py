@@ -47,7 +47,7 @@ _Held = Mapping[frozenset[str], Sequence[Row]]
 def contract_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[Check, ...]:
-    """Check the gap of every slice to its reference, and its levels, against the contract.
+    """Return checks of every slice's gaps to its reference, and its levels, by group-by.
 
     ``slice`` is compared with ``against``, its reference. As in production, a gap is positive where
     the slice is worse off and negative where its reference is; both are limited. Slices without
@@ -88,7 +88,7 @@ def _without_repeats(checks: Sequence[Check]) -> list[Check]:
 
 
 def _spare_if_told(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
-    """Return the check, spared if another slice's check already fails for the harm."""
+    """Return the check; if its slice is better off, it fails only if no other reports the harm."""
     if not _is_ahead(check):
         return check
     behind = [
@@ -118,7 +118,7 @@ def _is_ahead(check: Check) -> bool:
 
 
 def _lead(check: Check) -> float:
-    """Return how far a slice is ahead; if its value is withheld, a lower bound of it."""
+    """Return a better-off slice's lead: ratio or negated gap; a bound if the value is withheld."""
     ratio = check.name.endswith("_ratio")
     bound = check.lower if ratio else check.upper
     number = bound if check.value is None else check.value
@@ -128,7 +128,7 @@ def _lead(check: Check) -> float:
 def baseline_checks(
     candidate: Sequence[GroupSlices], baseline: Sequence[GroupSlices], *, exact: bool
 ) -> tuple[Check, ...]:
-    """Check that the candidate serves no slice, nor the whole, worse than the baseline.
+    """Return checks that the candidate serves no slice, nor the whole, worse than the baseline.
 
     Closing a gap by helping everybody less, or by serving more unclear replies to everybody, is
     no repair.
@@ -148,7 +148,7 @@ def baseline_checks(
 
 
 def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, ...]:
-    """Add roles to checks, and sort each slice's checks so that the primary metric is first."""
+    """Return checks with roles; in each slice, those of the primary metric come first."""
     with_roles = [replace(check, role=contract.role(check.metric)) for check in checks]
     order = {text: i for i, text in enumerate(dict.fromkeys(check.slice for check in with_roles))}
     return tuple(
@@ -161,7 +161,7 @@ def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, 
 def support_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[SupportCheck, ...]:
-    """Check every declared slice's positives and negatives against the minimum support.
+    """Return checks of each declared slice's positives and negatives against the minimum.
 
     Hidden slices and slices without items have no support that can be shown. For real people the
     support is a number of pairs, as the lower edge of a band: ten variants of one request say
@@ -372,7 +372,7 @@ def _possible_range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
 def _level_check(
     name: str, metric: Metric, row: SliceRow, limit: Fraction | None, *, exact: bool
 ) -> Check:
-    """Make a check of a rate against its limit, decided by the estimate alone."""
+    """Return a check of a rate against its limit, decided by the estimate alone."""
     rate = row.rates.get(metric)
     point = _rate_fraction(rate, exact=exact)
     return Check(

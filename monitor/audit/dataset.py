@@ -41,7 +41,7 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DatasetCell:
-    """Rows of one slice with one label.
+    """Share and target share of the rows with one slice and one label.
 
     Attributes:
         slice: slice text.
@@ -76,7 +76,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Balancing:
-    """Effect of balancing a training set.
+    """Effect of balancing a training set: weights, rows needed and remaining distance.
 
     Attributes:
         weights: by cell, in the order given.
@@ -235,7 +235,7 @@ class DatasetReport:
 
 
 def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetReport:
-    """Compare the training set with its target, by each attribute and each two attributes.
+    """Return the training set's shares beside the target's, by each attribute and every two.
 
     Args:
         counts: counts of the training set.

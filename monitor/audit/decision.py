@@ -101,7 +101,7 @@ def first_day(today: date, effective: date, cadence: timedelta) -> date:
 def decide(
     run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()
 ) -> ReleaseDecision:
-    """Decide each requirement, and the release, from measurements, signatures and faults.
+    """Return the release decision, made from measurements on the run, signatures and faults.
 
     Args:
         run: run of the router to release, all of its parts.
@@ -204,7 +204,7 @@ def _pair_faults(run: Run) -> Iterator[str]:
     flips = sum(len(part.flips) for part in run.parts)
     if flips:
         yield f"{flips} flip{'s' if flips > 1 else ''}"
-    yield from _failing_checks(run, "failed", lambda check: check.point is Point.FAIL)
+    yield from _checks_sentence(run, "failed", lambda check: check.point is Point.FAIL)
 
 
 def _support_faults(run: Run) -> Iterator[str]:
@@ -221,8 +221,8 @@ def _contract_faults(run: Run) -> Iterator[str]:
     The held-out part has to pass too: else failures could be held out. Checks against the baseline
     have no interval; :func:`lost_or_spoilt` counts what they cannot decide.
     """
-    yield from _failing_checks(run, "failed", _fails)
-    yield from _failing_checks(
+    yield from _checks_sentence(run, "failed", _fails)
+    yield from _checks_sentence(
         run,
         "not shown by the interval to be kept",
         lambda check: not _fails(check) and check.verdict in _OPEN,
@@ -236,7 +236,7 @@ def _fails(check: Check) -> bool:
     return check.point is Point.FAIL or check.verdict is Verdict.FAIL
 
 
-def _failing_checks(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[str]:
+def _checks_sentence(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[str]:
     names = [
         _check_name(part, check) for part in run.parts for check in part.checks if matches(check)
     ]
@@ -341,7 +341,7 @@ def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
 def lost_or_spoilt(
     baseline: Sequence[Row], candidate: Sequence[Row], contract: Contract, coding: Coding
 ) -> Iterator[str]:
-    """Yield a sentence per kind of reply that the candidate serves worse over all items.
+    """Yield a sentence for ready, and one for unready, replies that the candidate serves worse.
 
     Pairs that are served better count against those that are served worse: the fault compares two
     rates of the very same items.

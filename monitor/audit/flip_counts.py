@@ -68,7 +68,7 @@ def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
 def flip_counts(
     compared: Sequence[Compared], *, k: int, exact: bool, declared: Collection[str] = ()
 ) -> tuple[FlipCounts, ...]:
-    """Count the flips of each axis and expected outcome; sorted by axis, ready replies first.
+    """Return flip counts of each axis and expected outcome, sorted, ready replies first.
 
     Reviewed data of real people shows nothing below k. It counts pairs, not comparisons: a pair
     with ten variants is still one request. Every number is a lower bound: the lower edge of its
@@ -243,7 +243,7 @@ class RunSide:
 
 
 def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
-    """Compare two runs on shared pairs: repaired, still failing and new failures, by name.
+    """Return names of repaired, remaining and new failures on pairs that both runs have.
 
     Flips are named by their pair (``pair/reference/variant`` where a pair has more than one
     comparison), single variants ``pair/variant``. Pairs and variants of one run only are in no

@@ -71,7 +71,7 @@ class SetCounts:
 
 
 def count(rows: Sequence[Row], coding: Coding) -> SetCounts:
-    """Count the rows, and those expected to be ready, by cell.
+    """Return the numbers of items, labels and ready items by cell (atom and stratum).
 
     Args:
         rows: rows of compared pairs, so that the expected outcome is known.

@@ -132,7 +132,7 @@ def svg(view: DemoView) -> str:
 
 
 def render(view: DemoView, width: int) -> RenderableType:
-    """Lay out a view for a terminal: head, table, incidents and foot; wide ones show gaps."""
+    """Return a rich renderable of a view: head, table, incidents and foot; gaps if wide."""
     table = _table(view.slices, wide=width >= WIDE)
     return Group(_head(view), table, *map(partial(_incident, view), view.incidents), _foot(view))
 
@@ -226,7 +226,7 @@ def _number(number: float | None, sign: str = "") -> str:
 
 
 def _incident(view: DemoView, incident: ShownIncident) -> Text:
-    """Return an incident as text for the terminal: severity, slice, gap and cause."""
+    """Return an incident as rich text: severity, slice, gap and cause."""
     text = Text()
     text.append(f"{incident.severity.value.upper()} {incident.id}", style="bold white on red")
     text.append(f" {incident.metric.value} of {incident.slice}", style="bold red")

@@ -69,7 +69,7 @@ REGRESSION_AFTER = 36 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Parameters of the demo's world, true by construction.
+    """Parameters of the demo's world: traffic, true rates and the regression.
 
     Attributes:
         begins: first instant, microseconds; a whole number of hours.
@@ -106,7 +106,7 @@ class World:
 
 @dataclass(frozen=True)
 class Decisions:
-    """Decisions as columns of equal length, in order of arrival.
+    """Simulated decisions as columns of equal length, in order of arrival.
 
     Attributes:
         number: unique, increasing with decided_at.
@@ -193,7 +193,7 @@ class SyntheticRouter:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Labels as columns of equal length, in order of labelled_at.
+    """Simulated labels as columns of equal length, in order of labelled_at.
 
     Attributes:
         number: number of the decision.

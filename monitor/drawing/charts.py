@@ -199,7 +199,7 @@ class _Drawn:
 
 
 def _drawn_at(point: HistoryPoint) -> float:
-    """Return the Unix time at which a point is drawn: the end of its span, else its day's start."""
+    """Return the Unix time at which a point is drawn: its span's end, else its day's start."""
     if point.ends_at is not None:
         return point.ends_at.timestamp()
     return datetime.combine(point.day, time(), UTC).timestamp()

@@ -20,7 +20,7 @@ class Tone(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """Cell of a table.
+    """Cell of a table: text with emphasis and, in HTML, a chart or a link.
 
     Attributes:
         text: one or several lines.

@@ -18,7 +18,7 @@ Status = Literal["judged", "failed", "unreadable"]
 
 
 class ModelOutput(Struct, kw_only=True, frozen=True):
-    """A text that a model wrote, sampled for review.
+    """Text that a model wrote, sampled for review and sent to the judge.
 
     Attributes:
         output_id: unique; key its Kafka message by it.
@@ -40,7 +40,7 @@ class ModelOutput(Struct, kw_only=True, frozen=True):
 
 
 class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """Judgement of one output: never a part of its text.
+    """Result of judging one output, as an event; it never quotes the text of the output.
 
     Attributes:
         output_id: of the output; None where it could not be read.

@@ -173,7 +173,7 @@ def _connection_pool(target: Target, trust: ssl.SSLContext | None) -> HTTPConnec
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Access to a router: address, credentials and time-out.
+    """Address, credentials and time-out with which an HttpRouter sends probes.
 
     Attributes:
         target: its address.

@@ -94,7 +94,7 @@ def _decision_template(item: Item, probe_set: str) -> Decision:
 
 
 def check_items(items: Iterable[Item], attributes: Collection[str] | None = None) -> None:
-    """Refuse a set with a variant that lacks a request or makes no acceptable decision event.
+    """Refuse a variant without a request, a valid decision event or declared attributes.
 
     Args:
         items: items of a synthetic set.

@@ -125,7 +125,7 @@ class Router(Protocol):
         ...
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the router."""
         ...
 
 

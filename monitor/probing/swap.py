@@ -159,7 +159,7 @@ class Swapped:
 
 
 def swapped(traces: Sequence[Trace], swap: Swap) -> Swapped:
-    """Pair every trace that has the original value with its swapped variant, as a probe set."""
+    """Return original and swapped variants of each trace with the value, as a probe set."""
     ids: dict[str, str] = {}
     items: list[Item] = []
     silent = 0
@@ -213,7 +213,7 @@ class SwapSide:
 
 
 def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[SwapSide]:
-    """Match answers by pair; return traces with both variants answered, in file order."""
+    """Return both decisions on each trace whose variants are both answered, in file order."""
     decisions_by_pair: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
     for sent in answered:
         decisions_by_pair[sent.item.pair][sent.item.variant] = sent.answer.observed
@@ -256,7 +256,7 @@ class SwapSummary:
 
 
 def summary(comparisons: Sequence[SwapSide], k: int) -> SwapSummary | None:
-    """Summarise routes and scores of all comparisons; None for fewer than ``k``."""
+    """Return shares of traces that flip, and the mean score difference; None below ``k`` traces."""
     if len(comparisons) < k:
         return None
     ways = [direction(side.original, side.swapped) for side in comparisons if side.flipped]
@@ -300,7 +300,7 @@ class Listed:
 def for_review(
     comparisons: Sequence[SwapSide], review: SwapReview, rng: np.random.Generator
 ) -> list[Listed]:
-    """Choose disagreements and a random share of the rest for review, in random order.
+    """Return disagreements and a random share of the other traces, in random order.
 
     People who see nothing but disagreements come to find something in all of them.
     """

@@ -22,12 +22,12 @@ _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE
 
 
 def render(report: AuditReport) -> RenderableType:
-    """Render the report of an audit for rich; colours only repeat what words say."""
+    """Return a rich renderable of an audit; colours only repeat what words say."""
     return printed(document(report))
 
 
 def printed(contents: AuditDocument) -> RenderableType:
-    """Render a laid-out document for rich."""
+    """Return a rich renderable of a laid-out document."""
     return _Trimmed(Group(*_lines(contents)))
 
 

@@ -77,7 +77,7 @@ class MatchedItems(Generic[Answer]):
     def measured(
         self, statistic: resampling.Statistic, parts: Sequence[float | None]
     ) -> MeasuredScore:
-        """Score a statistic of the items with its interval; ``parts`` are values by variant."""
+        """Return a statistic's score on the items with its interval and one part per variant."""
         items = len(self.rows)
         low, high = resampling.interval(statistic, items)
         named_parts = zip(self.variants, parts, strict=True)

@@ -57,7 +57,7 @@ class _Rates:
         return tuple(map(ScorePart, self.slices, self.rates.tolist(), self.trials.tolist()))
 
     def measured(self, statistic: Callable[[Floats], Floats]) -> MeasuredScore:
-        """Score a statistic of rates, shape (B, S), with its interval and a part per slice."""
+        """Return a statistic's score on the rates with its interval and one part per slice."""
         low, high = resampling.of_counts(statistic, (self.successes, self.trials))
         score = float(statistic(self.rates[None, :])[0])
         return MeasuredScore(score, low, high, int(self.trials.sum()), parts=self.parts)
