@@ -148,7 +148,7 @@ class _AuditRun:
     coding: Coding
 
     def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
-        """Measure the run called ``title`` on each part of the set; return it for the report."""
+        """Measure the run called ``title`` on each part of the set; return the report's Run."""
         part_flags = {pair.held_out for pair in pairs[title]}
         versions, thresholds = _deciding_versions_and_thresholds(results, self.contract.k)
         return Run(
@@ -232,7 +232,7 @@ class _AuditRun:
         return slices_of(rows, self.contract, self.coding)
 
     def _against_baseline(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
-        """Check candidate rows against baseline rows; synthetic sets include gated items."""
+        """Return checks against the baseline's rows; in a synthetic set, gated rows count too."""
         synthetic = self.contract.synthetic
         if synthetic:
             rows, before = without_gate(rows), without_gate(before)
@@ -266,7 +266,7 @@ def _results_by_title(baseline: Results, candidate: Results) -> dict[str, Result
 def _comparable_pairs(
     runs: Mapping[str, Results],
 ) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
-    """Match each run's pairs; return those comparable in all, and excluded ids with reasons."""
+    """Match each run's pairs; return comparable ones by title, and excluded ids with reasons."""
     matched_by_title = {title: matched(results) for title, results in runs.items()}
     excluded: dict[str, str] = {}
     for title, (_, excluded_pairs) in matched_by_title.items():
@@ -381,7 +381,7 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
 
 
 def _unlisted_fault(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
-    """Explain why an attribute of a row is not allow-listed, with the fix; empty if it is."""
+    """Explain with the fix why an attribute or value is not allow-listed; empty if listed."""
     if attribute is None:
         return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"
     if attribute.version_of is not None:

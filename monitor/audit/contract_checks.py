@@ -79,7 +79,7 @@ def contract_checks(
 
 
 def _without_repeats(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks of one group-by, adjusted so that each harm fails exactly once."""
+    """Return one group-by's checks, adjusted so that each harm fails exactly once."""
     by_name: dict[str, list[Check]] = defaultdict(list)
     for check in checks:
         by_name[check.name].append(check)
@@ -88,7 +88,7 @@ def _without_repeats(checks: Sequence[Check]) -> list[Check]:
 
 
 def _spare_if_told(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
-    """Return the check; if its slice is better off, it fails only if no other reports the harm."""
+    """Return the check; a better-off slice's check fails only if no other reports the harm."""
     if not _is_ahead(check):
         return check
     behind = [
@@ -358,7 +358,7 @@ def _decide_by_codes(check: Check, rate: ShownRate | None, before: ShownRate | N
 
 
 def _possible_range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
-    """Return the least and the greatest value that a shown rate allows; None if it says nothing."""
+    """Return the (least, greatest) value that a shown rate allows; None without information."""
     if rate is None:
         return None
     value, least, most = map(_shown_fraction, (rate.value, rate.at_least, rate.at_most))
@@ -470,7 +470,7 @@ def _rows_by_held_slices(
 
 
 def _same_pairs(held: _Held, text: str, reference: str) -> bool:
-    """Return True if a slice and its reference are held by exactly the same pairs."""
+    """Return True if exactly the same pairs hold variants of a slice and of its reference."""
     holds = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
     return (True, True) in holds and (True, False) not in holds and (False, True) not in holds
 
@@ -478,7 +478,7 @@ def _same_pairs(held: _Held, text: str, reference: str) -> bool:
 def _tables_of_both(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, GroupSlices]:
-    """Map each slice to a table over the pairs that hold both that slice and its reference.
+    """Map each slice to a table over only the pairs that also hold its reference.
 
     A slice is absent if no pair holds both. Slices that are held by the same pairs share a table.
     """

@@ -58,7 +58,7 @@ class DatasetCell:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Weight of one cell that balances a training set, and the rows that would do instead.
+    """Weight of one cell that balances a training set, or the rows to add without weights.
 
     Attributes:
         slice: slice text.

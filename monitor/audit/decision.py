@@ -85,7 +85,7 @@ class Signed:
 
 
 def first_day(today: date, effective: date, cadence: timedelta) -> date:
-    """Return the first day whose signatures count: the contract's start or last review, if later.
+    """Return the first day whose signatures count: the later of last review and contract start.
 
     A future contract is prepared before it holds, so only the review counts then.
 
@@ -136,7 +136,7 @@ _WORST_FIRST = (
 
 
 def _limit_lines(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
-    """Yield the worst verdict on the limits of each role and metric, the primary metric first."""
+    """Yield the worst verdict on the limits of each role and metric, primary metric first."""
     verdicts: dict[tuple[Role, Metric], set[Verdict | None]] = defaultdict(set)
     for check in (check for part in run.parts for check in part.checks):
         verdict = _point_verdict(check) if synthetic else _check_verdict(check)
@@ -322,7 +322,7 @@ _ADVICE = (
 
 
 def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
-    """Return the recommendations for these failed stages, in the order of the router's stages.
+    """Return the recommendations for the failed ``stages``, in the order of the router's stages.
 
     Args:
         stages: stages as in :attr:`~monitor.audit.audit_report.FlipCounts.stages`.

@@ -148,7 +148,7 @@ def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
 
 
 def _cause(comparison: Compared) -> FlipCause | None:
-    """Return the cause of a flip; None if its stage is the evidence gate."""
+    """Return the cause of a flip; None if the pair diverged at the evidence gate."""
     reference, variant = comparison.reference.observed, comparison.variant.observed
     if stage(reference, variant) is FlipStage.EVIDENCE_GATE:
         return None

@@ -235,7 +235,7 @@ def set_fields(probe_set: ProbeSet) -> dict[str, object]:
 
 
 def item_fields(item: Item) -> dict[str, object]:
-    """Return the fields of one variant by name, with its request's hash for the request."""
+    """Return the fields of one variant by name, with the request's hash instead of the request."""
     return {
         "pair_id": item.pair,
         "variant": item.variant,

@@ -217,7 +217,7 @@ def values(row: Row, by: Iterable[str]) -> dict[str, str]:
 def _compare_variants(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
-    """Yield the comparisons that connect all of these variants of one pair."""
+    """Yield comparisons of one pair's variants that connect all of ``rows``."""
     isolated = list(_single_attribute_comparisons(pair, rows, references))
     yield from isolated
     reference = _reference_variant(rows, references)
@@ -283,7 +283,7 @@ def _group_alike(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
 
 
 def _reference_variant(rows: Sequence[Row], references: Mapping[str, str]) -> Row:
-    """Return the row with the most reference values; among equals, the first by variant name."""
+    """Return the row with the most reference values; among equals, the first by name."""
 
     def order(row: Row) -> tuple[int, str]:
         matches = sum(_value(row, name) == value for name, value in references.items())

@@ -187,7 +187,7 @@ def problem(path: Path, text: str, *, line: int = 0, field: str = "") -> AuditEr
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a value in words, such as "a number", without the value."""
+    """Return the JSON kind of a value in words, such as "a number", without the value."""
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
 
 
@@ -266,7 +266,7 @@ def toml_tree(path: Path, max_bytes: int, kind: str) -> dict[str, object]:
 
 
 def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
-    """Parse one JSON text strictly: NaN, infinite numbers and repeated keys are refused."""
+    """Parse one JSON text strictly, refusing NaN, infinite numbers and repeated keys."""
     try:
         return json.loads(
             text,
@@ -412,7 +412,7 @@ def _nest(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
 
 
 def _convert_cell(path: Path, line: int, name: str, cell: str) -> object:
-    """Convert a cell to its column's type; a cell that does not fit stays text."""
+    """Convert a cell to the type of column ``name``; leave a cell that does not fit as text."""
     if name == "request":
         return parse_json(path, line, cell, name)
     if name == "varies":

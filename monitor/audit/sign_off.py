@@ -49,7 +49,7 @@ _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 
 @dataclass(frozen=True, slots=True)
 class RequirementSignature:
-    """Signature for one requirement: who signed, when, and where that can be read."""
+    """Signature for one requirement: signer, day and where to read the signature."""
 
     by: str
     at: date
@@ -110,7 +110,7 @@ class SignOff:
 
 
 def _difference_text(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
-    """Explain how a signed value differs from the run's values; empty if it does not.
+    """Explain how a signed value differs from the run's values; empty without a difference.
 
     Content hashes are long: their first digits distinguish them.
     """

@@ -109,14 +109,14 @@ def atom_of(row: Row, coding: Coding) -> str:
 
 
 def value_of(row: Row, attribute: Attribute) -> str | None:
-    """Return a row's value of an attribute, or the version it stands for; None if absent."""
+    """Return a row's value of an attribute or, if it stands for a version, that version."""
     if attribute.version_of is not None:
         return str(getattr(row.versions, attribute.version_of))
     return row.item.attributes.get(attribute.name)
 
 
 def slice_of(row: Row, attributes: Sequence[str], coding: Coding) -> str:
-    """Return the text of a row's slice by these attributes; empty without attributes."""
+    """Return the text of a row's slice by ``attributes``; empty without attributes."""
     return slice_text(atom_of(row, coding), attributes)
 
 

@@ -97,7 +97,7 @@ class Stop(Protocol):
     hurried: bool
 
     def wait(self, seconds: float) -> bool:
-        """Wait ``seconds``, or less if a stop is requested; return True if one is."""
+        """Wait ``seconds``, or less if a stop is requested; return True if it is requested."""
         ...
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
@@ -270,7 +270,7 @@ def _read_totals(engine: sa.Engine) -> CommittedTotals:
 
 @contextmanager
 def database_folder() -> Iterator[Path]:
-    """Create a temporary folder for the block; remove it with its content afterwards.
+    """Yield a new temporary folder; remove the folder and its content afterwards.
 
     It is renamed first, so that a thread that still runs cannot create a file in it.
     """
@@ -282,7 +282,7 @@ def database_folder() -> Iterator[Path]:
 
 
 def demo_settings(bootstrap: str, store_url: str, port: int) -> Settings:
-    """Load the demo's settings file with these three overrides, ignoring the environment.
+    """Load the demo's settings file with broker, database and port replaced; ignore os.environ.
 
     Args:
         bootstrap: address of the broker.

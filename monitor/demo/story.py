@@ -27,7 +27,7 @@ FINISH_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Scenes:
-    """Callbacks for the steps of a turn after its traffic.
+    """Callbacks that the Story calls in each turn after producing the traffic.
 
     Attributes:
         stored: returns True when ingest has stored everything produced.

@@ -109,7 +109,7 @@ class Traffic:
         self._producer.close(timeout=CLOSE_SECONDS)
 
     def _send(self, step: WorldStep) -> None:
-        """Send one step's events and the repeats drawn from the step before; count them."""
+        """Send one step's events and the repeats drawn in the step before; count all of them."""
         stamp = step.end // 1000  # after every event of the step
         decisions, labels = step.decisions, step.labels
         repeated = self._again
@@ -121,7 +121,7 @@ class Traffic:
             self.produced.repeated += len(repeated[0]) + len(repeated[1])
 
     def _draw_repeats(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
-        """Draw the 1 % of events that are repeated a step later."""
+        """Return a random 1 % of decisions and labels, which are sent again a step later."""
         return (
             decisions.take(self._rng.random(len(decisions)) < REPEATED),
             labels.take(self._rng.random(len(labels)) < REPEATED),

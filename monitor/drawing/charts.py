@@ -61,12 +61,12 @@ class Band(Protocol):
 
 
 def gap_scales(lines: Iterable[SliceLine]) -> float:
-    """Return the half width, in rate units, of one axis for the gaps of all these lines."""
+    """Return one axis's half width, in rate units, that holds the gaps and limits of all lines."""
     return gap_scale([_SMALLEST_SCALE, *(size for line in lines for size in _sizes(line.cells))])
 
 
 def gap_scale(sizes: Iterable[float]) -> float:
-    """Return the half width that holds these sizes: a multiple of .05, from .1 to 1."""
+    """Return an axis's half width that holds all sizes: a multiple of .05, from .1 to 1."""
     widest = max(sizes, default=_SMALLEST_SCALE)
     return min(1.0, max(_SMALLEST_SCALE, math.ceil(widest / _STEP - 1e-9) * _STEP))
 

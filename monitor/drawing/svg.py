@@ -69,7 +69,7 @@ def titled(body: str, title: str) -> str:
 
 
 def drawing(width: int, height: int, label: str, parts: Iterable[str], kind: str) -> Markup:
-    """Wrap parts in an ``<svg>`` with CSS class ``kind``; ``label`` describes it in words."""
+    """Wrap parts in an ``<svg>`` with CSS class ``kind``; ``label`` describes the drawing."""
     box = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     aria = f'role="img" aria-label="{escape(label)}"'
     body = "".join(parts)

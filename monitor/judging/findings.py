@@ -62,7 +62,7 @@ _decode = msgspec.json.Decoder(_JudgeAnswer).decode
 
 
 def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
-    """Return the JSON Schema of a judge's answer, which allows these categories only."""
+    """Return the JSON Schema of a judge's answer, which allows only ``categories``."""
     properties: dict[str, Any] = {
         "category": {"type": "string", "enum": list(categories)},
         "kind": {"type": "string", "enum": list(KINDS)},

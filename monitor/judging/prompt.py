@@ -51,7 +51,7 @@ class Prompt:
         return hashlib.sha256(self.instructions.encode()).hexdigest()
 
     def question(self, chunk: Chunk, model_input: str | None, context: str | None) -> str:
-        """Return the user message: a JSON object with input, context and this piece of the output.
+        """Return the user message: a JSON object with input, context and the chunk as output.
 
         Args:
             chunk: piece of the output.

@@ -83,7 +83,7 @@ class RequestBudget:
             return self._is_exhausted(self._spent_today())
 
     def take(self) -> bool:
-        """Record one request and sleep until its turn; return False at once if the budget is spent.
+        """Record one request and sleep until its turn; return False if today's budget is spent.
 
         Raises:
             SlicewatchError: the record cannot be written, so nothing may be sent.

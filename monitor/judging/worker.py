@@ -30,7 +30,7 @@ from monitor.judging.prompt import Prompt
 
 
 class JudgingTopics(Protocol):
-    """Stream from which the worker reads outputs and to which it writes results."""
+    """Stream from which a Worker reads outputs and to which it writes results."""
 
     def read(self, most: int) -> Sequence[bytes | None]:
         """Return the values of at most ``most`` next messages; empty if none came for a moment.

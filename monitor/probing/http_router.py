@@ -66,7 +66,7 @@ class Target:
 
 
 def target(url: str, *, insecure: bool = False) -> Target:
-    """Check a router's address as typed on the command line; return it as a Target.
+    """Check a router's address as typed by the user; return the Target, or raise SlicewatchError.
 
     Args:
         url: the address.

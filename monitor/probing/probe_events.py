@@ -180,7 +180,7 @@ class KafkaPublisher:
         self._writer.connect()
 
     def publish(self, pair: str, events: Sequence[bytes]) -> None:
-        """Write one pair's encoded decisions in this order, and wait until all are written.
+        """Write one pair's encoded decisions in order, and wait until all are written.
 
         Raises:
             SlicewatchError: they are not written, or that is unknown; the message says why.

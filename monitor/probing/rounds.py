@@ -37,7 +37,7 @@ class StopRequest(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Wait ``seconds``, or less if a stop is requested; return True if one is."""
+        """Wait ``seconds``, or less if a stop is requested; return True if it is requested."""
         ...
 
 
@@ -164,7 +164,7 @@ class Answered:
     at: int
 
     def row(self, line: int) -> Row:
-        """Return the item, decision and versions as a Row with this line number."""
+        """Return item, decision and versions as a Row of results with line number ``line``."""
         versions = self.answer.versions
         decided = RunVersions(versions.judge, versions.rubric, versions.policy, versions.router)
         return Row(self.item, self.answer.observed, decided, line)

@@ -291,7 +291,7 @@ class SwapReview:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Trace that people should review; ``spot_check`` marks a random agreeing one."""
+    """Trace for people to review; ``spot_check`` marks a random trace whose decisions agree."""
 
     side: SwapSide
     spot_check: bool

@@ -77,7 +77,7 @@ _ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
 
 
 def _limits(decision: ReleaseDecision) -> str:
-    """Return one sentence per limited metric: its role and its verdict, joined."""
+    """Return one sentence per limited metric, joined in one text: role, metric and verdict."""
     return "".join(
         f" {_ROLES[line.role]} {METRICS[line.metric]}: {line.verdict.value.replace('_', ' ')}."
         for line in decision.limits

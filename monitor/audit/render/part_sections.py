@@ -59,7 +59,7 @@ _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
 def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
-    """Yield a part's sections that have a table, and always the one of flips.
+    """Yield the sections of a part that have a table, and the flips even without a table.
 
     Args:
         part: the part to show.
@@ -113,7 +113,7 @@ def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSect
 
 
 def _reference_note(flips: Iterable[ShownFlip]) -> str:
-    """Return a note that names the reference variants and says how they were chosen."""
+    """Return a note that names the reference variants and explains the choice."""
     names = sorted({flip.reference.variant for flip in flips})
     more = ", ..." if len(names) > _NAMED else ""
     return (
@@ -361,7 +361,7 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
 
 
 def _nearest_thresholds(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
-    """Return the lines of thresholds nearest to those that decided, rising."""
+    """Return the _THRESHOLDS lines nearest to the deciding thresholds, rising."""
     deciding = [place for place, line in enumerate(lines) if line.current] or [0]
     nearest = sorted(
         range(len(lines)), key=lambda place: min(abs(place - decided) for decided in deciding)

@@ -70,18 +70,18 @@ class Numbers:
         return NOTHING if value is None else self._hundredths(value)
 
     def gap(self, value: float | None) -> str:
-        """Format a gap in points with its sign, + if the slice is worse off; "-" for None."""
+        """Format a gap in points with a sign, + if the slice is worse off; "-" for None."""
         text = self.points(value)
         return text if value is None or text.startswith("-") or not float(text) else f"+{text}"
 
     def interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a rate in per cent; "-" if one is None."""
+        """Format the bounds of a rate in per cent; "-" if a bound is None."""
         if lower is None or upper is None:
             return NOTHING
         return f"{self._hundredths(lower)}-{self._hundredths(upper)} %"
 
     def points_interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a difference of rates in points; "-" if one is None."""
+        """Format the bounds of a difference of rates in points; "-" if a bound is None."""
         if lower is None or upper is None:
             return NOTHING
         return f"{self._hundredths(lower)} to {self._hundredths(upper)}"
@@ -265,5 +265,5 @@ def direction(flip: ShownFlip) -> str:
 
 
 def stage(flip: ShownFlip) -> str:
-    """Return the stage of a flip, and behind the evidence gate its cause after a slash."""
+    """Return a flip's stage; behind the evidence gate, stage and cause joined by a slash."""
     return f"{flip.stage.value}/{flip.cause.value}" if flip.cause else flip.stage.value

@@ -42,7 +42,7 @@ def events(card: Scorecard) -> str:
 
 
 def read_earlier(path: Path) -> Scorecard:
-    """Read a scorecard that ``--json`` wrote: the previous one, or the baseline's.
+    """Read a scorecard that ``--json`` wrote, for comparison with the present one.
 
     Raises:
         AuditError: the file cannot be read, or is no scorecard.

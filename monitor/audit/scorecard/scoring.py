@@ -39,7 +39,7 @@ def score_card(
     previous: Scorecard | None = None,
     baseline: Scorecard | None = None,
 ) -> Scorecard:
-    """Measure all dimensions of a file and judge them; return the scorecard.
+    """Measure and judge all dimensions of a scorecard file; return the Scorecard.
 
     Args:
         file: the scorecard file.
@@ -185,7 +185,7 @@ def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDi
 def _verdict(
     scored: ScoredDimension, dimension: Dimension, head: Head, today: date
 ) -> DimensionVerdict:
-    """Return the first that applies: not measured, diagnostic, overdue, fail, worse or pass."""
+    """Return the first verdict that applies, from not measured over fail and worse to pass."""
     if scored.score is None:
         return (
             DimensionVerdict.NOT_MEASURED
