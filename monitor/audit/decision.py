@@ -208,7 +208,7 @@ def _pair_faults(run: Run) -> Iterator[str]:
 
 
 def _support_faults(run: Run) -> Iterator[str]:
-    """Yield a sentence that counts the slices without the required support; none if all have it."""
+    """Yield a sentence that counts the slices without the required support, if any."""
     supports = run.parts[0].supports
     short = {check.slice for check in supports if not check.met}
     if short:

@@ -285,7 +285,7 @@ def _group_slices(
 
 
 def _shown_supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
-    """Return the trials behind TPR and FPR; for real people, hidden ones are left out."""
+    """Return the trials behind TPR and FPR by metric; hidden ones of real people are absent."""
     supports = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
     return dict.fromkeys(SUPPORTED, 0) | supports if synthetic else supports
 

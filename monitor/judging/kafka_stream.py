@@ -90,7 +90,7 @@ class KafkaStream:
         self._writer.write([Record(topic, key, value) for key, value in events])
 
     def commit(self) -> None:
-        """Commit the offsets of all read messages; a failure is ignored, they are judged again."""
+        """Commit the offsets of all messages read; if that fails, outputs are judged again."""
         offsets = {partition: OffsetAndMetadata(at, "", -1) for partition, at in self._read.items()}
         self._read.clear()
         with suppress(KafkaError):  # then outputs are judged again, as documented
