@@ -227,7 +227,7 @@ def messages(events: Sequence[Decision] | Sequence[Label], size: int) -> Iterato
 
 
 def bad_record(decision: Decision, rng: np.random.Generator) -> bytes:
-    """Spoil a decision in one of several random ways; return bytes that become a dead letter."""
+    """Spoil a decision in a way drawn at random; return bytes that become a dead letter."""
     spoil = _SPOILS[int(rng.integers(len(_SPOILS)))]
     return spoil(decision)
 

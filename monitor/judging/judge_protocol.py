@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class JudgeFailedError(Exception):
-    """Error for a question without an answer; the text is a fixed phrase and quotes nothing."""
+    """Error for a question without an answer; the text quotes neither question nor answer."""
 
 
 class Judge(Protocol):

@@ -29,7 +29,7 @@ LONGEST_HOLD = 60.0
 
 
 class StopRequest(Protocol):
-    """Request to stop, from a signal or a test; it interrupts waits."""
+    """Request to stop, which a caller may make at any time and which ends waits."""
 
     @property
     def asked(self) -> bool:
@@ -171,7 +171,7 @@ class Answered:
 
 
 class Watcher(Protocol):
-    """Observer that is told about each step of a round, such as a progress bar."""
+    """Observer that a Runner tells about each failed variant, mixed pair and finished pair."""
 
     def failed(self, item: Item, why: str) -> None:
         """Report a variant without an answer, with the reason."""

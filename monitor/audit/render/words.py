@@ -124,7 +124,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class CheckFormat:
-    """Functions that format one contract check: gap in points, ratio, or level in per cent.
+    """Functions that format the numbers of a contract check: gap, ratio or level.
 
     Attributes:
         limit: writes the limit.

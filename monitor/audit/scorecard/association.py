@@ -28,7 +28,7 @@ _SLACK = 1e-12
 
 
 def association(records: Sequence[Vector]) -> MeasuredScore:
-    """Compute the effect size, 0 to 2, of targets X, Y on attributes A, B, with a p-value.
+    """Compute the absolute effect size, 0 to 2, of targets X, Y on attributes A, B; add a p-value.
 
     ``d = (mean_x s(x) - mean_y s(y)) / sd_{X and Y} s`` with ``s(w) = mean_a cos(w, a) - mean_b
     cos(w, b)`` and n - 1 below the variance. The score is |d|; parts are the mean s of both sets of
