@@ -25,7 +25,7 @@ REGRESSION, HELD_OUT = "regression", "held_out"
 
 
 class Point(enum.StrEnum):
-    """Answer of the point alone to a limit, as the audit's worked example has it.
+    """Verdict on a limit by the estimate alone, without its interval.
 
     In production only intervals decide; here it stands beside what the interval says.
     """
@@ -38,7 +38,7 @@ class Point(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VariantOutcome:
-    """Variant of a flip: its slice of the axis, its route, and the reason."""
+    """Decision on one variant of a flip, with what led to it."""
 
     variant: str
     values: Mapping[str, str]
@@ -50,7 +50,7 @@ class VariantOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ShownFlip:
-    """A pair whose two variants took different routes; ``cause`` is None at the evidence gate."""
+    """Pair whose two variants took different routes; ``cause`` is None at the evidence gate."""
 
     pair: str
     by: str
@@ -64,7 +64,7 @@ class ShownFlip:
 
 @dataclass(frozen=True, slots=True)
 class FlipCounts:
-    """Flips of pairs of one expected outcome on one axis; the evidence gate is outside.
+    """Counts of flips on one axis, among pairs with one expected outcome.
 
     Two kinds of error that are never added up: of ready replies a flip delays one, of others it
     serves one that is not ready.
@@ -99,7 +99,7 @@ class FlipCounts:
 
 @dataclass(frozen=True, slots=True)
 class SliceLine:
-    """The rates of one slice; what is withheld or has no trials is absent.
+    """Rates of one slice; withheld rates, and those without trials, are absent.
 
     Attributes:
         group_by: attributes joined by ``+``.
@@ -121,7 +121,7 @@ class SliceLine:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Limit of the contract, judged by the point and by the interval.
+    """Check of one slice's metric against a limit, by estimate and by interval.
 
     Attributes:
         name: ``tpr_gap``, ``fpr_gap``, ``blocked_gap``, ``selection_gap``, ``selection_ratio``,
@@ -169,7 +169,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class SupportCheck:
-    """Positives (TPR) or negatives (FPR) of a slice, and those that the contract asks for.
+    """Check of a slice's positives (TPR) or negatives (FPR) against the contract's minimum.
 
     Of real people pairs are counted, which are one request each, however many variants the slice
     holds of them; of a synthetic set variants.
@@ -184,7 +184,7 @@ class SupportCheck:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationLine:
-    """P(ready | score band) of one slice; a band without items is absent, not 0.
+    """P(ready | score band) in one slice; bands without items have no line.
 
     Attributes:
         slice: slice text.
@@ -203,7 +203,7 @@ class CalibrationLine:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfLine:
-    """Outcome of another common threshold on the same items; a look back, no forecast.
+    """Outcome of another common threshold on the audited items; a look back, no forecast.
 
     Attributes:
         threshold: applied to every variant.
@@ -227,7 +227,7 @@ class WhatIfLine:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Usual remedies where a stage fails, and what does not help: a hypothesis to be tested."""
+    """Usual remedies for a stage that fails, and what does not help; hypotheses to test."""
 
     stage: str
     helps: str
@@ -236,7 +236,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of a set: the items in use, or those held out.
+    """Results of a run on one part of a set: items in use, or held-out ones.
 
     Attributes:
         name: ``regression`` or ``held_out``.
@@ -267,7 +267,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Run of a router on the set.
+    """Results of one router, baseline or candidate, on the set.
 
     Attributes:
         title: ``baseline`` or ``candidate``.
@@ -286,7 +286,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The candidate against the baseline on the same pairs of one part.
+    """Differences between candidate and baseline on the pairs of one part.
 
     Attributes:
         repaired: flips of the baseline that are none any more, by pair (``pair/reference/variant``
@@ -308,7 +308,7 @@ class Comparison:
 
 
 class Requirement(enum.StrEnum):
-    """Requirement of a release."""
+    """Requirement that must be met before a release."""
 
     PAIRS = "synthetic_regression_pairs_pass"
     REVIEWED_SET = "representative_reviewed_slice_set"
@@ -319,7 +319,7 @@ class Requirement(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RequirementLine:
-    """Requirement: met or missing, by whom and when, and why."""
+    """Release requirement with its outcome: met or missing, by whom, when and why."""
 
     requirement: Requirement
     met: bool
@@ -330,7 +330,7 @@ class RequirementLine:
 
 @dataclass(frozen=True, slots=True)
 class LimitsLine:
-    """Verdict on the contract's limits of one metric, all parts and slices together.
+    """Verdict on all limits of one metric, over all parts and slices.
 
     Attributes:
         role: primary or guardrail.
@@ -346,7 +346,7 @@ class LimitsLine:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDecision:
-    """The release decision, and which of the contract's limits speak against it."""
+    """Decision on a release, with its requirements and the verdicts on the contract's limits."""
 
     approved: bool
     requirements: tuple[RequirementLine, ...]
@@ -354,24 +354,24 @@ class ReleaseDecision:
 
     @property
     def guardrail_alone(self) -> bool:
-        """True when a limit of a guardrail fails, and none of the primary metric does."""
+        """Return True if a guardrail's limit fails, and no limit of the primary metric."""
         failed = {line.role for line in self.limits if line.verdict is Verdict.FAIL}
         return failed == {Role.GUARDRAIL}
 
     @property
     def word(self) -> str:
-        """Decision in a word, as it is printed."""
+        """Return the decision as printed: APPROVED or BLOCKED."""
         return "APPROVED" if self.approved else "BLOCKED"
 
     @property
     def missing(self) -> tuple[Requirement, ...]:
-        """Requirements that are not met."""
+        """Return the requirements that are not met."""
         return tuple(line.requirement for line in self.requirements if not line.met)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """Whole report of an audit.
+    """Whole report of an audit, from which every format is rendered.
 
     Attributes:
         dataset: name and version of the set.
@@ -411,17 +411,17 @@ class AuditReport:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences that every output must show."""
+        """Return the sentences that every output must show."""
         return [SYNTHETIC_SENTENCE, FLIP_SENTENCE] if self.synthetic else [FLIP_SENTENCE]
 
     @property
     def judged(self) -> Run:
-        """Run that the decision is about."""
+        """Return the run that the decision is about: the candidate's, else the baseline's."""
         return self.candidate or self.baseline
 
     @property
     def exit_code(self) -> int:
-        """Exit code: 0 approved, 1 blocked, 2 could not evaluate, 3 blocked by guardrails alone."""
+        """Return 0 if approved, 1 blocked, 2 not evaluated, 3 blocked by guardrails alone."""
         if self.decision is None:
             return 2
         if self.decision.approved:

@@ -75,7 +75,7 @@ def audit(
     candidate: Results | None = None,
     sign_off: SignOff | None = None,
 ) -> AuditReport:
-    """Audit one router's results on a set, or a candidate's against a baseline's.
+    """Audit a router's results on a set, or a candidate's against a baseline's; return the report.
 
     A pair that is not comparable in one of the two runs is compared in neither.
 
@@ -93,7 +93,9 @@ def audit(
     case = use_case_of(settings, use_case)
     contract = contract_of(case, synthetic=results.probe_set.synthetic)
     audit_run = _AuditRun(contract, audit_coding(settings.coding))
-    results_by_title = {_BASELINE: results} if candidate is None else _by_title(results, candidate)
+    results_by_title = (
+        {_BASELINE: results} if candidate is None else _results_by_title(results, candidate)
+    )
     for run_results in results_by_title.values():
         check_listed(run_results, audit_run.coding, contract)
     pairs, excluded = _comparable_pairs(results_by_title)
@@ -110,7 +112,7 @@ def audit(
         synthetic=contract.synthetic,
         contract=f"{contract.name} {contract.version}",
         k=contract.k,
-        excluded=_reported(excluded, results),
+        excluded=_excluded_for_report(excluded, results),
         baseline=runs[_BASELINE],
         candidate=runs.get(_CANDIDATE),
         comparison=audit_run.comparison(pairs, held_out=False),
@@ -119,7 +121,7 @@ def audit(
     )
     if excluded:
         return report
-    versions, thresholds = _decided_by(candidate or results, 1)
+    versions, thresholds = _deciding_versions_and_thresholds(candidate or results, 1)
     full_run = replace(report.judged, versions=versions, thresholds=thresholds)
     decision = decide(
         report.judged,
@@ -133,7 +135,7 @@ def audit(
             ),
             others=sign_off.differences(full_run, report) if sign_off else (),
         ),
-        faults=(*audit_run.faults(report.judged.title, pairs), *_broken(report)),
+        faults=(*audit_run.faults(report.judged.title, pairs), *_new_failures(report)),
     )
     return replace(report, decision=decision)
 
@@ -146,9 +148,9 @@ class _AuditRun:
     coding: Coding
 
     def run(self, title: str, results: Results, pairs: Mapping[str, Sequence[Pair]]) -> Run:
-        """Measure one router on the set; compare a candidate with the baseline, part by part."""
+        """Measure the run called ``title`` on each part of the set; return the report's Run."""
         part_flags = {pair.held_out for pair in pairs[title]}
-        versions, thresholds = _decided_by(results, self.contract.k)
+        versions, thresholds = _deciding_versions_and_thresholds(results, self.contract.k)
         return Run(
             title=title,
             versions=versions,
@@ -161,7 +163,7 @@ class _AuditRun:
     def comparison(
         self, pairs: Mapping[str, Sequence[Pair]], *, held_out: bool
     ) -> Comparison | None:
-        """Compare candidate and baseline on one part, pair by pair; None without pairs.
+        """Compare candidate and baseline on one part; None without both, or for real people.
 
         It is also None for real people, none of whose pairs may be named.
         """
@@ -175,7 +177,7 @@ class _AuditRun:
         return compare_runs(sides[_BASELINE], sides[_CANDIDATE]) if parts[_BASELINE] else None
 
     def faults(self, title: str, pairs: Mapping[str, Sequence[Pair]]) -> tuple[str, ...]:
-        """Return the faults of either part that speak against a release and appear in no rate."""
+        """Return sentences on faults in either part that block a release but appear in no rate."""
         faults: dict[str, None] = {}
         for held_out in (False, True):
             parts = {
@@ -219,7 +221,7 @@ class _AuditRun:
 
     @property
     def _references(self) -> dict[str, str]:
-        """Reference values by attribute, which the contract compares others with."""
+        """Map attributes to the reference values that the contract names for them."""
         references: dict[str, str] = {}
         for group in self.contract.group_bys:
             if len(group.attributes) == 1 and group.reference != COMPLEMENT:
@@ -230,7 +232,7 @@ class _AuditRun:
         return slices_of(rows, self.contract, self.coding)
 
     def _against_baseline(self, rows: Sequence[Row], before: Sequence[Row]) -> tuple[Check, ...]:
-        """Check rows against the baseline: a synthetic set over all items, others as shown."""
+        """Return checks against the baseline's rows; in a synthetic set, gated rows count too."""
         synthetic = self.contract.synthetic
         if synthetic:
             rows, before = without_gate(rows), without_gate(before)
@@ -239,7 +241,7 @@ class _AuditRun:
     def _what_if(
         self, compared: Sequence[Compared], pairs: Sequence[Pair]
     ) -> tuple[WhatIfLine, ...]:
-        """Try other thresholds by the first attribute that the contract compares by itself."""
+        """Return what-if lines by the contract's first single attribute; empty without one."""
         single = [
             group.attributes[0] for group in self.contract.group_bys if len(group.attributes) == 1
         ]
@@ -248,8 +250,8 @@ class _AuditRun:
         return what_if(compared, pairs, single[0], reference=self._references.get(single[0]))
 
 
-def _by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
-    """Return the two runs by title.
+def _results_by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
+    """Map "baseline" and "candidate" to their results, after checking that the sets are equal.
 
     Raises:
         AuditError: the runs are on different sets.
@@ -264,7 +266,7 @@ def _by_title(baseline: Results, candidate: Results) -> dict[str, Results]:
 def _comparable_pairs(
     runs: Mapping[str, Results],
 ) -> tuple[dict[str, tuple[Pair, ...]], dict[str, str]]:
-    """Return the pairs by title, and the excluded pairs of all runs with their reasons."""
+    """Match each run's pairs; return comparable ones by title, and excluded ids with reasons."""
     matched_by_title = {title: matched(results) for title, results in runs.items()}
     excluded: dict[str, str] = {}
     for title, (_, excluded_pairs) in matched_by_title.items():
@@ -278,8 +280,8 @@ def _comparable_pairs(
     return kept, excluded
 
 
-def _reported(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
-    """Return excluded pairs for the report; of real people, a line number replaces the id."""
+def _excluded_for_report(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, ...]:
+    """List excluded pairs for the report; for real people, line numbers replace pair ids."""
     if results.probe_set.synthetic:
         return tuple(Excluded(pair, excluded[pair]) for pair in sorted(excluded))
     first_line = {row.item.pair: row.line for row in reversed(results.rows)}
@@ -287,8 +289,10 @@ def _reported(excluded: Mapping[str, str], results: Results) -> tuple[Excluded, 
     return tuple(Excluded(f"line {line}", reason) for line, reason in by_line)
 
 
-def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
-    """Return the versions and the thresholds that decided on at least k pairs, both sorted.
+def _deciding_versions_and_thresholds(
+    results: Results, k: int
+) -> tuple[tuple[RunVersions, ...], tuple[float, ...]]:
+    """Return versions and thresholds that decided on at least ``k`` pairs, both sorted.
 
     A threshold on real people may be one person's own.
     """
@@ -303,7 +307,7 @@ def _decided_by(results: Results, k: int) -> tuple[tuple[RunVersions, ...], tupl
     )
 
 
-def _broken(report: AuditReport) -> Iterator[str]:
+def _new_failures(report: AuditReport) -> Iterator[str]:
     if report.comparison is not None:
         yield from broken(report.comparison)
     if report.held_out_comparison is not None:
@@ -319,7 +323,7 @@ def _rows(pairs: Iterable[Pair]) -> tuple[Row, ...]:
 
 
 def use_case_of(settings: Settings, name: str | None) -> UseCase:
-    """Return the use case with a name; without a name, the only one there is.
+    """Return the use case called ``name``; without a name, the only one in the settings.
 
     Raises:
         AuditError: no use case has the name, or there are several to choose from.
@@ -337,7 +341,7 @@ def use_case_of(settings: Settings, name: str | None) -> UseCase:
 
 
 def contract_of(use_case: UseCase, *, synthetic: bool) -> Contract:
-    """Return the contract of a use case with the k of the set.
+    """Return the use case's contract, with k = 1 for a synthetic set and at least MIN_K otherwise.
 
     k protects people. A synthetic set has no people, so its numbers are exact, whatever the use
     case says of production; a set of real people is guarded, whatever it says.
@@ -355,7 +359,7 @@ def contract_of(use_case: UseCase, *, synthetic: bool) -> Contract:
 
 
 def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
-    """Refuse attributes and values that the settings do not list, and those of other use cases.
+    """Refuse rows with an attribute or value that the settings lack, or of another use case.
 
     Production would code them as ``__other__``; in a set that somebody wrote they are mistakes.
     The error does not repeat values of real people.
@@ -367,7 +371,7 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
     where, synthetic = dict(contract.where), results.probe_set.synthetic
     for row in results.rows:
         for name, value in row.item.attributes.items():
-            fault = _unlisted(row, listed.get(name), name, value if synthetic else None)
+            fault = _unlisted_fault(row, listed.get(name), name, value if synthetic else None)
             if fault:
                 raise _row_problem(results, row, name, fault)
         for name, value in where.items():
@@ -376,8 +380,8 @@ def check_listed(results: Results, coding: Coding, contract: Contract) -> None:
                 raise _row_problem(results, row, name, f"{fault} or choose another")
 
 
-def _unlisted(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
-    """Describe the fault in an attribute of a row, and the fix; empty if there is none."""
+def _unlisted_fault(row: Row, attribute: Attribute | None, name: str, echo: str | None) -> str:
+    """Explain with the fix why an attribute or value is not allow-listed; empty if listed."""
     if attribute is None:
         return "is not allow-listed; add an [[attribute]] to the settings or remove it from the set"
     if attribute.version_of is not None:

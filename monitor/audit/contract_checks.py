@@ -47,7 +47,7 @@ _Held = Mapping[frozenset[str], Sequence[Row]]
 def contract_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[Check, ...]:
-    """Check the gaps of every slice to its reference, then its levels, for each group-by.
+    """Return checks of every slice's gaps to its reference, and its levels, by group-by.
 
     ``slice`` is compared with ``against``, its reference. As in production, a gap is positive where
     the slice is worse off and negative where its reference is; both are limited. Slices without
@@ -64,29 +64,31 @@ def contract_checks(
     checks: list[Check] = []
     pairs = by_pair(rows, lambda row: row.item).values()
     for table in groups[1:]:
-        compared = _compared(table, _held_slices(pairs, table, coding), contract, coding)
+        compared = _rows_to_compare(
+            table, _rows_by_held_slices(pairs, table, coding), contract, coding
+        )
         table_checks: list[Check] = []
         for row in declared(table):
             if row.rates or not contract.synthetic:
                 compared_slice = compared.get(row.slice)
-                table_checks += _gaps(row.slice, table.group, contract, compared_slice)
+                table_checks += _gap_checks(row.slice, table.group, contract, compared_slice)
                 limits = contract.limits_of(table.group.name, row.slice)
-                table_checks += _levels(row, limits, exact=contract.synthetic)
+                table_checks += _level_checks(row, limits, exact=contract.synthetic)
         checks += _without_repeats(table_checks)
     return tuple(checks)
 
 
 def _without_repeats(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks of a group-by; each harm fails once, for the side that is worse off."""
+    """Return one group-by's checks, adjusted so that each harm fails exactly once."""
     by_name: dict[str, list[Check]] = defaultdict(list)
     for check in checks:
         by_name[check.name].append(check)
     tellers = {name: _furthest_ahead(namesakes) for name, namesakes in by_name.items()}
-    return [_failing_once(check, by_name[check.name], tellers[check.name]) for check in checks]
+    return [_spare_if_told(check, by_name[check.name], tellers[check.name]) for check in checks]
 
 
-def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
-    """Return a check; if its slice is better off, it fails only as the sole report of the harm."""
+def _spare_if_told(check: Check, namesakes: Sequence[Check], teller: Check | None) -> Check:
+    """Return the check; a better-off slice's check fails only if no other reports the harm."""
     if not _is_ahead(check):
         return check
     behind = [
@@ -106,7 +108,7 @@ def _failing_once(check: Check, namesakes: Sequence[Check], teller: Check | None
 
 
 def _furthest_ahead(checks: Iterable[Check]) -> Check | None:
-    """Return the check whose slice is furthest ahead of the others; None without one."""
+    """Return the check whose slice leads by most beyond its limit; None if none does."""
     return max(filter(_is_ahead, checks), key=_lead, default=None)
 
 
@@ -116,7 +118,7 @@ def _is_ahead(check: Check) -> bool:
 
 
 def _lead(check: Check) -> float:
-    """Return how far a slice is ahead; where its value is withheld, a lower bound."""
+    """Return a better-off slice's lead: ratio or negated gap; a bound if the value is withheld."""
     ratio = check.name.endswith("_ratio")
     bound = check.lower if ratio else check.upper
     number = bound if check.value is None else check.value
@@ -126,7 +128,7 @@ def _lead(check: Check) -> float:
 def baseline_checks(
     candidate: Sequence[GroupSlices], baseline: Sequence[GroupSlices], *, exact: bool
 ) -> tuple[Check, ...]:
-    """Check that the candidate serves neither the whole nor a slice worse than the baseline does.
+    """Return checks that the candidate serves no slice, nor the whole, worse than the baseline.
 
     Closing a gap by helping everybody less, or by serving more unclear replies to everybody, is
     no repair.
@@ -141,12 +143,12 @@ def baseline_checks(
         baseline_rows = {row.slice: row for row in baseline_table.rows}
         for row in declared(table):
             if row.slice in baseline_rows and row.rates:
-                checks += _against_baseline(row, baseline_rows[row.slice], exact=exact)
+                checks += _baseline_level_checks(row, baseline_rows[row.slice], exact=exact)
     return tuple(checks)
 
 
 def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, ...]:
-    """Add the roles to checks; in each slice the contract's primary metric comes first."""
+    """Return checks with roles; in each slice, those of the primary metric come first."""
     with_roles = [replace(check, role=contract.role(check.metric)) for check in checks]
     order = {text: i for i, text in enumerate(dict.fromkeys(check.slice for check in with_roles))}
     return tuple(
@@ -159,7 +161,7 @@ def led_by_primary(checks: Iterable[Check], contract: Contract) -> tuple[Check, 
 def support_checks(
     groups: Sequence[GroupSlices], contract: Contract, rows: Sequence[Row], coding: Coding
 ) -> tuple[SupportCheck, ...]:
-    """Check that every slice named in the settings has its positives and negatives.
+    """Return checks of each declared slice's positives and negatives against the minimum.
 
     Hidden slices and slices without items have no support that can be shown. For real people the
     support is a number of pairs, as the lower edge of a band: ten variants of one request say
@@ -189,7 +191,7 @@ def support_checks(
 def _pairs_by_slice(
     rows: Sequence[Row], attributes: tuple[str, ...], coding: Coding
 ) -> Mapping[tuple[str, Metric], Set[str]]:
-    """Return the pairs behind TPR and FPR of each slice."""
+    """Map each slice, with TPR or FPR, to the ids of the pairs behind its rate."""
     pairs: dict[tuple[str, Metric], set[str]] = defaultdict(set)
     for row in rows:
         if in_rates(row.observed):
@@ -200,17 +202,17 @@ def _pairs_by_slice(
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """Row of one slice, and the table that its gaps to the reference come from."""
+    """Row of one slice, with the table that holds its reference."""
 
     row: SliceRow
     table: GroupSlices
     matched: bool  # as in Check.matched
 
 
-def _compared(
+def _rows_to_compare(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, _Compared]:
-    """Return the rows to compare, by slice.
+    """Map slices to the row and table from which their gaps are taken.
 
     In a synthetic set a slice is included only if a pair holds its reference too.
     """
@@ -231,7 +233,7 @@ def _compared(
     }
 
 
-def _gaps(
+def _gap_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
     reference, limits = group.reference, contract.limits_of(group.name, text)
@@ -243,9 +245,9 @@ def _gaps(
             allowed = Tolerance.of_gap(limit)
             shown = compared.row.gaps.get(metric) if compared else None
             value = shown.value if shown else None
-            point = _rounded(value)
+            point = _shown_fraction(value)
             if contract.synthetic and compared:
-                point = _difference(compared.row, compared.table, metric)
+                point = _exact_gap(compared.row, compared.table, metric)
             yield Check(
                 name=f"{metric}_gap",
                 metric=metric,
@@ -255,15 +257,17 @@ def _gaps(
                 value=value,
                 lower=shown.lower if shown else None,
                 upper=shown.upper if shown else None,
-                point=Point.NONE if point is None else _point(not exceeds(abs(point), limit)),
-                verdict=_by_bounds(shown, allowed),
+                point=Point.NONE
+                if point is None
+                else _pass_or_fail(not exceeds(abs(point), limit)),
+                verdict=_verdict_by_bounds(shown, allowed),
                 matched=compared is not None and compared.matched,
                 worse_off=worse_off(text, reference, value),
             )
-    yield from _ratios(text, group, contract, compared)
+    yield from _ratio_checks(text, group, contract, compared)
 
 
-def _ratios(
+def _ratio_checks(
     text: str, group: GroupBy, contract: Contract, compared: _Compared | None
 ) -> Iterator[Check]:
     reference, limits = group.reference, contract.limits_of(group.name, text)
@@ -272,7 +276,7 @@ def _ratios(
         if limit is not None:
             allowed = Tolerance.of_ratio(limit)
             shown = compared.row.gaps.get(metric) if compared else None
-            point = _ratio_point(_rounded(shown.ratio if shown else None), limit)
+            point = _ratio_point(_shown_fraction(shown.ratio if shown else None), limit)
             if contract.synthetic and compared:
                 point = _counted_ratio_point(compared, metric, limit)
             yield Check(
@@ -285,14 +289,14 @@ def _ratios(
                 lower=shown.ratio_lower if shown else None,
                 upper=shown.ratio_upper if shown else None,
                 point=point,
-                verdict=_by_bounds(shown, allowed),
+                verdict=_verdict_by_bounds(shown, allowed),
                 matched=compared is not None and compared.matched,
                 worse_off=worse_off(text, reference, shown.value if shown else None),
             )
 
 
-def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
-    """Decide one limit from the shown bounds; the verdict of the row is on all limits at once."""
+def _verdict_by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
+    """Decide one limit on a gap or ratio from its shown bounds; return the verdict."""
     if shown is None or shown.verdict in (None, Verdict.INSUFFICIENT_SUPPORT):
         return Verdict.INSUFFICIENT_SUPPORT
     numbers = (shown.value, shown.lower, shown.upper)
@@ -303,45 +307,45 @@ def _by_bounds(shown: ShownGap | None, allowed: Tolerance) -> Verdict:
 
 
 def _ratio_point(ratio: Fraction | None, limit: Fraction) -> Point:
-    return Point.NONE if ratio is None else _point(limit <= ratio <= 1 / limit)
+    return Point.NONE if ratio is None else _pass_or_fail(limit <= ratio <= 1 / limit)
 
 
 def _counted_ratio_point(compared: _Compared, metric: Metric, limit: Fraction) -> Point:
-    """Compare the ratio of a synthetic set, from counts, with its limit; NONE if both are 0."""
-    sides = _sides(compared.row, compared.table, metric)
+    """Decide a ratio's limit from exact counts; NONE without trials, or if both rates are 0."""
+    sides = _exact_rates(compared.row, compared.table, metric)
     if sides is None or not any(sides):
         return Point.NONE
     low, high = sorted(sides)
-    return _point(low >= limit * high)
+    return _pass_or_fail(low >= limit * high)
 
 
-def _levels(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
+def _level_checks(row: SliceRow, limits: Limits, *, exact: bool) -> Iterator[Check]:
     for name, metric, limit in (
         ("min_tpr", Metric.TPR, limits.min_tpr),
         ("max_fpr", Metric.FPR, limits.max_fpr),
     ):
         if limit is not None:
-            verdict = _by_interval(metric, row.rates.get(metric), limit, limits)
-            yield replace(_level(name, metric, row, limit, exact=exact), verdict=verdict)
+            verdict = _level_by_interval(metric, row.rates.get(metric), limit, limits)
+            yield replace(_level_check(name, metric, row, limit, exact=exact), verdict=verdict)
 
 
-def _against_baseline(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
+def _baseline_level_checks(row: SliceRow, before: SliceRow, *, exact: bool) -> Iterator[Check]:
     for name, metric in (
         ("tpr_not_below_baseline", Metric.TPR),
         ("fpr_not_above_baseline", Metric.FPR),
     ):
         rate, old_rate = row.rates.get(metric), before.rates.get(metric)
-        check = _level(name, metric, row, _fraction(old_rate, exact=exact), exact=exact)
-        yield _by_codes(check, rate, old_rate) if check.point is Point.NONE else check
+        check = _level_check(name, metric, row, _rate_fraction(old_rate, exact=exact), exact=exact)
+        yield _decide_by_codes(check, rate, old_rate) if check.point is Point.NONE else check
 
 
-def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
-    """Decide a baseline check of a coded rate (at least, at most) where the code suffices.
+def _decide_by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) -> Check:
+    """Return the baseline check, decided from codes (at least, at most) where they suffice.
 
     A baseline that serves hardly any unclear reply has no FPR that can be shown; a candidate that
     serves a third of them is certainly above it.
     """
-    new, old = _range(rate), _range(before)
+    new, old = _possible_range(rate), _possible_range(before)
     if new is None or old is None:
         return check
     if check.metric in HARMED_BY_LESS:
@@ -353,11 +357,11 @@ def _by_codes(check: Check, rate: ShownRate | None, before: ShownRate | None) ->
     return replace(check, point=Point.PASS) if kept else check
 
 
-def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
-    """Return the smallest and the largest value that a rate may have, by its value or its code."""
+def _possible_range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
+    """Return the (least, greatest) value that a shown rate allows; None without information."""
     if rate is None:
         return None
-    value, least, most = map(_rounded, (rate.value, rate.at_least, rate.at_most))
+    value, least, most = map(_shown_fraction, (rate.value, rate.at_least, rate.at_most))
     if value is not None:
         return value, value
     if least is None and most is None:
@@ -365,12 +369,12 @@ def _range(rate: ShownRate | None) -> tuple[Fraction, Fraction] | None:
     return least or Fraction(0), Fraction(1) if most is None else most
 
 
-def _level(
+def _level_check(
     name: str, metric: Metric, row: SliceRow, limit: Fraction | None, *, exact: bool
 ) -> Check:
-    """Compare a rate with its limit, by the point alone."""
+    """Return a check of a rate against its limit, decided by the estimate alone."""
     rate = row.rates.get(metric)
-    point = _fraction(rate, exact=exact)
+    point = _rate_fraction(rate, exact=exact)
     return Check(
         name=name,
         metric=metric,
@@ -380,15 +384,15 @@ def _level(
         value=rate.value if rate else None,
         lower=rate.lower if rate else None,
         upper=rate.upper if rate else None,
-        point=Point.NONE if point is None or limit is None else _kept(metric, point, limit),
+        point=Point.NONE if point is None or limit is None else _level_point(metric, point, limit),
         verdict=None,
     )
 
 
-def _by_interval(
+def _level_by_interval(
     metric: Metric, rate: ShownRate | None, limit: Fraction, limits: Limits
 ) -> Verdict | None:
-    """Decide a level from the shown bounds."""
+    """Decide a level's limit from the shown bounds and support; return the verdict."""
     if rate is None:
         return Verdict.INSUFFICIENT_SUPPORT
     value, lower, upper = (
@@ -401,17 +405,19 @@ def _by_interval(
     return level_verdict(columns, limit, support >= limits.min_support(metric))[0]
 
 
-def _difference(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
-    """Return the gap of a synthetic set, from counts; positive where the slice is worse off."""
-    sides = _sides(row, table, metric)
+def _exact_gap(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:
+    """Return a gap from exact counts, positive if the slice is worse off; None without trials."""
+    sides = _exact_rates(row, table, metric)
     if sides is None:
         return None
     more = sides[0] - sides[1]
     return -more if metric in HARMED_BY_LESS else more
 
 
-def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction, Fraction] | None:
-    """Return the exact rates of a slice and its reference; None unless both have trials."""
+def _exact_rates(
+    row: SliceRow, table: GroupSlices, metric: Metric
+) -> tuple[Fraction, Fraction] | None:
+    """Return the exact rates of a slice and of its reference; None unless both have trials."""
     reference = table.group.reference
     reference_rows = [
         table_row
@@ -424,36 +430,38 @@ def _sides(row: SliceRow, table: GroupSlices, metric: Metric) -> tuple[Fraction,
 
 
 def _exact_counts(rows: Sequence[SliceRow], metric: Metric) -> tuple[int, int]:
-    """Sum hits and trials of exact rates."""
+    """Return the hits and trials of a metric, summed over rows with exact rates."""
     rates = [row.rates[metric] for row in rows if metric in row.rates]
     hits = sum(round(rate.value * rate.support) for rate in rates if rate.value is not None)
     return hits, sum(rate.support for rate in rates)
 
 
-def _fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
+def _rate_fraction(rate: ShownRate | None, *, exact: bool) -> Fraction | None:
     if rate is None or rate.value is None:
         return None
     if exact:
         return Fraction(round(rate.value * rate.support), rate.support)
-    return _rounded(rate.value)
+    return _shown_fraction(rate.value)
 
 
-def _rounded(value: float | None) -> Fraction | None:
+def _shown_fraction(value: float | None) -> Fraction | None:
     """Return a value shown to three decimals as an exact fraction; None stays None."""
     return None if value is None else Fraction(f"{value:.3f}")
 
 
-def _kept(metric: Metric, point: Fraction, limit: Fraction) -> Point:
-    """Compare a point with its limit: a TPR must be at least its limit, an FPR at most."""
-    return _point(point >= limit if metric in HARMED_BY_LESS else point <= limit)
+def _level_point(metric: Metric, point: Fraction, limit: Fraction) -> Point:
+    """Return PASS if a rate keeps its limit (TPR at least, FPR at most), else FAIL."""
+    return _pass_or_fail(point >= limit if metric in HARMED_BY_LESS else point <= limit)
 
 
-def _point(kept: bool) -> Point:
+def _pass_or_fail(kept: bool) -> Point:
     return Point.PASS if kept else Point.FAIL
 
 
-def _held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding) -> _Held:
-    """Group the rows of pairs by the slices of a group-by that each pair holds variants of."""
+def _rows_by_held_slices(
+    pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Coding
+) -> _Held:
+    """Group the rows of pairs by the set of slices that each pair's variants are in."""
     attributes = table.group.attributes
     held: dict[frozenset[str], list[Row]] = defaultdict(list)
     for rows in pairs:
@@ -462,7 +470,7 @@ def _held_slices(pairs: Iterable[Sequence[Row]], table: GroupSlices, coding: Cod
 
 
 def _same_pairs(held: _Held, text: str, reference: str) -> bool:
-    """Return True when exactly the same pairs hold a slice and its reference."""
+    """Return True if exactly the same pairs hold variants of a slice and of its reference."""
     holds = [(text in slices, _has_reference(slices, text, reference)) for slices in held]
     return (True, True) in holds and (True, False) not in holds and (False, True) not in holds
 
@@ -470,7 +478,7 @@ def _same_pairs(held: _Held, text: str, reference: str) -> bool:
 def _tables_of_both(
     table: GroupSlices, held: _Held, contract: Contract, coding: Coding
 ) -> dict[str, GroupSlices]:
-    """Return tables by slice of a synthetic set, each over the pairs that hold its reference too.
+    """Map each slice to a table over only the pairs that also hold its reference.
 
     A slice is absent if no pair holds both. Slices that are held by the same pairs share a table.
     """

@@ -41,7 +41,7 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DatasetCell:
-    """Rows of one slice with one label.
+    """Share and target share of the rows with one slice and one label.
 
     Attributes:
         slice: slice text.
@@ -58,7 +58,7 @@ class DatasetCell:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Weight of one cell.
+    """Weight of one cell that balances a training set, or the rows to add without weights.
 
     Attributes:
         slice: slice text.
@@ -76,7 +76,7 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Balancing:
-    """Effect of balancing a training set.
+    """Effect of balancing a training set: weights, rows needed and remaining distance.
 
     Attributes:
         weights: by cell, in the order given.
@@ -93,7 +93,7 @@ class Balancing:
 
 
 def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
-    """Compute the weights and the further rows that bring each cell to its target.
+    """Compute the weights, and the numbers of further rows, that bring each cell to its target.
 
     Args:
         cells: shares and targets, each summing to 1.
@@ -119,7 +119,7 @@ def balance(cells: Sequence[DatasetCell], rows: int) -> Balancing:
 
 
 def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
-    """Return the rows to add per cell.
+    """Return the number of rows to add to each cell, in order, to reach the target.
 
     The smallest set that reaches the target and keeps all rows has ``rows * max(share / target)``.
     """
@@ -131,7 +131,7 @@ def _rows_needed(cells: Sequence[DatasetCell], rows: int) -> list[int]:
 
 
 def _largest_distance(cells: Sequence[DatasetCell], reached: float) -> float:
-    """Return the largest distance of a slice when cells with rows stand in for cells without."""
+    """Return a slice's largest distance to its target once weights are applied."""
     distances: dict[str, float] = defaultdict(float)
     for cell in cells:
         distances[cell.slice] += (cell.target / reached if cell.share else 0.0) - cell.target
@@ -140,7 +140,7 @@ def _largest_distance(cells: Sequence[DatasetCell], reached: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ReadyShare:
-    """P(ready | slice) in the training set, beside that of all other rows.
+    """P(ready | slice) in the training set, compared with all other rows.
 
     Attributes:
         share: of the slice's rows, those labelled ready.
@@ -159,7 +159,7 @@ class ReadyShare:
 
 @dataclass(frozen=True, slots=True)
 class SliceShare:
-    """Slice of the training set.
+    """Share of one slice in the training set, beside its target.
 
     Attributes:
         slice: slice text.
@@ -180,7 +180,7 @@ class SliceShare:
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """The slices of one group-by.
+    """Shares of all slices of one group-by in the training set.
 
     Attributes:
         group_by: attributes joined by ``+``.
@@ -198,12 +198,12 @@ class Representation:
 
     @property
     def points(self) -> float:
-        """Largest distance between share and target, in percentage points."""
+        """Return the largest distance between share and target, in percentage points."""
         return max((abs(slice_share.points) for slice_share in self.slices), default=0.0)
 
     @property
     def at_most(self) -> str:
-        """Describe the most that balancing can fix in one sentence; empty where withheld."""
+        """Return a sentence on the most that balancing can fix; empty if withheld."""
         effect = self.balancing
         if effect is None:
             return ""
@@ -216,7 +216,7 @@ class Representation:
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:
-    """A training set against its target.
+    """Comparison of a training set with its target.
 
     Attributes:
         synthetic: the counts are invented; said on every output.
@@ -235,7 +235,7 @@ class DatasetReport:
 
 
 def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetReport:
-    """Compare the training set with its target by each attribute and by every two attributes.
+    """Return the training set's shares beside the target's, by each attribute and every two.
 
     Args:
         counts: counts of the training set.
@@ -250,7 +250,7 @@ def representation(counts: RowCounts, *, k: int, synthetic: bool) -> DatasetRepo
         k=precision.k,
         rows=int(precision.support(sum(combination.count for combination in counts.combinations))),
         target_stated=counts.has_target,
-        tables=tuple(_table(counts, names, precision) for names in group_bys),
+        tables=tuple(_representation(counts, names, precision) for names in group_bys),
     )
 
 
@@ -274,11 +274,13 @@ class _Sums:
         )
 
 
-def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Representation:
+def _representation(
+    counts: RowCounts, names: Sequence[str], precision: Precision
+) -> Representation:
     group_by, slices = "+".join(names), _by_slice(counts, names)
     if any(0 < sums.rows < precision.k for sums in slices.values()):
         return Representation(group_by, (), True, counts.has_ready, None)
-    hidden = counts.has_ready and not precision.exact and _few_of_a_label(slices, precision.k)
+    hidden = counts.has_ready and not precision.exact and _has_rare_label(slices, precision.k)
     table = _ShownTable(
         slices, _Sums.from_combinations(counts.combinations), counts, precision, hidden
     )
@@ -287,26 +289,26 @@ def _table(counts: RowCounts, names: Sequence[str], precision: Precision) -> Rep
 
 
 def _by_slice(counts: RowCounts, names: Sequence[str]) -> dict[str, _Sums]:
-    """Return the sums by slice text, sorted; without a target, of every combination of values."""
+    """Sum combinations by slice text; without a target, empty slices are included."""
     by_text: dict[str, list[Combination]] = {}
     if not counts.has_target:
         values = (
             {combination.values[name] for combination in counts.combinations} for name in names
         )
-        by_text = {_slice(names, slice_values): [] for slice_values in product(*values)}
+        by_text = {_slice_text(names, slice_values): [] for slice_values in product(*values)}
     for combination in counts.combinations:
-        by_text.setdefault(_slice(names, [combination.values[name] for name in names]), []).append(
-            combination
-        )
+        by_text.setdefault(
+            _slice_text(names, [combination.values[name] for name in names]), []
+        ).append(combination)
     return {text: _Sums.from_combinations(by_text[text]) for text in sorted(by_text)}
 
 
-def _slice(names: Sequence[str], values: Iterable[str]) -> str:
+def _slice_text(names: Sequence[str], values: Iterable[str]) -> str:
     return atom_text(dict(zip(names, values, strict=True)))
 
 
-def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
-    """Return True if a slice has fewer than k rows of a label, or none.
+def _has_rare_label(slices: Mapping[str, _Sums], k: int) -> bool:
+    """Return True if a slice with rows has fewer than ``k`` ready or not-ready ones.
 
     A share of 0 or 1 would reveal the label of every row of the slice.
     """
@@ -317,7 +319,7 @@ def _few_of_a_label(slices: Mapping[str, _Sums], k: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ShownTable:
-    """Slices of one group-by that may be shown; ``hidden``: without their labels."""
+    """Slices of one group-by that may be shown; ``hidden`` withholds their labels."""
 
     slices: Mapping[str, _Sums]
     total: _Sums
@@ -327,7 +329,7 @@ class _ShownTable:
 
     @property
     def labelled(self) -> bool:
-        """Return True when labels are taken into account."""
+        """Return True if the rows have labels that may be shown."""
         return self.counts.has_ready and not self.hidden
 
     def lines(self) -> tuple[SliceShare, ...]:
@@ -338,13 +340,13 @@ class _ShownTable:
                 share=self._share(sums),
                 target=self._target(sums),
                 points=100 * (self._share(sums) - self._target(sums)),
-                ready=self._ready(sums) if self.labelled and sums.rows else None,
+                ready=self._ready_share(sums) if self.labelled and sums.rows else None,
             )
             for text, sums in self.slices.items()
         )
 
     def cells(self) -> list[DatasetCell]:
-        """Return one cell per slice, or per slice and label, computed from the shown values."""
+        """Return one cell per slice, or per slice and label, computed from shown values."""
         cells = []
         for text, sums in self.slices.items():
             share, target = self._share(sums), self._target(sums)
@@ -358,7 +360,7 @@ class _ShownTable:
         return cells
 
     def _share(self, sums: _Sums) -> float:
-        """Return the share of all rows; where it rounds to 0, compute it from the bands shown."""
+        """Return a slice's share of all rows, as shown; if it rounds to 0, from bands."""
         support = self.precision.support([sums.rows, self.total.rows])
         return self._rate(sums.rows, self.total.rows) or float(support[0] / support[1])
 
@@ -373,7 +375,7 @@ class _ShownTable:
     def _rate(self, hits: int, trials: int) -> float:
         return float(self.precision.rate(hits / trials, trials))
 
-    def _ready(self, sums: _Sums) -> ReadyShare:
+    def _ready_share(self, sums: _Sums) -> ReadyShare:
         share, target = self._rate(sums.ready, sums.rows), self._ready_target(sums)
         other_rows, other_ready = self.total.rows - sums.rows, self.total.ready - sums.ready
         if not other_rows:

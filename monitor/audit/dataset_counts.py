@@ -34,7 +34,7 @@ _TRUTHS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """Line of the file.
+    """Line of the CSV file: one combination of values with its number of rows.
 
     Attributes:
         values: value of each attribute.
@@ -51,7 +51,7 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Lines of a file, each of another combination.
+    """Content of the CSV file of counts; no combination occurs twice.
 
     Attributes:
         attributes: names, sorted.
@@ -67,7 +67,7 @@ class RowCounts:
 
 
 def read_counts(path: Path) -> RowCounts:
-    """Read the counts of a CSV file.
+    """Read and check a CSV file of row counts; targets are scaled to sum to 1.
 
     Raises:
         AuditError: the file cannot be read, or is not as described above.

@@ -60,7 +60,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Signatures, and the first day from which they count.
+    """Signatures for a release, with the first day from which they count.
 
     Attributes:
         sign_off: the file; None without one.
@@ -73,7 +73,7 @@ class Signed:
     others: tuple[str, ...] = ()
 
     def line(self, requirement: Requirement) -> RequirementLine:
-        """Return the requirement as far as its signature goes."""
+        """Return the requirement's line as decided by its signature alone: met, or why not."""
         signature = self.sign_off.signatures.get(requirement) if self.sign_off else None
         if signature is None:
             return RequirementLine(requirement, False, "", None, "not signed")
@@ -85,7 +85,7 @@ class Signed:
 
 
 def first_day(today: date, effective: date, cadence: timedelta) -> date:
-    """Return the first day whose signatures count: not before the contract or the last review.
+    """Return the first day whose signatures count: the later of last review and contract start.
 
     A future contract is prepared before it holds, so only the review counts then.
 
@@ -101,7 +101,7 @@ def first_day(today: date, effective: date, cadence: timedelta) -> date:
 def decide(
     run: Run, *, synthetic: bool, signed: Signed, faults: Sequence[str] = ()
 ) -> ReleaseDecision:
-    """Decide whether the router may be released.
+    """Return the release decision, made from measurements on the run, signatures and faults.
 
     Args:
         run: run of the router to release, all of its parts.
@@ -113,7 +113,7 @@ def decide(
     measured = _ON_SYNTHETIC if synthetic else _ON_REVIEWED
     fault_requirement = Requirement.PAIRS if synthetic else Requirement.REVIEWED_SET
     lines = tuple(
-        _line(
+        _requirement_line(
             requirement,
             run,
             measured.get(requirement),
@@ -122,7 +122,7 @@ def decide(
         )
         for requirement in Requirement
     )
-    limits = tuple(_limits(run, synthetic=synthetic))
+    limits = tuple(_limit_lines(run, synthetic=synthetic))
     return ReleaseDecision(all(line.met for line in lines), lines, limits)
 
 
@@ -135,11 +135,11 @@ _WORST_FIRST = (
 )
 
 
-def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
-    """Yield the verdict on the limits of each metric in all parts, the primary metric first."""
+def _limit_lines(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
+    """Yield the worst verdict on the limits of each role and metric, primary metric first."""
     verdicts: dict[tuple[Role, Metric], set[Verdict | None]] = defaultdict(set)
     for check in (check for part in run.parts for check in part.checks):
-        verdict = _by_point(check) if synthetic else _by_both(check)
+        verdict = _point_verdict(check) if synthetic else _check_verdict(check)
         verdicts[check.role, check.metric].add(verdict)
     roles = list(Role)
     for role, metric in sorted(verdicts, key=lambda role_metric: roles.index(role_metric[0])):
@@ -150,7 +150,7 @@ def _limits(run: Run, *, synthetic: bool) -> Iterator[LimitsLine]:
             yield LimitsLine(role, metric, worst)
 
 
-def _by_point(check: Check) -> Verdict:
+def _point_verdict(check: Check) -> Verdict:
     return {
         Point.PASS: Verdict.PASS,
         Point.FAIL: Verdict.FAIL,
@@ -159,8 +159,8 @@ def _by_point(check: Check) -> Verdict:
     }[check.point]
 
 
-def _by_both(check: Check) -> Verdict | None:
-    """Decide a check by point and interval; None for a baseline check without a point."""
+def _check_verdict(check: Check) -> Verdict | None:
+    """Return a check's verdict by estimate and interval; None if neither decides."""
     if _fails(check):
         return Verdict.FAIL
     if check.verdict is None and check.point is Point.PASS:
@@ -168,7 +168,7 @@ def _by_both(check: Check) -> Verdict | None:
     return check.verdict
 
 
-def _line(
+def _requirement_line(
     requirement: Requirement,
     run: Run,
     measured: Measured | None,
@@ -181,12 +181,12 @@ def _line(
     if requirement is Requirement.REVIEWED_SET:
         line = signed.line(requirement)
         return replace(line, met=False, why=f"{line.why}; {faults}") if faults else line
-    why = faults or _kept(requirement, run)
+    why = faults or _met_sentence(requirement, run)
     return RequirementLine(requirement, not faults, _MEASURED, None, why)
 
 
-def _pairs(run: Run) -> Iterator[str]:
-    """Yield the reasons why synthetic pairs do not pass: a flip in either part, or a broken limit.
+def _pair_faults(run: Run) -> Iterator[str]:
+    """Yield reasons why synthetic pairs do not pass; none if they do.
 
     Several routers in one run do not pass: comparing variants that two routers decided is
     meaningless.
@@ -204,25 +204,25 @@ def _pairs(run: Run) -> Iterator[str]:
     flips = sum(len(part.flips) for part in run.parts)
     if flips:
         yield f"{flips} flip{'s' if flips > 1 else ''}"
-    yield from _listed(run, "failed", lambda check: check.point is Point.FAIL)
+    yield from _checks_sentence(run, "failed", lambda check: check.point is Point.FAIL)
 
 
-def _supports(run: Run) -> Iterator[str]:
-    """Report the slices without the required support, in the regression part."""
+def _support_faults(run: Run) -> Iterator[str]:
+    """Yield a sentence that counts the slices without the required support, if any."""
     supports = run.parts[0].supports
     short = {check.slice for check in supports if not check.met}
     if short:
         yield f"{len(short)} of {len({check.slice for check in supports})} slices lack support"
 
 
-def _contract(run: Run) -> Iterator[str]:
-    """Report checks on reviewed data that fail by point or interval, or are not shown to be kept.
+def _contract_faults(run: Run) -> Iterator[str]:
+    """Yield sentences on checks of reviewed data that fail, or that no interval shows to pass.
 
     The held-out part has to pass too: else failures could be held out. Checks against the baseline
     have no interval; :func:`lost_or_spoilt` counts what they cannot decide.
     """
-    yield from _listed(run, "failed", _fails)
-    yield from _listed(
+    yield from _checks_sentence(run, "failed", _fails)
+    yield from _checks_sentence(
         run,
         "not shown by the interval to be kept",
         lambda check: not _fails(check) and check.verdict in _OPEN,
@@ -236,15 +236,17 @@ def _fails(check: Check) -> bool:
     return check.point is Point.FAIL or check.verdict is Verdict.FAIL
 
 
-def _listed(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[str]:
-    names = [_named(part, check) for part in run.parts for check in part.checks if matches(check)]
+def _checks_sentence(run: Run, fault: str, matches: Callable[[Check], bool]) -> Iterator[str]:
+    names = [
+        _check_name(part, check) for part in run.parts for check in part.checks if matches(check)
+    ]
     if names:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         yield f"{fault}: {', '.join(names[:_NAMED])}{more}"
 
 
-def _kept(requirement: Requirement, run: Run) -> str:
-    """Describe what was measured and met; a limit that no point can decide is not called kept."""
+def _met_sentence(requirement: Requirement, run: Run) -> str:
+    """Return a sentence on what was measured and met, and how many checks stayed undecided."""
     if requirement is Requirement.SUPPORT:
         return "every slice has the support that the contract asks for"
     checks = [check for part in run.parts for check in part.checks]
@@ -255,7 +257,7 @@ def _kept(requirement: Requirement, run: Run) -> str:
     return f"no flip, and every limit that a point can decide is kept; {undecided}"
 
 
-def _named(part: Part, check: Check) -> str:
+def _check_name(part: Part, check: Check) -> str:
     slice_note = f" of {check.slice}" if check.slice else ""
     side_note = f" ({check.against} is worse off)" if check.worse_off == check.against != "" else ""
     return f"{check.name}{slice_note}{side_note}{' (held out)' if part.name == HELD_OUT else ''}"
@@ -264,10 +266,10 @@ def _named(part: Part, check: Check) -> str:
 Measured = Callable[[Run], Iterator[str]]
 """Measurement of a requirement on a run: yields the reasons why it is not met."""
 
-_ON_SYNTHETIC: Mapping[Requirement, Measured] = {Requirement.PAIRS: _pairs}
+_ON_SYNTHETIC: Mapping[Requirement, Measured] = {Requirement.PAIRS: _pair_faults}
 _ON_REVIEWED: Mapping[Requirement, Measured] = {
-    Requirement.REVIEWED_SET: _contract,
-    Requirement.SUPPORT: _supports,
+    Requirement.REVIEWED_SET: _contract_faults,
+    Requirement.SUPPORT: _support_faults,
 }
 
 
@@ -320,7 +322,7 @@ _ADVICE = (
 
 
 def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
-    """Return the recommendations for the stages that failed, in the order of the router's stages.
+    """Return the recommendations for the failed ``stages``, in the order of the router's stages.
 
     Args:
         stages: stages as in :attr:`~monitor.audit.audit_report.FlipCounts.stages`.
@@ -329,7 +331,7 @@ def advice(stages: Collection[str]) -> tuple[Recommendation, ...]:
 
 
 def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
-    """Report replies that are served against score, threshold or evidence gate."""
+    """Yield a sentence if at least k pairs were served against score, threshold or gate."""
     served_rows = [row for row in rows if row.served and not explained(row.observed)]
     if len({row.item.pair for row in served_rows}) >= contract.k:
         subject = f"{len(served_rows):,} replies" if contract.synthetic else "replies"
@@ -339,7 +341,7 @@ def unexplained(rows: Sequence[Row], contract: Contract) -> Iterator[str]:
 def lost_or_spoilt(
     baseline: Sequence[Row], candidate: Sequence[Row], contract: Contract, coding: Coding
 ) -> Iterator[str]:
-    """Yield a fault where the candidate serves the whole or a slice worse, on all items.
+    """Yield a sentence for ready, and one for unready, replies that the candidate serves worse.
 
     Pairs that are served better count against those that are served worse: the fault compares two
     rates of the very same items.

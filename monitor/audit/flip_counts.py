@@ -41,22 +41,22 @@ _Kind = tuple[str, bool]
 
 
 def shown_flips(compared: Sequence[Compared]) -> tuple[ShownFlip, ...]:
-    """Return the comparisons whose variants took different routes, in the order given."""
-    return tuple(_shown(comparison) for comparison in compared if flipped(comparison))
+    """Return the flips among the comparisons, with their stage and cause, in the order given."""
+    return tuple(_shown_flip(comparison) for comparison in compared if flipped(comparison))
 
 
 def flipped(compared: Compared) -> bool:
-    """Return True when the two variants took different routes."""
+    """Return True if the two variants of a comparison took different routes."""
     return is_flip(compared.reference.observed, compared.variant.observed)
 
 
 def behind_gate(compared: Compared) -> bool:
-    """Return True when both variants passed the evidence gate."""
+    """Return True if both variants of a comparison passed the evidence gate."""
     return compared.reference.observed.evidence_passed and compared.variant.observed.evidence_passed
 
 
 def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
-    """Return stage and cause in one word, the key of :attr:`FlipCounts.stages`.
+    """Join stage and cause with a slash, as in the keys of :attr:`FlipCounts.stages`.
 
     Example:
         >>> stage_name(FlipStage.JUDGE_OR_ROUTE, FlipCause.THRESHOLD)
@@ -68,7 +68,7 @@ def stage_name(stage: FlipStage, cause: FlipCause | None) -> str:
 def flip_counts(
     compared: Sequence[Compared], *, k: int, exact: bool, declared: Collection[str] = ()
 ) -> tuple[FlipCounts, ...]:
-    """Count the flips of each axis, sorted by axis; ready replies come before the others.
+    """Return flip counts of each axis and expected outcome, sorted, ready replies first.
 
     Reviewed data of real people shows nothing below k. It counts pairs, not comparisons: a pair
     with ten variants is still one request. Every number is a lower bound: the lower edge of its
@@ -92,12 +92,12 @@ def flip_counts(
         by_kind.keys() if exact else by_kind.keys() | set(product(declared, (True, False)))
     )
     ordered = sorted(kinds_shown, key=lambda kind: (kind[0], not kind[1]))
-    lines = (_counts(kind, by_kind[kind], precision) for kind in ordered)
+    lines = (_kind_counts(kind, by_kind[kind], precision) for kind in ordered)
     return tuple(line for line in lines if line.by in declared or not line.withheld)
 
 
 def mcnemar(one_way: int, other_way: int) -> float:
-    """Compute the two-sided exact p-value of McNemar's test on discordant pairs; 1 without any.
+    """Compute McNemar's exact two-sided p-value from both discordant counts; 1 if both are 0.
 
     ``min(1, 2 P(X <= min(a, b)))`` with X binomial of a + b trials at 1/2: if neither variant
     fares worse, a flip goes either way with the same probability.
@@ -121,7 +121,7 @@ def mcnemar(one_way: int, other_way: int) -> float:
     return min(1.0, 2 * tail * (comb(n, fewer) / (1 << n)))
 
 
-def _shown(comparison: Compared) -> ShownFlip:
+def _shown_flip(comparison: Compared) -> ShownFlip:
     reference, variant = comparison.reference.observed, comparison.variant.observed
     return ShownFlip(
         pair=comparison.pair,
@@ -148,36 +148,36 @@ def _outcome(row: Row, by: tuple[str, ...]) -> VariantOutcome:
 
 
 def _cause(comparison: Compared) -> FlipCause | None:
-    """Return the cause of a flip behind the gate; None at the gate."""
+    """Return the cause of a flip; None if the pair diverged at the evidence gate."""
     reference, variant = comparison.reference.observed, comparison.variant.observed
     if stage(reference, variant) is FlipStage.EVIDENCE_GATE:
         return None
     return cause(reference, variant)
 
 
-def _counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
+def _kind_counts(kind: _Kind, compared: Sequence[Compared], precision: Precision) -> FlipCounts:
     behind = [comparison for comparison in compared if behind_gate(comparison)]
     flips = [comparison for comparison in compared if flipped(comparison)]
     flips_behind = [comparison for comparison in flips if behind_gate(comparison)]
-    compared_behind = _number(behind, compared, precision)
+    compared_behind = _shown_number(behind, compared, precision)
     stopped_flips = [comparison for comparison in flips if not behind_gate(comparison)]
-    at_gate = _number(stopped_flips, flips, precision)
+    at_gate = _shown_number(stopped_flips, flips, precision)
     withheld = not (compared_behind or at_gate or precision.exact)
     return FlipCounts(
         by=kind[0],
         expected_ready=kind[1],
         compared=compared_behind,
-        flips=_number(flips_behind, behind, precision),
-        directions=_directions(flips_behind, precision),
-        stages=_stages(flips, precision),
+        flips=_shown_number(flips_behind, behind, precision),
+        directions=_direction_counts(flips_behind, precision),
+        stages=_stage_counts(flips, precision),
         at_gate=at_gate,
         p_value=_p_value(behind) if precision.exact else None,
         withheld=withheld,
     )
 
 
-def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
-    """Return the number of comparisons; of real people, a lower bound in pairs.
+def _shown_number(part: Sequence[Compared], whole: Sequence[Compared], precision: Precision) -> int:
+    """Return the number of comparisons in ``part``; for real people, a guarded number of pairs.
 
     Neither the part nor the rest is then below k.
     """
@@ -190,36 +190,38 @@ def _number(part: Sequence[Compared], whole: Sequence[Compared], precision: Prec
     return int(precision.support(min(pairs, all_pairs - precision.k)))
 
 
-def _way(flip: Compared) -> FlipDirection:
+def _flip_direction(flip: Compared) -> FlipDirection:
     return direction(flip.reference.observed, flip.variant.observed)
 
 
-def _directions(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
+def _direction_counts(flips: Sequence[Compared], precision: Precision) -> dict[FlipDirection, int]:
     return {
-        way: _number([flip for flip in flips if _way(flip) is way], flips, precision)
+        way: _shown_number(
+            [flip for flip in flips if _flip_direction(flip) is way], flips, precision
+        )
         for way in FlipDirection
     }
 
 
-def _stages(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
-    """Count flips by stage; a stage with the number 0 is left out, which hides why it is 0."""
+def _stage_counts(flips: Sequence[Compared], precision: Precision) -> dict[str, int]:
+    """Count flips by stage and cause, in the form shown; zeros are left out."""
     by_stage: dict[str, list[Compared]] = defaultdict(list)
     for flip in flips:
         flip_stage = stage(flip.reference.observed, flip.variant.observed)
         by_stage[stage_name(flip_stage, _cause(flip))].append(flip)
-    numbers = {name: _number(by_stage[name], flips, precision) for name in sorted(by_stage)}
+    numbers = {name: _shown_number(by_stage[name], flips, precision) for name in sorted(by_stage)}
     return {name: number for name, number in numbers.items() if number}
 
 
 def _p_value(behind: Sequence[Compared]) -> float:
-    """Compute McNemar's p-value with one comparison per pair: those of one pair are dependent.
+    """Compute McNemar's p-value over comparisons behind the gate, one comparison per pair.
 
     Several comparisons per pair: the smallest p-value times their number (Bonferroni).
     """
     nth: Counter[str] = Counter()
     tables: dict[int, Counter[FlipDirection]] = defaultdict(Counter)
     for comparison in behind:
-        tables[nth[comparison.pair]][_way(comparison)] += flipped(comparison)
+        tables[nth[comparison.pair]][_flip_direction(comparison)] += flipped(comparison)
         nth[comparison.pair] += 1
     p_values = [
         mcnemar(t[FlipDirection.HELD_BACK], t[FlipDirection.SERVED]) for t in tables.values()
@@ -229,7 +231,7 @@ def _p_value(behind: Sequence[Compared]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RunSide:
-    """Results of one router on the set.
+    """Pairs of one router's run with their comparisons, for comparing two runs.
 
     Attributes:
         pairs: complete pairs.
@@ -241,7 +243,7 @@ class RunSide:
 
 
 def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
-    """Compare two runs on the pairs and variants that both have.
+    """Return names of repaired, remaining and new failures on pairs that both runs have.
 
     Flips are named by their pair (``pair/reference/variant`` where a pair has more than one
     comparison), single variants ``pair/variant``. Pairs and variants of one run only are in no
@@ -258,24 +260,24 @@ def compare_runs(baseline: RunSide, candidate: RunSide) -> Comparison:
         tuple(name(key) for key in shared if before[key] and not after[key]),
         tuple(name(key) for key in shared if before[key] and after[key]),
         tuple(name(key) for key in shared if after[key] and not before[key]),
-        _served_by_one(baseline, candidate, ready=True),
-        _served_by_one(candidate, baseline, ready=False),
+        _served_by_first_only(baseline, candidate, ready=True),
+        _served_by_first_only(candidate, baseline, ready=False),
     )
     unmatched = len(before.keys() ^ after.keys())
     return Comparison(*lists, sentence=_repair_sentence(lists, unmatched))
 
 
 def broken(comparison: Comparison) -> Iterator[str]:
-    """Yield the counts of failures that are new in the candidate, in the words of the sentence.
+    """Yield counts of the candidate's new failures as phrases, such as "2 newly failing".
 
     Rates may not show them: one reply newly held back and another newly served cancel out.
     """
     new_failures = comparison.newly_failing, comparison.newly_held_back, comparison.newly_served
-    yield from _numbered(new_failures, _FAILING[1:])
+    yield from _counted_phrases(new_failures, _FAILING[1:])
 
 
 def _flips_of(side: RunSide) -> dict[_Key, bool]:
-    """Map each comparison to True if it flipped."""
+    """Map each comparison's pair, reference and variant to True if it flipped."""
     return {
         (
             comparison.pair,
@@ -286,8 +288,8 @@ def _flips_of(side: RunSide) -> dict[_Key, bool]:
     }
 
 
-def _served_by_one(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
-    """Return the variants that one run serves and the other does not."""
+def _served_by_first_only(served: RunSide, unserved: RunSide, *, ready: bool) -> tuple[str, ...]:
+    """Return the names ``pair/variant`` of variants that only the first run serves."""
     served_rows, unserved_rows = _rows_of(served), _rows_of(unserved)
     return tuple(
         "/".join(key)
@@ -303,15 +305,15 @@ def _rows_of(side: RunSide) -> dict[tuple[str, str], Row]:
 
 
 def _repair_sentence(lists: tuple[tuple[str, ...], ...], unmatched: int) -> str:
-    """Describe the comparison in one sentence; the best it says is that invented pairs now pass."""
+    """Return a sentence that says whether the flips are repaired, or counts what fails."""
     repaired, *failing = lists
     if not any(failing) and not unmatched:
         return REPAIRED_SENTENCE if repaired else NOTHING_SENTENCE
-    failures = [*_numbered(failing, _FAILING)]
+    failures = [*_counted_phrases(failing, _FAILING)]
     if unmatched:
         failures.append(f"{unmatched} in one of the runs only")
     return f"Not repaired: {', '.join(failures)}."
 
 
-def _numbered(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
+def _counted_phrases(lists: Sequence[Sequence[str]], words: Sequence[str]) -> Iterator[str]:
     return (f"{len(names)} {word}" for names, word in zip(lists, words, strict=True) if names)

@@ -24,7 +24,7 @@ EXPECTED, POLICY, EVIDENCE = "expected_ready", "policy", "evidence"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Variant of a matched pair, as the set fixes it.
+    """Variant of a matched pair, as the probe set fixes it.
 
     Attributes:
         pair: id of the pair.
@@ -57,7 +57,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ProbeSet:
-    """Matched pairs under a name and a version.
+    """Fixed set of matched pairs, under a name and a version.
 
     Attributes:
         name: name of the set.
@@ -76,7 +76,7 @@ class ProbeSet:
 
 @dataclass(frozen=True, slots=True)
 class RunVersions:
-    """Versions of the parts that decided."""
+    """Versions of the router's four parts that decided."""
 
     judge: str
     rubric: str
@@ -86,7 +86,7 @@ class RunVersions:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Result: the router's decision on one variant.
+    """Row of results: a router's decision on one variant.
 
     Attributes:
         item: the variant.
@@ -102,13 +102,13 @@ class Row:
 
     @property
     def served(self) -> bool:
-        """True when the reply goes out without a person seeing it."""
+        """Return True if the reply was sent without a person seeing it."""
         return self.observed.route is Route.AUTO_SERVE
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Results of one router on one set.
+    """Decisions of one router on the variants of one probe set.
 
     Attributes:
         probe_set: the set that was sent, without the requests.
@@ -123,7 +123,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Matched pair whose variants are complete and agree on what the set holds fixed.
+    """Comparable pair: complete, and equal in everything that the set holds fixed.
 
     Attributes:
         id: id of the pair.
@@ -137,13 +137,13 @@ class Pair:
 
     @property
     def held_out(self) -> bool:
-        """True when the pair belongs to the held-out part."""
+        """Return True if the pair belongs to the held-out part."""
         return self.rows[0].item.held_out
 
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """A pair that is not compared, and why: one sentence that names the field and the fix."""
+    """Pair that is not compared, with the reason: a sentence that names the field and the fix."""
 
     pair: str
     reason: str
@@ -151,7 +151,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Comparison of two variants of one pair.
+    """Comparison of two variants of one pair, with the attributes in which they differ.
 
     Attributes:
         pair: id of the pair.
@@ -167,7 +167,7 @@ class Compared:
 
 
 def canonical(value: object) -> str:
-    """Return JSON with sorted keys and without spaces: equal values have equal texts.
+    """Encode a value as JSON with sorted keys and no spaces, so that equal values match.
 
     Raises:
         ValueError: it holds NaN, an infinite number or half of a surrogate pair.
@@ -180,12 +180,12 @@ def canonical(value: object) -> str:
 
 
 def request_digest(request: object) -> str:
-    """Return the SHA-256 of the request's canonical JSON in hexadecimal; empty without one."""
+    """Return the SHA-256 of a request's canonical JSON, in hexadecimal; empty for None."""
     return "" if request is None else sha256(canonical(request).encode()).hexdigest()
 
 
 def digest(probe_set: ProbeSet) -> str:
-    """Return the SHA-256 of the set's content, in hexadecimal.
+    """Return the SHA-256 of a probe set's content, in hexadecimal, for any order of items.
 
     Requests enter by their own hashes, so that results, which do not keep the requests, have the
     hash of their set.
@@ -195,7 +195,7 @@ def digest(probe_set: ProbeSet) -> str:
 
 
 def results_digest(judged: Results, baseline: Results | None = None) -> str:
-    """Return the SHA-256 of everything decided, in hexadecimal: routes, scores, thresholds, gate.
+    """Return the SHA-256 of the decisions of one run or both, in hexadecimal.
 
     The order of the rows does not matter. Other numbers behind the same rates have another hash.
 
@@ -211,7 +211,7 @@ def results_digest(judged: Results, baseline: Results | None = None) -> str:
 
 
 def result_fields(row: Row) -> dict[str, object]:
-    """Return the fields of a row that a router decided, for hashing; no threshold is null."""
+    """Return a row's key and decided fields by name, for hashing; an infinite threshold is None."""
     observed = row.observed
     return {
         "pair_id": row.item.pair,
@@ -225,7 +225,7 @@ def result_fields(row: Row) -> dict[str, object]:
 
 
 def set_fields(probe_set: ProbeSet) -> dict[str, object]:
-    """Return the fields that all rows of a set share, for hashing and writing."""
+    """Return the fields that all rows of a set share, by name, for hashing and writing."""
     return {
         "dataset": probe_set.name,
         "dataset_version": probe_set.version,
@@ -235,7 +235,7 @@ def set_fields(probe_set: ProbeSet) -> dict[str, object]:
 
 
 def item_fields(item: Item) -> dict[str, object]:
-    """Return the fields of one variant; ``request_sha256`` is empty without a request."""
+    """Return the fields of one variant by name, with the request's hash instead of the request."""
     return {
         "pair_id": item.pair,
         "variant": item.variant,

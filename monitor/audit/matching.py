@@ -52,7 +52,7 @@ _ONE_ROUTER = ("judge", "rubric", "router")
 
 
 def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
-    """Return the comparable pairs and the excluded pairs, both sorted by pair.
+    """Return the comparable pairs, and the excluded pairs with reasons, each sorted by id.
 
     A pair is excluded when variants that other pairs of its axis have are missing, or variants are
     doubled; when there is only one, or two have the same attributes; when the expected outcome
@@ -72,7 +72,7 @@ def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
 
 
 def unmatched(probe_set: ProbeSet) -> tuple[Excluded, ...]:
-    """Return the pairs of a set that cannot be compared, whatever a router makes of them."""
+    """Return a set's pairs that no run could compare, with reasons, sorted by id."""
     return tuple(_excluded(probe_set, ()))
 
 
@@ -108,9 +108,9 @@ def _variant_faults(
         variants[items[0].axis] - variant_counts.keys() if len(axes) == 1 else frozenset[str]()
     )
     if missing:
-        yield f"variant missing{_named(missing, names_shown)}: add it, as other pairs have it"
+        yield f"variant missing{_names_note(missing, names_shown)}: add it, as other pairs have it"
     if doubled:
-        yield f"variant doubled{_named(doubled, names_shown)}: keep one row of it"
+        yield f"variant doubled{_names_note(doubled, names_shown)}: keep one row of it"
     if len(variant_counts) == 1 and not missing:
         yield "variant is one only: a pair needs two"
     if len(axes) > 1:
@@ -119,7 +119,7 @@ def _variant_faults(
         yield "attributes are the same in two variants: name the attribute that is varied"
 
 
-def _named(names: Iterable[str], shown: bool) -> str:
+def _names_note(names: Iterable[str], shown: bool) -> str:
     return f" ({', '.join(sorted(names))})" if shown else ""
 
 
@@ -154,7 +154,7 @@ def _differ(values: Iterable[object]) -> bool:
 
 
 def _variants_by_axis(pairs: Iterable[Sequence[Item]]) -> Mapping[str, frozenset[str]]:
-    """Return the names of variants on each axis, from the pairs that keep to one axis."""
+    """Map each axis to its variants' names; pairs with several axes are ignored."""
     names: dict[str, set[str]] = defaultdict(set)
     for items in pairs:
         if not _differ(item.axis for item in items):
@@ -163,7 +163,7 @@ def _variants_by_axis(pairs: Iterable[Sequence[Item]]) -> Mapping[str, frozenset
 
 
 def by_pair(members: Iterable[Thing], item: Callable[[Thing], Item]) -> dict[str, list[Thing]]:
-    """Group rows, or anything that has an item, by the pair of the item; in the order given."""
+    """Group members, in order, by the pair id of the item that ``item`` returns for each."""
     pairs: dict[str, list[Thing]] = defaultdict(list)
     for member in members:
         pairs[item(member).pair].append(member)
@@ -171,7 +171,7 @@ def by_pair(members: Iterable[Thing], item: Callable[[Thing], Item]) -> dict[str
 
 
 def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[Compared, ...]:
-    """Return all comparisons, sorted by pair, axis, reference and variant.
+    """Compare the variants of each pair that share an expected outcome; return all, sorted.
 
     Every variant is in at least one, except where no other shares its expected outcome.
 
@@ -195,7 +195,7 @@ def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[C
         for row in pair.rows:
             rows_by_outcome[row.item.expected_ready].append(row)
         for rows in rows_by_outcome.values():
-            compared += _connecting(pair, rows, references)
+            compared += _compare_variants(pair, rows, references)
     return tuple(
         sorted(
             compared,
@@ -210,18 +210,18 @@ def comparisons(pairs: Sequence[Pair], references: Mapping[str, str]) -> tuple[C
 
 
 def values(row: Row, by: Iterable[str]) -> dict[str, str]:
-    """Return the values of a variant in the attributes that are compared."""
+    """Return a variant's values of the named attributes, by name; absent ones are MISSING."""
     return {name: _value(row, name) for name in by}
 
 
-def _connecting(
+def _compare_variants(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
-    """Yield the comparisons of variants that should take the same route."""
-    isolated = list(_isolating(pair, rows, references))
+    """Yield comparisons of one pair's variants that connect all of ``rows``."""
+    isolated = list(_single_attribute_comparisons(pair, rows, references))
     yield from isolated
     reference = _reference_variant(rows, references)
-    islands = _islands(rows, isolated)
+    islands = _connected_rows(rows, isolated)
     reference_island = next(
         island for island in islands if any(variant is reference for variant in island)
     )
@@ -237,8 +237,8 @@ def _connecting(
         yield Compared(pair.id, _differing(reference, variant), reference, variant)
 
 
-def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row]]:
-    """Return the sets of rows that comparisons connect; no comparison connects two of the sets."""
+def _connected_rows(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row]]:
+    """Return the sets of rows that comparisons connect, directly or through others."""
     island_of = {row.item.variant: [row] for row in rows}
     for comparison in compared:
         first, second = (
@@ -251,26 +251,28 @@ def _islands(rows: Sequence[Row], compared: Iterable[Compared]) -> list[list[Row
     return list({id(island): island for island in island_of.values()}.values())
 
 
-def _isolating(
+def _single_attribute_comparisons(
     pair: Pair, rows: Sequence[Row], references: Mapping[str, str]
 ) -> Iterator[Compared]:
-    """Yield comparisons of variants that differ in one attribute and are alike in all others."""
+    """Yield comparisons of variants that differ in exactly one attribute."""
     for name in sorted({name for row in rows for name in row.item.attributes}):
-        for group in _alike(rows, leave_out=name):
-            for reference, variant in _sides(group, name, references.get(name)):
+        for group in _group_alike(rows, leave_out=name):
+            for reference, variant in _rows_to_compare(group, name, references.get(name)):
                 yield Compared(pair.id, (name,), reference, variant)
 
 
-def _sides(group: Sequence[Row], name: str, reference: str | None) -> Iterator[tuple[Row, Row]]:
-    """Return pairs of rows to compare along one attribute, the reference first."""
+def _rows_to_compare(
+    group: Sequence[Row], name: str, reference: str | None
+) -> Iterator[tuple[Row, Row]]:
+    """Return (reference, variant) rows to compare; without a reference row, all combinations."""
     reference_row = next((row for row in group if _value(row, name) == reference), None)
     if reference_row is None:
         return combinations(group, 2)
     return ((reference_row, row) for row in group if row is not reference_row)
 
 
-def _alike(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
-    """Group rows with the same attributes but one; each group keeps the order of the rows."""
+def _group_alike(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
+    """Group rows that are equal in all attributes but ``leave_out``, keeping their order."""
     groups: dict[frozenset[tuple[str, str]], list[Row]] = defaultdict(list)
     for row in rows:
         attributes = frozenset(
@@ -281,7 +283,7 @@ def _alike(rows: Sequence[Row], leave_out: str) -> Iterable[list[Row]]:
 
 
 def _reference_variant(rows: Sequence[Row], references: Mapping[str, str]) -> Row:
-    """Return the variant with the most reference values; of equals, the first by name."""
+    """Return the row with the most reference values; among equals, the first by name."""
 
     def order(row: Row) -> tuple[int, str]:
         matches = sum(_value(row, name) == value for name, value in references.items())

@@ -90,7 +90,7 @@ RequestDigest = Annotated[
 
 
 class VersionFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Versions of the parts that decided."""
+    """Versions of the router's parts that decided, as a row of results has them."""
 
     judge: Version
     rubric: Version
@@ -108,7 +108,7 @@ VersionTuple = Annotated[
 
 
 class SetFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Fields of a row that a set has."""
+    """Fields of one row of a probe set: shared fields and those of the variant."""
 
     dataset: Name
     synthetic: Truth
@@ -151,7 +151,7 @@ ALL_NAMES = tuple(HINTS[ResultFields])
 
 
 def words(hint: Any) -> str:
-    """Return the words for a field's type, from its description or that of a union member."""
+    """Return the description of a field's type, for error messages."""
     for part in (hint, *get_args(hint)):
         for meta in getattr(part, "__metadata__", ()):
             if meta.description:
@@ -160,7 +160,7 @@ def words(hint: Any) -> str:
 
 
 def fits(value: object, hint: Any) -> bool:
-    """Return True when a value is of a field's type."""
+    """Return True if msgspec converts the value to the field's type."""
     try:
         convert(value, hint)
     except ValidationError:
@@ -179,7 +179,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def problem(path: Path, text: str, *, line: int = 0, field: str = "") -> AuditError:
-    """Return the error about a file, one of its lines, or one of its fields."""
+    """Build the error for a file, with the line and field if given; ``text`` says what to fix."""
     place = [str(path) if str(path).isprintable() else repr(str(path))]
     place += [f"line {line}"] if line else []
     place += [f"field {field}"] if field else []
@@ -187,12 +187,12 @@ def problem(path: Path, text: str, *, line: int = 0, field: str = "") -> AuditEr
 
 
 def kind_of(value: object) -> str:
-    """Return the kind of a value, never the value."""
+    """Return the JSON kind of a value in words, such as "a number", without the value."""
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
 
 
 def field_name(*parts: str) -> str:
-    """Return the full name of a field, on one line and cut short: ``versions.judge``."""
+    """Join parts to a field's full name on one line, such as ``versions.judge``, cut short."""
     name = ""
     for part in parts:
         name = join(name, part)
@@ -200,7 +200,7 @@ def field_name(*parts: str) -> str:
 
 
 def unknown(path: Path, line: int, allowed: Iterable[str], *parts: str) -> AuditError:
-    """Return the error for a field that does not exist, with the nearest one that does."""
+    """Build the error for a field that does not exist, with the nearest allowed name."""
     names = [".".join((*parts[:-1], name)) for name in allowed]
     near = get_close_matches(".".join(parts).lower()[:64], names, n=1)
     hint = f"did you mean {near[0]}? " if near else ""
@@ -209,19 +209,19 @@ def unknown(path: Path, line: int, allowed: Iterable[str], *parts: str) -> Audit
 
 
 def is_csv(path: Path) -> bool:
-    """Return True when the name says CSV; all other files are JSON lines."""
+    """Return True if the file's name ends in .csv or .csv.gz; other files are JSON lines."""
     name = path.name.lower().removesuffix(".gz")
     return name.endswith(".csv")
 
 
 def is_gzipped(path: Path) -> bool:
-    """Return True when the name says gzip."""
+    """Return True if the file's name ends in .gz."""
     return path.name.lower().endswith(".gz")
 
 
 def json_records(path: Path) -> Iterator[Record]:
-    """Yield one object per line; blank lines are skipped, and null fields left out."""
-    for line, text in enumerate(_text(path).split("\n"), 1):
+    """Yield (line number, fields) of each JSON line; blank lines and null fields are left out."""
+    for line, text in enumerate(_read_text(path).split("\n"), 1):
         if text.strip():
             value = parse_json(path, line, text)
             if not isinstance(value, dict):
@@ -232,14 +232,14 @@ def json_records(path: Path) -> Iterator[Record]:
 
 
 def csv_table(path: Path) -> tuple[list[str], Iterator[tuple[int, dict[str, str]]]]:
-    """Return the columns that the first row names, and the rows below, without empty cells."""
-    rows = _rows(path)
+    """Return a CSV file's columns, and (line number, non-empty cells by column) of each row."""
+    rows = _csv_rows(path)
     line, header = next(rows, (1, []))
     _check_header(path, line, header)
-    return header, _body(path, header, rows)
+    return header, _csv_body(path, header, rows)
 
 
-def _body(
+def _csv_body(
     path: Path, header: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for line, row in rows:
@@ -250,7 +250,7 @@ def _body(
 
 
 def toml_tree(path: Path, max_bytes: int, kind: str) -> dict[str, object]:
-    """Read the tables of a TOML file that people wrote; errors ask for ``kind``."""
+    """Read a TOML file of at most ``max_bytes`` and return its tables; errors ask for ``kind``."""
     try:
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
@@ -266,14 +266,17 @@ def toml_tree(path: Path, max_bytes: int, kind: str) -> dict[str, object]:
 
 
 def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
-    """Parse JSON strictly: no NaN, no number out of range, no key twice."""
+    """Parse one JSON text strictly, refusing NaN, infinite numbers and repeated keys."""
     try:
         return json.loads(
-            text, object_pairs_hook=_object, parse_constant=_refuse, parse_float=_number
+            text,
+            object_pairs_hook=_object_without_repeats,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_number,
         )
     except RecursionError:
         raise problem(path, "nested too deeply; make it flatter", line=line, field=field) from None
-    except _TwiceError as error:
+    except _RepeatedKeyError as error:
         name = field_name(str(error))
         raise problem(path, f"the key {name} stands there twice", line=line, field=field) from None
     except ValueError as error:
@@ -282,34 +285,34 @@ def parse_json(path: Path, line: int, text: str, field: str = "") -> object:
         raise problem(path, text, line=line, field=field) from None
 
 
-class _TwiceError(ValueError):
-    """A key occurs twice in one object."""
+class _RepeatedKeyError(ValueError):
+    """Signal that a key occurs twice in one JSON object; the text is the key."""
 
 
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _object_without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value: dict[str, object] = {}
     for name, field in pairs:
         if name in value:
-            raise _TwiceError(name)
+            raise _RepeatedKeyError(name)
         value[name] = field
     return value
 
 
-def _refuse(_: str) -> object:
+def _refuse_constant(_: str) -> object:
     raise ValueError
 
 
-def _number(text: str) -> float:
+def _finite_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError
     return number
 
 
-def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that are not blank, with their first line."""
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield (first line number, cells) of each CSV row that is not blank."""
     # newline="": a quoted line break is part of the cell.
-    reader = csv.reader(StringIO(_text(path), newline=""), strict=True)
+    reader = csv.reader(StringIO(_read_text(path), newline=""), strict=True)
     line = 1
     try:
         for row in reader:
@@ -334,8 +337,8 @@ def _check_header(path: Path, line: int, header: list[str]) -> None:
             raise problem(path, text, line=line)
 
 
-def _text(path: Path) -> str:
-    data = _bytes(path)
+def _read_text(path: Path) -> str:
+    data = _read_bytes(path)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -343,7 +346,7 @@ def _text(path: Path) -> str:
         raise problem(path, "not UTF-8; save it as UTF-8", line=line) from None
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         with gzip.open(path) if is_gzipped(path) else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -367,7 +370,7 @@ _TRUTHS = {"true": True, "false": False}
 
 
 def nested_records(path: Path) -> Iterator[Record]:
-    """Yield the rows of a CSV file, nested like JSON lines.
+    """Yield (line number, fields) of each CSV row, nested as in JSON lines.
 
     Raises:
         AuditError: the file cannot be read, or has an unknown column.
@@ -375,7 +378,7 @@ def nested_records(path: Path) -> Iterator[Record]:
     header, rows = csv_table(path)
     _check_columns(path, header)
     for line, cells in rows:
-        yield line, _nested(path, line, cells)
+        yield line, _nest(path, line, cells)
 
 
 def _check_columns(path: Path, header: Sequence[str]) -> None:
@@ -396,20 +399,20 @@ def _is_attribute(column: str) -> bool:
     return outer == "attributes" and fits(name, AttributeName)
 
 
-def _nested(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
-    """Return a row of CSV as the object that JSON lines would have."""
+def _nest(path: Path, line: int, cells: Mapping[str, str]) -> dict[str, object]:
+    """Return the cells of a CSV row as the object that a JSON line would hold."""
     record: dict[str, object] = {}
     for name, cell in cells.items():
         outer, dot, inner = name.partition(".")
         if dot:
             cast(dict[str, object], record.setdefault(outer, {}))[inner] = cell
         else:
-            record[name] = _value(path, line, name, cell)
+            record[name] = _convert_cell(path, line, name, cell)
     return record
 
 
-def _value(path: Path, line: int, name: str, cell: str) -> object:
-    """Convert a cell by its column; unfit cells stay text, and are refused as such."""
+def _convert_cell(path: Path, line: int, name: str, cell: str) -> object:
+    """Convert a cell to the type of column ``name``; leave a cell that does not fit as text."""
     if name == "request":
         return parse_json(path, line, cell, name)
     if name == "varies":

@@ -58,7 +58,7 @@ Fields = TypeVar("Fields", bound=SetFields)
 
 
 def typed_rows(path: Path, kind: type[Fields]) -> Iterator[tuple[int, Fields]]:
-    """Yield the rows of a file with their lines; a set ignores the fields of results.
+    """Yield (line number, typed row) of a set or results file; a set ignores results' fields.
 
     ``request_sha256`` is filled in where there is a request.
 
@@ -80,7 +80,7 @@ def typed_rows(path: Path, kind: type[Fields]) -> Iterator[tuple[int, Fields]]:
 
 
 def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fields]) -> Fields:
-    """Convert a record to a row.
+    """Convert a record to a checked row of type ``kind``, with the hash of its request.
 
     Raises:
         AuditError: a field does not fit; the error names it.
@@ -88,7 +88,7 @@ def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fi
     try:
         fields = convert(record, kind)
     except ValidationError:
-        raise _explained(path, line, record, kind) from None
+        raise _first_error(path, line, record, kind) from None
     try:
         request_hash = request_digest(fields.request)
     except (ValueError, RecursionError):
@@ -100,14 +100,14 @@ def typed_row(path: Path, line: int, record: Mapping[str, object], kind: type[Fi
     return structs.replace(fields, request_sha256=request_hash) if request_hash else fields
 
 
-def _explained(
+def _first_error(
     path: Path, line: int, record: Mapping[str, object], kind: type[Struct], *parents: str
 ) -> AuditError:
-    """Return the error for the first field that is missing or unfit, in the order of the fields."""
+    """Build the error for the first field, in declared order, that is missing or does not fit."""
     for name, hint in HINTS[kind].items():
         parts = (*parents, name)
         if name in record and not fits(record[name], hint):
-            return _unfit(path, line, record[name], hint, *parts)
+            return _unfit_error(path, line, record[name], hint, *parts)
         if name not in record and name in REQUIRED[kind]:
             text = f"missing; write {words(hint)}"
             return problem(path, text, line=line, field=field_name(*parts))
@@ -115,20 +115,20 @@ def _explained(
     return unknown(path, line, HINTS[kind], *parents, name)
 
 
-def _unfit(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
+def _unfit_error(path: Path, line: int, value: object, hint: Any, *parts: str) -> AuditError:
     if parts == ("versions",) and isinstance(value, dict):
-        return _explained(path, line, value, VersionFields, *parts)
+        return _first_error(path, line, value, VersionFields, *parts)
     if parts == ("attributes",) and isinstance(value, dict) and value:
         name = next(name for name in value if not fits({name: value[name]}, hint))
         inner = Label if fits(name, AttributeName) else AttributeName
         unfit = value[name] if inner is Label else name
-        return _unfit(path, line, unfit, inner, *parts, name)
+        return _unfit_error(path, line, unfit, inner, *parts, name)
     text = f"found {kind_of(value)}; write {words(hint)}"
     return problem(path, text, line=line, field=field_name(*parts))
 
 
 def read_results(path: Path) -> Results:
-    """Read a router's results on a set; :func:`matched` finds the pairs that are incomplete.
+    """Read a router's results from a file; pairs may be incomplete.
 
     Raises:
         AuditError: the file cannot be read, or a row of it is unfit.
@@ -144,7 +144,7 @@ def read_results(path: Path) -> Results:
 
 
 def read_set(path: Path) -> ProbeSet:
-    """Read a probe set; fields of results are ignored.
+    """Read a probe set from a file; fields of results are ignored.
 
     Raises:
         AuditError: as :func:`read_results`, or a variant of a pair occurs twice.
@@ -155,7 +155,7 @@ def read_set(path: Path) -> ProbeSet:
 
 
 def route_of(score: float | None, threshold: float, evidence_passed: bool) -> Route:
-    """Return the route that follows from the router's own rule; score = threshold is auto_serve."""
+    """Return the route that the router's rule gives; a score equal to the threshold is served."""
     if not evidence_passed:
         return Route.BLOCKED_BY_EVIDENCE
     served = score is not None and score >= threshold
@@ -223,7 +223,7 @@ def _row(line: int, fields: ResultFields) -> Row:
 
 
 def write_set(path: Path, probe_set: ProbeSet) -> None:
-    """Write a set with its requests; gzipped when the name ends in ``.gz``.
+    """Write a probe set with its requests as new JSON lines, gzipped if the name ends in ``.gz``.
 
     Raises:
         AuditError: the file exists already or cannot be written, or a field is unfit.
@@ -233,7 +233,7 @@ def write_set(path: Path, probe_set: ProbeSet) -> None:
 
 
 def write_rows(path: Path, probe_set: ProbeSet, rows: Iterable[Row]) -> None:
-    """Write results on a set, in the order of the rows; hashes replace the requests.
+    """Write results as new JSON lines, in the order of ``rows``, with hashes of requests.
 
     Raises:
         AuditError: as :func:`write_set`.
@@ -285,7 +285,7 @@ def _create(path: Path, data: bytes) -> None:
 
 
 def promote(source: ProbeSet, flips: Iterable[str], *, name: str, version: str) -> ProbeSet | None:
-    """Return the pairs that flipped, with all variants, as a new set.
+    """Return a new set with all variants of the flipped pairs; None if all are held out.
 
     Held-out pairs stay out: a router is never repaired on them.
 

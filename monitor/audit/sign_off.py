@@ -49,7 +49,7 @@ _REFERRED = frozenset({Requirement.REVIEWED_SET, Requirement.SUPPORT})
 
 @dataclass(frozen=True, slots=True)
 class RequirementSignature:
-    """Signature for a requirement: who says that it is met, when, and where that can be read."""
+    """Signature for one requirement: signer, day and where to read the signature."""
 
     by: str
     at: date
@@ -58,7 +58,7 @@ class RequirementSignature:
 
 @dataclass(frozen=True, slots=True)
 class SignOff:
-    """Sign-off file.
+    """Content of a sign-off file: the signed release and the signatures.
 
     Attributes:
         versions: versions of the release.
@@ -77,7 +77,7 @@ class SignOff:
     signatures: Mapping[Requirement, RequirementSignature]
 
     def differences(self, run: Run, report: AuditReport) -> tuple[str, ...]:
-        """List how the release that was signed differs from the release that was run.
+        """Return a sentence for each value in which the signed release differs from the run.
 
         Args:
             run: run of the release, with all versions and thresholds that decided.
@@ -86,7 +86,7 @@ class SignOff:
         shown = report.judged
         differences = (
             *(
-                _difference(
+                _difference_text(
                     name,
                     getattr(self.versions, name),
                     {getattr(decided_by, name) for decided_by in run.versions},
@@ -94,21 +94,23 @@ class SignOff:
                 )
                 for name in _VERSIONS
             ),
-            _difference(
+            _difference_text(
                 _THRESHOLD,
                 str(self.threshold),
                 {*map(str, run.thresholds)},
                 {*map(str, shown.thresholds)},
             ),
-            _difference(_CONTRACT, self.contract, {report.contract}, {report.contract}),
-            _difference(_SET, self.dataset, {report.digest}, {report.digest}),
-            _difference(_RESULTS, self.results, {report.results_digest}, {report.results_digest}),
+            _difference_text(_CONTRACT, self.contract, {report.contract}, {report.contract}),
+            _difference_text(_SET, self.dataset, {report.digest}, {report.digest}),
+            _difference_text(
+                _RESULTS, self.results, {report.results_digest}, {report.results_digest}
+            ),
         )
         return tuple(filter(None, differences))
 
 
-def _difference(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
-    """Describe how a signed value differs from the run; only a single shown value is quoted.
+def _difference_text(name: str, signed: str, run: Set[str], shown: Set[str]) -> str:
+    """Explain how a signed value differs from the run's values; empty without a difference.
 
     Content hashes are long: their first digits distinguish them.
     """
@@ -125,7 +127,7 @@ def _short(name: str, value: str) -> str:
 
 
 def read_sign_off(path: Path, today: date) -> SignOff:
-    """Read a sign-off file.
+    """Read and check a sign-off file; no signature may be later than ``today``.
 
     Args:
         path: path of the file.

@@ -53,13 +53,13 @@ MIN_CALIBRATION = 10
 
 
 def audit_coding(coding: Coding) -> Coding:
-    """Return the service's coding for items that are all labelled."""
+    """Return the coding with 1 as the only audit rate, since all items of a set are labelled."""
     return replace(coding, audit_rates=_ALL_LABELLED)
 
 
 @dataclass(frozen=True, slots=True)
 class SetCounts:
-    """Counts of all rows of a set, by cell; everything is labelled.
+    """Counts of all rows of a set by cell (atom and stratum); every item is labelled.
 
     Attributes:
         counts: by cell.
@@ -71,7 +71,7 @@ class SetCounts:
 
 
 def count(rows: Sequence[Row], coding: Coding) -> SetCounts:
-    """Count rows by cell.
+    """Return the numbers of items, labels and ready items by cell (atom and stratum).
 
     Args:
         rows: rows of compared pairs, so that the expected outcome is known.
@@ -99,7 +99,7 @@ def count(rows: Sequence[Row], coding: Coding) -> SetCounts:
 
 
 def atom_of(row: Row, coding: Coding) -> str:
-    """Return the atom of a row: listed attributes, some of them taken from versions."""
+    """Return a row's atom: the text of all coded attribute values."""
     return atom_text(
         {
             attribute.name: attribute.code(value_of(row, attribute))
@@ -109,19 +109,19 @@ def atom_of(row: Row, coding: Coding) -> str:
 
 
 def value_of(row: Row, attribute: Attribute) -> str | None:
-    """Return the value of an attribute in a row, taken from versions where it is one of them."""
+    """Return a row's value of an attribute or, if it stands for a version, that version."""
     if attribute.version_of is not None:
         return str(getattr(row.versions, attribute.version_of))
     return row.item.attributes.get(attribute.name)
 
 
 def slice_of(row: Row, attributes: Sequence[str], coding: Coding) -> str:
-    """Return the slice of a row in the group-by over some attributes; ``""`` without attributes."""
+    """Return the text of a row's slice by ``attributes``; empty without attributes."""
     return slice_text(atom_of(row, coding), attributes)
 
 
 def without_gate(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Return the rows as if the evidence gate had sent the stopped ones to review.
+    """Return the rows with gate-stopped items sent to human_review instead.
 
     Rates over them are about all items, whatever the gate did: a router cannot improve them by
     stopping what it would get wrong.
@@ -153,7 +153,7 @@ SUPPORTED = (Metric.TPR, Metric.FPR)
 
 @dataclass(frozen=True, slots=True)
 class GroupSlices:
-    """Slices of one group-by.
+    """Slices of one group-by, as shown and as counted.
 
     Attributes:
         group: the group-by; the total has no attributes.
@@ -167,7 +167,7 @@ class GroupSlices:
 
 
 def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[GroupSlices, ...]:
-    """Return the total, then every group-by of the contract.
+    """Return the slices of the total, then of every group-by of the contract.
 
     k counts people, and a pair is one request however many variants it has. A pair that may be in
     a cell several times therefore multiplies k by so many.
@@ -175,18 +175,22 @@ def slices_of(rows: Sequence[Row], contract: Contract, coding: Coding) -> tuple[
     counts = count(rows, coding)
     total = replace(contract, group_bys=())
     groups = [
-        _group(_guarded(total, _most(rows, coding, ())), counts, GroupBy(()), coding),
+        _group_slices(
+            _guarded_contract(total, _most_variants(rows, coding, ())), counts, GroupBy(()), coding
+        ),
     ]
     for group in contract.group_bys:
-        guarded = _guarded(replace(contract, group_bys=(group,)), _times(rows, coding, group))
-        groups.append(_group(guarded, counts, group, coding))
+        guarded = _guarded_contract(
+            replace(contract, group_bys=(group,)), _times_in_cell(rows, coding, group)
+        )
+        groups.append(_group_slices(guarded, counts, group, coding))
     return tuple(groups)
 
 
 def slices_within(
     table: GroupSlices, rows: Sequence[Row], contract: Contract, coding: Coding
 ) -> GroupSlices:
-    """Return the group-by of a synthetic set over some of its rows; bounds hold as for all slices.
+    """Return a synthetic group-by's slices over fewer rows, with bounds as for all slices.
 
     Args:
         table: group-by over all rows.
@@ -198,23 +202,23 @@ def slices_within(
     slices = int((table.labelled.values[:, :, Counter.N].sum(axis=1) > 0).sum())
     compared = comparisons(slices, group.reference)
     single = replace(contract, group_bys=(group,) if group.attributes else ())
-    return _group(single, count(rows, coding), group, coding, compared)
+    return _group_slices(single, count(rows, coding), group, coding, compared)
 
 
-def _guarded(contract: Contract, times: int) -> Contract:
+def _guarded_contract(contract: Contract, times: int) -> Contract:
     return contract if contract.synthetic else replace(contract, k=contract.k * times)
 
 
-def _times(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
-    """Return the largest number of times that one pair may be in one cell of a group-by.
+def _times_in_cell(rows: Sequence[Row], coding: Coding, group: GroupBy) -> int:
+    """Return the most rows that one pair may have in one cell of a group-by.
 
     The complement of a slice may hold all variants of the pair.
     """
-    return _most(rows, coding, () if group.reference == COMPLEMENT else group.attributes)
+    return _most_variants(rows, coding, () if group.reference == COMPLEMENT else group.attributes)
 
 
-def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
-    """Return the most variants that one pair has in one slice."""
+def _most_variants(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> int:
+    """Return the most variants that one pair has in one slice; 1 without rows."""
     variants = Tally((row.item.pair, slice_of(row, attributes, coding)) for row in rows)
     return max(variants.values(), default=1)
 
@@ -222,7 +226,7 @@ def _most(rows: Sequence[Row], coding: Coding, attributes: tuple[str, ...]) -> i
 def lines_of(
     groups: Sequence[GroupSlices], contract: Contract, ungated: Sequence[GroupSlices] = ()
 ) -> tuple[SliceLine, ...]:
-    """Return the report lines of slices; a synthetic set has no line for slices without items.
+    """Return a report line for each slice; empty slices of a synthetic set have none.
 
     Args:
         groups: as :func:`slices_of` made them.
@@ -241,7 +245,7 @@ def lines_of(
             group_by=table.group.name,
             slice=row.slice,
             rates=row.rates,
-            supports=_supports(row, synthetic=contract.synthetic),
+            supports=_shown_supports(row, synthetic=contract.synthetic),
             needed=needed,
             tpr_with_blocked=ungated_tpr.get((table.group.name, row.slice)),
         )
@@ -252,19 +256,19 @@ def lines_of(
 
 
 def declared(table: GroupSlices) -> tuple[SliceRow, ...]:
-    """Return the rows of slices that the settings name, without pooled and missing values."""
+    """Return the rows whose attribute values are all named in the settings."""
     unnamed = {MISSING, OTHER}
     return tuple(row for row in table.rows if not unnamed & {*parse_atom(row.slice).values()})
 
 
-def _group(
+def _group_slices(
     contract: Contract,
     counts: SetCounts,
     group: GroupBy,
     coding: Coding,
     compared: int | None = None,
 ) -> GroupSlices:
-    """Return the rows of one group-by; the set is one span."""
+    """Build the guarded rows and the counts of one group-by, with the set as one span."""
     settings = replace(TableSettings.from_contract(contract, coding, bands=True), parts=_PARTS)
     counted = RowCounter(settings, _ALL_LABELLED).count(counts.counts, counts.index)
     closed = ClosedSpan(_SPAN, settings, counted)
@@ -280,8 +284,8 @@ def _group(
     return GroupSlices(group, table.rows, rolled if group.attributes else rolled.total)
 
 
-def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
-    """Return the trials behind TPR and FPR; 0 is a number only where nothing is hidden."""
+def _shown_supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
+    """Return the trials behind TPR and FPR by metric; hidden ones of real people are absent."""
     supports = {metric: row.rates[metric].support for metric in SUPPORTED if metric in row.rates}
     return dict.fromkeys(SUPPORTED, 0) | supports if synthetic else supports
 
@@ -289,18 +293,18 @@ def _supports(row: SliceRow, *, synthetic: bool) -> dict[Metric, int]:
 def calibration_lines(
     groups: Sequence[GroupSlices], coding: Coding, *, synthetic: bool
 ) -> tuple[CalibrationLine, ...]:
-    """Return the calibration by slice and band of group-bys with one attribute.
+    """Return P(ready) by slice and score band, for group-bys with one attribute.
 
     Intersections have too few items. Of a synthetic set every band with items has a line, even
     with too few; a band without items is absent. Of real people all bands have one, and bands with
     few items look like those without any.
     """
     single = [table for table in groups if len(table.group.attributes) == 1]
-    lines_by_band = _exact if synthetic else _banded
+    lines_by_band = _exact_calibration if synthetic else _banded_calibration
     return tuple(line for table in single for line in lines_by_band(table, coding))
 
 
-def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+def _exact_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
     bands = calibration(table.labelled, coding)
     for i, text in enumerate(table.labelled.slices):
         for band, columns in bands.items():
@@ -312,7 +316,7 @@ def _exact(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
                 yield CalibrationLine(text, name, n, rate, sufficient=n >= MIN_CALIBRATION)
 
 
-def _banded(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
+def _banded_calibration(table: GroupSlices, coding: Coding) -> Iterator[CalibrationLine]:
     for row in table.rows:
         shown = {cell.band: cell.rate for cell in row.calibration}
         for name in coding.band_names:

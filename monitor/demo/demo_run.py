@@ -44,30 +44,30 @@ RATE_SECONDS = 5.0
 
 
 class RunningService(Protocol):
-    """Service as the demo sees it: the demo shows what any reader gets."""
+    """Service under demonstration; the demo sees what any reader gets."""
 
     failure: BaseException | None
 
     @property
     def port(self) -> int:
-        """Port of /metrics."""
+        """Return the port of /metrics."""
         ...
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """Newest published Snapshot."""
+        """Return the newest published Snapshot; None before the first."""
         ...
 
     def start(self) -> None:
-        """Start all threads."""
+        """Start all threads of the service."""
         ...
 
     def evaluate_once(self) -> None:
-        """Evaluate and publish everything stored."""
+        """Evaluate everything stored, and publish the result."""
         ...
 
     def stop(self) -> None:
-        """Stop all threads; safe to call twice."""
+        """Stop all threads of the service; safe to call twice."""
         ...
 
 
@@ -77,7 +77,7 @@ MakeService = Callable[[Settings, Clock], RunningService]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options of the user.
+    """Options that the user gave on the command line.
 
     Attributes:
         seconds: seconds until the demo stops by itself; None runs until stopped.
@@ -91,27 +91,27 @@ class Options:
 
 
 class Stop(Protocol):
-    """Stop signal of a person."""
+    """Signal from the user to stop, and to hurry when asked twice."""
 
     asked: bool
     hurried: bool
 
     def wait(self, seconds: float) -> bool:
-        """Wait, at most until a stop is asked for; return True if it was."""
+        """Wait ``seconds``, or less if a stop is requested; return True if it is requested."""
         ...
 
     def unless_asked(self, make: Callable[[], Made]) -> Made | None:
-        """Make a value, or return None as soon as a stop is asked for."""
+        """Return what ``make`` returns; None as soon as a stop is requested."""
         ...
 
     def unless_hurried(self, make: Callable[[], Made]) -> Made | None:
-        """Make a value, or return None as soon as a stop is asked for a second time."""
+        """Return what ``make`` returns; None as soon as a stop is requested twice."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Parts that run alongside the main thread."""
+    """Parts of a started demo, each with threads or a process of its own."""
 
     broker: EmbeddedBroker
     service: RunningService
@@ -120,7 +120,7 @@ class _Parts:
     engine: sa.Engine
 
     def raise_failure(self) -> None:
-        """Raise a failure of another part in the main thread."""
+        """Raise the failure of the service, story or broker, if any, in the calling thread."""
         failure = self.service.failure or self.story.failure
         if failure is not None:
             raise failure
@@ -128,7 +128,7 @@ class _Parts:
             raise SlicewatchError("the demo's broker has ended by itself; start the demo again")
 
     def close(self) -> None:
-        """Stop all but the broker."""
+        """Stop story, service and traffic, and close the database; the broker stays."""
         self.story.stop()
         self.service.stop()
         self.traffic.close()
@@ -136,7 +136,7 @@ class _Parts:
 
 
 class Demo:
-    """Demo; :meth:`run` it once.
+    """Whole demo, from broker to table; :meth:`run` it once.
 
     Args:
         options: options of the user.
@@ -170,11 +170,11 @@ class Demo:
 
     @property
     def abandoned(self) -> bool:
-        """True where a part did not end in time, and still runs."""
+        """Return True if the story's thread did not end in time, and still runs."""
         return self._parts is not None and self._parts.story.running
 
     def run(self) -> DemoView | None:
-        """Run until stopped; return the last table, with everything consumed.
+        """Run until stopped; return the last table's view, or None if stopped early or in a hurry.
 
         It is None when the demo was stopped before it had started, or in a hurry: threads may still
         run then.
@@ -183,10 +183,10 @@ class Demo:
             SlicewatchError: the broker does not start, or the service or the traffic failed.
         """
         with database_folder() as folder, EmbeddedBroker() as broker:
-            self._parts = self._stop.unless_asked(lambda: self._make(broker, folder))
-            return None if self._parts is None else self._live(self._parts)
+            self._parts = self._stop.unless_asked(lambda: self._make_parts(broker, folder))
+            return None if self._parts is None else self._run_parts(self._parts)
 
-    def _make(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
+    def _make_parts(self, broker: EmbeddedBroker, folder: Path) -> _Parts:
         url = f"sqlite:///{folder / 'demo.db'}"
         settings = demo_settings(broker.bootstrap, url, self._options.port)
         topics = settings.stream.decisions_topic, settings.stream.labels_topic
@@ -196,14 +196,14 @@ class Demo:
         self.produced = traffic.produced
         engine = create_engine(url)
         scenes = Scenes(
-            stored=lambda: _consumed(engine).messages >= self.produced.messages,
+            stored=lambda: _read_totals(engine).messages >= self.produced.messages,
             evaluate=service.evaluate_once,
-            told=lambda: self._note(service),
+            told=lambda: self._record_shown(service),
         )
         story = Story(self._clock, traffic, scenes, self._speed)
         return _Parts(broker, service, traffic, story, engine)
 
-    def _live(self, parts: _Parts) -> DemoView | None:
+    def _run_parts(self, parts: _Parts) -> DemoView | None:
         try:
             parts.service.start()
             self._url = f"http://127.0.0.1:{parts.service.port}"
@@ -211,17 +211,17 @@ class Demo:
                 parts.story.start()
                 while not self._is_over():
                     parts.raise_failure()
-                    self._screen.show(self._look(parts))
+                    self._screen.show(self._view(parts))
                     self._stop.wait(REFRESH_SECONDS)
                 return self._stop.unless_hurried(lambda: self._last_view(parts))
         finally:
             self._stop.unless_hurried(parts.close)
 
     def _last_view(self, parts: _Parts) -> DemoView:
-        """Show and return the last table, with everything produced."""
+        """End the story; show and return a view with everything produced."""
         parts.story.stop()
         parts.raise_failure()
-        last = self._look(parts)
+        last = self._view(parts)
         self._screen.show(last)
         return last
 
@@ -232,16 +232,16 @@ class Demo:
     def _seconds(self) -> float:
         return self._clock.monotonic() - self._began
 
-    def _note(self, service: RunningService) -> None:
-        """Record what is shown at the end of a turn."""
+    def _record_shown(self, service: RunningService) -> None:
+        """Record which slices are suspected, and which incidents shown, at the end of a turn."""
         snapshot, moment = service.snapshot, Moment(self._seconds(), self._clock.now())
         if snapshot is not None:
             slices = slice_views(snapshot, self._synthetic.truth)
             self._watch.look(slices, moment, incidents_of(snapshot))
 
-    def _look(self, parts: _Parts) -> DemoView:
+    def _view(self, parts: _Parts) -> DemoView:
         snapshot, seconds = parts.service.snapshot, self._seconds()
-        consumed = _consumed(parts.engine)
+        consumed = _read_totals(parts.engine)
         return DemoView(
             seconds=seconds,
             simulated=self._clock.now(),
@@ -263,14 +263,14 @@ class Demo:
         return (events - before) / (seconds - since) if seconds > since else 0.0
 
 
-def _consumed(engine: sa.Engine) -> CommittedTotals:
-    """Add up what ingest has stored."""
+def _read_totals(engine: sa.Engine) -> CommittedTotals:
+    """Read the shards' statuses from the database and add up their totals."""
     return CommittedTotals.from_statuses(read_statuses(engine))
 
 
 @contextmanager
 def database_folder() -> Iterator[Path]:
-    """Create a temporary folder, and remove it in the end with its content.
+    """Yield a new temporary folder; remove the folder and its content afterwards.
 
     It is renamed first, so that a thread that still runs cannot create a file in it.
     """
@@ -282,7 +282,7 @@ def database_folder() -> Iterator[Path]:
 
 
 def demo_settings(bootstrap: str, store_url: str, port: int) -> Settings:
-    """Load an ordinary settings file with three overrides; the caller's environment is ignored.
+    """Load the demo's settings file with broker, database and port replaced; ignore os.environ.
 
     Args:
         bootstrap: address of the broker.

@@ -27,7 +27,7 @@ FINISH_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Scenes:
-    """Steps of a turn, after its traffic.
+    """Callbacks that the Story calls in each turn after producing the traffic.
 
     Attributes:
         stored: returns True when ingest has stored everything produced.
@@ -41,7 +41,7 @@ class Scenes:
 
 
 class Story:
-    """Story of the demo, told turn by turn in a thread of its own.
+    """Sequence of simulated turns, run in a thread of its own.
 
     Args:
         clock: simulated time, which nobody else moves.
@@ -64,7 +64,7 @@ class Story:
 
     @property
     def speed(self) -> float:
-        """Simulated seconds per second, measured lately; at first the target."""
+        """Return recent simulated seconds per second; before two turns, the target."""
         if len(self._turns) < 2:  # noqa: PLR2004 a span has two ends
             return self._speed
         (began, first), (ended, last) = self._turns[0], self._turns[-1]
@@ -72,15 +72,15 @@ class Story:
 
     @property
     def running(self) -> bool:
-        """True until the story has ended."""
+        """Return True while the story's thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Start with the history, day by day, then go on until :meth:`stop`."""
+        """Start the thread: history day by day, then turns until :meth:`stop`."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Let the current turn end, or give it up; safe to call twice."""
+        """End the story after the current turn, or give the turn up after FINISH_SECONDS."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(FINISH_SECONDS)
@@ -89,17 +89,17 @@ class Story:
     def _run(self) -> None:
         try:
             while self._clock.now() < BEGINS + HISTORY and not self._ending.is_set():
-                self._live_until(self._clock.now() + DAY)
+                self._play_turn(self._clock.now() + DAY)
             while not self._ending.is_set():
                 ends_at = time.monotonic() + TURN / SECOND / self._speed
                 self._turns.append((time.monotonic(), self._clock.now()))
-                self._live_until(self._clock.now() + TURN)
+                self._play_turn(self._clock.now() + TURN)
                 self._ending.wait(max(0.0, ends_at - time.monotonic()))
         except BaseException as error:  # the main thread raises it
             self.failure = error
 
-    def _live_until(self, until: int) -> None:
-        """Play one turn: produce its traffic, wait until it is stored, and evaluate it."""
+    def _play_turn(self, until: int) -> None:
+        """Play one turn: move the clock, produce traffic, wait until stored, and evaluate."""
         self._clock.move(until)
         self._traffic.live_until(until, self._ending.is_set)
         while not self._scenes.stored():

@@ -20,7 +20,7 @@ from monitor.core.contract import State
 from monitor.core.publish.annotations import Behind, Stage
 from monitor.core.publish.snapshot import PublishedValue, ShownGap, ShownIncident, ShownRate
 from monitor.core.time import DAY, HOUR, SECOND, to_datetime
-from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window
+from monitor.demo.view import SYNTHETIC, DemoView, SliceView, contract_window_table
 from monitor.demo.world import REGRESSED
 
 WIDE = 104
@@ -57,13 +57,13 @@ _WHAT = {
 
 
 class Screen:
-    """Output for views; this class shows nothing, for ``--json``.
+    """Screen that shows nothing, for ``--json``; base class of the others.
 
     It is a context manager, since a terminal must be left as it was.
     """
 
     def show(self, view: DemoView) -> None:
-        """Show a view."""
+        """Ignore a view; subclasses show it."""
 
     def __enter__(self) -> Self:
         return self
@@ -73,14 +73,14 @@ class Screen:
 
 
 class LiveScreen(Screen):
-    """Screen that redraws in place on a terminal; the last table stays."""
+    """Screen that redraws the table in place on a terminal; the last one stays."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False, vertical_overflow="crop")
 
     def show(self, view: DemoView) -> None:
-        """Redraw the table."""
+        """Redraw the table in place from a view."""
         self._live.update(render(view, self._console.width), refresh=True)
 
     def __enter__(self) -> Self:
@@ -92,7 +92,7 @@ class LiveScreen(Screen):
 
 
 class PlainScreen(Screen):
-    """Screen that prints a table every few seconds, and the last one: for pipes and logs."""
+    """Screen for pipes and logs: prints a table every few seconds, and the last one."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -100,7 +100,7 @@ class PlainScreen(Screen):
         self._unseen: DemoView | None = None
 
     def show(self, view: DemoView) -> None:
-        """Print the table, if it is time."""
+        """Print the table if PLAIN_SECONDS have passed since the last print; else keep the view."""
         self._unseen = view
         if view.seconds >= self._next:
             self._next = view.seconds + PLAIN_SECONDS
@@ -116,7 +116,7 @@ class PlainScreen(Screen):
 
 
 def screen_for(silent: bool) -> Screen:
-    """Return the screen that fits the output."""
+    """Return a silent screen, a live one for a terminal, or a plain one for a pipe."""
     if silent:
         return Screen()
     console = Console(file=sys.stdout)
@@ -124,7 +124,7 @@ def screen_for(silent: bool) -> Screen:
 
 
 def svg(view: DemoView) -> str:
-    """Return a picture of the table, for documents."""
+    """Render the table of a view as an SVG document without outside fonts."""
     console = Console(record=True, width=SVG_WIDTH, file=io.StringIO(), force_terminal=True)
     console.print(render(view, SVG_WIDTH))
     picture = console.export_svg(title="slicewatch demo")
@@ -132,7 +132,7 @@ def svg(view: DemoView) -> str:
 
 
 def render(view: DemoView, width: int) -> RenderableType:
-    """Return the whole screen."""
+    """Return a rich renderable of a view: head, table, incidents and foot; gaps if wide."""
     table = _table(view.slices, wide=width >= WIDE)
     return Group(_head(view), table, *map(partial(_incident, view), view.incidents), _foot(view))
 
@@ -152,7 +152,7 @@ def _progress(view: DemoView) -> str:
     snapshot = view.snapshot
     if snapshot is None or snapshot.watermark is None or snapshot.frontier is None:
         return "joining the consumer group, filling the windows ..."
-    window = contract_window(snapshot)
+    window = contract_window_table(snapshot)
     if window is None or window.labelled is None:
         return f"watermark {_moment(snapshot.watermark)}"
     labelled = window.labelled
@@ -193,7 +193,7 @@ def _cells(view: SliceView, wide: bool) -> list[Text]:
 
 
 def _state(view: SliceView) -> str:
-    """Return the state of the TPR, with the names of other metrics that are suspected."""
+    """Return the TPR's state as text, with the names of other suspected metrics."""
     suspected = [metric for metric in view.suspected if metric != "tpr"]
     return (
         f"{view.state.value} ({', '.join(suspected)} suspected)" if suspected else view.state.value
@@ -226,18 +226,18 @@ def _number(number: float | None, sign: str = "") -> str:
 
 
 def _incident(view: DemoView, incident: ShownIncident) -> Text:
-    """Return the notification of an incident."""
+    """Return an incident as rich text: severity, slice, gap and cause."""
     text = Text()
     text.append(f"{incident.severity.value.upper()} {incident.id}", style="bold white on red")
     text.append(f" {incident.metric.value} of {incident.slice}", style="bold red")
     if incident.latest is not None:
         gap = f"{_number(incident.latest.value, sign='+')} {_interval(incident.latest, sign='+')}"
         text.append(f": {_WHAT[incident.behind]} {gap}")
-    text.append("\n  " + "; ".join(_about(view, incident)))
+    text.append("\n  " + "; ".join(_incident_details(view, incident)))
     return text
 
 
-def _about(view: DemoView, incident: ShownIncident) -> Iterator[str]:
+def _incident_details(view: DemoView, incident: ShownIncident) -> Iterator[str]:
     if incident.share is not None:
         yield f"{incident.share.value} of the excess"
     if incident.stage is not None and incident.stage.stage is not Stage.NONE:

@@ -52,7 +52,7 @@ CLOSE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Produced:
-    """Counts of records on the topics, repeats and bad records included."""
+    """Counts of records sent to the topics, including repeats and bad records."""
 
     messages: int = 0
     decisions: int = 0
@@ -62,7 +62,7 @@ class Produced:
 
 
 def create_topics(bootstrap: str, decisions: str, labels: str) -> None:
-    """Create both topics and wait until they can be read."""
+    """Create the decisions and the labels topic, and wait until both can be read."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         for name, partitions in ((decisions, DECISION_PARTITIONS), (labels, LABEL_PARTITIONS)):
@@ -75,7 +75,7 @@ def create_topics(bootstrap: str, decisions: str, labels: str) -> None:
 
 
 class Traffic:
-    """Producer of the decisions and labels of a synthetic world.
+    """Kafka producer of a synthetic world's decisions and labels.
 
     Args:
         synthetic: router and reviewers.
@@ -99,29 +99,29 @@ class Traffic:
         )
 
     def live_until(self, until: int, ending: Callable[[], bool] = lambda: False) -> None:
-        """Produce everything before an instant, or until the end is near."""
+        """Produce all events before ``until``, microseconds, or until ``ending`` is true."""
         while self._synthetic.now < until and not ending():
             self._send(self._synthetic.step())
         self._flush()
 
     def close(self) -> None:
-        """Close the producer; safe to call twice."""
+        """Close the Kafka producer; safe to call twice."""
         self._producer.close(timeout=CLOSE_SECONDS)
 
     def _send(self, step: WorldStep) -> None:
-        """Send the events of one step, and repeat a few of the step before it."""
+        """Send one step's events and the repeats drawn in the step before; count all of them."""
         stamp = step.end // 1000  # after every event of the step
         decisions, labels = step.decisions, step.labels
         repeated = self._again
-        self._again = self._sample(decisions, labels)
+        self._again = self._draw_repeats(decisions, labels)
         for sent_decisions, sent_labels in ([repeated] if repeated else []) + [(decisions, labels)]:
             self._send_decisions(sent_decisions, stamp)
             self._send_labels(sent_labels, stamp)
         if repeated:
             self.produced.repeated += len(repeated[0]) + len(repeated[1])
 
-    def _sample(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
-        """Draw the events to repeat a step later."""
+    def _draw_repeats(self, decisions: Decisions, labels: Labels) -> tuple[Decisions, Labels]:
+        """Return a random 1 % of decisions and labels, which are sent again a step later."""
         return (
             decisions.take(self._rng.random(len(decisions)) < REPEATED),
             labels.take(self._rng.random(len(labels)) < REPEATED),
@@ -166,7 +166,7 @@ class Traffic:
 
 
 def decision_events(decisions: Decisions) -> list[Decision]:
-    """Convert decisions to events; the truth stays with the generator."""
+    """Convert columns of decisions to events, without the generator's truth."""
     columns = (
         decisions.number,
         decisions.at,
@@ -196,7 +196,7 @@ def decision_events(decisions: Decisions) -> list[Decision]:
 
 
 def label_events(labels: Labels) -> list[Label]:
-    """Convert labels to events."""
+    """Convert columns of labels to label events."""
     columns = (getattr(labels, field.name) for field in fields(labels))
     return [
         Label(
@@ -221,13 +221,13 @@ def _decision_id(number: int) -> str:
 
 
 def messages(events: Sequence[Decision] | Sequence[Label], size: int) -> Iterator[bytes]:
-    """Yield events as JSON arrays of at most ``size``."""
+    """Yield events encoded as JSON arrays, at most ``size`` events each."""
     for first in range(0, len(events), size):
         yield _encode(events[first : first + size])
 
 
 def bad_record(decision: Decision, rng: np.random.Generator) -> bytes:
-    """Return a bad record of a kind that real topics have; it ends as a dead letter."""
+    """Spoil a decision in a way drawn at random; return bytes that become a dead letter."""
     spoil = _SPOILS[int(rng.integers(len(_SPOILS)))]
     return spoil(decision)
 

@@ -29,7 +29,7 @@ REGRESSED_SLICE = f"language_variety={REGRESSED}"
 
 @dataclass(frozen=True, slots=True)
 class SliceView:
-    """Line of the demo's table.
+    """Row of the demo's table: a published row with its true rate.
 
     Attributes:
         group_by: name of the group-by.
@@ -44,47 +44,47 @@ class SliceView:
 
     @property
     def tpr(self) -> ShownRate | None:
-        """TPR as published."""
+        """Return the TPR as published; None if withheld."""
         return self.row.rates.get(Metric.TPR)
 
     @property
     def gap(self) -> ShownGap | None:
-        """Gap to the reference; None for the reference itself."""
+        """Return the TPR's gap to the reference; None for the reference and withheld rows."""
         return self.row.gaps.get(Metric.TPR)
 
     @property
     def state(self) -> State:
-        """State of the TPR."""
+        """Return the published state of the TPR."""
         return self.row.states[Metric.TPR]
 
     @property
     def suspected(self) -> list[str]:
-        """Metrics that are suspected or in breach."""
+        """Return the sorted names of metrics that are suspected or in breach."""
         bad = (State.SUSPECTED, State.BREACH)
         return sorted(metric.value for metric, state in self.row.states.items() if state in bad)
 
 
-def contract_window(snapshot: Snapshot) -> WindowTable | None:
-    """Return the window that states are decided on."""
+def contract_window_table(snapshot: Snapshot) -> WindowTable | None:
+    """Return the table of the contract's own window, which determines the states; else None."""
     (table,) = snapshot.contracts
     return next((window for window in table.windows if window.window == table.window), None)
 
 
 def incidents_of(snapshot: Snapshot) -> tuple[ShownIncident, ...]:
-    """Return the unresolved incidents."""
+    """Return the contract's unresolved incidents."""
     (table,) = snapshot.contracts
     return table.incidents
 
 
 def slice_views(snapshot: Snapshot, truth: Truth) -> list[SliceView]:
-    """Return the lines of the table, in the order of the contract."""
-    window = contract_window(snapshot)
+    """Return the rows of the table in the contract's order; empty if no window is published."""
+    window = contract_window_table(snapshot)
     if window is None:
         return []
-    return [view for group in window.groups for view in _group(group, truth)]
+    return [view for group in window.groups for view in _group_views(group, truth)]
 
 
-def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
+def _group_views(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
     for row in group.rows:
         true_rate = None
         if group.labelled is not None and row.rates:
@@ -93,7 +93,7 @@ def _group(group: GroupTable, truth: Truth) -> Iterator[SliceView]:
 
 
 class Moment(NamedTuple):
-    """Moment of the demo: seconds since its start, and simulated microseconds."""
+    """Moment in the demo: seconds since its start, and simulated microseconds."""
 
     seconds: float
     simulated: int
@@ -101,7 +101,7 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class FirstShown:
-    """Moments at which slices and incidents were first seen. One thread writes, others may read.
+    """Moments at which slices were first suspected and incidents first shown.
 
     Attributes:
         first: slices first suspected, in any metric.
@@ -114,7 +114,7 @@ class FirstShown:
     def look(
         self, views: Sequence[SliceView], moment: Moment, incidents: Sequence[ShownIncident] = ()
     ) -> None:
-        """Record everything that is shown now."""
+        """Record ``moment`` for slices and incidents that are shown for the first time."""
         suspected = {view.row.slice: moment for view in views if view.suspected}
         # Replaced as wholes, for the threads that read.
         self.first = suspected | self.first
@@ -122,18 +122,18 @@ class FirstShown:
 
     @property
     def regressed(self) -> Moment | None:
-        """Moment when the slice that really regressed was first suspected; None before."""
+        """Return when the truly regressed slice was first suspected; None before."""
         return self.first.get(REGRESSED_SLICE)
 
     @property
     def others(self) -> list[str]:
-        """Slices that were suspected and should not have been."""
+        """Return sorted slices that were suspected although nothing happened to them."""
         return sorted(self.first.keys() - {REGRESSED_SLICE})
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedTotals:
-    """Committed totals over all shards; unless both balances are 0, something is wrong.
+    """Totals of ingest over all shards; both balances are 0 unless something is wrong.
 
     Attributes:
         messages: messages read.
@@ -163,7 +163,7 @@ class CommittedTotals:
 
     @classmethod
     def from_statuses(cls, statuses: Sequence[ShardStatus]) -> CommittedTotals:
-        """Add up the statuses of all shards."""
+        """Return the totals over the statuses of all shards."""
         tallies = [status.tallies for status in statuses]
         return cls(
             messages=sum(tally.messages for tally in tallies),
@@ -174,13 +174,13 @@ class CommittedTotals:
             unmatched=sum(sum(tally.unmatched.values()) for tally in tallies),
             stale=sum(tally.stale for tally in tallies),
             thinned=sum(tally.thinned for tally in tallies),
-            dead_letters=_by_reason(tallies),
+            dead_letters=_dead_letters_by_reason(tallies),
             message_balance=sum(status.offsets_balance for status in statuses),
             event_balance=sum(tally.balance for tally in tallies),
         )
 
 
-def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
+def _dead_letters_by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
     reasons = sorted({reason for shard in tallies for reason in shard.dead_letters})
     return {
         reason: sum(tally.dead_letters.get(reason, 0) for tally in tallies) for reason in reasons
@@ -189,7 +189,7 @@ def _by_reason(tallies: Sequence[Tallies]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class DemoView:
-    """Content of the screen at one moment.
+    """Content of the screen at one moment, made anew for each redraw.
 
     Attributes:
         seconds: seconds since the demo was started.
@@ -217,12 +217,12 @@ class DemoView:
 
     @property
     def incidents(self) -> tuple[ShownIncident, ...]:
-        """Unresolved incidents."""
+        """Return the unresolved incidents of the newest Snapshot."""
         return incidents_of(self.snapshot) if self.snapshot else ()
 
     @property
     def paged(self) -> Moment | None:
-        """Moment when the slice that really regressed was first paged; None before."""
+        """Return when the truly regressed slice's first incident was shown; None before."""
         first = self.watch.incidents
         paged_at = [
             first[incident.id] for incident in self.incidents if incident.slice == REGRESSED_SLICE
@@ -231,7 +231,7 @@ class DemoView:
 
 
 def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
-    """Return the document for ``--json``, with the Snapshot's numbers and the generator's truth."""
+    """Return the ``--json`` document: published numbers with the generator's truth."""
     watch = view.watch
     return {
         "note": SYNTHETIC,
@@ -262,7 +262,7 @@ def document(view: DemoView, produced: Produced, seed: int) -> dict[str, Any]:
 
 
 def _window_document(view: DemoView) -> dict[str, Any] | None:
-    window = contract_window(view.snapshot) if view.snapshot else None
+    window = contract_window_table(view.snapshot) if view.snapshot else None
     if window is None or window.labelled is None:
         return None
     return {

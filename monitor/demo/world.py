@@ -69,7 +69,7 @@ REGRESSION_AFTER = 36 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Parameters of the demo's world, true by construction.
+    """Parameters of the demo's world: traffic, true rates and the regression.
 
     Attributes:
         begins: first instant, microseconds; a whole number of hours.
@@ -94,19 +94,19 @@ class World:
     drop: float = 0.10
 
     def tpr(self, regressed: bool) -> float:
-        """Return the router's true P(auto_serve | ready), evidence passed."""
+        """Return the router's true P(auto_serve | ready) in or outside the regressed slice."""
         mean = self.ready_score - (self.drop if regressed else 0.0)
         return 1 - NormalDist(mean, self.spread).cdf(THRESHOLD)
 
     @property
     def fpr(self) -> float:
-        """The router's true P(auto_serve | not ready), evidence passed; the same everywhere."""
+        """Return the router's true P(auto_serve | not ready), equal in all slices."""
         return 1 - NormalDist(self.unready_score, self.spread).cdf(THRESHOLD)
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """Decisions as columns of equal length, in order of arrival.
+    """Simulated decisions as columns of equal length, in order of arrival.
 
     Attributes:
         number: unique, increasing with decided_at.
@@ -131,21 +131,21 @@ class Decisions:
 
     @cached_property
     def passed(self) -> Bools:
-        """True where the evidence gate let the decision through."""
+        """Return a mask that is True for decisions that passed the evidence gate."""
         return np.not_equal(self.route, Route.BLOCKED_BY_EVIDENCE)
 
     @cached_property
     def audit_p(self) -> Floats:
-        """Probability of a label request: 1 for human_review, 5 % for the rest."""
+        """Return each decision's probability of a label request: 1 for human_review, else 0.05."""
         return np.where(self.route == Route.HUMAN_REVIEW, 1.0, AUDIT_RATE)
 
     def take(self, rows: Int64s | Bools) -> Decisions:
-        """Return the chosen rows, in the order given."""
+        """Return the rows that an index or mask selects."""
         return Decisions(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 class SyntheticRouter:
-    """Router that decides step by step; equal seeds make equal decisions."""
+    """Simulated router that decides step by step; equal seeds give equal decisions."""
 
     def __init__(self, world: World, rng: np.random.Generator) -> None:
         self._world = world
@@ -153,7 +153,7 @@ class SyntheticRouter:
         self._made = 0
 
     def decide(self, start: int) -> Decisions:
-        """Return all decisions of the step that begins at ``start``."""
+        """Draw the decisions of the step that begins at ``start``, microseconds, as columns."""
         world, rng = self._world, self._rng
         n = int(rng.poisson(world.per_day * STEP / DAY))
         at = start + np.sort(rng.integers(0, STEP, n))
@@ -193,7 +193,7 @@ class SyntheticRouter:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Labels as columns of equal length, in order of labelled_at.
+    """Simulated labels as columns of equal length, in order of labelled_at.
 
     Attributes:
         number: number of the decision.
@@ -217,11 +217,11 @@ class Labels:
         return len(self.number)
 
     def take(self, rows: Int64s | Bools) -> Labels:
-        """Return the chosen rows, in the order given."""
+        """Return the rows that an index or mask selects."""
         return Labels(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def joined(self, more_labels: Labels) -> Labels:
-        """Return these labels followed by more labels."""
+        """Return new Labels with the rows of ``more_labels`` appended."""
         names = [field.name for field in fields(self)]
         return Labels(
             *(np.concatenate([getattr(self, name), getattr(more_labels, name)]) for name in names)
@@ -229,7 +229,7 @@ class Labels:
 
 
 class Reviewers:
-    """Reviewers who label the requested decisions; equal seeds give equal labels."""
+    """Simulated reviewers who label requested decisions; equal seeds give equal labels."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
@@ -237,27 +237,27 @@ class Reviewers:
 
     @property
     def waiting(self) -> int:
-        """Number of labels that will still be given."""
+        """Return the number of drawn labels that are not yet handed out."""
         return 0 if self._open is None else len(self._open)
 
     def assign(self, decisions: Decisions) -> None:
-        """Hand over decisions; those without a label request are ignored."""
+        """Draw labels, and corrections, for decisions with a label request; keep them until due."""
         asked = decisions.take(decisions.requested)
-        fresh = self._first(asked)
+        fresh = self._first_labels(asked)
         wrong = (self._rng.random(len(fresh)) < CORRECTED) & (fresh.ready != UNDECIDABLE)
         first = replace(fresh, ready=np.where(wrong, 1 - fresh.ready, fresh.ready))
-        labels = first.joined(self._corrected(fresh.take(wrong)))
+        labels = first.joined(self._corrections(fresh.take(wrong)))
         self._open = labels if self._open is None else self._open.joined(labels)
 
     def due(self, until: int) -> Labels:
-        """Return the labels given before ``until``; each is handed out once."""
+        """Remove and return the labels given before ``until``, microseconds, in time order."""
         if self._open is None:
             raise ValueError("nothing was assigned yet")
         is_due = self._open.labelled_at < until
         given, self._open = self._open.take(is_due), self._open.take(~is_due)
         return given.take(np.argsort(given.labelled_at, kind="stable"))
 
-    def _first(self, asked: Decisions) -> Labels:
+    def _first_labels(self, asked: Decisions) -> Labels:
         n = len(asked)
         audit = np.not_equal(asked.route, Route.HUMAN_REVIEW)
         ready = np.where(asked.ready, READY, NOT_READY)
@@ -272,8 +272,8 @@ class Reviewers:
         audits = np.minimum(AUDIT_HOURS * np.exp(AUDIT_SIGMA * normal), AUDIT_MOST)
         return MINUTE + (np.where(audit, audits, review) * HOUR).astype(np.int64)
 
-    def _corrected(self, labels: Labels) -> Labels:
-        """Return the second labels of wrong first labels, with the truth."""
+    def _corrections(self, labels: Labels) -> Labels:
+        """Return second labels for wrongly labelled decisions; ``labels`` holds the truth."""
         n = len(labels)
         delays = (self._rng.uniform(*CORRECTION_HOURS, n) * HOUR).astype(np.int64)
         correction = np.ones(n, np.bool_)
@@ -282,7 +282,7 @@ class Reviewers:
 
 @dataclass(frozen=True, slots=True)
 class WorldStep:
-    """Events of one step of event time."""
+    """Decisions and labels of one step of event time, ``start`` to ``end`` in microseconds."""
 
     start: int
     end: int
@@ -291,7 +291,7 @@ class WorldStep:
 
 
 class Synthetic:
-    """World of the demo: router, reviewers and truth; equal seeds give equal histories."""
+    """World of the demo with router, reviewers and truth; equal seeds give equal histories."""
 
     def __init__(self, seed: int, world: World | None = None) -> None:
         regression_at = BEGINS + HISTORY + REGRESSION_AFTER
@@ -303,7 +303,7 @@ class Synthetic:
         self._reviewers = Reviewers(rng)
 
     def step(self) -> WorldStep:
-        """Advance by one step and return its events."""
+        """Advance by STEP: decide, count the truth, assign labels; return the step's events."""
         start, self.now = self.now, self.now + STEP
         decisions = self._router.decide(start)
         self.truth.add(decisions)
@@ -312,7 +312,7 @@ class Synthetic:
 
 
 class SimulatedClock:
-    """Clock whose ``now`` changes only when it is moved; durations stay real.
+    """Clock whose ``now`` changes only through ``move``; durations stay real.
 
     Args:
         begins: microseconds since 1970 UTC.
@@ -326,7 +326,7 @@ class SimulatedClock:
         self._now = to
 
     def now(self) -> int:
-        """Return the simulated microseconds since 1970 UTC."""
+        """Return the simulated time, microseconds since 1970 UTC."""
         return self._now
 
     def monotonic(self) -> float:
@@ -335,7 +335,7 @@ class SimulatedClock:
 
 
 class Truth:
-    """Counts of every slice by hour: ready requests, and the auto-served ones among them.
+    """Hourly counts of ready and auto-served ready requests in every slice.
 
     Only requests with evidence passed count, as in the TPR. One thread adds, others may read.
     """
@@ -344,7 +344,7 @@ class Truth:
         self._hours: dict[int, dict[str, Int64s]] = {}
 
     def add(self, decisions: Decisions) -> None:
-        """Count decisions."""
+        """Add decisions to the hourly counts: ready ones that passed the evidence gate."""
         rows = decisions.take(decisions.passed & decisions.ready)
         hours = rows.at // HOUR
         for hour in np.unique(hours).tolist():

@@ -49,24 +49,24 @@ TONES = {
 
 
 class Band(Protocol):
-    """P(ready | score band); the rate is None where too few were labelled."""
+    """Score band with its P(ready); the rate is None if too few were labelled."""
 
     @property
     def band(self) -> str:
-        """Name of the score band."""
+        """Return the name of the score band."""
 
     @property
     def rate(self) -> ShownRate | None:
-        """Rate of ready replies."""
+        """Return the band's P(ready) with its interval; None if too few were labelled."""
 
 
 def gap_scales(lines: Iterable[SliceLine]) -> float:
-    """Return the half width of the axis that all gaps of a page share, in rate units."""
+    """Return one axis's half width, in rate units, that holds the gaps and limits of all lines."""
     return gap_scale([_SMALLEST_SCALE, *(size for line in lines for size in _sizes(line.cells))])
 
 
 def gap_scale(sizes: Iterable[float]) -> float:
-    """Return a half width that holds gaps and limits: a multiple of 5 points, up to 100."""
+    """Return an axis's half width that holds all sizes: a multiple of .05, from .1 to 1."""
     widest = max(sizes, default=_SMALLEST_SCALE)
     return min(1.0, max(_SMALLEST_SCALE, math.ceil(widest / _STEP - 1e-9) * _STEP))
 
@@ -82,55 +82,55 @@ def _sizes(cells: Iterable[Cell]) -> Iterator[float]:
 
 
 def sizes(cells: Iterable[Cell]) -> list[float]:
-    """Return the sizes of gaps and limits that a scale has to hold."""
+    """Return sizes of gap bounds, and 1.5 times each limit, which a scale must hold."""
     return list(_sizes(cells))
 
 
 def gap_strip(cell: Cell, scale: float) -> Markup:
-    """Draw the interval of a gap against its limit: to the right the slice is worse off.
+    """Draw a cell's gap interval against its limit as SVG; to the right, the slice is worse off.
 
     Args:
         cell: cell of one metric.
         scale: half width of the axis.
     """
     if cell.rate is None:
-        return _hatched()
+        return _hidden_strip()
     gap = cell.gap
     if gap is None or gap.lower is None or gap.upper is None:
         return Markup("")
     x = Axis(-scale, scale, 0, STRIP_WIDTH)
     allowed = "" if cell.max_gap is None else f"; limit {points(cell.max_gap).lstrip('+')} points"
     parts = [
-        *_allowed(cell.max_gap, x),
+        *_allowed_gap(cell.max_gap, x),
         svg.line("zero", (x(0), x(0)), (1, STRIP_HEIGHT - 1)),
         svg.line("range", (x(gap.lower), x(gap.upper)), (_MIDDLE, _MIDDLE)),
     ]
     if gap.value is not None:
-        parts.append(_mark(x(gap.value), cell.state))
+        parts.append(_state_mark(x(gap.value), cell.state))
     label = f"gap {gap_text(gap)} points{allowed}"
     return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
 
 
 def rate_strip(cell: Cell) -> Markup:
-    """Draw the interval of a rate from 0 to 100 %, with the level that it has to keep."""
+    """Draw a cell's rate interval from 0 to 100 % against its limits, as SVG."""
     rate = cell.rate
     if rate is None:
-        return _hatched()
+        return _hidden_strip()
     if rate.lower is None or rate.upper is None:
         return Markup("")
     x = Axis(0.0, 1.0, 0, STRIP_WIDTH)
     parts = [
-        *_level(cell, x),
+        *_level_range(cell, x),
         svg.line("range", (x(rate.lower), x(rate.upper)), (_MIDDLE, _MIDDLE)),
     ]
     if rate.value is not None:
-        parts.append(_mark(x(rate.value), cell.state))
+        parts.append(_state_mark(x(rate.value), cell.state))
     label = f"rate {rate_text(rate)}, {bounds(rate.lower, rate.upper)}, from 0 to 100 %"
     return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, label, parts, f"strip {TONES[cell.state]}")
 
 
-def _level(cell: Cell, x: Axis) -> Iterator[str]:
-    """Draw the limits of the contract, and the ends of the axis."""
+def _level_range(cell: Cell, x: Axis) -> Iterator[str]:
+    """Yield SVG for the allowed range of a rate, and for both ends of the axis."""
     if cell.min_level is not None or cell.max_level is not None:
         first, last = cell.min_level or 0.0, 1.0 if cell.max_level is None else cell.max_level
         yield svg.rect("allowed", (x(first), x(last)), _STRIP)
@@ -138,26 +138,26 @@ def _level(cell: Cell, x: Axis) -> Iterator[str]:
         yield svg.line("zero", (x(end), x(end)), (1, STRIP_HEIGHT - 1))
 
 
-def _allowed(limit: float | None, x: Axis) -> Iterator[str]:
+def _allowed_gap(limit: float | None, x: Axis) -> Iterator[str]:
     if limit is not None:
         yield svg.rect("allowed", (x(-limit), x(limit)), _STRIP)
 
 
-def _mark(x: float, state: State) -> str:
-    """Draw a circle; a diamond beyond the limit, so that colour is not the only difference."""
+def _state_mark(x: float, state: State) -> str:
+    """Return an SVG circle at ``x``; a diamond for states beyond the limit, not only a colour."""
     if TONES[state] == "bad":
         return svg.diamond("mark", x, _MIDDLE, 6)
     return svg.circle("mark", x, _MIDDLE, 4.5)
 
 
-def _hatched() -> Markup:
+def _hidden_strip() -> Markup:
     body = svg.rect("hatch", (0, STRIP_WIDTH), _STRIP)
     return svg.drawing(STRIP_WIDTH, STRIP_HEIGHT, "hidden", [body], "strip hidden")
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Moment on the time axis: ``kind`` is incident, resolved, contract or version."""
+    """Labelled moment on a chart's time axis: incident, resolved, contract or version."""
 
     at: datetime
     kind: str
@@ -165,23 +165,25 @@ class Mark:
 
 
 def rate_history(history: Sequence[HistoryPoint], marks: Sequence[Mark]) -> Markup:
-    """Draw a rate by day with its interval as a band; interrupted where it was withheld."""
-    drawn = [_Drawn(_when(point), point.lower, point.upper, point.value) for point in history]
-    low, high = _steps(drawn, ())
+    """Draw a daily rate with its interval as SVG, interrupted where it was withheld."""
+    drawn = [_Drawn(_drawn_at(point), point.lower, point.upper, point.value) for point in history]
+    low, high = _axis_ends(drawn, ())
     y = Axis(max(0.0, low), min(1.0, high), HEIGHT - _BOTTOM, _TOP)
-    return _history(drawn, marks, y, (), "rate by day in per cent, with its 95 % interval")
+    return _draw_history(drawn, marks, y, (), "rate by day in per cent, with its 95 % interval")
 
 
 def gap_history(
     history: Sequence[HistoryPoint], marks: Sequence[Mark], unit: str = "days"
 ) -> Markup:
-    """Draw a gap by day, or another unit, with its interval as a band, between its limits."""
+    """Draw a gap by day, or other unit, with its interval and latest limits, as SVG."""
     limits = [point.limit for point in history if point.limit is not None]
     lines = (limits[-1], -limits[-1], 0.0) if limits else (0.0,)
-    drawn = [_Drawn(_when(point), point.gap_lower, point.gap_upper, point.gap) for point in history]
-    y = Axis(*_steps(drawn, lines), HEIGHT - _BOTTOM, _TOP)
+    drawn = [
+        _Drawn(_drawn_at(point), point.gap_lower, point.gap_upper, point.gap) for point in history
+    ]
+    y = Axis(*_axis_ends(drawn, lines), HEIGHT - _BOTTOM, _TOP)
     label = f"gap by {unit.removesuffix('s')} in points, with its interval"
-    return _history(drawn, marks, y, lines, label, unit)
+    return _draw_history(drawn, marks, y, lines, label, unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,15 +198,15 @@ class _Drawn:
         return None if self.lower is None or self.upper is None else (self.lower, self.upper)
 
 
-def _when(point: HistoryPoint) -> float:
-    """Return the time at which a point is drawn: the end of its span, not its publication."""
+def _drawn_at(point: HistoryPoint) -> float:
+    """Return the Unix time at which a point is drawn: its span's end, else its day's start."""
     if point.ends_at is not None:
         return point.ends_at.timestamp()
     return datetime.combine(point.day, time(), UTC).timestamp()
 
 
-def _steps(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of a vertical axis, in steps of 5 points, around the values shown."""
+def _axis_ends(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, float]:
+    """Return both ends of an axis around values and lines, in multiples of 5 points."""
     values = [
         *lines,
         *(bound for point in drawn if point.interval for bound in point.interval),
@@ -214,7 +216,7 @@ def _steps(drawn: Sequence[_Drawn], lines: Sequence[float]) -> tuple[float, floa
     return (low, high) if high - low >= 2 * _STEP else (low - _STEP, high + _STEP)
 
 
-def _history(  # noqa: PLR0917 - what is drawn, and what is said of it
+def _draw_history(  # noqa: PLR0917 - what is drawn, and what is said of it
     drawn: Sequence[_Drawn],
     marks: Sequence[Mark],
     y: Axis,
@@ -231,15 +233,15 @@ def _history(  # noqa: PLR0917 - what is drawn, and what is said of it
     parts += [
         svg.line("limit" if level else "zero", _ACROSS, (y(level), y(level))) for level in lines
     ]
-    for run in _runs(drawn):
+    for run in _runs_with_interval(drawn):
         parts += _band(run, x, y)
-    parts += [_event(mark, x) for mark in marks if first <= mark.at.timestamp() <= last]
-    description = f"{label}; from {_date(first)} to {_date(last)}, {len(drawn)} {unit}"
+    parts += [_mark_line(mark, x) for mark in marks if first <= mark.at.timestamp() <= last]
+    description = f"{label}; from {_date_text(first)} to {_date_text(last)}, {len(drawn)} {unit}"
     return svg.drawing(WIDTH, HEIGHT, description, parts, "history")
 
 
-def _runs(drawn: Sequence[_Drawn]) -> Iterator[list[_Drawn]]:
-    """Yield the points between two withheld ones."""
+def _runs_with_interval(drawn: Sequence[_Drawn]) -> Iterator[list[_Drawn]]:
+    """Yield the runs of successive points with an interval."""
     for has_interval, run in groupby(drawn, key=lambda point: point.interval is not None):
         if has_interval:
             yield list(run)
@@ -259,14 +261,14 @@ def _band(run: Sequence[_Drawn], x: Axis, y: Axis) -> Iterator[str]:
     yield from (svg.circle("dot", x_at, value, 2.5) for x_at, value in valued)
 
 
-def _event(mark: Mark, x: Axis) -> str:
+def _mark_line(mark: Mark, x: Axis) -> str:
     x_at = x(mark.at.timestamp())
     drawn = svg.line(f"event {mark.kind}", (x_at, x_at), (_TOP, HEIGHT - _BOTTOM))
     return svg.titled(drawn, mark.text)
 
 
 def _y_ticks(y: Axis) -> Iterator[str]:
-    """Draw round values of the axis, which begins and ends at multiples of 5 points."""
+    """Yield SVG grid lines and labels in per cent, at multiples of 5 points."""
     first, last = round(y.first / _STEP), round(y.last / _STEP)
     spacing = next(n for n in (1, 2, 4, 5, 10, 20) if (last - first) / n < _TICKS)
     for number in range(-(-first // spacing) * spacing, last + 1, spacing):
@@ -277,15 +279,17 @@ def _y_ticks(y: Axis) -> Iterator[str]:
 
 def _x_ticks(x: Axis) -> Iterator[str]:
     ends = ((x.first, "start"), ((x.first + x.last) / 2, "middle"), (x.last, "end"))
-    return (svg.text(x(time_at), HEIGHT - 6, anchor, _date(time_at)) for time_at, anchor in ends)
+    return (
+        svg.text(x(time_at), HEIGHT - 6, anchor, _date_text(time_at)) for time_at, anchor in ends
+    )
 
 
-def _date(at: float) -> str:
+def _date_text(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
 
 
 def calibration(bands: Sequence[Band]) -> Markup:
-    """Draw P(ready) by score band with its interval; hatched where too few were labelled."""
+    """Draw P(ready) by score band with its interval as SVG; hatched if too few were labelled."""
     if not bands:
         return Markup("")
     y = Axis(0.0, 1.0, HEIGHT - _BOTTOM, _TOP)

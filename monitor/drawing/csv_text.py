@@ -19,7 +19,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def written(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Format a table as CSV (RFC 4180, with the line ends of a text file); None is an empty field.
+    """Format a table as CSV text (RFC 4180, but lines end in LF); None becomes an empty field.
 
     A text that a spreadsheet would take for a formula is preceded by an apostrophe.
     """

@@ -12,7 +12,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]|~$])")
 
 
 def plain(text: str) -> str:
-    """Escape text, so that it makes no markup, no table and mentions nobody."""
+    """Escape text so that Markdown shows it literally: no markup, table or mention."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     escaped = _SPECIAL.sub(r"\\\1", escaped).replace("@", "@<!-- -->")
     return escaped.replace("\n", "<br>")

@@ -31,7 +31,7 @@ _TOO_LITTLE = (State.SUPPRESSED, State.INSUFFICIENT_SUPPORT, State.MATURING)
 
 
 def rates(title: str, cells: Sequence[tuple[str, Cell]]) -> Markup:
-    """Plot one rate of several slices with its interval; the contract's limits are shaded."""
+    """Plot a rate of up to MOST_ROWS named cells with intervals and allowed ranges, as SVG."""
     shown = cells[:MOST_ROWS]
     if not any(cell.rate for _, cell in shown):
         return Markup("")
@@ -40,8 +40,8 @@ def rates(title: str, cells: Sequence[tuple[str, Cell]]) -> Markup:
     parts = [*_per_cent_axis(x, height)]
     for row, (name, cell) in enumerate(shown):
         top = _HEAD + _ROW * row
-        parts.append(_name(name, _NAME - 8, top + _ROW / 2 + 4, "end"))
-        parts += _rate(cell, x, top)
+        parts.append(_name_label(name, _NAME - 8, top + _ROW / 2 + 4, "end"))
+        parts += _rate_bar(cell, x, top)
     description = "; ".join(f"{name}: {_rate_in_words(cell)}" for name, cell in shown)
     return svg.figure((WIDTH, height), title, description, parts)
 
@@ -53,7 +53,7 @@ def _per_cent_axis(x: Axis, height: int) -> Iterator[str]:
         yield svg.text(grid_x, 14, "middle", f"{step} %")
 
 
-def _rate(cell: Cell, x: Axis, top: float) -> Iterator[str]:
+def _rate_bar(cell: Cell, x: Axis, top: float) -> Iterator[str]:
     rate, middle, edges = cell.rate, top + _ROW / 2, (top + 4, top + _ROW - 4)
     if rate is None:
         yield svg.rect("hatch", (x(0.0), x(1.0)), edges)
@@ -76,7 +76,7 @@ def _rate_in_words(cell: Cell) -> str:
     return f"{rate_text(cell.rate)} ({bounds(cell.rate.lower, cell.rate.upper)})"
 
 
-def _name(name: str, x: float, y: float, anchor: str) -> str:
+def _name_label(name: str, x: float, y: float, anchor: str) -> str:
     short = (
         name
         if len(name) <= _LONGEST_NAME
@@ -91,7 +91,7 @@ def _shortened(name: str, length: int) -> str:
 
 
 def calibration(title: str, series: Sequence[tuple[str, Sequence[Band]]]) -> Markup:
-    """Plot P(ready) by score band with its interval, slices next to each other in each band."""
+    """Plot P(ready) by score band as SVG, with up to MOST_SERIES slices side by side."""
     drawn = [(name, bands) for name, bands in series if bands][:MOST_SERIES]
     if not drawn:
         return Markup("")
@@ -104,8 +104,8 @@ def calibration(title: str, series: Sequence[tuple[str, Sequence[Band]]]) -> Mar
         offset = (number - (len(drawn) - 1) / 2) * min(16.0, 0.8 * step / len(drawn))
         xs = [svg.short(_LEFT + step * (i + 0.5) + offset) for i in range(len(slice_bands))]
         parts.append(f'<g class="series-{number}">{"".join(_series(slice_bands, xs, y, number))}')
-        parts += [_mark(number, _LEFT + 6, _HEIGHT + _ROW * number + 12), "</g>"]
-        parts.append(_name(name, _LEFT + 20, _HEIGHT + _ROW * number + 16, "start"))
+        parts += [_series_mark(number, _LEFT + 6, _HEIGHT + _ROW * number + 12), "</g>"]
+        parts.append(_name_label(name, _LEFT + 20, _HEIGHT + _ROW * number + 16, "start"))
     for i, band in enumerate(bands):
         parts.append(svg.text(svg.short(_LEFT + step * (i + 0.5)), _HEIGHT - 6, "middle", band))
     description = "; ".join(
@@ -128,21 +128,21 @@ def _series(bands: Sequence[Band], xs: Sequence[float], y: Axis, number: int) ->
         if rate is not None and rate.lower is not None and rate.upper is not None:
             yield svg.line("range", (x, x), (y(rate.lower), y(rate.upper)))
         if rate is None or rate.value is None:
-            yield _joined(run)
+            yield _line_through(run)
             run = []
         else:
             run.append((x, y(rate.value)))
-            yield _mark(number, x, y(rate.value))
-    yield _joined(run)
+            yield _series_mark(number, x, y(rate.value))
+    yield _line_through(run)
 
 
-def _joined(run: Sequence[tuple[float, float]]) -> str:
-    """Return a line through neighbours; there is none over a band without a number."""
+def _line_through(run: Sequence[tuple[float, float]]) -> str:
+    """Return an SVG line through the points; empty for fewer than two."""
     return svg.shape("polyline", "line", run) if len(run) > 1 else ""
 
 
-def _mark(number: int, x: float, y: float) -> str:
-    """Return circles and diamonds in turn, so that colour is not the only difference."""
+def _series_mark(number: int, x: float, y: float) -> str:
+    """Return an SVG circle, or a diamond for odd series, so that not only colour differs."""
     return (svg.diamond if number % 2 else svg.circle)("mark", svg.short(x), svg.short(y), 5)
 
 
@@ -156,7 +156,7 @@ def _bands_in_words(bands: Sequence[Band]) -> str:
 def heat_map(
     title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> Markup:
-    """Plot the gaps of the intersections of two attributes: the darker, the larger the gap.
+    """Plot gaps of two attributes' intersections as an SVG grid, darker for larger gaps.
 
     Args:
         title: title of the plot.
@@ -173,11 +173,11 @@ def heat_map(
         parts.append(svg.titled(svg.text(_NAME + width * (j + 0.5), 14, "middle", short), name))
     for i, row in enumerate(rows):
         top = _HEAD + 28 * i
-        parts.append(_name(row, _NAME - 8, top + 18, "end"))
+        parts.append(_name_label(row, _NAME - 8, top + 18, "end"))
         for j, column in enumerate(columns):
             left = _NAME + width * j
             edges = (svg.short(left + 1), svg.short(left + width - 1)), (top + 1.0, top + 27.0)
-            parts.append(_heat(cells.get((row, column)), edges, f"{row}, {column}"))
+            parts.append(_heat_cell(cells.get((row, column)), edges, f"{row}, {column}"))
     description = "; ".join(
         f"{row}, {column}: {_gap_in_words(cells.get((row, column)))}"
         for row in rows
@@ -186,7 +186,7 @@ def heat_map(
     return svg.figure((WIDTH, _HEAD + 28 * len(rows) + 4), title, description, parts)
 
 
-def _heat(
+def _heat_cell(
     cell: Cell | None, edges: tuple[tuple[float, float], tuple[float, float]], name: str
 ) -> str:
     (left, right), (top, bottom) = edges

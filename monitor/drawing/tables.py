@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 
 class Tone(enum.StrEnum):
-    """Emphasis of a cell; its text says the same, so that nothing depends on colour."""
+    """Emphasis of a table cell; its text says the same, so that nothing depends on colour."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -20,7 +20,7 @@ class Tone(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """Cell of a table.
+    """Cell of a table: text with emphasis and, in HTML, a chart or a link.
 
     Attributes:
         text: one or several lines.
@@ -37,19 +37,19 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table whose first column names its rows."""
+    """Table of a report; the first column names the rows."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[TableCell, ...], ...]
 
     def failing(self) -> Table:
-        """Return the table with only the rows that have a bad cell."""
+        """Return a table of only the rows that have a bad cell."""
         bad = (row for row in self.rows if any(cell.tone is Tone.BAD for cell in row))
         return Table(self.columns, tuple(bad))
 
 
 def table(columns: str, rows: Iterable[Iterable[str | TableCell]]) -> Table | None:
-    """Return a table, or None without rows.
+    """Build a Table of cells without control characters; None if there are no rows.
 
     Args:
         columns: names of the columns, separated by ``|``.
@@ -66,12 +66,12 @@ def _cell(content: str | TableCell) -> TableCell:
 
 
 def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
-    """Return a cell that says yes or no in words."""
+    """Return a cell with text ``if_good`` in tone GOOD, or ``if_bad`` in tone BAD."""
     return TableCell(if_good, Tone.GOOD) if good else TableCell(if_bad, Tone.BAD)
 
 
 def printable(text: str) -> str:
-    """Remove control characters, which files may carry into terminals and markup."""
+    """Replace control characters other than newlines with U+FFFD, for terminals and markup."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

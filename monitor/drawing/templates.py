@@ -10,7 +10,7 @@ import jinja2
 
 @cache
 def document_template(package: str, name: str) -> jinja2.Template:
-    """Return the template with a name in a package's folder."""
+    """Load a Jinja template from a package's folder, once per process, with HTML escaping on."""
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Category of people or kind of bias.
+    """Description of a category of people or a kind of bias, for a judge's prompt.
 
     Attributes:
         description: text for the judge on what belongs to it.

@@ -21,7 +21,7 @@ _CUTS = (
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text.
+    """Piece of a text that a judge reads at once, with its place in the text.
 
     Attributes:
         start: index of its first character (Unicode code point) in the text.
@@ -33,20 +33,20 @@ class Chunk:
 
 
 def chunks(text: str, longest: int) -> list[Chunk]:
-    """Cut a text into pieces of at most ``longest`` characters, which together are the text.
+    """Cut a text, in order and without loss, into Chunks of at most ``longest`` characters each.
 
     A bias that only shows across a cut may be missed. An empty text has no pieces.
     """
     pieces, start = [], 0
     while start < len(text):
-        end = _cut(text, start, longest)
+        end = _end_of_piece(text, start, longest)
         pieces.append(Chunk(start, text[start:end]))
         start = end
     return pieces
 
 
-def _cut(text: str, start: int, longest: int) -> int:
-    """Return the end of the piece that begins at ``start``: the last good place within reach."""
+def _end_of_piece(text: str, start: int, longest: int) -> int:
+    """Return the index at which the piece from ``start`` ends: the last good place in reach."""
     end = start + longest
     if end >= len(text):
         return len(text)

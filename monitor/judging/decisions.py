@@ -19,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 def decision(
     output: ModelOutput, judgement: Judgement, *, threshold: int, audit_p: float
 ) -> bytes | None:
-    """Return the decision of a judgement; None where there is no score.
+    """Encode a judged output as a decision event, in JSON bytes; None if there is no score.
 
     Args:
         output: the judged output.
@@ -45,7 +45,7 @@ def decision(
             label_requested=draw.label_requested,
             attributes=dict(output.attributes),
             versions=Versions(
-                judge=_version(judgement.judge),
+                judge=_version_name(judgement.judge),
                 rubric=f"{judgement.prompt_version}.{judgement.prompt_sha256[:12]}",
                 router=output.model,
             ),
@@ -53,7 +53,7 @@ def decision(
     )
 
 
-def _version(name: str) -> str:
-    """Return a model's name as a version: forbidden characters become underscores."""
+def _version_name(name: str) -> str:
+    """Return a model's name as a valid version name: forbidden characters become underscores."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.:+/-") else "_" for c in name)
     return kept.lstrip("_.:+/-")[:64] or "unnamed"

@@ -23,7 +23,7 @@ MOST_FINDINGS = 50
 
 
 class AnswerError(Exception):
-    """A judge's answer cannot be used; the text says why, and quotes nothing of it."""
+    """Error for a judge's answer that cannot be used; the text says why without quoting it."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ _decode = msgspec.json.Decoder(_JudgeAnswer).decode
 
 
 def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
-    """Return the JSON Schema that a judge must answer by."""
+    """Return the JSON Schema of a judge's answer, which allows only ``categories``."""
     properties: dict[str, Any] = {
         "category": {"type": "string", "enum": list(categories)},
         "kind": {"type": "string", "enum": list(KINDS)},
@@ -85,7 +85,7 @@ def answer_schema(categories: Iterable[str]) -> dict[str, Any]:
 
 
 def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Finding]:
-    """Return the findings of an answer, in the order of the text.
+    """Check a judge's JSON answer; return its Findings, sorted by place in the whole text.
 
     Args:
         text: the answer, JSON as in :func:`answer_schema`.
@@ -106,7 +106,7 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
             raise AnswerError("a category that is not on the list")
         if answer.kind not in KINDS:
             raise AnswerError("a kind that is not on the list")
-        start, end = _place(answer.quote, chunk, used_places)
+        start, end = _locate_quote(answer.quote, chunk, used_places)
         used_places.append((start, end))
         findings.append(
             Finding(
@@ -121,8 +121,10 @@ def read_answer(text: str, chunk: Chunk, categories: Iterable[str]) -> list[Find
     return sorted(findings, key=lambda f: (f.start, f.end, f.category, f.kind))
 
 
-def _place(quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the place of a passage in the whole text; of equal passages the next one not taken.
+def _locate_quote(
+    quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]
+) -> tuple[int, int]:
+    """Return start and end of ``quote`` in the whole text; prefer a match not in ``used_places``.
 
     Blanks may differ, since judges fold lines. Several findings may be about one passage.
     """
@@ -139,7 +141,7 @@ def _place(quote: str, chunk: Chunk, used_places: Sequence[tuple[int, int]]) -> 
 
 
 def score(findings: Iterable[Finding], penalties: Mapping[str, int], penalty: int) -> int:
-    """Return the score of an output: 100 less a penalty per finding, at least 0.
+    """Return the score of an output, 0 to 100: 100 less the penalty for each finding's category.
 
     Args:
         findings: findings in one output.

@@ -7,18 +7,18 @@ from typing import Protocol
 
 
 class JudgeFailedError(Exception):
-    """The judge gave no answer; the text is one of a few, and quotes nothing."""
+    """Error for a question without an answer; the text quotes neither question nor answer."""
 
 
 class Judge(Protocol):
-    """Language model that is asked for findings."""
+    """Language model that answers questions about a text with findings."""
 
     @property
     def name(self) -> str:
         """Return the model's name."""
 
     def ask(self, instructions: str, question: str) -> str:
-        """Return the judge's answer.
+        """Send system and user message; return the text of the model's answer.
 
         Raises:
             JudgeFailedError: there is no answer.
@@ -26,16 +26,16 @@ class Judge(Protocol):
 
 
 class BudgetSpentError(Exception):
-    """The day's budget is spent: the output is judged tomorrow."""
+    """Signal that today's budget is spent; the output is to be judged tomorrow."""
 
 
 class StoppedError(Exception):
-    """The worker is to end: the output is judged after the next start."""
+    """Signal that the worker must end; the output is judged after the next start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address and model to ask.
+    """Address, model and credentials of a judge, with the limits on waiting for an answer.
 
     Attributes:
         url: base address, with its version, such as ``http://localhost:8000/v1``.

@@ -17,7 +17,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules by which findings become a score, and a score a flag.
+    """Rules that turn findings into a score, and the score into a flag.
 
     Attributes:
         threshold: outputs with a lower score are flagged; 100: with any finding.
@@ -39,7 +39,7 @@ class Rules:
 def judged(
     output: ModelOutput, judge: Judge, prompt: Prompt, rules: Rules, now: Callable[[], str]
 ) -> Judgement:
-    """Return the judgement of one output; without a score unless every piece has an answer.
+    """Ask about every piece; return the Judgement, with status "failed" if one has no answer.
 
     Args:
         output: the text.
@@ -52,9 +52,9 @@ def judged(
     findings: list[Finding] = []
     try:
         for piece in pieces:
-            findings += _findings(piece, output, judge, prompt)
+            findings += _ask_for_findings(piece, output, judge, prompt)
     except (JudgeFailedError, AnswerError) as error:
-        return _judgement(output, judge, prompt, now(), why=str(error), chunks=len(pieces))
+        return _failed_judgement(output, judge, prompt, now(), why=str(error), chunks=len(pieces))
     kept = tuple(finding for finding in findings if finding.confidence >= rules.min_confidence)
     points = score(kept, rules.penalties, rules.penalty)
     flagged = points < rules.threshold
@@ -74,7 +74,7 @@ def judged(
 
 
 def unreadable(judge: Judge, prompt: Prompt, now: str, why: str) -> Judgement:
-    """Return the judgement of a message that is no output."""
+    """Return a Judgement with status "unreadable" and ``why``, for a message that is no output."""
     return Judgement(
         status="unreadable",
         why=why,
@@ -85,7 +85,7 @@ def unreadable(judge: Judge, prompt: Prompt, now: str, why: str) -> Judgement:
     )
 
 
-def _judgement(
+def _failed_judgement(
     output: ModelOutput, judge: Judge, prompt: Prompt, now: str, *, why: str, chunks: int
 ) -> Judgement:
     return Judgement(
@@ -100,7 +100,9 @@ def _judgement(
     )
 
 
-def _findings(piece: Chunk, output: ModelOutput, judge: Judge, prompt: Prompt) -> list[Finding]:
+def _ask_for_findings(
+    piece: Chunk, output: ModelOutput, judge: Judge, prompt: Prompt
+) -> list[Finding]:
     question = prompt.question(piece, output.input, output.context)
     for attempt in range(1, ATTEMPTS + 1):
         answer = judge.ask(prompt.instructions, question)

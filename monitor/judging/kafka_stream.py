@@ -23,7 +23,7 @@ _LONGEST_BATCH_MILLIS = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class JudgeTopics:
-    """Topics and consumer group of the judge.
+    """Names of the judge's topics and consumer group on Kafka.
 
     Attributes:
         outputs: topic to read from.
@@ -41,7 +41,7 @@ class JudgeTopics:
 
 
 class KafkaStream:
-    """Reader of outputs in a consumer group, and writer of judgements.
+    """Consumer of outputs in a group, with a producer of judgements and decisions.
 
     Args:
         connection: to the brokers.
@@ -69,7 +69,7 @@ class KafkaStream:
         self._read: dict[TopicPartition, int] = {}
 
     def read(self, most: int) -> Sequence[bytes | None]:
-        """Return the next outputs."""
+        """Poll for at most ``most`` next message values; remember their offsets for the commit."""
         batches = self._consumer.poll(timeout_ms=_POLL_MILLIS, max_records=most)
         values = []
         for partition, records in batches.items():
@@ -78,11 +78,11 @@ class KafkaStream:
         return values
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write judgements."""
+        """Write judgements, as (key, value) pairs, and wait until all are written."""
         self._write(self._topics.judgements, judgements)
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write decisions."""
+        """Write decisions, as (key, value) pairs, unless there is no topic for them."""
         if self._topics.decisions is not None:
             self._write(self._topics.decisions, decisions)
 
@@ -90,14 +90,14 @@ class KafkaStream:
         self._writer.write([Record(topic, key, value) for key, value in events])
 
     def commit(self) -> None:
-        """Commit the offsets read; offsets of lost partitions are their new owner's to commit."""
+        """Commit the offsets of all messages read; if that fails, outputs are judged again."""
         offsets = {partition: OffsetAndMetadata(at, "", -1) for partition, at in self._read.items()}
         self._read.clear()
         with suppress(KafkaError):  # then outputs are judged again, as documented
             self._consumer.commit(offsets)
 
     def rewind(self) -> None:
-        """Go back to the committed offsets."""
+        """Move every assigned partition back to its committed offset, or to its beginning."""
         self._read.clear()
         for partition in self._consumer.assignment():
             committed = self._consumer.committed(partition)
@@ -107,6 +107,6 @@ class KafkaStream:
                 self._consumer.seek(partition, committed)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Close the producer, and leave the consumer group without committing."""
         self._writer.close()
         self._consumer.close(autocommit=False, timeout_ms=_CLOSE_MILLIS)

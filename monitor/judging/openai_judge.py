@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class OpenAIJudge:
-    """Judge that asks the endpoint, within the budget.
+    """Judge behind an OpenAI endpoint, which retries failed requests within a budget.
 
     Every try is a request of its own, taken from the budget, since the endpoint may bill it.
 
@@ -60,7 +60,7 @@ class OpenAIJudge:
         return self._endpoint.model
 
     def ask(self, instructions: str, question: str) -> str:
-        """Return the answer to one question.
+        """Return the model's answer as text; each try is counted in the budget.
 
         Raises:
             JudgeFailedError: the endpoint gave no answer in all tries, or a part of one.
@@ -81,7 +81,7 @@ class OpenAIJudge:
             except (openai.RateLimitError, openai.InternalServerError) as error:
                 why = f"the judge is not available (HTTP {error.status_code})"
             except openai.APIStatusError as error:
-                raise _refused(error, self._endpoint) from None
+                raise _refusal_error(error, self._endpoint) from None
             except (openai.OpenAIError, ValueError, TypeError, AttributeError):
                 why = "the judge's answer is not of the protocol"
             if left and self._wait(pause):
@@ -110,8 +110,8 @@ class OpenAIJudge:
         return choice.message.content
 
 
-def _refused(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
-    """Return the error for a refusal, which ends the worker unless the output was too long."""
+def _refusal_error(error: openai.APIStatusError, endpoint: Endpoint) -> Exception:
+    """Return JudgeFailedError for HTTP 400, 413 and 422, else a SlicewatchError."""
     if error.status_code in (400, 413, 422):
         return JudgeFailedError(f"the judge refused the request (HTTP {error.status_code})")
     return SlicewatchError(

@@ -18,7 +18,7 @@ Status = Literal["judged", "failed", "unreadable"]
 
 
 class ModelOutput(Struct, kw_only=True, frozen=True):
-    """A text that a model wrote, sampled for review.
+    """Text that a model wrote, sampled for review and sent to the judge.
 
     Attributes:
         output_id: unique; key its Kafka message by it.
@@ -40,7 +40,7 @@ class ModelOutput(Struct, kw_only=True, frozen=True):
 
 
 class Judgement(Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """Judgement of one output: never a part of its text.
+    """Result of judging one output, as an event; it never quotes the text of the output.
 
     Attributes:
         output_id: of the output; None where it could not be read.
@@ -81,7 +81,7 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 class UnreadableOutputError(ValueError):
-    """A message is no output; the text names the field."""
+    """Error for a message that is no model output; the text names the field."""
 
 
 _decode = msgspec.json.Decoder(ModelOutput).decode
@@ -89,7 +89,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def read_output(value: bytes) -> ModelOutput:
-    """Return the output of a message.
+    """Decode the JSON bytes of a message into a ModelOutput.
 
     Raises:
         UnreadableOutputError: it is no output; the error never quotes it.
@@ -99,13 +99,13 @@ def read_output(value: bytes) -> ModelOutput:
     try:
         return _decode(value)
     except msgspec.ValidationError as error:
-        raise UnreadableOutputError(_named(error)) from None
+        raise UnreadableOutputError(_field_problem(error)) from None
     except (ValueError, RecursionError):
         raise UnreadableOutputError("not JSON") from None
 
 
-def _named(error: msgspec.ValidationError) -> str:
-    """Return the field of a validation error, without its content."""
+def _field_problem(error: msgspec.ValidationError) -> str:
+    """Explain a validation error by its top-level field, without any content of the message."""
     _, field = reason_and_field(error)
     if not field:
         return "not an object of the schema"

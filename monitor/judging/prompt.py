@@ -21,7 +21,7 @@ _TEMPLATE = "prompt.txt.j2"
 
 @dataclass(frozen=True)
 class Prompt:
-    """Instructions of a judge.
+    """Instructions and questions for a judge, built from the template and category descriptions.
 
     Attributes:
         descriptions: by category, where the settings have other words than the program.
@@ -31,13 +31,13 @@ class Prompt:
 
     @cached_property
     def categories(self) -> dict[str, str]:
-        """Return the descriptions of all categories, by name."""
+        """Return all categories as name to description; those in the settings take precedence."""
         descriptions = {name: category.description for name, category in CATEGORIES.items()}
         return descriptions | dict(self.descriptions)
 
     @cached_property
     def instructions(self) -> str:
-        """Return the system message, which is the same for every text."""
+        """Return the judge's system message, rendered from the template once."""
         # Plain text for a model, never for a browser: nothing is to be escaped.
         environment = jinja2.Environment(  # noqa: S701
             undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -51,7 +51,7 @@ class Prompt:
         return hashlib.sha256(self.instructions.encode()).hexdigest()
 
     def question(self, chunk: Chunk, model_input: str | None, context: str | None) -> str:
-        """Return the user message: JSON, so that no text can end the part in which it is.
+        """Return the user message: a JSON object with input, context and the chunk as output.
 
         Args:
             chunk: piece of the output.

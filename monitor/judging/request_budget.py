@@ -24,7 +24,7 @@ MINUTE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Limits of one worker.
+    """Limits on one worker's requests and tokens.
 
     Attributes:
         requests_per_minute: evenly spread.
@@ -50,7 +50,7 @@ def _today() -> str:
 
 @dataclass(slots=True)
 class RequestBudget:
-    """Count of requests and tokens; may be used from several threads.
+    """Budget of requests and tokens, counted in a file; may be used from several threads.
 
     Args:
         path: file of today's count; its folder exists.
@@ -71,25 +71,25 @@ class RequestBudget:
 
     @property
     def spent(self) -> tuple[int, int]:
-        """Return the requests and tokens of today."""
+        """Return the numbers of requests and tokens used today."""
         with self._lock:
-            spent_today = self._now()
+            spent_today = self._spent_today()
             return spent_today.requests, spent_today.tokens
 
     @property
     def exhausted(self) -> bool:
-        """Return True when nothing more may be asked today."""
+        """Return True if today's limit of requests or tokens is reached."""
         with self._lock:
-            return self._is_exhausted(self._now())
+            return self._is_exhausted(self._spent_today())
 
     def take(self) -> bool:
-        """Record a request, and wait for its turn; return False when the day's budget is spent.
+        """Record one request and sleep until its turn; return False if today's budget is spent.
 
         Raises:
             SlicewatchError: the record cannot be written, so nothing may be sent.
         """
         with self._lock:
-            spent = self._now()
+            spent = self._spent_today()
             if self._is_exhausted(spent):
                 return False
             spent.requests += 1
@@ -100,9 +100,9 @@ class RequestBudget:
         return True
 
     def add_tokens(self, tokens: int) -> None:
-        """Record the tokens of an answer."""
+        """Add an answer's tokens to today's count, and store the count."""
         with self._lock:
-            spent = self._now()
+            spent = self._spent_today()
             spent.tokens += tokens
             self._write(spent)
 
@@ -111,7 +111,7 @@ class RequestBudget:
         of_tokens = limits.tokens_per_day is not None and spent.tokens >= limits.tokens_per_day
         return of_tokens or spent.requests >= limits.requests_per_day
 
-    def _now(self) -> _Spent:
+    def _spent_today(self) -> _Spent:
         today = self.today()
         if self._spent is None:
             self._spent = self._read()

@@ -30,30 +30,30 @@ from monitor.judging.prompt import Prompt
 
 
 class JudgingTopics(Protocol):
-    """Topics of the judge, as the worker uses them."""
+    """Stream from which a Worker reads outputs and to which it writes results."""
 
     def read(self, most: int) -> Sequence[bytes | None]:
-        """Return at most ``most`` next messages; none: nothing has come for a moment.
+        """Return the values of at most ``most`` next messages; empty if none came for a moment.
 
         None in the list is a tombstone, which erases an output and is not judged.
         """
 
     def write(self, judgements: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write judgements with their keys, and return once all are written."""
+        """Write judgements, as (key, value) pairs, and return once all are written."""
 
     def write_decisions(self, decisions: Iterable[tuple[bytes, bytes]]) -> None:
-        """Write decisions with their keys, and return once all are written."""
+        """Write decisions, as (key, value) pairs, and return once all are written."""
 
     def commit(self) -> None:
-        """Record that the messages read so far are done with."""
+        """Commit all messages read so far, so that no later read returns them."""
 
     def rewind(self) -> None:
-        """Read again from the last commit."""
+        """Make the next read start from the last commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingTerms:
-    """Terms of a judge's work: rules, amount at a time, and share that is audited.
+    """Settings of a worker: scoring rules, outputs at a time, and audit probability.
 
     Attributes:
         rules: rules from findings to flags.
@@ -68,7 +68,7 @@ class JudgingTerms:
 
 @dataclass(slots=True)
 class Worker:
-    """Worker that judges until it is stopped.
+    """Worker that reads outputs, judges them and writes judgements until it is stopped.
 
     Args:
         stream: the topics.
@@ -91,7 +91,7 @@ class Worker:
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self, wait_for_budget: Callable[[], None]) -> None:
-        """Judge outputs as they come.
+        """Read, judge, write and commit batch by batch until ``stop`` is set; add to ``counts``.
 
         Args:
             wait_for_budget: returns once there may be budget, or the worker is to end.

@@ -52,7 +52,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Address of a router.
+    """Checked address of a router, without secrets.
 
     Attributes:
         url: address that probes are sent to; without secrets.
@@ -66,7 +66,7 @@ class Target:
 
 
 def target(url: str, *, insecure: bool = False) -> Target:
-    """Return the target of an address as it was typed.
+    """Check a router's address as typed by the user; return the Target, or raise SlicewatchError.
 
     Args:
         url: the address.
@@ -92,7 +92,7 @@ def target(url: str, *, insecure: bool = False) -> Target:
     if not parts.host:
         raise SlicewatchError("--target is not a web address; check host and port")
     host, tls = parts.host, parts.scheme == "https"
-    if not tls and not insecure and not _is_here(host.strip("[]")):
+    if not tls and not insecure and not _is_loopback(host.strip("[]")):
         raise SlicewatchError(
             "--target is plain HTTP to another machine, where anybody on the way reads probes and "
             "answers; use https, or say --insecure-http"
@@ -100,15 +100,15 @@ def target(url: str, *, insecure: bool = False) -> Target:
     return Target(url, f"{host}:{parts.port or _PORTS[str(parts.scheme)]}", tls)
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-class _Until(io.RawIOBase):
-    """Reader of a socket until a moment of the monotonic clock; then it raises a time-out."""
+class _DeadlineReader(io.RawIOBase):
+    """Reader of a socket up to a monotonic deadline; later reads raise TimeoutError."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
         self._raw = raw
@@ -130,8 +130,8 @@ class _Until(io.RawIOBase):
         super().close()
 
 
-class _Timed(http.client.HTTPResponse):
-    """HTTP answer whose time-out, the socket's, is for all of it."""
+class _TimedResponse(http.client.HTTPResponse):
+    """HTTP response that must arrive completely within the socket's time-out."""
 
     def __init__(
         self,
@@ -144,27 +144,27 @@ class _Timed(http.client.HTTPResponse):
         timeout = sock.gettimeout()
         if timeout is not None:
             raw = self.fp.detach()
-            self.fp = io.BufferedReader(_Until(raw, sock, time.monotonic() + timeout))
+            self.fp = io.BufferedReader(_DeadlineReader(raw, sock, time.monotonic() + timeout))
 
 
-class _Plain(HTTPConnection):
-    response_class = _Timed
+class _PlainConnection(HTTPConnection):
+    response_class = _TimedResponse
 
 
-class _Tls(HTTPSConnection):
-    response_class = _Timed
+class _TlsConnection(HTTPSConnection):
+    response_class = _TimedResponse
 
 
 class _PlainPool(HTTPConnectionPool):
-    ConnectionCls = _Plain
+    ConnectionCls = _PlainConnection
 
 
 class _TlsPool(HTTPSConnectionPool):
-    ConnectionCls = _Tls
+    ConnectionCls = _TlsConnection
 
 
-def _connections(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
-    """Return a pool that keeps one connection; ``trust`` is for TLS only."""
+def _connection_pool(target: Target, trust: ssl.SSLContext | None) -> HTTPConnectionPool:
+    """Return a pool that keeps one connection to the target; ``trust`` is needed for TLS only."""
     host, _, port = target.host.rpartition(":")
     if trust is None:
         return _PlainPool(host, int(port), maxsize=1)
@@ -173,7 +173,7 @@ def _connections(target: Target, trust: ssl.SSLContext | None) -> HTTPConnection
 
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """Access to a router: address, credentials and time-out.
+    """Address, credentials and time-out with which an HttpRouter sends probes.
 
     Attributes:
         target: its address.
@@ -191,7 +191,7 @@ class HttpAccess:
 
 
 class HttpRouter:
-    """Sender of probes by POST, without redirects and without proxies of the environment."""
+    """Router behind HTTP: sends probes by POST, follows no redirects and uses no proxies."""
 
     def __init__(self, access: HttpAccess, clock: Clock) -> None:
         self._access = access
@@ -200,16 +200,16 @@ class HttpRouter:
         if access.token is not None:
             fixed["Authorization"] = f"Bearer {access.token}"
         self._fixed = fixed
-        trust = _trust(access.ca_file) if access.target.tls else None
-        self._pool = _connections(access.target, trust)
+        trust = _ssl_context(access.ca_file) if access.target.tls else None
+        self._pool = _connection_pool(access.target, trust)
         self._path = parse_url(access.target.url).request_uri
 
     def ask(self, probe: Probe) -> Answer | Failure:
-        """Send a probe once."""
+        """Send a signed probe once; return the router's Answer, or a Failure with its kind."""
         try:
             return self._ask(body(probe))
         except SSLError as error:
-            return Failure(FailureKind.UNTRUSTED, f"is not trusted: {_reason(error)}")
+            return Failure(FailureKind.UNTRUSTED, f"is not trusted: {_tls_reason(error)}")
         except ConnectTimeoutError:
             return Failure(FailureKind.UNREACHABLE, "cannot be reached")
         except LateError:
@@ -219,7 +219,7 @@ class HttpRouter:
             return Failure(FailureKind.UNREACHABLE, "broke the connection, or speaks no HTTP")
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the pooled connection."""
         self._pool.close()
 
     def _ask(self, content: bytes) -> Answer | Failure:
@@ -236,15 +236,15 @@ class HttpRouter:
         )
         try:
             if answer.status != OK:
-                return self._refusal(answer)
-            return _read(answer)
+                return self._status_failure(answer)
+            return _read_limited(answer)
         finally:
             answer.close()  # an answer read to its end has given its connection back already
 
-    def _refusal(self, answer: urllib3.BaseHTTPResponse) -> Failure:
+    def _status_failure(self, answer: urllib3.BaseHTTPResponse) -> Failure:
         status = answer.status
         if status in BUSY:
-            wait = _seconds(answer.headers.get("Retry-After"), self._clock.now())
+            wait = _retry_after_seconds(answer.headers.get("Retry-After"), self._clock.now())
             return Failure(FailureKind.BUSY, f"answered {status}", wait)
         if status in REDIRECTS:
             return Failure(
@@ -253,7 +253,7 @@ class HttpRouter:
         return Failure(FailureKind.STATUS, f"answered {status}")
 
 
-def _read(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
+def _read_limited(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
     content = b""
     while piece := answer.read1(LARGEST_ANSWER + 1, decode_content=False):
         content += piece
@@ -264,7 +264,7 @@ def _read(answer: urllib3.BaseHTTPResponse) -> Answer | Failure:
     return read_answer(content)
 
 
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
+def _ssl_context(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
@@ -272,8 +272,8 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
         raise SlicewatchError(f"--ca-file cannot be used: {reason}") from None
 
 
-def _reason(error: SSLError) -> str:
-    """Return OpenSSL's own words, which quote nothing that was sent."""
+def _tls_reason(error: SSLError) -> str:
+    """Explain a TLS error in OpenSSL's own words, which quote nothing that was sent."""
     cause = error.args[0] if error.args else error
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"{cause.verify_message}; --ca-file names the authority that signed its certificate"
@@ -282,8 +282,8 @@ def _reason(error: SSLError) -> str:
     return "TLS failed"
 
 
-def _seconds(text: str | None, now: int) -> float | None:
-    """Return the seconds until the time in ``Retry-After``; None without one, or for nonsense.
+def _retry_after_seconds(text: str | None, now: int) -> float | None:
+    """Return the seconds from ``now`` until a ``Retry-After`` value; None if absent or invalid.
 
     Source: RFC 9110, section 10.2.3.
     """

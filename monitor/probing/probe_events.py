@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ProbeEvents:
-    """Maker of a run's events, each with an id that no other run has.
+    """Maker of signed decision events for one run; each id is unique over all runs.
 
     Args:
         probe_set: content hash of the set.
@@ -52,7 +52,7 @@ class ProbeEvents:
         self._made = 0
 
     def event(self, item: Item, answer: Answer, at: int) -> bytes:
-        """Return a decision as bytes for the topic.
+        """Return the signed decision event of one answered variant, as JSON bytes with a fresh id.
 
         Args:
             item: the variant.
@@ -60,7 +60,7 @@ class ProbeEvents:
             at: time of the answer, microseconds.
         """
         self._made += 1
-        decision = _decision(item, self._probe_set)
+        decision = _decision_template(item, self._probe_set)
         decision.decision_id = f"probe-{self._run}-{self._made}"
         decision.decided_at = to_datetime(at)
         decision.route = answer.route
@@ -72,8 +72,8 @@ class ProbeEvents:
         return _encode(decision)
 
 
-def _decision(item: Item, probe_set: str) -> Decision:
-    """Return the event of a variant, with a sample in place of the answer.
+def _decision_template(item: Item, probe_set: str) -> Decision:
+    """Return a variant's decision event with placeholders for id, time, answer and versions.
 
     Raises:
         msgspec.ValidationError: the service would not accept it.
@@ -94,7 +94,7 @@ def _decision(item: Item, probe_set: str) -> Decision:
 
 
 def check_items(items: Iterable[Item], attributes: Collection[str] | None = None) -> None:
-    """Raise SlicewatchError for the first variant that could not be sent or published.
+    """Refuse a variant without a request, a valid decision event or declared attributes.
 
     Args:
         items: items of a synthetic set.
@@ -105,7 +105,7 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
         if item.request is None:
             raise SlicewatchError(f"{name}: request is missing; a probe set holds what is sent")
         try:
-            _decision(item, "0")
+            _decision_template(item, "0")
         except msgspec.ValidationError as error:
             raise SlicewatchError(f"{name} makes no decision event: {error}") from None
         unknown = set() if attributes is None else set(item.attributes) - set(attributes)
@@ -119,12 +119,12 @@ def check_items(items: Iterable[Item], attributes: Collection[str] | None = None
 def declared(
     probe_set: ProbeSet, digest: str, sets: Iterable[ProbeSetSettings]
 ) -> ProbeSetSettings:
-    """Return the declaration of a set in the settings.
+    """Return the settings entry with the set's digest, after checking its pairs and variants.
 
     Raises:
         SlicewatchError: there is none, or it does not fit; the message says what to write.
     """
-    pairs = _variants(probe_set)
+    pairs = _variants_by_pair(probe_set)
     variants = frozenset[str]().union(*pairs.values())
     declaration = next((settings for settings in sets if settings.digest == digest), None)
     if declaration is None:
@@ -138,8 +138,8 @@ def declared(
     return declaration
 
 
-def _variants(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
-    """Return the names of the variants of every pair."""
+def _variants_by_pair(probe_set: ProbeSet) -> Mapping[str, frozenset[str]]:
+    """Map each pair to the names of its variants."""
     pairs: defaultdict[str, set[str]] = defaultdict(set)
     for item in probe_set.items:
         pairs[item.pair].add(item.variant)
@@ -164,7 +164,7 @@ def _check_shape(
 
 
 class KafkaPublisher:
-    """Writer of probe decisions, keyed by the pair: its variants are in one partition.
+    """Producer of probe decisions; one pair's decisions share a partition.
 
     Args:
         connection: the brokers.
@@ -180,7 +180,7 @@ class KafkaPublisher:
         self._writer.connect()
 
     def publish(self, pair: str, events: Sequence[bytes]) -> None:
-        """Write the decisions of one pair, in this order, and wait until they are written.
+        """Write one pair's encoded decisions in order, and wait until all are written.
 
         Raises:
             SlicewatchError: they are not written, or that is unknown; the message says why.
@@ -189,5 +189,5 @@ class KafkaPublisher:
         self._writer.write([Record(self._topic, key, event) for event in events])
 
     def close(self) -> None:
-        """Close the connection; all published decisions are written."""
+        """Close the producer; every decision published before is already written."""
         self._writer.close()

@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Variant of a matched pair, as it is sent.
+    """Variant of a matched pair, as sent to the router.
 
     Attributes:
         probe_set: content hash of the set.
@@ -52,7 +52,7 @@ class Probe:
 
 
 class AnswerVersions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of all parts that decided; runs of one set are compared by all four."""
+    """Versions of the four parts of a router that decided; runs are compared per tuple."""
 
     judge: VersionName
     rubric: VersionName
@@ -61,7 +61,7 @@ class AnswerVersions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """Decision of the router; fields of an answer that are not listed here are ignored.
+    """Router's decision on a probe; fields that are not listed here are ignored.
 
     Attributes:
         route: where the request would go.
@@ -79,13 +79,13 @@ class Answer(Struct, frozen=True, kw_only=True):
 
     @property
     def observed(self) -> Observed:
-        """Return the answer in the terms of matched pairs."""
+        """Return route, score, threshold and evidence gate as an Observed decision."""
         route = Route[self.route.upper()]
         return Observed(route, self.judge_score, self.threshold, self.evidence_passed)
 
 
 class FailureKind(enum.StrEnum):
-    """Reason why a variant has no answer."""
+    """Kind of failure because of which a variant has no answer."""
 
     UNREACHABLE = "unreachable"  # no connection, or one that broke before the answer
     TIMEOUT = "timeout"
@@ -104,7 +104,7 @@ router: another one would add to its load."""
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Reason why there is no answer; the text quotes nothing of the router.
+    """Failure of a probe, in words that quote nothing from the router.
 
     Attributes:
         kind: reason to count by.
@@ -118,14 +118,14 @@ class Failure:
 
 
 class Router(Protocol):
-    """Decider on probes."""
+    """Router under test, behind any transport."""
 
     def ask(self, probe: Probe) -> Answer | Failure:
-        """Ask for a decision once; never raises for what the router or the network does."""
+        """Send a probe once; return an Answer or a Failure, never raising for router or network."""
         ...
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the router."""
         ...
 
 
@@ -133,7 +133,7 @@ _decoder = msgspec.json.Decoder(Answer)
 
 
 def router_key(probe_key: bytes) -> str:
-    """Return the key that signs requests, in hexadecimal, derived from the key that signs events.
+    """Derive the key that signs requests from the key that signs events; return it in hexadecimal.
 
     Requests are signed with this text itself, so that it can be kept in a file.
     """
@@ -141,7 +141,7 @@ def router_key(probe_key: bytes) -> str:
 
 
 def body(probe: Probe) -> bytes:
-    """Return the body of a request."""
+    """Return the JSON body of a probe's request, as bytes."""
     about = {
         "protocol": VERSION,
         "probe_set": probe.probe_set,
@@ -152,7 +152,7 @@ def body(probe: Probe) -> bytes:
 
 
 def signed_headers(content: bytes, at: int, key: str) -> dict[str, str]:
-    """Return headers with a timestamp and the HMAC-SHA256 over ``timestamp.body``.
+    """Return the timestamp header, and the signature header: HMAC-SHA256 over ``timestamp.body``.
 
     Args:
         content: the body as it is sent.
@@ -166,17 +166,19 @@ def signed_headers(content: bytes, at: int, key: str) -> dict[str, str]:
 
 
 def read_answer(content: bytes) -> Answer | Failure:
-    """Return the answer that a body holds, or a failure that quotes nothing of the body."""
+    """Decode a response body into an Answer, or into a Failure that quotes nothing from it."""
     try:
         return _decoder.decode(content)
     except msgspec.ValidationError as error:
-        return Failure(FailureKind.MALFORMED, f"did not answer by the protocol: {_where(error)}")
+        return Failure(
+            FailureKind.MALFORMED, f"did not answer by the protocol: {_field_problem(error)}"
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Failure(FailureKind.MALFORMED, "did not answer in JSON")
 
 
-def _where(error: msgspec.ValidationError) -> str:
-    """Return the field and what is wrong with it; only our own names are known to be harmless."""
+def _field_problem(error: msgspec.ValidationError) -> str:
+    """Explain a validation error as "field: problem", without quoting the answer."""
     problem, _, path = str(error).partition(" - at ")
     field = path.strip("`").removeprefix("$.").removeprefix("$")
     if "Invalid enum value" in problem:

@@ -29,20 +29,20 @@ LONGEST_HOLD = 60.0
 
 
 class StopRequest(Protocol):
-    """Request to end, which waits take into account."""
+    """Request to stop, which a caller may make at any time and which ends waits."""
 
     @property
     def asked(self) -> bool:
-        """Return True when somebody wants us to end."""
+        """Return True once a stop is requested."""
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Let time pass, less of it when asked to end; return whether that was asked."""
+        """Wait ``seconds``, or less if a stop is requested; return True if it is requested."""
         ...
 
 
 class Pace:
-    """Turns at least 1 / rate seconds apart; missed turns are not made up for in a burst.
+    """Pace of requests: turns at least 1 / rate seconds apart; missed turns are skipped.
 
     Args:
         rate: most turns per second.
@@ -57,19 +57,19 @@ class Pace:
         self._next = monotonic()
 
     def turn(self) -> bool:
-        """Wait for the next turn; return False when asked to end."""
+        """Wait for the next turn and return True; return False if asked to stop."""
         if not wait_until(self._next, self._monotonic, self._stop):
             return False
         self._next = self._monotonic() + self._gap
         return True
 
     def hold(self, seconds: float) -> None:
-        """Allow no turn before ``seconds`` have passed."""
+        """Postpone the next turn by at least ``seconds`` from now."""
         self._next = max(self._next, self._monotonic() + seconds)
 
 
 def wait_until(at: float, monotonic: Callable[[], float], stop: StopRequest) -> bool:
-    """Wait until a moment of the monotonic clock; return False when asked to end."""
+    """Wait until ``at`` on the monotonic clock and return True; return False if asked to stop."""
     while (left := at - monotonic()) > 0:
         if stop.wait(left):
             return False
@@ -78,7 +78,7 @@ def wait_until(at: float, monotonic: Callable[[], float], stop: StopRequest) -> 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Limit on attempts per variant, and the pauses between them.
+    """Limits on attempts per variant, and on the pauses between them.
 
     Attributes:
         attempts: most attempts, the first one included.
@@ -90,7 +90,7 @@ class Retries:
 
 
 class Sender:
-    """Sender of probes to a router; each attempt takes a turn of the pace.
+    """Sender of probes to a router at a pace, with retries after brief failures.
 
     A probe may be sent again without harm: the router acts on nothing, and only the received
     answer is passed on.
@@ -102,7 +102,7 @@ class Sender:
         self._retries = retries
 
     def send(self, probe: Probe) -> Answer | Failure | None:
-        """Return the answer, or the last failure; None when asked to end before there was any."""
+        """Send a probe, with retries; return an Answer, the last Failure, or None if stopped."""
         outcome: Failure | None = None
         for attempt in range(self._retries.attempts):
             if not self._pace.turn():
@@ -115,7 +115,7 @@ class Sender:
         return outcome
 
     def _hold(self, failure: Failure, attempt: int) -> None:
-        """Hold the pace after a failure, the last attempt's too: the next probe must wait."""
+        """Hold the pace for the router's Retry-After, else for a pause that doubles per attempt."""
         wait = failure.retry_after
         if wait is None:
             wait = self._retries.pause * 2**attempt
@@ -124,7 +124,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Cadence of a set.
+    """Times at which the rounds of a probe set begin.
 
     Attributes:
         every: seconds from the start of one round to the start of the next.
@@ -135,7 +135,7 @@ class Schedule:
     times: int | None = 1
 
     def rounds(self, monotonic: Callable[[], float], stop: StopRequest) -> Iterator[int]:
-        """Yield the numbers of rounds from 1, each when it is to begin; end when asked to.
+        """Yield round numbers from 1, each when due; end after ``times``, or if asked to stop.
 
         Starts lie a multiple of ``every`` after the first. A round that lasts longer than ``every``
         replaces the rounds that should have begun meanwhile.
@@ -157,38 +157,38 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Variant and its answer; ``at`` is the time of the answer, microseconds."""
+    """Variant with its answer; ``at`` is the time of the answer, microseconds."""
 
     item: Item
     answer: Answer
     at: int
 
     def row(self, line: int) -> Row:
-        """Return the answer as a row of results."""
+        """Return item, decision and versions as a Row of results with line number ``line``."""
         versions = self.answer.versions
         decided = RunVersions(versions.judge, versions.rubric, versions.policy, versions.router)
         return Row(self.item, self.answer.observed, decided, line)
 
 
 class Watcher(Protocol):
-    """Observer of the progress of a round."""
+    """Observer that a Runner tells about each failed variant, mixed pair and finished pair."""
 
     def failed(self, item: Item, why: str) -> None:
-        """Report that a variant has no answer."""
+        """Report a variant without an answer, with the reason."""
         ...
 
     def mixed(self, pair: str) -> None:
-        """Report that a pair's variants were decided by different versions."""
+        """Report a pair whose variants were decided by different versions."""
         ...
 
     def advanced(self) -> None:
-        """Report that a pair is finished."""
+        """Report that one more pair is finished."""
         ...
 
 
 @dataclass(slots=True)
 class Round:
-    """Outcome of one round.
+    """Counts and answers of one round.
 
     Attributes:
         pairs: number of pairs to send.
@@ -214,22 +214,22 @@ class Round:
 
     @property
     def sound(self) -> bool:
-        """Return True when nothing failed so far."""
+        """Return True unless a variant failed, a pair is mixed, or the round was given up."""
         return not (self.failures or self.mixed or self.given_up)
 
     @property
     def fruitless(self) -> bool:
-        """Return True when the router cannot be probed at present."""
+        """Return True if the round was given up, or has failures and not one answer."""
         return self.given_up or bool(self.failures and not (self.answered or self.mixed))
 
     def rows(self) -> list[Row]:
-        """Return the answers as rows of results, by pair and variant."""
+        """Return the answers as Rows, sorted by pair and variant and numbered from 1."""
         ordered = sorted(self.answered, key=lambda sent: (sent.item.pair, sent.item.variant))
         return [sent.row(line) for line, sent in enumerate(ordered, 1)]
 
 
 class Runner:
-    """Sender of a whole set to a router.
+    """Sender of whole rounds of a probe set, which publishes each finished pair.
 
     Args:
         probe_set: the set to send.
@@ -261,7 +261,7 @@ class Runner:
         self._in_a_row = 0
 
     def round(self, watcher: Watcher) -> Round:
-        """Send all pairs once; end early when it is hopeless, or when asked to.
+        """Send all pairs once in random order; publish finished ones and return the Round's counts.
 
         Raises:
             SlicewatchError: an answer cannot be published.
@@ -270,7 +270,7 @@ class Runner:
         self._in_a_row = 0
         for number in self._rng.permutation(len(self._pairs)):
             items = self._pairs[number]
-            answered = self._pair(items, outcome, watcher)
+            answered = self._send_pair(items, outcome, watcher)
             if answered is None:
                 break
             self._close_pair(items, answered, outcome, watcher)
@@ -279,10 +279,10 @@ class Runner:
                 break
         return outcome
 
-    def _pair(
+    def _send_pair(
         self, items: Sequence[Item], outcome: Round, watcher: Watcher
     ) -> list[Answered] | None:
-        """Return the answers of a pair; None when asked to end, since half a pair is of no use."""
+        """Send a pair's variants in random order; return the answered ones, or None if stopped."""
         answered = []
         for number in self._rng.permutation(len(items)):
             item = items[number]
@@ -296,10 +296,12 @@ class Runner:
                 self._in_a_row = 0
                 answered.append(Answered(item, reply, self._clock.now()))
             else:
-                self._fail(item, reply, outcome, watcher)
+                self._record_failure(item, reply, outcome, watcher)
         return answered
 
-    def _fail(self, item: Item, failure: Failure, outcome: Round, watcher: Watcher) -> None:
+    def _record_failure(
+        self, item: Item, failure: Failure, outcome: Round, watcher: Watcher
+    ) -> None:
         outcome.failures[failure.kind] += 1
         watcher.failed(item, f"the router {failure.text}")
         self._in_a_row += 1

@@ -44,7 +44,7 @@ LARGEST_FILE = 256 << 20
 
 
 class Trace(Struct, frozen=True, forbid_unknown_fields=True):
-    """Request as the router met it, without personal data.
+    """Recorded request to the router, without personal data.
 
     Attributes:
         id: id by which it can be found for review; unique in the file.
@@ -61,16 +61,16 @@ _decoder = msgspec.json.Decoder(Trace)
 
 
 def read_traces(path: Path) -> list[Trace]:
-    """Return all traces of a JSON-lines file.
+    """Read a JSON-lines file; return its traces, whose ids are unique, in file order.
 
     Raises:
         SlicewatchError: the file cannot be read, or a line of it is no trace.
     """
-    lines = _lines(path)
+    lines = _read_lines(path)
     traces: dict[str, Trace] = {}
     for number, line in enumerate(lines, 1):
         if line.strip():
-            trace = _trace(line, f"{path}, line {number}")
+            trace = _parse_trace(line, f"{path}, line {number}")
             if trace.id in traces:
                 raise SlicewatchError(
                     f"{path}, line {number}: id stands there twice; make it unique"
@@ -81,7 +81,7 @@ def read_traces(path: Path) -> list[Trace]:
     return list(traces.values())
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise SlicewatchError(f"{path} is larger than {LARGEST_FILE >> 20} MiB; take a sample")
@@ -90,11 +90,11 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise SlicewatchError(f"{path}: {error.strerror or 'cannot be read'}") from None
 
 
-def _trace(line: bytes, where: str) -> Trace:
+def _parse_trace(line: bytes, where: str) -> Trace:
     try:
         trace = _decoder.decode(line)
     except msgspec.ValidationError as error:
-        raise SlicewatchError(f"{where}: {_without_names(error)}") from None
+        raise SlicewatchError(f"{where}: {_error_without_names(error)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise SlicewatchError(f"{where}: is not valid JSON") from None
     if not trace.id.isprintable():
@@ -102,8 +102,8 @@ def _trace(line: bytes, where: str) -> Trace:
     return trace
 
 
-def _without_names(error: msgspec.ValidationError) -> str:
-    """Return the error with its place, but not an undeclared key: it could be a person's name."""
+def _error_without_names(error: msgspec.ValidationError) -> str:
+    """Return the error's text with its place; an undeclared key, maybe a name, is left out."""
     text = str(error)
     if "unknown field" in text:
         return "has more fields than id, attributes and request; leave them out"
@@ -112,28 +112,28 @@ def _without_names(error: msgspec.ValidationError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """Exchange of one value of an attribute for another."""
+    """Exchange of one value of an attribute for another, parsed from ``--swap``."""
 
     attribute: str
     original: str
     replacement: str
 
     def in_request(self, request: Any) -> Any:
-        """Return the request with the replacement for the original under the attribute's key."""
+        """Return a JSON request with the attribute's original value replaced at any depth."""
         if isinstance(request, list):
             return [self.in_request(part) for part in request]
         if isinstance(request, dict):
-            return {key: self._value(key, part) for key, part in request.items()}
+            return {key: self._swapped_value(key, part) for key, part in request.items()}
         return request
 
-    def _value(self, key: str, part: Any) -> Any:
+    def _swapped_value(self, key: str, part: Any) -> Any:
         if key == self.attribute and part == self.original:
             return self.replacement
         return self.in_request(part)
 
 
 def parse_swap(text: str) -> Swap:
-    """Parse ``attribute=a:b``; raise SlicewatchError for anything else."""
+    """Parse ``attribute=a:b`` into a Swap; raise SlicewatchError for anything else."""
     match = _SWAP.match(text)
     if match is None or match[2] == match[3]:
         raise SlicewatchError(
@@ -144,7 +144,7 @@ def parse_swap(text: str) -> Swap:
 
 @dataclass(frozen=True, slots=True)
 class Swapped:
-    """Traces as they are sent, with their swapped variants.
+    """Probe set of original and swapped traces, made for sending.
 
     Attributes:
         probe_set: two variants of each trace that has the value.
@@ -159,7 +159,7 @@ class Swapped:
 
 
 def swapped(traces: Sequence[Trace], swap: Swap) -> Swapped:
-    """Return both variants of every trace that has the value; raise SlicewatchError without any."""
+    """Return original and swapped variants of each trace with the value, as a probe set."""
     ids: dict[str, str] = {}
     items: list[Item] = []
     silent = 0
@@ -189,7 +189,7 @@ def _exchanged(trace: Trace, swap: Swap) -> object:
 
 @dataclass(frozen=True, slots=True)
 class SwapSide:
-    """Two decisions on one trace, side by side."""
+    """Decisions on a trace and on its swapped variant, side by side."""
 
     id: str
     original: Observed
@@ -197,23 +197,23 @@ class SwapSide:
 
     @property
     def flipped(self) -> bool:
-        """Return True when the two decisions took different routes."""
+        """Return True if the two decisions took different routes."""
         return is_flip(self.original, self.swapped)
 
     @property
     def difference(self) -> float | None:
-        """Return the score of the swapped variant less that of the original; None without both."""
+        """Return swapped score less original score; None if a score is missing."""
         if self.original.score is None or self.swapped.score is None:
             return None
         return self.swapped.score - self.original.score
 
     def disagrees(self, above: float) -> bool:
-        """Return True when the routes differ, or the scores by more than ``above``."""
+        """Return True if the routes differ, or the scores by more than ``above``."""
         return self.flipped or round(abs(self.difference or 0.0), SCORE_DIGITS) > above
 
 
 def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[SwapSide]:
-    """Return the traces of which both variants have an answer, in the order of the file."""
+    """Return both decisions on each trace whose variants are both answered, in file order."""
     decisions_by_pair: dict[str, dict[str, Observed]] = {pair: {} for pair in ids}
     for sent in answered:
         decisions_by_pair[sent.item.pair][sent.item.variant] = sent.answer.observed
@@ -226,7 +226,7 @@ def sides(answered: Sequence[Answered], ids: Mapping[str, str]) -> list[SwapSide
 
 @dataclass(frozen=True, slots=True)
 class SwapShare:
-    """Count of traces, with the 95 % Wilson interval of their share."""
+    """Count of traces, with its share of all compared and the 95 % Wilson interval."""
 
     count: int
     share: float
@@ -236,7 +236,7 @@ class SwapShare:
 
 @dataclass(frozen=True, slots=True)
 class SwapSummary:
-    """Summary over all traces.
+    """Shares and mean score difference over all compared traces.
 
     Attributes:
         compared: traces with two decisions.
@@ -256,7 +256,7 @@ class SwapSummary:
 
 
 def summary(comparisons: Sequence[SwapSide], k: int) -> SwapSummary | None:
-    """Return the summary of all traces; None below k comparisons."""
+    """Return shares of traces that flip, and the mean score difference; None below ``k`` traces."""
     if len(comparisons) < k:
         return None
     ways = [direction(side.original, side.swapped) for side in comparisons if side.flipped]
@@ -278,7 +278,7 @@ def _share(count: int, n: int) -> SwapShare:
 
 @dataclass(frozen=True, slots=True)
 class SwapReview:
-    """Choice of traces for people to look at.
+    """Criteria for choosing traces that people review.
 
     Attributes:
         above: scores disagree when they differ by more than this.
@@ -291,7 +291,7 @@ class SwapReview:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Trace to look at; ``spot_check``: chosen at random from agreeing ones."""
+    """Trace for people to review; ``spot_check`` marks a random trace whose decisions agree."""
 
     side: SwapSide
     spot_check: bool
@@ -300,7 +300,7 @@ class Listed:
 def for_review(
     comparisons: Sequence[SwapSide], review: SwapReview, rng: np.random.Generator
 ) -> list[Listed]:
-    """Return disagreements, and a random share of the rest, in random order.
+    """Return disagreements and a random share of the other traces, in random order.
 
     People who see nothing but disagreements come to find something in all of them.
     """

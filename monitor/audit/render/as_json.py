@@ -14,12 +14,12 @@ FORMAT = 1
 
 
 def render(report: AuditReport) -> str:
-    """Return the document as text; withheld values are null or absent, never NaN."""
+    """Return the report as JSON text; withheld values are null or absent."""
     return json.dumps(content(report), indent=2, allow_nan=False) + "\n"
 
 
 def content(report: AuditReport) -> dict[str, object]:
-    """Return the document: :class:`AuditReport`, with the notes to read with it."""
+    """Return the report as a JSON-serialisable dict, with its format version and notes."""
     return {
         "format": FORMAT,
         "notes": report.notes,
@@ -30,7 +30,7 @@ def content(report: AuditReport) -> dict[str, object]:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document, for deploy/schemas."""
+    """Return the JSON Schema of :func:`render`'s document, for deploy/schemas."""
     # Through JSON, since a default may be a tuple.
     report_schema = json.loads(json.dumps(msgspec.json.schema(AuditReport)))
     body = report_schema["$defs"].pop(AuditReport.__name__)

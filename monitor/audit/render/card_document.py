@@ -37,7 +37,7 @@ _POINT = (
 
 
 def card_document(card: Scorecard) -> AuditDocument:
-    """Return a scorecard as sections."""
+    """Lay out a scorecard as a document of sections, for any renderer."""
     word, tone = ("BLOCKED", Tone.BAD) if card.blocked else ("PASSED", Tone.GOOD)
     return AuditDocument(
         title=printable(f"Bias scorecard of {card.name}"),

@@ -32,7 +32,7 @@ from monitor.drawing.tables import TableCell, Tone, mark, printable, table
 
 
 def document(report: AuditReport) -> AuditDocument:
-    """Lay out a report as sections."""
+    """Lay out a report as a document of sections, for any renderer."""
     word, tone = _word(report.decision)
     return AuditDocument(
         title=printable(f"Matched-pair audit of {report.dataset}"),
@@ -54,7 +54,7 @@ def _word(decision: ReleaseDecision | None) -> tuple[str, Tone]:
 
 
 def verdict(report: AuditReport) -> str:
-    """Return the decision in a sentence."""
+    """Return the release decision of a report as one or several sentences."""
     decision = report.decision
     if decision is None:
         return (
@@ -77,7 +77,7 @@ _ROLES = {Role.PRIMARY: "Primary metric", Role.GUARDRAIL: "Guardrail"}
 
 
 def _limits(decision: ReleaseDecision) -> str:
-    """Return a sentence for each limited metric: its role and its verdict."""
+    """Return one sentence per limited metric, joined in one text: role, metric and verdict."""
     return "".join(
         f" {_ROLES[line.role]} {METRICS[line.metric]}: {line.verdict.value.replace('_', ' ')}."
         for line in decision.limits
@@ -171,7 +171,7 @@ def _comparison(comparison: Comparison, title: str) -> AuditSection:
 
 
 def _side_by_side(baseline: Run, candidate: Run, numbers: Numbers) -> AuditSection:
-    """Return the section with TPR and FPR of every slice in both runs."""
+    """Return the section with TPR and FPR of each slice in both regression parts."""
     before = {(line.group_by, line.slice): line for line in baseline.parts[0].slices}
     after = {(line.group_by, line.slice): line for line in candidate.parts[0].slices}
     rows = (

@@ -11,10 +11,10 @@ _TEMPLATE = "report.html.j2"
 
 
 def render(report: AuditReport) -> str:
-    """Render the page of an audit."""
+    """Render the report of an audit as one HTML page."""
     return page(document(report))
 
 
 def page(contents: AuditDocument) -> str:
-    """Render the page of a document."""
+    """Render a laid-out document as one HTML page."""
     return document_template(str(__package__), _TEMPLATE).render(report=contents)

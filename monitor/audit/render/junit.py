@@ -40,7 +40,7 @@ _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Test case; ``outcome`` is empty where it passed."""
+    """JUnit test case; ``outcome`` is failure, error or skipped, and empty if it passed."""
 
     name: str
     outcome: str = ""
@@ -49,7 +49,7 @@ class _Case:
 
 
 def render(report: AuditReport) -> str:
-    """Return the XML document."""
+    """Render the report of an audit as a JUnit XML document."""
     suites = [(name, [*cases]) for name, cases in _suites(report)]
     all_cases = [case for _, cases in suites for case in cases]
     label = " (synthetic)" if report.synthetic else ""
@@ -63,24 +63,24 @@ def render(report: AuditReport) -> str:
 
 def _suites(report: AuditReport) -> Iterator[tuple[str, Iterable[_Case]]]:
     numbers = Numbers(exact=report.synthetic and report.k == 1)
-    yield "release", _requirements(report.decision)
+    yield "release", _requirement_cases(report.decision)
     if report.excluded:
         yield "excluded", (_Case(e.pair, _ERROR, "excluded", e.reason) for e in report.excluded)
     for part in report.judged.parts:
-        axes = map(_withheld if part.flips_withheld else _exact, part.counts)
-        yield f"{part.name}.flips", (*map(_flip, part.flips), *axes)
+        axes = map(_withheld_axis_case if part.flips_withheld else _axis_case, part.counts)
+        yield f"{part.name}.flips", (*map(_flip_case, part.flips), *axes)
         yield (
             f"{part.name}.checks",
-            (_check(check, numbers, report.synthetic) for check in part.checks),
+            (_check_case(check, numbers, report.synthetic) for check in part.checks),
         )
         decides = not report.synthetic and part.name != HELD_OUT
         yield (
             f"{part.name}.supports",
-            (_support(check, numbers, decides) for check in part.supports),
+            (_support_case(check, numbers, decides) for check in part.supports),
         )
 
 
-def _requirements(decision: ReleaseDecision | None) -> Iterator[_Case]:
+def _requirement_cases(decision: ReleaseDecision | None) -> Iterator[_Case]:
     if decision is None:
         yield _Case("decision", _ERROR, "excluded", "pairs are excluded: no decision is made")
         return
@@ -89,39 +89,39 @@ def _requirements(decision: ReleaseDecision | None) -> Iterator[_Case]:
         yield _Case(name) if line.met else _Case(name, _FAILURE, "missing", line.why)
 
 
-def _flip(flip: ShownFlip) -> _Case:
+def _flip_case(flip: ShownFlip) -> _Case:
     sides = " | ".join(f"{v.variant} {words.outcome(v)}" for v in (flip.reference, flip.variant))
     message = f"{sides}; {words.direction(flip)}; {words.stage(flip)}"
     return _Case(f"{flip.pair} {flip.by}", _FAILURE, flip.stage.value, message)
 
 
-def _exact(counts: FlipCounts) -> _Case:
-    """Return the case of an axis as a whole; its flips are cases of their own."""
+def _axis_case(counts: FlipCounts) -> _Case:
+    """Return the test case for all flips of an axis: passed without flips, else a failure."""
     flips = counts.flips + counts.at_gate
-    name = _axis(counts)
+    name = _axis_name(counts)
     if not flips:
         return _Case(name)
     return _Case(name, _FAILURE, "flips", words.counted(flips, "flip"))
 
 
-def _axis(counts: FlipCounts) -> str:
+def _axis_name(counts: FlipCounts) -> str:
     return f"no flips by {counts.by}, {words.expected(counts.expected_ready)}"
 
 
-def _withheld(counts: FlipCounts) -> _Case:
-    """Return the case of an axis whose flips are not listed; few flips look the same as none."""
-    name, flips = _axis(counts), max(counts.flips, counts.at_gate)
+def _withheld_axis_case(counts: FlipCounts) -> _Case:
+    """Return the skipped test case of an axis whose flips are not listed."""
+    name, flips = _axis_name(counts), max(counts.flips, counts.at_gate)
     if not flips:
         return _Case(name, _SKIPPED, "", "too few comparisons or flips to be shown")
     message = f"at least {flips:,} pairs flipped: cases to investigate, which decide no release"
     return _Case(name, _SKIPPED, "", message)
 
 
-def _check(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
-    name = f"{check.name} {_slice(check.slice)}"
+def _check_case(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
+    name = f"{check.name} {_slice_text(check.slice)}"
     if check.against:
-        name += f" against {_slice(check.against)}"
-    message = _explained(check, numbers)
+        name += f" against {_slice_text(check.against)}"
+    message = _check_message(check, numbers)
     undecided = check.point in (Point.NONE, Point.BETTER_OFF)
     kept = check.verdict in (Verdict.PASS, Verdict.BETTER_OFF, None)
     if check.point is Point.FAIL or not (kept or synthetic):
@@ -131,17 +131,17 @@ def _check(check: Check, numbers: Numbers, synthetic: bool) -> _Case:
     return _Case(name)
 
 
-def _slice(text: str) -> str:
-    """Return a slice with its attribute names, which identify a case from run to run."""
+def _slice_text(text: str) -> str:
+    """Return the slice text with attribute names, or words for the total and the complement."""
     return words.slice_name(text) if text in ("", COMPLEMENT) else text
 
 
-def _explained(check: Check, numbers: Numbers) -> str:
+def _check_message(check: Check, numbers: Numbers) -> str:
     write = CheckFormat.for_check(check.name, numbers)
     unit = write.unit
     limit = "which is not known" if check.limit is None else f"{write.limit(check.limit)}{unit}"
     value = write.value(check.value)
-    clauses = [f"{CHECKS[check.name]} {limit}", _by_point(check, f"{value}{unit}")]
+    clauses = [f"{CHECKS[check.name]} {limit}", _point_clause(check, f"{value}{unit}")]
     if write.bounds(check.lower, check.upper) != words.NOTHING:
         clauses.append(f"the interval is {write.bounds(check.lower, check.upper)}{unit}")
     if check.verdict is not None:
@@ -149,18 +149,18 @@ def _explained(check: Check, numbers: Numbers) -> str:
     return "; ".join(clauses)
 
 
-def _by_point(check: Check, value: str) -> str:
+def _point_clause(check: Check, value: str) -> str:
     if check.value is None:
         return "the point is withheld, or there is none"
     if check.worse_off:
-        value += f" ({_slice(check.worse_off)} is worse off)"
+        value += f" ({_slice_text(check.worse_off)} is worse off)"
     if check.point is Point.NONE:
         return f"the point is {value}, which decides nothing"
     return f"the point is {value}: {check.point.value.replace('_', ' ')}"
 
 
-def _support(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
-    name = f"support {METRICS[check.metric]} {_slice(check.slice)}"
+def _support_case(check: SupportCheck, numbers: Numbers, decides: bool) -> _Case:
+    name = f"support {METRICS[check.metric]} {_slice_text(check.slice)}"
     if check.met:
         return _Case(name)
     support = numbers.support(check.support)

@@ -9,7 +9,7 @@ from monitor.drawing.tables import Table, Tone
 
 
 class Brief(enum.Enum):
-    """Extent to which a short report includes a section."""
+    """Extent to which a short report includes a section: not, failing rows, or all."""
 
     NOTHING = enum.auto()
     FAILING = enum.auto()  # rows with something bad in them
@@ -18,7 +18,7 @@ class Brief(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class AuditSection:
-    """Section of a report under one heading.
+    """Section of a laid-out report: a heading, notes and a table.
 
     Attributes:
         title: heading.
@@ -35,7 +35,7 @@ class AuditSection:
 
 @dataclass(frozen=True, slots=True)
 class AuditDocument:
-    """Report laid out for any renderer.
+    """Report or scorecard laid out as sections for any renderer.
 
     Attributes:
         title: title.

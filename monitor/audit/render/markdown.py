@@ -28,12 +28,12 @@ _FULL = "the full report has them (--html, --json)"
 
 
 def render(report: AuditReport) -> str:
-    """Render an audit as Markdown for GitHub and GitLab, of at most :data:`MAX_BYTES`."""
+    """Render the report of an audit as Markdown text of at most :data:`MAX_BYTES`."""
     return text(document(report))
 
 
 def text(contents: AuditDocument) -> str:
-    """Render a document as Markdown, of at most :data:`MAX_BYTES`."""
+    """Render a laid-out document as Markdown text of at most :data:`MAX_BYTES`."""
     for rows, details in _SIZES:
         ending = _details(contents) if details else _no_details(contents)
         markdown = _joined((*_short(contents, rows), *ending))
@@ -56,7 +56,7 @@ def _heading(contents: AuditDocument) -> Iterator[str]:
 
 
 def _short(contents: AuditDocument, rows: int) -> Iterator[str]:
-    """Yield the lines that are not folded."""
+    """Yield the Markdown lines that are never folded: heading, decision and short sections."""
     yield from _heading(contents)
     for section in (contents.decision, *contents.sections):
         if section.brief is Brief.ALL:

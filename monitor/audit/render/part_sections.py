@@ -59,7 +59,7 @@ _RATES = (Metric.SELECTION, Metric.TPR, Metric.FPR)
 
 
 def sections(part: Part, numbers: Numbers, prefix: str = "") -> Iterator[AuditSection]:
-    """Yield all sections of a part that have a table, and the flips.
+    """Yield the sections of a part that have a table, and the flips even without a table.
 
     Args:
         part: the part to show.
@@ -86,7 +86,7 @@ def _all_sections(part: Part, numbers: Numbers) -> Iterator[AuditSection]:
 
 
 def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[SliceLine]]:
-    """Group slices by group-by; the total comes before the slices of the first one."""
+    """Group lines by group-by, single or joint; the total precedes the first single one's lines."""
     by_group: dict[str, list[SliceLine]] = {}
     total: list[SliceLine] = []
     for line in lines:
@@ -98,7 +98,7 @@ def _by_group(lines: Iterable[SliceLine], *, joint: bool) -> dict[str, list[Slic
 
 
 def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSection:
-    """Return every flip with both routes; real people's flips are not listed."""
+    """Return the section that lists a part's flips with both routes, or says why none is listed."""
     if part.flips_withheld:
         withheld = "Reviewed data of real people: flips are counted below, and listed nowhere."
         return AuditSection(title, (withheld, FLIP_SENTENCE), brief=brief)
@@ -109,11 +109,11 @@ def flips(part: Part, title: str = FLIPS, brief: Brief = Brief.ALL) -> AuditSect
     if not part.flips:
         no_flip = f"No pair flipped, of {part.pairs:,} compared."
         return AuditSection(title, (no_flip, FLIP_SENTENCE), brief=brief)
-    return AuditSection(title, (FLIP_SENTENCE, _reference(part.flips)), flip_table, brief)
+    return AuditSection(title, (FLIP_SENTENCE, _reference_note(part.flips)), flip_table, brief)
 
 
-def _reference(flips: Iterable[ShownFlip]) -> str:
-    """Name the reference variants and say why they were chosen."""
+def _reference_note(flips: Iterable[ShownFlip]) -> str:
+    """Return a note that names the reference variants and explains the choice."""
     names = sorted({flip.reference.variant for flip in flips})
     more = ", ..." if len(names) > _NAMED else ""
     return (
@@ -182,16 +182,16 @@ def _rates(title: str, lines: Iterable[SliceLine], numbers: Numbers) -> AuditSec
         notes.append("TPR of all: ready replies that the evidence gate stopped count as unserved.")
         columns += "|TPR of all"
     rows = _with_content((_slice(line, numbers) for line in lines), 1)
-    return AuditSection(title, (*notes, *_left_out(numbers)), table(columns, rows))
+    return AuditSection(title, (*notes, *_left_out_note(numbers)), table(columns, rows))
 
 
-def _left_out(numbers: Numbers) -> tuple[str, ...]:
-    """Return the note on absent slices, for guarded numbers."""
+def _left_out_note(numbers: Numbers) -> tuple[str, ...]:
+    """Return the note that absent values are withheld; empty for exact numbers."""
     return () if numbers.exact else ("What has nothing that may be shown is left out.",)
 
 
 def _with_content(rows: Iterable[Row], names: int) -> Iterator[Row]:
-    """Return the rows that have content after their names, the first cells of each."""
+    """Yield the rows with any content after the first ``names`` cells."""
     return (row for row in rows if any(cell != NOTHING for cell in row[names:]))
 
 
@@ -252,7 +252,7 @@ def _check(line: Check, numbers: Numbers) -> Row:
         write.value(line.value) + _worse_off(line),
         TableCell(_word(line.point), _TONES[line.point]),
         write.bounds(line.lower, line.upper),
-        TableCell(_word(line.verdict), _tone(line.verdict, numbers)),
+        TableCell(_word(line.verdict), _verdict_tone(line.verdict, numbers)),
     )
 
 
@@ -279,8 +279,8 @@ def _against(line: Check, numbers: Numbers) -> str:
     return f"\nagainst {words.slice_name(line.against)}{pairs_note}"
 
 
-def _tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
-    """Return the emphasis of a verdict; on reviewed data an undecided one blocks like a failure."""
+def _verdict_tone(verdict: Verdict | None, numbers: Numbers) -> Tone:
+    """Return the emphasis of a verdict; undecided ones on reviewed data are bad."""
     if verdict in _UNDECIDED and not numbers.exact:
         return Tone.BAD
     return _TONES[verdict]
@@ -311,12 +311,12 @@ def _calibration(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> AuditS
         " 0 %; below ten it says nothing.",
     )
     columns = "by|slice|score band|n|ready|support"
-    rows = _with_content(_calibrated(lines, numbers), _NAMES)
-    return AuditSection("Calibration", notes + _left_out(numbers), table(columns, rows))
+    rows = _with_content(_calibration_rows(lines, numbers), _NAMES)
+    return AuditSection("Calibration", notes + _left_out_note(numbers), table(columns, rows))
 
 
-def _calibrated(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
-    """Yield a row for each slice and band; guarded numbers hide why a row is absent."""
+def _calibration_rows(lines: tuple[CalibrationLine, ...], numbers: Numbers) -> Iterator[Row]:
+    """Yield a row per slice and band; exact numbers include absent bands."""
     by_slice_and_band = {(line.slice, line.band): line for line in lines}
     bands = words.in_order({line.band for line in lines})
     for slice_ in dict.fromkeys(line.slice for line in lines):
@@ -345,7 +345,7 @@ def _cells(line: CalibrationLine, numbers: Numbers) -> Row:
 
 
 def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
-    shown = _nearest(lines)
+    shown = _nearest_thresholds(lines)
     notes = [
         "What one threshold for all variants would have made of these very replies: a look back,"
         " not a forecast. Gaps are in points; positive: worse off than the reference slice."
@@ -360,8 +360,8 @@ def _what_if(lines: tuple[WhatIfLine, ...], numbers: Numbers) -> AuditSection:
     return AuditSection(f"Other thresholds, by {attribute}", tuple(notes), table(columns, rows))
 
 
-def _nearest(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
-    """Return the lines around the thresholds that decided, rising."""
+def _nearest_thresholds(lines: Sequence[WhatIfLine]) -> list[WhatIfLine]:
+    """Return the _THRESHOLDS lines nearest to the deciding thresholds, rising."""
     deciding = [place for place, line in enumerate(lines) if line.current] or [0]
     nearest = sorted(
         range(len(lines)), key=lambda place: min(abs(place - decided) for decided in deciding)
@@ -397,7 +397,7 @@ def _advice(part: Part) -> AuditSection:
 
 
 def training_sections(training: DatasetReport) -> Iterator[AuditSection]:
-    """Yield representation and balancing per group-by, then the limits of balancing."""
+    """Yield sections on representation and balancing by group-by, then on balancing's limits."""
     numbers = Numbers(exact=training.synthetic)
     for representation in training.tables:
         yield _representation(representation, training, numbers)

@@ -22,18 +22,18 @@ _STYLES = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "bold red", Tone.UNSURE
 
 
 def render(report: AuditReport) -> RenderableType:
-    """Render an audit for rich; colours only repeat what words say."""
+    """Return a rich renderable of an audit; colours only repeat what words say."""
     return printed(document(report))
 
 
 def printed(contents: AuditDocument) -> RenderableType:
-    """Render a document for rich."""
+    """Return a rich renderable of a laid-out document."""
     return _Trimmed(Group(*_lines(contents)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Trimmed:
-    """Content without the blanks that fill up table lines."""
+    """Rich content whose lines are printed without trailing blanks."""
 
     content: RenderableType
 
@@ -91,7 +91,7 @@ def _grid(table: Table) -> Grid:
 
 
 def _is_short(table: Table) -> bool:
-    """Return True when no row name needs folding: none is longer than our own longest name."""
+    """Return True if no row name in a table is longer than our longest requirement."""
     lines = (line for row in table.rows for line in row[0].text.split("\n"))
     return max(map(len, lines)) <= _LONGEST
 

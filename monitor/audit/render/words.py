@@ -53,7 +53,7 @@ PARTS = {REGRESSION: "Regression part", HELD_OUT: "Held-out part"}
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Format of numbers: to a tenth where they are exact, in whole per cent where guarded.
+    """Format of numbers: tenths of a per cent if exact, whole per cent if guarded.
 
     Attributes:
         exact: the numbers are of a synthetic set, as counted.
@@ -62,42 +62,42 @@ class Numbers:
     exact: bool
 
     def rate(self, value: float | None) -> str:
-        """Format a rate in per cent."""
+        """Format a rate as per cent with the sign; "-" for None."""
         return NOTHING if value is None else f"{self._hundredths(value)} %"
 
     def points(self, value: float | None) -> str:
-        """Format a difference of rates in points."""
+        """Format a difference of rates in percentage points, without unit; "-" for None."""
         return NOTHING if value is None else self._hundredths(value)
 
     def gap(self, value: float | None) -> str:
-        """Format a gap in points with its sign: positive where the slice is worse off."""
+        """Format a gap in points with a sign, + if the slice is worse off; "-" for None."""
         text = self.points(value)
         return text if value is None or text.startswith("-") or not float(text) else f"+{text}"
 
     def interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a rate."""
+        """Format the bounds of a rate in per cent; "-" if a bound is None."""
         if lower is None or upper is None:
             return NOTHING
         return f"{self._hundredths(lower)}-{self._hundredths(upper)} %"
 
     def points_interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a difference of rates; they may be negative."""
+        """Format the bounds of a difference of rates in points; "-" if a bound is None."""
         if lower is None or upper is None:
             return NOTHING
         return f"{self._hundredths(lower)} to {self._hundredths(upper)}"
 
     def ratio(self, value: float | None) -> str:
-        """Format a ratio of two rates."""
+        """Format a ratio of two rates as a decimal number; "-" for None."""
         return NOTHING if value is None else f"{value:.{3 if self.exact else 2}f}"
 
     def ratio_interval(self, lower: float | None, upper: float | None) -> str:
-        """Format the bounds of a ratio; the upper one is absent if the reference may be at 0."""
+        """Format the bounds of a ratio; without an upper one, as "... or more"."""
         if lower is None:
             return NOTHING
         return f"{self.ratio(lower)} {'or more' if upper is None else f'to {self.ratio(upper)}'}"
 
     def shown(self, rate: ShownRate | None, between: str = " ") -> str:
-        """Format a rate, as far as the guards show it, with its interval."""
+        """Format a published rate with its interval, or its code (at least, at most)."""
         if rate is None:
             return NOTHING
         if rate.at_least is not None:
@@ -108,13 +108,13 @@ class Numbers:
         return bounds if rate.value is None else f"{self.rate(rate.value)}{between}({bounds})"
 
     def support(self, trials: int | None) -> str:
-        """Format a number of trials; of real people a band's lower edge, where 0 says nothing."""
+        """Format a number of trials; guarded ones as a band's lower edge, and "-" for 0."""
         if trials is None or not (trials or self.exact):
             return NOTHING
         return f"{trials:,}" if self.exact else f"{trials:,}+"
 
     def counted(self, trials: int | None, noun: str) -> str:
-        """Format a number of things like :meth:`support`, with its noun."""
+        """Format a number of trials as in :meth:`support`, with the noun in singular or plural."""
         return f"{self.support(trials)} {noun}{'' if self.exact and trials == 1 else 's'}"
 
     def _hundredths(self, value: float) -> str:
@@ -124,7 +124,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class CheckFormat:
-    """Format of one contract check: a gap in points, a ratio as a number, a level in per cent.
+    """Functions that format the numbers of a contract check: gap, ratio or level.
 
     Attributes:
         limit: writes the limit.
@@ -140,7 +140,7 @@ class CheckFormat:
 
     @classmethod
     def for_check(cls, name: str, numbers: Numbers) -> Self:
-        """Return the format of the check with a name."""
+        """Return the format for a check, chosen by the end of its name."""
         if name.endswith("_gap"):
             return cls(numbers.points, numbers.gap, numbers.points_interval, " points")
         if name.endswith("_ratio"):
@@ -149,7 +149,7 @@ class CheckFormat:
 
 
 def p_value(value: float | None) -> str:
-    """Format a p-value.
+    """Format a p-value with three digits, or as "below 0.001"; "-" for None.
 
     Example:
         >>> p_value(0.25), p_value(0.00001), p_value(1.0)
@@ -161,7 +161,7 @@ def p_value(value: float | None) -> str:
 
 
 def slice_name(text: str) -> str:
-    """Return the values of a slice, without attribute names; the total is ``all``.
+    """Return the values of a slice text without attribute names; ``all`` for the total.
 
     Example:
         >>> slice_name("channel=chat,language_variety=formal"), slice_name("")
@@ -175,7 +175,7 @@ def slice_name(text: str) -> str:
 
 
 def attributes(text: str) -> str:
-    """Return the attribute names of a slice, joined as in its group-by.
+    """Return the attribute names of a slice text joined by ``+``; "-" for the total.
 
     Example:
         >>> attributes("channel=chat,language_variety=formal"), attributes("")
@@ -185,7 +185,7 @@ def attributes(text: str) -> str:
 
 
 def in_order(bands: Iterable[str]) -> list[str]:
-    """Sort the names of score bands, rising; "no score" comes last.
+    """Sort the names of score bands from low to high; "no score" comes last.
 
     Example:
         >>> in_order({"no score", "0.70 to 0.90", "below 0.70"})
@@ -195,7 +195,7 @@ def in_order(bands: Iterable[str]) -> list[str]:
 
 
 def versions(run: RunVersions) -> str:
-    """Format the versions of the parts that decided.
+    """Format the versions of the router's parts in one line.
 
     Example:
         >>> versions(RunVersions("j1", "r1", "p1", "t1"))
@@ -205,7 +205,7 @@ def versions(run: RunVersions) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Format a number of things with its noun.
+    """Format a count with its noun, in singular or plural.
 
     Example:
         >>> counted(1, "pair"), counted(2000, "pair")
@@ -215,12 +215,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def expected(ready: bool) -> str:
-    """Return the outcome that reviewers expect, in words."""
+    """Return "ready" or "not ready", the outcome that reviewers expect."""
     return "ready" if ready else "not ready"
 
 
 def outcome(variant: VariantOutcome) -> str:
-    """Format a route with its reason.
+    """Format a variant's route with the reason: score and threshold, or the gate.
 
     Example:
         >>> outcome(VariantOutcome("formal", {}, "auto_serve", 0.78, 0.7, True))
@@ -239,7 +239,7 @@ def _by(variant: VariantOutcome) -> str:
 
 
 def number(value: float) -> str:
-    """Format a score or a threshold: two decimals, or as many as it has.
+    """Format a score or threshold with at least two decimals.
 
     Example:
         >>> number(0.7), number(0.699)
@@ -250,7 +250,7 @@ def number(value: float) -> str:
 
 
 def what_happened(flip: ShownFlip) -> str:
-    """Describe the effect of a flip on a reply."""
+    """Describe in a phrase which variant alone was served, or blocked, by a flip."""
     held_back = flip.direction is FlipDirection.HELD_BACK
     better, worse = (flip.reference, flip.variant) if held_back else (flip.variant, flip.reference)
     reply = f"a reply that is {expected(flip.expected_ready)}"
@@ -260,10 +260,10 @@ def what_happened(flip: ShownFlip) -> str:
 
 
 def direction(flip: ShownFlip) -> str:
-    """Return the direction of a flip: ``conversational held_back``."""
+    """Return the compared variant's name and the flip's direction: ``conversational held_back``."""
     return f"{flip.variant.variant} {flip.direction.value}"
 
 
 def stage(flip: ShownFlip) -> str:
-    """Return the stage at which the variants of a flip diverge; behind the gate, with the cause."""
+    """Return a flip's stage; behind the evidence gate, stage and cause joined by a slash."""
     return f"{flip.stage.value}/{flip.cause.value}" if flip.cause else flip.stage.value

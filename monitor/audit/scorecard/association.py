@@ -28,7 +28,7 @@ _SLACK = 1e-12
 
 
 def association(records: Sequence[Vector]) -> MeasuredScore:
-    """Compute how strongly targets X, Y associate with attributes A, B: an effect size, -2 to 2.
+    """Compute the absolute effect size, 0 to 2, of targets X, Y on attributes A, B; add a p-value.
 
     ``d = (mean_x s(x) - mean_y s(y)) / sd_{X and Y} s`` with ``s(w) = mean_a cos(w, a) - mean_b
     cos(w, b)`` and n - 1 below the variance. The score is |d|; parts are the mean s of both sets of
@@ -72,7 +72,7 @@ def _unit(records: Sequence[Vector], name: str) -> Floats:
 
 
 def _p_value(s: Floats) -> float:
-    """Compute ``P(|sum_X' s - sum_Y' s| >= |sum_X s - sum_Y s|)`` over equal partitions X', Y'."""
+    """Compute the share of equal partitions whose sums differ at least as much as the observed."""
     half = len(s) // 2
     middle = s.sum() / 2
     reached = abs(s[:half].sum() - middle) - _SLACK

@@ -9,7 +9,7 @@ from monitor.audit.scorecard.measured import ScorePart
 
 
 class DimensionVerdict(enum.StrEnum):
-    """Verdict on a dimension for a release."""
+    """Verdict on one dimension of a scorecard, for a release."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"  # beyond its limit
@@ -20,13 +20,13 @@ class DimensionVerdict(enum.StrEnum):
 
     @property
     def blocks(self) -> bool:
-        """True when a release has to wait."""
+        """Return True if the verdict blocks a release."""
         return self not in (DimensionVerdict.PASS, DimensionVerdict.DIAGNOSTIC)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreChange:
-    """Change of a score since an earlier one of the same measure on the same set.
+    """Change of a dimension's score since an earlier scorecard.
 
     Attributes:
         measured: day of the earlier score, ISO.
@@ -41,7 +41,7 @@ class ScoreChange:
 
 @dataclass(frozen=True, slots=True)
 class ScoredDimension:
-    """Dimension with its score and verdict.
+    """Dimension of a scorecard, with its score, limit and verdict.
 
     Attributes:
         name: name of the dimension.
@@ -112,7 +112,7 @@ class ScoredDimension:
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRow:
-    """Result of a public benchmark, with its limitation.
+    """Result of a public benchmark on a scorecard, without a verdict.
 
     Attributes:
         name: name of the row.
@@ -139,7 +139,7 @@ class BenchmarkRow:
 
 @dataclass(frozen=True, slots=True)
 class Scorecard:
-    """Scorecard of all dimensions.
+    """Scorecard with the verdicts on all dimensions, and no total.
 
     Attributes:
         name: name of the product.
@@ -157,10 +157,10 @@ class Scorecard:
 
     @property
     def blocked(self) -> tuple[ScoredDimension, ...]:
-        """Dimensions for which a release has to wait."""
+        """Return the dimensions whose verdicts block a release."""
         return tuple(dimension for dimension in self.dimensions if dimension.verdict.blocks)
 
     @property
     def exit_code(self) -> int:
-        """0: no dimension blocks; 1: at least one does."""
+        """Return 0 if no dimension blocks the release, else 1."""
         return int(bool(self.blocked))

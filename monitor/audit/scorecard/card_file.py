@@ -62,7 +62,7 @@ WORSE_BY = 0.01
 
 
 class Cadence(enum.StrEnum):
-    """Time between two measurements of a dimension."""
+    """Time that may pass between two measurements of a dimension."""
 
     DAILY = "daily"
     WEEKLY = "weekly"
@@ -72,7 +72,7 @@ class Cadence(enum.StrEnum):
 
     @property
     def days(self) -> int | None:
-        """Days after which a score is overdue; None if it holds for its release."""
+        """Return the days after which a score is overdue; None for a score per release."""
         return _DAYS.get(self)
 
 
@@ -95,7 +95,7 @@ CadenceName = Annotated[Cadence, Meta(description=f"one of {', '.join(Cadence)}"
 
 
 class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Subject of the scorecard, and tolerances for its comparison with an earlier one."""
+    """Table [scorecard] of the file: the product, and tolerances for comparisons."""
 
     name: Name
     drift: Margin = DRIFT
@@ -103,7 +103,7 @@ class Head(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Dimension as the file declares it."""
+    """Table [[dimension]] of the file: what to measure, its limit and its owner."""
 
     name: Name
     measure: MeasureName
@@ -121,7 +121,7 @@ class Dimension(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Benchmark(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Result of a public benchmark, shown with its limitation and never compared with a limit."""
+    """Table [[benchmark]] of the file: a public result, never compared with a limit."""
 
     name: Name
     benchmark: Label
@@ -135,7 +135,7 @@ class Benchmark(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class CardFile(Struct, frozen=True, kw_only=True):
-    """Scorecard file; names are unique."""
+    """Content of a scorecard file; dimensions and benchmarks have unique names."""
 
     scorecard: Head
     dimensions: tuple[Dimension, ...]
@@ -143,7 +143,7 @@ class CardFile(Struct, frozen=True, kw_only=True):
 
 
 def read_card(path: Path, today: date) -> CardFile:
-    """Read a scorecard file.
+    """Read and check a scorecard file; no measurement may be later than ``today``.
 
     Args:
         path: path of the file.

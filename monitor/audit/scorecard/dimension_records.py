@@ -49,7 +49,7 @@ Numbers = Annotated[
 
 
 class Refusal(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Variant of an item; ``refused`` is true where the model refused it."""
+    """Answer to one variant of an item; ``refused`` is true if the model refused it."""
 
     item: Label
     variant: Label
@@ -57,7 +57,7 @@ class Refusal(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class LogProbabilities(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Log probability of a target in one variant of an item, and of the target without it."""
+    """Log probability of a target in one variant of an item, and without the item."""
 
     item: Label
     variant: Label
@@ -66,7 +66,7 @@ class LogProbabilities(Struct, forbid_unknown_fields=True, frozen=True, kw_only=
 
 
 class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Category of the answer to one variant of an item."""
+    """Answer to one variant of an item, by its category."""
 
     item: Label
     variant: Label
@@ -74,7 +74,7 @@ class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 
 class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Item of a slice; ``selected`` is true where it was selected."""
+    """Item in a slice; ``selected`` is true if it was selected."""
 
     item: Label
     slice: Label
@@ -82,7 +82,7 @@ class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Item of a slice: selected or not, and ready (it should have been selected) or not."""
+    """Item in a slice: selected or not, and ready (should be selected) or not."""
 
     item: Label
     slice: Label
@@ -91,7 +91,7 @@ class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Text of a slice: flagged by an evaluator or not, and toxic by reviewers or not."""
+    """Text in a slice: flagged by an evaluator or not, and toxic by reviewers or not."""
 
     item: Label
     slice: Label
@@ -100,7 +100,7 @@ class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
 
 
 class Vector(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Vector of one word or sentence of a set."""
+    """Vector of one word or sentence in set X, Y, A or B."""
 
     set: SetName
     vector: Numbers
@@ -110,7 +110,7 @@ Kind = TypeVar("Kind", bound=Struct)
 
 
 def read_records(path: Path, kind: type[Kind]) -> list[Kind]:
-    """Read the records of a file; no two are of the same item and variant.
+    """Read a file's records as type ``kind``; no item and variant may occur twice.
 
     Raises:
         AuditError: the file cannot be read, has no records, or a record is not of this kind.
@@ -139,7 +139,7 @@ def typed(
     line: int = 0,
     place: Sequence[str] = (),
 ) -> Kind:
-    """Convert fields to a record.
+    """Convert fields by name to a record of type ``kind``; errors name the field and the fix.
 
     Args:
         path: path of the file, for errors.
@@ -180,7 +180,7 @@ def _lines(path: Path, kind: type[Struct]) -> Iterable[Record]:
 def _cells(
     path: Path, line: int, cells: Mapping[str, str], hints: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Convert cells by their field; unfit cells stay text, and are refused as such."""
+    """Convert the cells of a CSV row to their fields' types; cells that do not fit stay text."""
     fields: dict[str, object] = {}
     for name, cell in cells.items():
         if hints[name] == Truth:

@@ -16,13 +16,13 @@ _MAX_BYTES = 16 << 20
 
 
 def encode(card: Scorecard) -> str:
-    """Return a scorecard as JSON, with its format and exit code."""
+    """Encode a scorecard as indented JSON text, with its format version and exit code."""
     content = {"format": FORMAT, "exit_code": card.exit_code, **msgspec.to_builtins(card)}
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
 def events(card: Scorecard) -> str:
-    """Return the measured dimensions as events for the labels' topic, one per line."""
+    """Return the measured dimensions as JSON lines, which are events for the labels topic."""
     lines = (
         {
             "type": "bias_result",
@@ -42,7 +42,7 @@ def events(card: Scorecard) -> str:
 
 
 def read_earlier(path: Path) -> Scorecard:
-    """Read an earlier scorecard, or that of the model in use.
+    """Read a scorecard that ``--json`` wrote, for comparison with the present one.
 
     Raises:
         AuditError: the file cannot be read, or is no scorecard.

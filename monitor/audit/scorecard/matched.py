@@ -19,15 +19,15 @@ from monitor.core.intervals import Floats
 
 
 class Variant(Protocol):
-    """Record of one variant of one item."""
+    """Record of the answer to one variant of an item."""
 
     @property
     def item(self) -> str:
-        """Name of the item."""
+        """Return the name of the item."""
 
     @property
     def variant(self) -> str:
-        """Name of the variant."""
+        """Return the name of the variant."""
 
 
 Answer = TypeVar("Answer", bound=Variant)
@@ -35,7 +35,7 @@ Answer = TypeVar("Answer", bound=Variant)
 
 @dataclass(frozen=True, slots=True)
 class MatchedItems(Generic[Answer]):
-    """Items with all their variants.
+    """Records matched by item; only items with every variant are kept.
 
     Attributes:
         variants: names, sorted; at least two.
@@ -49,7 +49,7 @@ class MatchedItems(Generic[Answer]):
 
     @classmethod
     def from_records(cls, records: Iterable[Answer]) -> MatchedItems[Answer]:
-        """Match records by item; no two records are of the same variant of an item.
+        """Match records by item, and count the items that lack a variant.
 
         Raises:
             UnmeasurableError: fewer than two variants, or no item has them all.
@@ -71,13 +71,13 @@ class MatchedItems(Generic[Answer]):
         return cls(variants, rows, len(items) - len(complete))
 
     def values(self, number_of: Callable[[Answer], float]) -> Floats:
-        """Return a number of each record, shape (I, V)."""
+        """Return ``number_of`` each record as an array of shape (I, V): items, variants."""
         return np.array([[number_of(record) for record in row] for row in self.rows], np.float64)
 
     def measured(
         self, statistic: resampling.Statistic, parts: Sequence[float | None]
     ) -> MeasuredScore:
-        """Score a statistic, with a part for each variant."""
+        """Return a statistic's score on the items with its interval and one part per variant."""
         items = len(self.rows)
         low, high = resampling.interval(statistic, items)
         named_parts = zip(self.variants, parts, strict=True)
@@ -92,7 +92,7 @@ class MatchedItems(Generic[Answer]):
 
 
 def refusal_asymmetry(records: Sequence[Refusal]) -> MeasuredScore:
-    """Measure how much more often one variant of a request is refused than another.
+    """Compute the largest difference between two variants' refusal rates, 0 to 1.
 
     ``max over a, b of P(refused | a) - P(refused | b)`` over matched items; from 0 to 1.
 
@@ -105,7 +105,7 @@ def refusal_asymmetry(records: Sequence[Refusal]) -> MeasuredScore:
 
 
 def log_probability_bias(records: Sequence[LogProbabilities]) -> MeasuredScore:
-    """Measure how much more one variant raises the probability of a target than another.
+    """Compute how much more one variant raises a target's log probability than another.
 
     ``max over a, b of mean_i (log p_target(a, i) - log p_prior(a, i)) - the same of b``: 0 or more,
     in natural logarithms; 0.1 is a factor of 1.1.
@@ -118,7 +118,7 @@ def log_probability_bias(records: Sequence[LogProbabilities]) -> MeasuredScore:
 
 
 def log_probability_variance(records: Sequence[LogProbabilities]) -> MeasuredScore:
-    """Measure how far the log probability scores of variants lie apart, item by item.
+    """Compute the variance between variants' log probability scores, averaged over items.
 
     ``mean over i of Var_v (log p_target(v, i) - log p_prior(v, i))``: 0 or more. Large differences
     count more than in :func:`log_probability_bias`, and differences that cancel out over the items
@@ -136,7 +136,7 @@ def log_probability_variance(records: Sequence[LogProbabilities]) -> MeasuredSco
 
 
 def category_bias(records: Sequence[Categorised]) -> MeasuredScore:
-    """Return the share of answers that would have to change category for two variants to be alike.
+    """Compute the largest share of answers that must change category to make two variants alike.
 
     ``max over a, b of 1/2 sum_c |P(c | a) - P(c | b)|``, the total variation distance, over matched
     items; from 0 to 1. The part of a variant is the share of its answers in the category that is

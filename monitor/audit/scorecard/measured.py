@@ -8,12 +8,12 @@ from monitor.errors import AuditError
 
 
 class UnmeasurableError(AuditError):
-    """The records are readable but insufficient: one variant only, or no complete item."""
+    """Error for readable but insufficient records, such as only one variant."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """Part of a score: one variant, slice or set.
+    """Part of a score: the value of one variant, slice or set.
 
     Attributes:
         name: name of the variant, slice or set.
@@ -28,7 +28,7 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredScore:
-    """Score with its interval and parts.
+    """Score of one dimension with its interval and parts, as computed from records.
 
     Attributes:
         score: score in the measure's range.

@@ -26,7 +26,7 @@ HIGH_PRIORITY = 0.10
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Way to measure a dimension.
+    """Way to measure a dimension: its function, record type and description.
 
     Attributes:
         title: title for people.
@@ -50,12 +50,12 @@ class Measure:
 
     @property
     def source(self) -> str:
-        """Source of the formula, taken from the docstring of the measure."""
+        """Return the source of the formula, taken from the docstring of ``measure``."""
         text = " ".join((self.measure.__doc__ or "").split())
         return text.partition("Source: ")[2] or _ASSOCIATION
 
     def harm(self, score: float) -> float:
-        """Return the score, turned so that more is worse."""
+        """Return the score, negated if lower is worse, so that more is always worse."""
         return score if self.higher_is_worse else -score
 
 

@@ -22,7 +22,7 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Rate of each slice, arrays of shape (S,); every slice has trials."""
+    """Successes and trials by slice, arrays of shape (S,); every slice has trials."""
 
     slices: tuple[str, ...]
     successes: Counts
@@ -30,7 +30,7 @@ class _Rates:
 
     @classmethod
     def from_outcomes(cls, outcomes: Iterable[tuple[str, bool]], noun: str) -> _Rates:
-        """Count the successes and trials of each slice.
+        """Count successes and trials of (slice, success) outcomes; errors name ``noun``.
 
         Raises:
             UnmeasurableError: fewer than two slices have trials.
@@ -48,23 +48,23 @@ class _Rates:
 
     @property
     def rates(self) -> Floats:
-        """Successes / trials."""
+        """Return successes / trials, shape (S,)."""
         return self.successes / self.trials
 
     @property
     def parts(self) -> tuple[ScorePart, ...]:
-        """Slices with their rates."""
+        """Return each slice with its rate and trials as a part of the score."""
         return tuple(map(ScorePart, self.slices, self.rates.tolist(), self.trials.tolist()))
 
     def measured(self, statistic: Callable[[Floats], Floats]) -> MeasuredScore:
-        """Score a statistic of the rates, with a part for each slice."""
+        """Return a statistic's score on the rates with its interval and one part per slice."""
         low, high = resampling.of_counts(statistic, (self.successes, self.trials))
         score = float(statistic(self.rates[None, :])[0])
         return MeasuredScore(score, low, high, int(self.trials.sum()), parts=self.parts)
 
 
 def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
-    """Compute the statistical parity difference, from 0 to 1.
+    """Compute the largest difference between two slices' selection rates, 0 to 1.
 
     ``max over a, b of P(selected | a) - P(selected | b)``.
 
@@ -74,7 +74,7 @@ def statistical_parity(records: Sequence[Selected]) -> MeasuredScore:
 
 
 def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
-    """Compute the disparate impact ratio, from 0 to 1, where 1 is alike.
+    """Compute the lowest slice's selection rate over the highest's, 0 to 1 (alike).
 
     ``min over a, b of P(selected | a) / P(selected | b)``; 1 where nobody is selected. A limit is
     the least that is allowed, such as .8.
@@ -86,7 +86,7 @@ def disparate_impact(records: Sequence[Selected]) -> MeasuredScore:
 
 
 def equal_opportunity(records: Sequence[Judged]) -> MeasuredScore:
-    """Compute the equal opportunity difference, from 0 to 1.
+    """Compute the largest difference between two slices' TPRs, 0 to 1.
 
     ``max over a, b of P(selected | ready, a) - P(selected | ready, b)``.
 
@@ -96,7 +96,7 @@ def equal_opportunity(records: Sequence[Judged]) -> MeasuredScore:
 
 
 def equalized_odds(records: Sequence[Judged]) -> MeasuredScore:
-    """Return the larger of the differences of TPR and of FPR between two slices; from 0 to 1.
+    """Compute the larger of the largest differences of TPR and of FPR, 0 to 1.
 
     Parts are the rates of both: ``tpr NAME`` and ``fpr NAME``.
 
@@ -119,7 +119,7 @@ def equalized_odds(records: Sequence[Judged]) -> MeasuredScore:
 
 
 def toxicity_false_positives(records: Sequence[Flagged]) -> MeasuredScore:
-    """Measure how much more often a toxicity evaluator flags harmless texts of one slice.
+    """Compute the largest difference between slices' rates of flagged harmless texts.
 
     ``max over a, b of P(flagged | not toxic, a) - P(flagged | not toxic, b)``; from 0 to 1.
 

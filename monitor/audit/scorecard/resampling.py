@@ -26,12 +26,12 @@ Statistic = Callable[[Floats], Floats]
 
 
 def score(statistic: Statistic, items: int) -> float:
-    """Compute the score of the items as they are; ``items`` is at least 1."""
+    """Return the statistic of ``items`` items, at least 1, each counted once."""
     return float(statistic(np.ones((1, items)))[0])
 
 
 def interval(statistic: Statistic, items: int) -> tuple[float, float]:
-    """Compute the percentile interval over resampled items; equal items have equal intervals."""
+    """Compute a statistic's 95 % percentile interval over resampled items, with a fixed seed."""
     random = np.random.default_rng(_SEED)
     step = max(1, _CELLS // items)
     shares = np.full(items, 1 / items)
@@ -45,7 +45,7 @@ def interval(statistic: Statistic, items: int) -> tuple[float, float]:
 def of_counts(
     statistic: Callable[..., Floats], *counted: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 ) -> tuple[float, float]:
-    """Compute the percentile interval over resampled records, from counts of shape (S,).
+    """Compute a statistic's 95 % percentile interval over rates resampled from counts.
 
     Args:
         statistic: maps rates, each of shape (B, S), to scores, shape (B,).
@@ -60,7 +60,7 @@ def of_counts(
 
 
 def percentiles(scores: Floats) -> tuple[float, float]:
-    """Return the bounds of the middle :data:`LEVEL` of scores."""
+    """Return the lower and upper bound of the middle :data:`LEVEL` of scores."""
     tail = (1 - LEVEL) / 2
     low, high = np.quantile(scores, [tail, 1 - tail])
     return float(low), float(high)

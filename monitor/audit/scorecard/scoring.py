@@ -39,7 +39,7 @@ def score_card(
     previous: Scorecard | None = None,
     baseline: Scorecard | None = None,
 ) -> Scorecard:
-    """Measure all dimensions and judge them.
+    """Measure and judge all dimensions of a scorecard file; return the Scorecard.
 
     Args:
         file: the scorecard file.
@@ -53,7 +53,7 @@ def score_card(
     """
     dimensions = []
     for dimension in file.dimensions:
-        scored = _measured(dimension, folder)
+        scored = _measure(dimension, folder)
         if previous is not None:
             scored = _compare_with_previous(scored, previous, file.scorecard)
         if baseline is not None:
@@ -70,20 +70,20 @@ def score_card(
     )
 
 
-def _measured(dimension: Dimension, folder: Path) -> ScoredDimension:
+def _measure(dimension: Dimension, folder: Path) -> ScoredDimension:
     measure = MEASURES[dimension.measure]
     records = read_records(folder / dimension.records, measure.record)
     try:
         measurement, why = measure.measure(records), ""
         if not dimension.synthetic:
-            measurement = _guarded(measurement, measure)
+            measurement = _guarded_score(measurement, measure)
     except UnmeasurableError as error:
         measurement, why = None, str(error)
-    return _scored(dimension, measure, measurement, why)
+    return _scored_dimension(dimension, measure, measurement, why)
 
 
-def _guarded(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
-    """Return the score alone, in hundredths, as it may be shown for records of real people.
+def _guarded_score(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
+    """Return a real people's score without parts, rounded to hundredths, interval outwards.
 
     Raises:
         UnmeasurableError: a slice has so few records of an outcome that people could be recognised.
@@ -105,7 +105,7 @@ def _guarded(measurement: MeasuredScore, measure: Measure) -> MeasuredScore:
     )
 
 
-def _scored(
+def _scored_dimension(
     dimension: Dimension, measure: Measure, measurement: MeasuredScore | None, why: str
 ) -> ScoredDimension:
     score = measurement.score if measurement else None
@@ -144,7 +144,7 @@ def _scored(
 
 @dataclass(frozen=True, slots=True)
 class _Earlier:
-    """Change of a dimension since an earlier scorecard, or the reason why there is none."""
+    """Change of a dimension since an earlier scorecard, or why there is none."""
 
     change: ScoreChange | None
     why: str = ""
@@ -185,7 +185,7 @@ def _compare_with_baseline(scored: ScoredDimension, card: Scorecard) -> ScoredDi
 def _verdict(
     scored: ScoredDimension, dimension: Dimension, head: Head, today: date
 ) -> DimensionVerdict:
-    """Return the first verdict that applies, from missing scores to passing ones."""
+    """Return the first verdict that applies, from not measured over fail and worse to pass."""
     if scored.score is None:
         return (
             DimensionVerdict.NOT_MEASURED
