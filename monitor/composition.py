@@ -38,7 +38,9 @@ from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.backtest import BacktestPolicy
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
-from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
+from monitor.id_key import BEGINNING, IdKey
+from monitor.ports import Clock, RecordSource
+from monitor.records import Shard, Start
 from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts
 from monitor.settings import (
     ProbesSettings,

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from monitor.core.counts.clusters import DayClusters, UnitSizes
 from monitor.core.time import DAY, Grain, pane_start
-from monitor.ports import StoredDelta
+from monitor.store.deltas import StoredDelta
 
 MAX_UNITS = 4_000_000
 """Limit on units in memory (64 MB); beyond it, all days begin anew, as after a restart."""

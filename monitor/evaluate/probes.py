@@ -17,7 +17,7 @@ from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
 from monitor.detection.flip_test import FlipWatch
-from monitor.ports import StoredDelta
+from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet
 
 log = logging.getLogger("slicewatch.evaluate")

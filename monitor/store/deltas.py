@@ -18,7 +18,8 @@ from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
-from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
+from monitor.flushes import DecisionColumns, LabelRequest, ShardFlush
+from monitor.records import Shard
 from monitor.store import bulk
 from monitor.store.schema import delta
 
@@ -43,6 +44,26 @@ class Payload:
     values: Int64s
     keys: Int64s
     arrivals: Int64s
+    probes: Sequence[ProbeDecision] = ()
+    sizes: UnitSizes | None = None
+    repetition: Sequence[Repetition] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDelta:
+    """Delta of one flush of one shard: counts by (5-minute pane, cell).
+
+    Attributes:
+        probes: decisions of declared probe sets.
+        sizes: sizes of units; None if no decision named its unit.
+        repetition: repeated requests of days that have ended.
+    """
+
+    shard: Shard
+    seq: int
+    panes: Int64s
+    cells: Int64s
+    values: Int64s
     probes: Sequence[ProbeDecision] = ()
     sizes: UnitSizes | None = None
     repetition: Sequence[Repetition] = ()

@@ -14,15 +14,9 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import INITIAL, KIND_RANKS, RETRACTED, LabelColumns
 from monitor.core.time import HOUR, MINUTE
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
 from monitor.store.deltas import Payload, summed
 from monitor.store.erasure import forget

@@ -14,16 +14,10 @@ from monitor.core.probes.flips import Observed
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    StoredDelta,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
+from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
 

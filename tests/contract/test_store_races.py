@@ -24,15 +24,9 @@ from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError, StoreError
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
 from monitor.store.deltas import Payload, summed
 from monitor.store.evaluator.store import EvaluatorStore

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from monitor.errors import FencedError
-from monitor.ports import Loss, Shard, ShardStatus, StoredDelta
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus
 from monitor.store import bulk
 from monitor.store import deltas as payload
 from monitor.store.database import reading
+from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.lease import ROLE
-from monitor.store.exclusions import read_losses
+from monitor.store.exclusions import Loss, read_losses
 from monitor.store.schema import delta, fold_cursor
 from monitor.store.shard_rows import behind_of, list_statuses, read_watermark, watermark_of
 

@@ -36,7 +36,7 @@ class FoundDecisions:
         id: keyed hash of its id.
         ts: decided_at, microseconds.
         cell: where it is counted.
-        request: of :class:`monitor.ports.LabelRequest`.
+        request: of :class:`monitor.flushes.LabelRequest`.
         labelled: 0 where no label of it can have been stored yet, as far as this worker knows.
     """
 

@@ -28,8 +28,9 @@ from consumers.ingest import Ingest
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.records import Shard
 from monitor.settings import Settings, load
+from monitor.shard_status import ShardStatus, Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore

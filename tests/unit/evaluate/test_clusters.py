@@ -12,7 +12,8 @@ from monitor.core.counts.clusters import DayClusters, Repetition, UnitSizes
 from monitor.core.time import DAY
 from monitor.evaluate import clusters
 from monitor.evaluate.clusters import ClusterDays
-from monitor.ports import Shard, StoredDelta
+from monitor.records import Shard
+from monitor.store.deltas import StoredDelta
 
 _NONE = np.zeros(0, np.int64)
 
