@@ -40,10 +40,11 @@ class ClusterDays:
     def take(self, deltas: Sequence[StoredDelta]) -> dict[int, DayClusters]:
         """Add deltas that are folded now; return the additions to each day."""
         added: dict[int, DayClusters] = {}
-        for repetition in (repetition for delta in deltas for repetition in delta.repetition):
+        payloads = [delta.payload for delta in deltas]
+        for repetition in (repetition for payload in payloads for repetition in payload.repetition):
             before = added.get(repetition.day, DayClusters())
             added[repetition.day] = before + DayClusters.from_repetition(repetition)
-        parts = [delta.sizes for delta in deltas if delta.sizes is not None]
+        parts = [payload.sizes for payload in payloads if payload.sizes is not None]
         if parts:
             for day, sizes in UnitSizes.merged(parts).by_day().items():
                 added[day] = added.get(day, DayClusters()) + self._count(day, sizes)

@@ -528,9 +528,9 @@ class Evaluator:
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> list[PaneCounts]:
         """Return the increments to every kept grain, and add the deltas to the cohorts."""
-        panes = np.concatenate([delta.panes for delta in deltas])
-        cells = np.concatenate([delta.cells for delta in deltas])
-        values = np.concatenate([delta.values for delta in deltas])
+        panes = np.concatenate([delta.payload.panes for delta in deltas])
+        cells = np.concatenate([delta.payload.cells for delta in deltas])
+        values = np.concatenate([delta.payload.values for delta in deltas])
         memory.dictionary.learn(cells)
         pane_starts = pane_start(panes, Grain.MINUTES5)
         memory.cohorts.add(

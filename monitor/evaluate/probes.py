@@ -119,7 +119,7 @@ class ProbeSets:
 
     def take(self, deltas: Iterable[StoredDelta]) -> ProbeSetsChange:
         """Add the probe decisions of deltas to their sets; they wait to be compared."""
-        decisions = [decision for delta in deltas for decision in delta.probes]
+        decisions = [decision for delta in deltas for decision in delta.payload.probes]
         digests = {decision.probe_set for decision in decisions} & self.sets.keys()
         for digest in digests:
             self.sets[digest].pairs.add(

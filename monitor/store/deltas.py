@@ -51,22 +51,11 @@ class Payload:
 
 @dataclass(frozen=True, slots=True)
 class StoredDelta:
-    """Delta of one flush of one shard: counts by (5-minute pane, cell).
-
-    Attributes:
-        probes: decisions of declared probe sets.
-        sizes: sizes of units; None if no decision named its unit.
-        repetition: repeated requests of days that have ended.
-    """
+    """Delta of a shard as the evaluator folds it, without duplicate keys."""
 
     shard: Shard
     seq: int
-    panes: Int64s
-    cells: Int64s
-    values: Int64s
-    probes: Sequence[ProbeDecision] = ()
-    sizes: UnitSizes | None = None
-    repetition: Sequence[Repetition] = ()
+    payload: Payload
 
 
 class _Encoded(msgspec.Struct, array_like=True):

@@ -156,8 +156,8 @@ def cycle_of(deltas: list[Any]) -> Cycle:
 
     increments = [
         PaneCounts(int(Grain.HOUR), int(pane) // 12, Counts(cells[None], values[None]))
-        for delta in deltas
-        for pane, cells, values in zip(delta.panes, delta.cells, delta.values, strict=True)
+        for body in (delta.payload for delta in deltas)
+        for pane, cells, values in zip(body.panes, body.cells, body.values, strict=True)
     ]
     return Cycle({}, {delta.shard: delta.seq for delta in deltas}, increments)
 

@@ -28,7 +28,7 @@ from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlus
 from monitor.records import Shard
 from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
-from monitor.store.deltas import Payload, summed
+from monitor.store.deltas import summed
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest import ingest_store as ingest
 from monitor.store.ingest import join
@@ -174,8 +174,7 @@ def counted(engine: sa.Engine) -> dict[str, int]:
     """All counters, added up over all deltas."""
     store = EvaluatorStore(engine, "decisions")
     found = store.deltas.after({}, 10_000)
-    none = np.empty(0, np.int64)
-    bodies = [summed(Payload(d.panes, d.cells, d.values, none, none)) for d in found]
+    bodies = [summed(delta.payload) for delta in found]
     total = sum((body.values.sum(axis=0) for body in bodies), np.zeros(len(Counter), np.int64))
     return {Counter(i).name: int(value) for i, value in enumerate(total) if value}
 

@@ -353,7 +353,7 @@ def read_probes(engine: sa.Engine) -> list[tuple[Any, ...]]:
     """Probe decisions of all deltas, by what they say, sorted."""
     deltas = EvaluatorStore(engine, DECISIONS).deltas.after({}, 1_000_000)
     found = []
-    for probe in (probe for delta in deltas for probe in delta.probes):
+    for probe in (probe for delta in deltas for probe in delta.payload.probes):
         assert probe.probe_set == signed_probes.DIGEST
         seen = probe.observed
         said = (seen.route.name.lower(), seen.score, seen.threshold, seen.evidence_passed)
