@@ -90,7 +90,10 @@ RequestDigest = Annotated[
 
 
 class VersionFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Versions of the parts that decided."""
+    """Versions of the parts that decided, with the words for errors about a file.
+
+    Reports have ``RunVersions``, whose published schema has no patterns.
+    """
 
     judge: Version
     rubric: Version

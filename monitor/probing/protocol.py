@@ -52,7 +52,10 @@ class Probe:
 
 
 class AnswerVersions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of all parts that decided; runs of one set are compared by all four."""
+    """Versions of all parts that decided; runs of one set are compared by all four.
+
+    All are required, unlike the ``Versions`` of an event.
+    """
 
     judge: VersionName
     rubric: VersionName

@@ -35,7 +35,7 @@ class AuditSection:
 
 @dataclass(frozen=True, slots=True)
 class AuditDocument:
-    """Report laid out for any renderer.
+    """Audit laid out for any renderer; unlike a weekly report, it has a short form.
 
     Attributes:
         title: title.
