@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from consumers.shard import ShardState
 from monitor.core.time import MINUTE
-from monitor.ports import Shard, ShardStatus
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus
 
 LABELS_AHEAD = 10 * MINUTE
 """Labels wait in the broker when their decisions are this much later than the watermark."""

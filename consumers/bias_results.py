@@ -18,7 +18,7 @@ from consumers.event_words import reason_and_field
 from consumers.events import BiasResult
 from monitor.core.bias_scores import BiasScore
 from monitor.core.time import DAY
-from monitor.ports import RecordBatch
+from monitor.records import RecordBatch
 
 _NAME = b"bias_result"  # a quick first look: few labels have it anywhere
 _MARK = re.compile(rb'"type"\s*:\s*"bias_result"')

@@ -37,7 +37,7 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.labels import KIND_RANKS, NOT_READY, READY, UNDECIDABLE, LabelColumns
 from monitor.core.probes.probe_decisions import ProbeDecision
-from monitor.ports import RecordBatch
+from monitor.records import RecordBatch
 
 Event = TypeVar("Event", FastDecision, Label)
 

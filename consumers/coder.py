@@ -15,7 +15,7 @@ from consumers.events import MAX_NESTED_BYTES, AttributeValue, FastDecision, Ver
 from consumers.unknown_fields import MAX_LENGTH, MAX_NAMES, unknown_names
 from monitor.core.counts.cells import OTHER, Int64s, Route, Stratum, atom_text, content_id
 from monitor.core.counts.coding import Coding, CodingHistory
-from monitor.ports import Dictionary
+from monitor.flushes import Dictionary
 
 MAX_KEYS = 65_536
 """Most distinct nested parts in memory: every combination of a large site."""

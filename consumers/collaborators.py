@@ -10,16 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from monitor.core.time import Grain
-from monitor.ports import (
-    Claim,
-    Dictionary,
-    FlushResult,
-    Shard,
-    ShardFlush,
-    ShardStatus,
-    Start,
-    Tallies,
-)
+from monitor.flushes import Dictionary, FlushResult, ShardFlush
+from monitor.records import Shard, Start
+from monitor.shard_status import Claim, ShardStatus, Tallies
 
 
 class Store(Protocol):

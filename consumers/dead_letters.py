@@ -15,7 +15,9 @@ import numpy as np
 from consumers.event_time import FUTURE, JUMP, TOO_EARLY, TOO_OLD
 from monitor.core.counts.cells import Int64s
 from monitor.errors import PoisonedStreamError
-from monitor.ports import BEGINNING, NEAR, DeadLetter, IdKey, RecordBatch, Shard
+from monitor.flushes import DeadLetter
+from monitor.id_key import BEGINNING, NEAR, IdKey
+from monitor.records import RecordBatch, Shard
 
 REASONS = (
     "malformed_json",

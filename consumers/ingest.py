@@ -24,7 +24,8 @@ from consumers.wall_clock import WallClockWatch
 from consumers.worker_health import Health, Progress, lag
 from monitor.core.time import DAY, to_datetime
 from monitor.errors import DataLossError, FencedError, StoreError
-from monitor.ports import Clock, Polled, RecordBatch, RecordSource, Shard
+from monitor.ports import Clock, RecordSource
+from monitor.records import Polled, RecordBatch, Shard
 
 log = logging.getLogger("slicewatch.ingest")
 

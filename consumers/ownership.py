@@ -15,7 +15,9 @@ from consumers.collaborators import IngestPolicy, Store
 from consumers.shard import Codecs, ShardState
 from monitor.core.time import MINUTE
 from monitor.errors import DataLossError, FencedError, SourceError
-from monitor.ports import CREATED_AGAIN, Claim, RecordSource, Shard, ShardStatus
+from monitor.ports import RecordSource
+from monitor.records import Shard
+from monitor.shard_status import CREATED_AGAIN, Claim, ShardStatus
 
 log = logging.getLogger("slicewatch.ingest")
 

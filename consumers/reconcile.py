@@ -11,7 +11,9 @@ from consumers.collaborators import IngestPolicy, Store
 from consumers.ownership import Ownership
 from consumers.shard import Codecs, ShardState
 from monitor.errors import MissingTopicError, RetiredTopicError, SourceError, StoreError
-from monitor.ports import RecordSource, Shard, ShardStatus, Tallies
+from monitor.ports import RecordSource
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus, Tallies
 
 REVIEW_SECONDS = 10.0
 """Interval of reading the store's status of all shards: which were resumed or taken over, the

@@ -27,16 +27,9 @@ from monitor.core.counts.labels import LabelColumns
 from monitor.core.expected_arrivals import KEPT
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of, pane_start
-from monitor.ports import (
-    Claim,
-    DeadLetter,
-    DecisionColumns,
-    LabelRequest,
-    RecordBatch,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DeadLetter, DecisionColumns, LabelRequest, ShardFlush
+from monitor.records import RecordBatch, Shard
+from monitor.shard_status import Claim, Tallies
 
 if TYPE_CHECKING:
     from consumers.wire import AvroMessages  # needs a package that is optional

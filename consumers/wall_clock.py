@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.errors import ClockError
-from monitor.ports import Clock, Shard
+from monitor.ports import Clock
+from monitor.records import Shard
 
 FEWEST = 2
 """Least number of partitions that stops a worker: a single one may have a wrong producer."""

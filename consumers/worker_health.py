@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import inf
 
 from consumers.shard import ShardState
-from monitor.ports import ConsumerState, Shard
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState
 
 STUCK_SECONDS = 60.0
 """Time without storing read messages, or taking over assigned shards, that means stuck."""

@@ -2,7 +2,9 @@
 
 import os
 
-__all__ = ["errors", "ports", "settings", "version"]
+__all__ = [
+    "errors", "flushes", "id_key", "ports", "records", "settings", "shard_status", "version",
+]  # fmt: skip
 
 
 # Must run before numpy is imported. Matrix products are small here: on a busy machine, threads

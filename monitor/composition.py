@@ -38,7 +38,9 @@ from monitor.core.time import DAY, SECOND, WINDOWS, Grain, to_micros
 from monitor.errors import SettingsError
 from monitor.evaluate.backtest import BacktestPolicy
 from monitor.evaluate.evaluator import Evaluator, EvaluatorPolicy
-from monitor.ports import BEGINNING, Clock, IdKey, RecordSource, Shard, Start
+from monitor.id_key import BEGINNING, IdKey
+from monitor.ports import Clock, RecordSource
+from monitor.records import Shard, Start
 from monitor.reports import AttributeFacts, ReportFacts, UseCaseFacts
 from monitor.settings import (
     ProbesSettings,
@@ -52,7 +54,6 @@ from monitor.settings.checks import is_loopback
 from monitor.settings.sections import (
     DEFAULT_READER,
     AttributeSettings,
-    LimitationSettings,
     Operations,
     SchemaRegistrySettings,
     Security,
@@ -433,14 +434,8 @@ def declared_sets(probes: ProbesSettings) -> list[DeclaredSet]:
     """Return a DeclaredSet for each probe set in the settings."""
     return [
         DeclaredSet(
-            name=declared.name,
-            digest=declared.digest,
-            pairs=declared.pairs,
-            variants=declared.variants,
-            reference=declared.reference,
-            every=declared.every,
-            max_flip_ratio=float(declared.max_flip_ratio),
-            timeout=probes.timeout,
+            **msgspec.structs.asdict(declared)
+            | {"max_flip_ratio": float(declared.max_flip_ratio), "timeout": probes.timeout}
         )
         for declared in probes.sets
     ]
@@ -595,7 +590,7 @@ def _site_facts(settings: Settings) -> SiteFacts:
     runbooks = {metric: f"{base}/{name}.md" for metric, name in breach_alerts().items()}
     return SiteFacts(
         version=program_version(),
-        limitations=tuple(_limitation(limitation) for limitation in settings.limitation),
+        limitations=_limitations(settings),
         dashboard_url=_dashboard(settings, FLEET) or alerting.dashboard_url,
         slice_dashboard_url=_dashboard(settings, SLICE),
         runbooks_url=base if reachable else None,
@@ -620,7 +615,7 @@ def report_facts(settings: Settings) -> ReportFacts:
         audit_rates=tuple(sorted(map(float, settings.stream.audit_rates), reverse=True)),
         score_bands=settings.coding.band_names,
         horizon_days=settings.stream.horizon / DAY,
-        limitations=tuple(_limitation(limitation) for limitation in settings.limitation),
+        limitations=_limitations(settings),
         interval_width=float(settings.report.interval_width),
         present_threshold=settings.report.present_threshold,
         status_url=_status_url(settings.alerting.external_url),
@@ -667,14 +662,8 @@ def _attribute_facts(attribute: AttributeSettings) -> AttributeFacts:
     )
 
 
-def _limitation(limitation: LimitationSettings) -> Limitation:
-    return Limitation(
-        limitation.text,
-        limitation.scope,
-        limitation.restricted_use,
-        limitation.owner,
-        limitation.expires,
-    )
+def _limitations(settings: Settings) -> tuple[Limitation, ...]:
+    return tuple(Limitation(**msgspec.structs.asdict(declared)) for declared in settings.limitation)
 
 
 def _operations(operations: Operations) -> HttpConfig | None:

@@ -12,7 +12,8 @@ from alerts.exposition.service_metrics import ServiceMetrics
 from consumers.ingest import Ingest
 from monitor import composition
 from monitor.errors import AccessError, SourceError
-from monitor.ports import Clock, Shard
+from monitor.ports import Clock
+from monitor.records import Shard
 from monitor.settings import Settings
 
 log = logging.getLogger("slicewatch.service")

@@ -39,7 +39,8 @@ from monitor.core.bias_scores import CurrentScore
 from monitor.core.blindness import Blind, Reason
 from monitor.core.privacy.bands import SHOWN_STEP, Precision
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND
-from monitor.ports import ConsumerState, Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState, Tallies
 from monitor.version import program_version
 
 # One minute to a week: reviewers answer within hours to days, and a classic histogram needs its

@@ -11,7 +11,8 @@ import numpy as np
 from alerts.exposition import catalogue
 from alerts.exposition.catalogue import Family
 from monitor.core.privacy.bands import Precision
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 
 Labels = tuple[str, ...]
 Values = dict[Family, dict[Labels, float]]

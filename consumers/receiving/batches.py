@@ -21,9 +21,9 @@ class EventRefusal:
 
     Attributes:
         line: line of the event, or its place in the array, counted from 1.
-        kind: decision or label.
+        kind: decision or label; decision where it is unknown.
         reason: as in a dead letter.
-        field: as in a dead letter; empty where none is to blame.
+        field: field of the schema; empty where none is to blame.
     """
 
     line: int

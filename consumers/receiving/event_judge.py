@@ -14,7 +14,7 @@ from consumers.dead_letters import DeadLetterBuffer
 from consumers.event_time import FIRST_DAY, TOO_EARLY, TOO_OLD
 from consumers.receiving.batches import MAX_EVENT, MAX_EVENTS, EventRefusal
 from consumers.shard import Codecs
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 Numbered = tuple[int, bytes]
 """Line of an event, and its bytes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from typing import Protocol
 
@@ -45,21 +45,13 @@ Count = Callable[[Mapping[tuple[str, str], int]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedEvent:
+class RefusedEvent(EventRefusal):
     """Refused event in an answer, explained without its content.
 
     Attributes:
-        line: line of the event, or its place in the array, counted from 1.
-        kind: decision or label; decision where it is unknown.
-        reason: as in a dead letter.
-        field: field of the schema; empty where none is to blame.
         message: reason and field in words, with what was expected.
     """
 
-    line: int
-    kind: str
-    reason: str
-    field: str
     message: str
 
 
@@ -135,13 +127,7 @@ class EventReceiver:
     def _answer(self, written: int, refused: Sequence[EventRefusal]) -> Response:
         self._count(Counter((refusal.reason, refusal.field) for refusal in refused))
         shown = [
-            RefusedEvent(
-                refusal.line,
-                refusal.kind,
-                refusal.reason,
-                refusal.field,
-                why(refusal.reason, refusal.field),
-            )
+            RefusedEvent(**asdict(refusal), message=why(refusal.reason, refusal.field))
             for refusal in refused[:MAX_SHOWN]
         ]
         body = msgspec.json.encode(BatchAnswer(written, len(refused), shown))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import Shard
+from monitor.records import Shard
 
 if TYPE_CHECKING:
     from consumers.sources.kafka_admin import KafkaConnection

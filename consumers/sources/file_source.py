@@ -21,7 +21,7 @@ from typing import cast
 
 from consumers.sources.base import Delivery, data_loss
 from monitor.errors import SourceError
-from monitor.ports import Polled, RecordBatch, Shard, Start
+from monitor.records import Polled, RecordBatch, Shard, Start
 
 STDIN = "-"
 CHUNK_BYTES = 1 << 20

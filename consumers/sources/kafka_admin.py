@@ -15,7 +15,7 @@ from kafka.errors import KafkaConfigurationError, KafkaError, KafkaTimeoutError,
 
 from consumers.sources.kafka_preflight import Need, check_access
 from monitor.errors import AccessError, MissingTopicError, SourceError
-from monitor.ports import Shard
+from monitor.records import Shard
 
 NO_TOPIC_ID = "00000000-0000-0000-0000-000000000000"
 UNKNOWN_TOPIC, NOT_AUTHORIZED = 3, 29

@@ -42,7 +42,7 @@ from consumers.sources.base import (
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_batches import PackedRecords, columns
 from monitor.errors import SourceError
-from monitor.ports import Polled, RecordBatch, Shard, Start
+from monitor.records import Polled, RecordBatch, Shard, Start
 
 JOIN_SECONDS = 0.5
 """Shortest poll while the group joins; a stop waits at most as long."""

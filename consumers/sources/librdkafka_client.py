@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from consumers.sources.base import CLOSE_SECONDS, MAX_POLL_SECONDS, Membership, ShardChanges
 from consumers.sources.kafka_admin import KafkaConnection
 from monitor.errors import SourceError
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 # Under the other client's name, so that the log lines of both are treated alike.
 log = logging.getLogger("kafka.librdkafka")

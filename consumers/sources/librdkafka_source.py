@@ -41,7 +41,7 @@ from consumers.sources.librdkafka_client import (
     topic_partition,
 )
 from monitor.errors import SourceError
-from monitor.ports import Polled, RecordBatch, Shard, Start
+from monitor.records import Polled, RecordBatch, Shard, Start
 
 GATHER_SECONDS = 0.05
 """Time that a poll with a message waits for more: the client returns early only when full."""

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from consumers.sources.base import Delivery, data_loss
 from monitor.errors import MissingTopicError, SourceError
-from monitor.ports import Polled, RecordBatch, Shard, Start
+from monitor.records import Polled, RecordBatch, Shard, Start
 
 MAX_RECORDS = 5000
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from consumers.dead_letters import DeadLetterBuffer
 from consumers.wire.schemas import WriterSchemas, schema_number
 from consumers.wire.writer_schema import UnreadableError
-from monitor.ports import RecordBatch
+from monitor.records import RecordBatch
 
 _HEADER = 5
 _JSON_STARTS = (b"{", b"[", b" ", b"\t", b"\r", b"\n")

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from consumers.wire.schemas import WriterSchemas
-from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
+from monitor.ports import RecordSource
+from monitor.records import Polled, RecordBatch, Shard, Start
 
 
 class SchemaGate:

@@ -90,7 +90,10 @@ RequestDigest = Annotated[
 
 
 class VersionFields(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Versions of the router's parts that decided, as a row of results has them."""
+    """Versions of the router's parts that decided, as a row of results has them.
+
+    Reports have ``RunVersions``, whose published schema has no patterns.
+    """
 
     judge: Version
     rubric: Version

@@ -22,8 +22,10 @@ from consumers.unknown_fields import is_plain
 from monitor import composition
 from monitor.commands.replay import topic_and_path
 from monitor.core.counts.coding import Attribute
-from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
+from monitor.flushes import DeadLetter
+from monitor.records import RecordBatch, Shard
 from monitor.settings import Settings
+from monitor.shard_status import Claim, Tallies
 
 LINES_AT_ONCE = 500
 """Lines per batch: fewer than the dead letters that a batch keeps."""

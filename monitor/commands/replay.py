@@ -26,8 +26,9 @@ from monitor.commands.working import REMIND_SECONDS, working
 from monitor.core.publish.snapshot import Snapshot, decode
 from monitor.core.time import Grain
 from monitor.errors import RetentionRefusedError, SourceError
-from monitor.ports import Clock, Tallies
+from monitor.ports import Clock
 from monitor.settings import Settings
+from monitor.shard_status import Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.shard_rows import read_statuses
 from monitor.store.upkeep import retention

@@ -21,7 +21,7 @@ from monitor.core.publish.snapshot import (
 from monitor.core.time import DAY, SECOND, to_datetime
 from monitor.demo.traffic import Produced
 from monitor.demo.world import REGRESSED, Truth
-from monitor.ports import ShardStatus, Tallies
+from monitor.shard_status import ShardStatus, Tallies
 
 SYNTHETIC = "synthetic test conditions, not a finding about people"
 REGRESSED_SLICE = f"language_variety={REGRESSED}"

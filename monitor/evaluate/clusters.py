@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from monitor.core.counts.clusters import DayClusters, UnitSizes
 from monitor.core.time import DAY, Grain, pane_start
-from monitor.ports import StoredDelta
+from monitor.store.deltas import StoredDelta
 
 MAX_UNITS = 4_000_000
 """Limit on units in memory (64 MB); beyond it, all days begin anew, as after a restart."""
@@ -40,10 +40,11 @@ class ClusterDays:
     def take(self, deltas: Sequence[StoredDelta]) -> dict[int, DayClusters]:
         """Add the clusters of deltas to their days; return what was added, by day since 1970."""
         added: dict[int, DayClusters] = {}
-        for repetition in (repetition for delta in deltas for repetition in delta.repetition):
+        payloads = [delta.payload for delta in deltas]
+        for repetition in (repetition for payload in payloads for repetition in payload.repetition):
             before = added.get(repetition.day, DayClusters())
             added[repetition.day] = before + DayClusters.from_repetition(repetition)
-        parts = [delta.sizes for delta in deltas if delta.sizes is not None]
+        parts = [payload.sizes for payload in payloads if payload.sizes is not None]
         if parts:
             for day, sizes in UnitSizes.merged(parts).by_day().items():
                 added[day] = added.get(day, DayClusters()) + self._count(day, sizes)

@@ -16,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.core.contract import Contract
+from monitor.core.counts.cells import PaneCounts
 from monitor.core.counts.clusters import rounded_up
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.probes.rounds import DeclaredSet
@@ -54,8 +55,10 @@ from monitor.evaluate.publish.request_faults import RequestFaults
 from monitor.evaluate.publish.version_changes import VersionChanges
 from monitor.evaluate.publish.weeks import Weeks, WeekSources
 from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
-from monitor.ports import Clock, Loss, PaneCounts, Shard, StoredDelta
+from monitor.ports import Clock
+from monitor.records import Shard
 from monitor.store.codings import require_eras
+from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.cluster_days import read_cluster_days
 from monitor.store.evaluator.probe_sets import read_probe_sets
 from monitor.store.evaluator.span_sums import hour_sums
@@ -63,7 +66,7 @@ from monitor.store.evaluator.store import Cycle, EvaluatorStore, newest_snapshot
 from monitor.store.evaluator.stored_detection import read_detection
 from monitor.store.evaluator.stored_incidents import Acts, read_acts, read_standing
 from monitor.store.evaluator.weekly_releases import find_revision
-from monitor.store.exclusions import excluded_spans
+from monitor.store.exclusions import Loss, excluded_spans
 from monitor.store.upkeep.reported_incidents import reports_between
 from monitor.store.upkeep.retention_guard import HOURS_KEPT_AFTER_HORIZON
 
@@ -518,9 +521,9 @@ class Evaluator:
         self, memory: _Memory, deltas: Sequence[StoredDelta], watermark: int | None
     ) -> list[PaneCounts]:
         """Add deltas to the cohorts; return their increments to hour, day and week panes."""
-        panes = np.concatenate([delta.panes for delta in deltas])
-        cells = np.concatenate([delta.cells for delta in deltas])
-        values = np.concatenate([delta.values for delta in deltas])
+        panes = np.concatenate([delta.payload.panes for delta in deltas])
+        cells = np.concatenate([delta.payload.cells for delta in deltas])
+        values = np.concatenate([delta.payload.values for delta in deltas])
         memory.dictionary.learn(cells)
         pane_starts = pane_start(panes, Grain.MINUTES5)
         memory.cohorts.add(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.core.counts.cells import Counts, Int64s
+from monitor.core.counts.cells import Counts, Int64s, PaneCounts
 from monitor.core.time import Grain
-from monitor.ports import PaneCounts
 
 
 def split_panes(grain: Grain, panes: Int64s, cells: Int64s, values: Int64s) -> list[PaneCounts]:

@@ -17,7 +17,7 @@ from monitor.core.publish.snapshot import ShownFlips, ShownProbeSet
 from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection import arrays
 from monitor.detection.flip_test import FlipWatch
-from monitor.ports import StoredDelta
+from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet
 
 log = logging.getLogger("slicewatch.evaluate")
@@ -119,7 +119,7 @@ class ProbeSets:
 
     def take(self, deltas: Iterable[StoredDelta]) -> ProbeSetsChange:
         """Add the probe decisions of deltas to their sets; return the new states to commit."""
-        decisions = [decision for delta in deltas for decision in delta.probes]
+        decisions = [decision for delta in deltas for decision in delta.payload.probes]
         digests = {decision.probe_set for decision in decisions} & self.sets.keys()
         for digest in digests:
             self.sets[digest].pairs.add(

@@ -52,7 +52,10 @@ class Probe:
 
 
 class AnswerVersions(Struct, frozen=True, forbid_unknown_fields=True):
-    """Versions of the four parts of a router that decided; runs are compared per tuple."""
+    """Versions of the four parts of a router that decided; runs are compared per tuple.
+
+    All are required, unlike the ``Versions`` of an event.
+    """
 
     judge: VersionName
     rubric: VersionName

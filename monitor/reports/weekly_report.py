@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 
 from monitor.core.publish.lines import places
 from monitor.core.publish.reasons import Place
-from monitor.core.publish.release import Release, Revision, Signature, StoredReport
+from monitor.core.publish.release import Release, StoredReport
 from monitor.core.publish.snapshot import ContractTable, WindowTable
 from monitor.core.publish.words import moment_text
 from monitor.core.time import UTC_ZONE, IsoWeek, in_zone
@@ -18,42 +18,23 @@ TABLES = ("rates", "gaps", "calibration")
 
 
 @dataclass(frozen=True, slots=True)
-class WeeklyReport:
+class WeeklyReport(StoredReport):
     """Revision of a week's Release, with everything that a report on it needs.
 
     Attributes:
-        revision: reported revision.
-        newest: number of the newest revision of the week.
-        release: Release of the reported revision.
-        before: newest revision of the week before; None if none is stored.
+        release: the Release of the reported revision, decoded once.
         facts: facts from the settings.
-        signatures: signatures of any revision of the week, in order.
-        earlier: revision that changes are compared with; None if there is no earlier one.
-        history: newest revisions of up to a year of weeks before, oldest first.
     """
 
-    revision: Revision
-    newest: int
+    _: KW_ONLY
     release: Release
-    before: Revision | None
     facts: ReportFacts
-    signatures: tuple[Signature, ...] = ()
-    earlier: Revision | None = None
-    history: tuple[Revision, ...] = ()
 
     @classmethod
     def from_stored(cls, stored: StoredReport, facts: ReportFacts) -> WeeklyReport:
         """Return the WeeklyReport of a stored revision and the facts of the settings."""
-        return cls(
-            revision=stored.revision,
-            newest=stored.newest,
-            release=stored.revision.release,
-            before=stored.before,
-            facts=facts,
-            signatures=stored.signatures,
-            earlier=stored.earlier,
-            history=stored.history,
-        )
+        parts = {part.name: getattr(stored, part.name) for part in fields(stored)}
+        return cls(**parts, release=stored.revision.release, facts=facts)
 
     @property
     def zone(self) -> str:

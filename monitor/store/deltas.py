@@ -18,7 +18,8 @@ from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s
 from monitor.core.counts.clusters import Repetition, UnitSizes
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import Grain, pane_of
-from monitor.ports import DecisionColumns, LabelRequest, ShardFlush
+from monitor.flushes import DecisionColumns, LabelRequest, ShardFlush
+from monitor.records import Shard
 from monitor.store import bulk
 from monitor.store.schema import delta
 
@@ -46,6 +47,15 @@ class Payload:
     probes: Sequence[ProbeDecision] = ()
     sizes: UnitSizes | None = None
     repetition: Sequence[Repetition] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDelta:
+    """Delta of a shard as the evaluator folds it, without duplicate keys."""
+
+    shard: Shard
+    seq: int
+    payload: Payload
 
 
 class _Encoded(msgspec.Struct, array_like=True):

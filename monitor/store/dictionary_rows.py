@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from monitor.core.time import Grain
-from monitor.ports import Dictionary
+from monitor.flushes import Dictionary
 from monitor.store import bulk
 from monitor.store.database import reading
 from monitor.store.schema import atom, cell, version

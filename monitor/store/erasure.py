@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.schema import (

@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import content_id
 from monitor.core.time import HOUR, Grain, TimeSpan, pane_of, to_datetime
 from monitor.errors import StoreError
-from monitor.ports import Loss, Shard, ShardFlush
+from monitor.flushes import ShardFlush
+from monitor.records import Shard
 from monitor.store.database import writing
 from monitor.store.schema import cell, counts, exclusion, resumption, version
 
@@ -61,6 +62,21 @@ class Exclusion:
     declared: Declaration
     excluded_at: int
     lifted_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Gap of a shard after data loss, in event time (microseconds).
+
+    Attributes:
+        topic: topic of the shard.
+        after: newest event read before the gap; None if none was.
+        before: first event time read after the gap; None while nothing was read.
+    """
+
+    topic: str
+    after: int | None
+    before: int | None
 
 
 def add_exclusion(engine: sa.Engine, declared: Declaration, now: int) -> Exclusion:

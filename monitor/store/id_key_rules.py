@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from monitor.core.time import DAY, Grain, pane_of, pane_start, to_datetime
 from monitor.errors import OutdatedError, StoreError
-from monitor.ports import BEGINNING, NEAR, IdKey
+from monitor.id_key import BEGINNING, NEAR, IdKey
 from monitor.settings.sections import SINGLE_KEY, STORE_KEY
 
 CHANGED = (

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from monitor.core.time import Grain, pane_of
 from monitor.errors import OutdatedError, StoreError
-from monitor.ports import BEGINNING, IdKey
+from monitor.id_key import BEGINNING, IdKey
 from monitor.settings.sections import STORE_KEY
 from monitor.store import id_key_rules as rules
 from monitor.store.codings import fence_all, lock_eras

@@ -14,7 +14,8 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import RetiredTopicError, StoreError
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership
 from monitor.store.shard_rows import lock_shards

@@ -10,7 +10,8 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import StoreError
-from monitor.ports import CREATED_AGAIN, Shard, ShardStatus, Tallies
+from monitor.records import Shard
+from monitor.shard_status import CREATED_AGAIN, ShardStatus, Tallies
 from monitor.store.database import reading, writing
 from monitor.store.schema import ownership, resumption
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from monitor.core.contract import Metric
 from monitor.core.publish.headlines import Headline
-from monitor.core.publish.history import HistoryPoint
+from monitor.core.publish.history import HistoryPoint, SliceKey
 from monitor.core.publish.incident_reports import IncidentReport
 from monitor.core.publish.limitations import Limitation
 from monitor.core.publish.lines import SliceLine
@@ -280,12 +280,7 @@ class ReportList:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryContent:
+class HistoryContent(SliceKey):
     """Published figures of one slice and metric, a point per day, for the API and CSV."""
 
-    contract: str
-    window: str
-    group_by: str
-    slice: str
-    metric: Metric
     points: tuple[HistoryPoint, ...]

@@ -18,15 +18,9 @@ from monitor.clock import SystemClock
 from monitor.core.counts.cells import Int64s, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE, to_micros
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
 from monitor.store.ingest.ingest_store import IngestStore
 

@@ -19,7 +19,7 @@ from id_keys import WITH_KEY
 from measured import Usage, cpu_seconds, peak_megabytes_of, waited_seconds
 
 from monitor.demo.broker import free_port
-from monitor.ports import ShardStatus
+from monitor.shard_status import ShardStatus
 from monitor.store import database as db
 from monitor.store.schema import fold_cursor
 from monitor.store.shard_rows import read_statuses

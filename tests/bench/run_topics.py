@@ -23,7 +23,7 @@ from run_rows import Row
 from run_service import Service
 from run_traffic import PARTITIONS, RunTraffic, Topic, Truth, run_traffic, settings_text
 
-from monitor.ports import ShardStatus
+from monitor.shard_status import ShardStatus
 from monitor.store import database as db
 from monitor.store.shard_rows import read_statuses
 

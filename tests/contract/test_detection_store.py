@@ -12,13 +12,13 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.core.contract import COMPLEMENT, Metric
-from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, content_id
+from monitor.core.counts.cells import COUNTERS, Counter, Counts, Int64s, PaneCounts, content_id
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.counts.completeness import CohortState
 from monitor.core.time import DAY, HOUR, Grain, pane_of
 from monitor.detection.pages.streams import Direction, Stream, StreamKind
 from monitor.errors import StoreError
-from monitor.ports import Dictionary, PaneCounts
+from monitor.flushes import Dictionary
 from monitor.store import database as db
 from monitor.store import deltas
 from monitor.store.codings import write_eras

@@ -14,17 +14,11 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import INITIAL, KIND_RANKS, RETRACTED, LabelColumns
 from monitor.core.time import HOUR, MINUTE
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
-from monitor.store.deltas import Payload, summed
+from monitor.store.deltas import summed
 from monitor.store.erasure import forget
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
@@ -133,10 +127,9 @@ class Worker:
     @property
     def pairs(self) -> dict[str, int]:
         """The pairs of all deltas together."""
-        none, total = np.empty(0, np.int64), np.zeros(len(Counter), np.int64)
+        total = np.zeros(len(Counter), np.int64)
         for d in EvaluatorStore(self.engine, "decisions").deltas.after({}, 10_000):
-            body = summed(Payload(d.panes, d.cells, d.values, none, none))
-            total += body.values.sum(axis=0)
+            total += summed(d.payload).values.sum(axis=0)
         found = {Counter(i).name: int(v) for i, v in enumerate(total) if v}
         return {name: value for name, value in found.items() if name.startswith("PAIRS")}
 

@@ -16,7 +16,9 @@ import sqlalchemy as sa
 
 from monitor.core.time import DAY, HOUR, to_micros
 from monitor.errors import OutdatedError, SlicewatchError, StoreError
-from monitor.ports import BEGINNING, IdKey, Shard, Tallies
+from monitor.id_key import BEGINNING, IdKey
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store import database as db
 from monitor.store.id_key_rules import KeyMark, ends, free_day
 from monitor.store.id_keys import IdKeys, drop_key, read_marks

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from monitor.core.time import DAY
 from monitor.errors import FencedError
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store import database as db
 from monitor.store.evaluator.probe_sets import ProbeSetsChange, StoredProbeSet, read_probe_sets
 from monitor.store.evaluator.store import Cycle, EvaluatorStore

@@ -14,16 +14,10 @@ from monitor.core.probes.flips import Observed
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    StoredDelta,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
+from monitor.store.deltas import StoredDelta
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
 
@@ -106,15 +100,15 @@ def test_they_come_out_as_they_went_in(engine: sa.Engine, store: IngestStore) ->
     store.flush([flush(begin(store), PROBES)], DICTIONARY)
     store.flush([flush(begin(store), ())], DICTIONARY)
     first, second = stored(engine)
-    assert tuple(first.probes) == PROBES
-    assert tuple(second.probes) == ()
-    assert first.values.sum() == 20, "they are counted with all others, not once more"
+    assert tuple(first.payload.probes) == PROBES
+    assert tuple(second.payload.probes) == ()
+    assert first.payload.values.sum() == 20, "they are counted with all others, not once more"
 
 
 def test_a_flush_of_nothing_but_probes_is_written(engine: sa.Engine, store: IngestStore) -> None:
     store.flush([flush(begin(store), PROBES[:1], decisions=0)], DICTIONARY)
     (delta,) = stored(engine)
-    assert tuple(delta.probes) == PROBES[:1]
+    assert tuple(delta.payload.probes) == PROBES[:1]
 
 
 def test_what_is_fenced_is_not_there(engine: sa.Engine, store: IngestStore) -> None:
@@ -127,4 +121,4 @@ def test_what_is_fenced_is_not_there(engine: sa.Engine, store: IngestStore) -> N
     store.flush([flush(now, PROBES)], DICTIONARY)
     with pytest.raises(FencedError):
         store.flush([flush(now, PROBES)], DICTIONARY)
-    assert [tuple(delta.probes) for delta in stored(engine)] == [PROBES]
+    assert [tuple(delta.payload.probes) for delta in stored(engine)] == [PROBES]

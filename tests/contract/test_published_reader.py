@@ -25,7 +25,7 @@ from monitor.core.publish.snapshot import (
 )
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, to_datetime
 from monitor.errors import StoreError
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store.database import writing
 from monitor.store.evaluator.stored_incidents import IncidentChange
 from monitor.store.schema import ownership

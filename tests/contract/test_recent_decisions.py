@@ -12,15 +12,9 @@ import sqlalchemy as sa
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.errors import FencedError
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store.codings import fence_all
 from monitor.store.database import writing
 from monitor.store.erasure import forget

@@ -13,8 +13,10 @@ from published_lesson import BOTH, T0, lesson
 
 from monitor.core.publish.snapshot import encode
 from monitor.core.time import DAY, HOUR, MINUTE, WEEK, Grain, IsoWeek, pane_of, to_micros
-from monitor.ports import BEGINNING, Shard, Tallies
+from monitor.id_key import BEGINNING
+from monitor.records import Shard
 from monitor.settings.sections import STORE_KEY
+from monitor.shard_status import Tallies
 from monitor.store import database as db
 from monitor.store.evaluator.published_tables import write_published
 from monitor.store.schema import metadata

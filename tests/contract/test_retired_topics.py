@@ -13,7 +13,9 @@ from pipeline import ManualClock
 from consumers.backpressure import PeerProgress
 from monitor.core.time import HOUR
 from monitor.errors import FencedError, OutdatedError, StoreError
-from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
+from monitor.flushes import Dictionary, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store import database as db
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.retired import ConfiguredTopics, RetiredTopics

@@ -16,7 +16,9 @@ from monitor.core.expected_arrivals import SLOT
 from monitor.core.quiet_times import QuietTime
 from monitor.core.time import DAY, HOUR, MINUTE, SECOND, Grain, pane_of, to_datetime
 from monitor.errors import FencedError
-from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
+from monitor.flushes import Dictionary, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store import database as db
 from monitor.store.ingest.decision_arrivals import newest_arrival, read_arrivals
 from monitor.store.ingest.ingest_store import IngestStore

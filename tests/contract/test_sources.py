@@ -20,7 +20,8 @@ from consumers.sources.kafka_source import KafkaSource
 from consumers.sources.librdkafka_source import RdkafkaSource
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
+from monitor.ports import RecordSource
+from monitor.records import Polled, RecordBatch, Shard, Start
 
 SECONDS = 60.0
 QUIET_POLLS = 4

@@ -20,24 +20,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from stored import sum_counts
 
-from monitor.core.counts.cells import Counter, Route, Stratum
+from monitor.core.counts.cells import Counter, PaneCounts, Route, Stratum
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.tables.settings import TableSettings
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
 from monitor.errors import FencedError, StoreError
-from monitor.ports import (
-    Claim,
-    DeadLetter,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    PaneCounts,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DeadLetter, DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
 from monitor.store.codings import fence_all
 from monitor.store.erasure import forget
@@ -164,8 +156,8 @@ def cycle_of(deltas: list[Any]) -> Cycle:
 
     increments = [
         PaneCounts(int(Grain.HOUR), int(pane) // 12, Counts(cells[None], values[None]))
-        for delta in deltas
-        for pane, cells, values in zip(delta.panes, delta.cells, delta.values, strict=True)
+        for body in (delta.payload for delta in deltas)
+        for pane, cells, values in zip(body.panes, body.cells, body.values, strict=True)
     ]
     return Cycle({}, {delta.shard: delta.seq for delta in deltas}, increments)
 

@@ -9,7 +9,9 @@ import sqlalchemy as sa
 
 from monitor.core.time import DAY, HOUR
 from monitor.errors import FencedError
-from monitor.ports import Claim, DeadLetter, Dictionary, Shard, ShardFlush, Tallies
+from monitor.flushes import DeadLetter, Dictionary, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.ingest import ingest_store as dead_letters
 from monitor.store.ingest import ingest_store as ingest

@@ -24,17 +24,11 @@ from monitor.core.counts.cells import Counter, Route, Stratum
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, MINUTE
 from monitor.errors import FencedError, StoreError
-from monitor.ports import (
-    Claim,
-    DecisionColumns,
-    Dictionary,
-    LabelRequest,
-    Shard,
-    ShardFlush,
-    Tallies,
-)
+from monitor.flushes import DecisionColumns, Dictionary, LabelRequest, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import database as db
-from monitor.store.deltas import Payload, summed
+from monitor.store.deltas import summed
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest import ingest_store as ingest
 from monitor.store.ingest import join
@@ -180,8 +174,7 @@ def counted(engine: sa.Engine) -> dict[str, int]:
     """All counters, added up over all deltas."""
     store = EvaluatorStore(engine, "decisions")
     found = store.deltas.after({}, 10_000)
-    none = np.empty(0, np.int64)
-    bodies = [summed(Payload(d.panes, d.cells, d.values, none, none)) for d in found]
+    bodies = [summed(delta.payload) for delta in found]
     total = sum((body.values.sum(axis=0) for body in bodies), np.zeros(len(Counter), np.int64))
     return {Counter(i).name: int(value) for i, value in enumerate(total) if value}
 

@@ -37,7 +37,7 @@ from sites import Site, until
 
 from monitor.core.publish.snapshot import decode
 from monitor.errors import StoreError
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.shard_rows import read_statuses

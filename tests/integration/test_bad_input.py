@@ -24,7 +24,7 @@ from prometheus_client import generate_latest
 
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.errors import PoisonedStreamError
-from monitor.ports import Shard
+from monitor.records import Shard
 
 SECRET = "xq7secretxq7"
 NOW = lesson.START

@@ -17,7 +17,7 @@ from watched_site import SETTLES, WatchedSite, ready, watched_site
 
 from monitor.core.expected_arrivals import KEPT, SLOT
 from monitor.core.time import to_micros
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store import database as db
 from monitor.store.ingest.decision_arrivals import add_arrivals
 

@@ -28,7 +28,8 @@ from monitor.commands.summary import DATA_LOST, summary
 from monitor.core.publish.snapshot import Snapshot, decode, encode
 from monitor.core.time import to_micros
 from monitor.errors import FencedError, SlicewatchError, StoreError
-from monitor.ports import Shard, ShardFlush
+from monitor.flushes import ShardFlush
+from monitor.records import Shard
 from monitor.store import database as db
 from monitor.store.erasure import forget
 from monitor.store.ingest import ingest_store as ingest

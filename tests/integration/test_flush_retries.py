@@ -29,7 +29,9 @@ from psycopg import sql
 from consumers.ingest import FIRST_SECONDS, LONGEST_SECONDS, Ingest, Retry
 from consumers.worker_health import STUCK_SECONDS
 from monitor.errors import StoreError
-from monitor.ports import ConsumerState, Dictionary, FlushResult, Shard, ShardFlush
+from monitor.flushes import Dictionary, FlushResult, ShardFlush
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState
 from monitor.store.ingest.ingest_store import IngestStore
 
 D0, D1, L0 = Shard(DECISIONS, 0), Shard(DECISIONS, 1), Shard(LABELS, 0)

@@ -20,7 +20,7 @@ from postgres import PostgresServer
 from running import Running
 
 from monitor.cli import cli
-from monitor.ports import ConsumerState
+from monitor.shard_status import ConsumerState
 from monitor.store import database
 
 pytestmark = pytest.mark.full

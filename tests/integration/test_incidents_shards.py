@@ -19,7 +19,7 @@ from pipeline import DECISIONS, LABELS, Pipeline, total
 from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS, TOPICS_SECONDS
 from monitor.errors import MissingTopicError, SourceError, StoreError
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.shard_rows import resume_from
 

@@ -15,7 +15,7 @@ from kafka_broker import KafkaBroker
 from consumers.sources.kafka_admin import KafkaConnection
 from consumers.sources.kafka_source import KafkaSource
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import RecordBatch, Shard, Start
+from monitor.records import RecordBatch, Shard, Start
 
 pytestmark = pytest.mark.full
 

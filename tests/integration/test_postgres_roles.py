@@ -37,7 +37,7 @@ from monitor.core.publish.incidents import Incident
 from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, TimeSpan
 from monitor.errors import StoreError
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store.database import create_engine, reading, writing
 from monitor.store.erasure import forget
 from monitor.store.evaluator.published_tables import write_published

@@ -12,7 +12,8 @@ from pipeline import DECISIONS, LABELS, Pipeline, messages, total
 
 from consumers.ingest import Ingest
 from consumers.reconcile import REVIEW_SECONDS
-from monitor.ports import ConsumerState, Shard
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState
 from monitor.store.shard_rows import park
 
 DECISION, LABEL = Shard(DECISIONS, 0), Shard(LABELS, 0)

@@ -40,10 +40,11 @@ from monitor.core.publish.snapshot import (
     WindowTable,
 )
 from monitor.core.time import DAY
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
 from monitor.settings import Server, Settings
 from monitor.settings.kinds import LocalFile
 from monitor.settings.sections import Operations
+from monitor.shard_status import Tallies
 
 TOKEN = "scrape-token"
 SECONDS = 120.0

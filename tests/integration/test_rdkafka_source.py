@@ -26,7 +26,8 @@ from consumers.sources.librdkafka_client import security_settings
 from consumers.sources.librdkafka_source import RdkafkaSource
 from monitor.composition import kafka_source
 from monitor.errors import DataLossError, SettingsError, SourceError
-from monitor.ports import Polled, RecordBatch, RecordSource, Shard, Start
+from monitor.ports import RecordSource
+from monitor.records import Polled, RecordBatch, Shard, Start
 from monitor.settings import load
 
 pytestmark = pytest.mark.full

@@ -53,8 +53,10 @@ from monitor.core.counts.coding import CodingHistory
 from monitor.core.publish.snapshot import Snapshot, WindowTable, decode
 from monitor.core.time import HOUR, MINUTE, to_micros
 from monitor.errors import StoreError
-from monitor.ports import Claim, Dictionary, FlushResult, RecordBatch, Shard, ShardFlush, Tallies
+from monitor.flushes import Dictionary, FlushResult, ShardFlush
+from monitor.records import RecordBatch, Shard
 from monitor.settings import Settings, load
+from monitor.shard_status import Claim, Tallies
 from monitor.store.ingest.ingest_store import IngestStore
 
 # When a set was declared is what the evaluator first saw of it, not what the files say.

@@ -13,7 +13,7 @@ from pipeline import DECISIONS, LABELS, ManualClock, settings_with
 
 from monitor.core.expected_arrivals import KEPT, SLOT
 from monitor.core.time import DAY, HOUR, Grain, pane_of
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.service import JUDGE_SECONDS, Parts, Service
 from monitor.store import database
 from monitor.store.ingest.decision_arrivals import add_arrivals

@@ -18,7 +18,7 @@ from surface_checks import Page, broken, changed, read_page, rule_of
 from alerts.exposition.catalogue import CATALOGUE
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor.core.privacy.rules import PrivacyRule
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.service import Service
 
 pytestmark = pytest.mark.full

@@ -17,7 +17,7 @@ from consumers.reconcile import REVIEW_SECONDS
 from consumers.worker_health import SILENT_SECONDS, STUCK_SECONDS
 from monitor.core.time import HOUR
 from monitor.errors import RetiredTopicError, SourceError, StoreError
-from monitor.ports import Shard, Start
+from monitor.records import Shard, Start
 from monitor.store.retired import ConfiguredTopics, RetiredTopics
 from monitor.store.shard_rows import park
 

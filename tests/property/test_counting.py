@@ -51,7 +51,8 @@ from monitor.core.publish.snapshot import decode
 from monitor.core.time import DAY, HOUR, Grain
 from monitor.errors import RetentionRefusedError, StoreError
 from monitor.evaluate.dictionary import CellDictionary
-from monitor.ports import Dictionary, FlushResult, LabelRequest, Shard, ShardFlush
+from monitor.flushes import Dictionary, FlushResult, LabelRequest, ShardFlush
+from monitor.records import Shard
 from monitor.store.database import create_engine
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore

@@ -22,7 +22,7 @@ import lesson
 import pytest
 from pipeline import DECISIONS, LABELS, Counted, Pipeline, total
 
-from monitor.ports import Shard
+from monitor.records import Shard
 
 OWN = lesson.VERSIONS | {"judge": "odd"}
 HONEST = 40

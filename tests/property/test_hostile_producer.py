@@ -33,7 +33,8 @@ from pipeline import DECISIONS, LABELS, Counted, Pipeline, messages, only_kept
 
 from monitor import composition
 from monitor.core.time import HOUR, MINUTE
-from monitor.ports import Shard, ShardStatus
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.upkeep import retention

@@ -46,7 +46,8 @@ from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of, pane_start, to_
 from monitor.errors import PoisonedStreamError, StoreError
 from monitor.evaluate import evaluator as evaluator_module
 from monitor.evaluate.cohorts import CohortColumns, Cohorts
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore

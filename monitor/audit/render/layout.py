@@ -35,7 +35,7 @@ class AuditSection:
 
 @dataclass(frozen=True, slots=True)
 class AuditDocument:
-    """Report or scorecard laid out as sections for any renderer.
+    """Report or scorecard laid out as sections for any renderer; it has a short form too.
 
     Attributes:
         title: title.

@@ -26,7 +26,7 @@ from monitor.composition import contract_records
 from monitor.core.plain_text import LONGEST_NAME, LONGEST_NOTE, plain_line
 from monitor.core.time import to_datetime
 from monitor.errors import SlicewatchError
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.settings import Settings
 from monitor.store import database
 from monitor.store.evaluator.records import RecordStore

@@ -165,6 +165,15 @@ class Counts:
         return Counts(self.keys, -self.values)
 
 
+@dataclass(frozen=True, slots=True)
+class PaneCounts:
+    """Counts of one pane of one grain, by cell id."""
+
+    grain: int
+    pane: int
+    counts: Counts
+
+
 def merge(tables: Iterable[Counts]) -> Counts:
     """Return the sum of tables, key by key, without rows of zeros; no tables give an empty one."""
     parts = [table for table in tables if len(table.keys)]

@@ -19,6 +19,8 @@ _Table = TypeVar("_Table", GroupTable, WindowTable)
 class RowPlace(NamedTuple):
     """Place of a row in a Snapshot; the total has neither a group-by nor a slice.
 
+    It is a tuple, so that labels of a sample are a part of it.
+
     Attributes:
         contract: name of the contract.
         group_by: the attributes of the slice.

@@ -1,4 +1,7 @@
-"""Report of an incident: its status after people's acts, and its figures in a Snapshot."""
+"""Report of an incident: its status after people's acts, and its figures in a Snapshot.
+
+Reports hold datetimes, which JSON shows as text; Snapshots and the store hold microseconds.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Register of known limitations."""
+"""Register of known limitations.
+
+The type of the settings also has their checks, which the API's schema would show.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from monitor.core.time import DAY, HOUR, WEEK
 from monitor.detection.advisory.reference import NEVER, SHIFTS, Reference, ReferenceBets
 from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import crossed
-from monitor.detection.pages.mixture import Rows, SrMixture
+from monitor.detection.pages.mixture import RowBets, Rows, SrMixture
 
 WEIGHTS = np.full(len(SHIFTS), 1 / len(SHIFTS))
 """Weights of the alternatives."""
@@ -31,19 +31,6 @@ WEIGHTS = np.full(len(SHIFTS), 1 / len(SHIFTS))
 REMEMBERED = WEEK
 """Time for which a crossing counts. The test starts again at once, so a lasting shift crosses
 again."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriftBets:
-    """Betting slices of one cohort and their log e-values against a reference.
-
-    Attributes:
-        rows: the betting slices, shape (R,).
-        log_e: log e-values of the alternatives, shape (R, 5), not yet divided by a cluster size.
-    """
-
-    rows: Int64s
-    log_e: Floats
 
 
 @dataclass(slots=True)
@@ -63,7 +50,7 @@ class DriftTest:
         """Return a test of this many slices without evidence."""
         return cls(SrMixture.empty(slices, len(SHIFTS)), np.full(slices, NEVER))
 
-    def bet(self, at: int, bets: DriftBets, weights: Floats, cluster_size: float) -> None:
+    def bet(self, at: int, bets: RowBets, weights: Floats, cluster_size: float) -> None:
         """Bet on one hour's cohort; record crossings at ``at``, and reset these slices."""
         self.mixture.add_clock(HOUR / DAY)
         if not len(bets.rows) and self.is_empty:
@@ -125,7 +112,7 @@ class Baseline:
 
     def advance(
         self, at: int, n: npt.ArrayLike, k: npt.ArrayLike, weights: Floats, cluster_size: float = 1
-    ) -> DriftBets:
+    ) -> RowBets:
         """Bet a cohort against finished references, add it to the others; return the bets.
 
         Args:
@@ -211,12 +198,11 @@ class Baseline:
             *tests,
         )
 
-    def _bets(self, against: ReferenceBets, n: Floats, k: Floats) -> DriftBets:
+    def _bets(self, against: ReferenceBets, n: Floats, k: Floats) -> RowBets:
         frozen = self.reference.frozen
         if not frozen.any():  # true for days; for most slices, weeks
-            return DriftBets(np.zeros(0, np.int64), np.zeros((0, len(SHIFTS))))
-        rows = np.flatnonzero(frozen & against.compared(n))
-        return DriftBets(rows, against.log_e(n, k)[rows])
+            return RowBets(np.zeros(0, np.int64), np.zeros((0, len(SHIFTS))))
+        return RowBets.from_mask(frozen & against.compared(n), against.log_e(n, k))
 
     def _renew_bets(self) -> None:
         n, k = self.reference.n, self.reference.k

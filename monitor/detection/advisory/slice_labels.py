@@ -39,7 +39,7 @@ from monitor.detection.advisory.label_requests import ALTERNATIVES as ODDS
 from monitor.detection.advisory.label_requests import FALSE_ALARM_DAYS, RequestTest
 from monitor.detection.advisory.mix_labels import named_slices
 from monitor.detection.pages.evidence_history import KEPT
-from monitor.detection.pages.mixture import SrMixture
+from monitor.detection.pages.mixture import RowBets, SrMixture
 from monitor.detection.pages.projection import EXCESSES, PairCounts, PairLevel, gap_log_e
 
 TOLERATED = 0.05
@@ -161,19 +161,6 @@ _EVEN_ODDS = np.full(ODDS, 1 / ODDS)
 _EVEN_EXCESSES = np.full(len(EXCESSES), 1 / len(EXCESSES))
 
 
-@dataclass(frozen=True, slots=True)
-class _Bets:
-    """Betting rows of one hour, n of them, and their log e-values, shape (n, alternatives)."""
-
-    rows: Int64s
-    log_e: Floats
-
-    @classmethod
-    def from_mask(cls, mask: Bools, log_e: Floats) -> _Bets:
-        rows = np.flatnonzero(mask)
-        return cls(rows, log_e[rows])
-
-
 @dataclass(slots=True)
 class SliceLabels:
     """Detector of label faults in the slices of a group-by, bet on hour by hour.
@@ -281,17 +268,17 @@ class SliceLabels:
             after_hours.append(lately)
         return after_hours
 
-    def _request_bets(self, labels: HourlyLabels) -> list[_Bets]:
+    def _request_bets(self, labels: HourlyLabels) -> list[RowBets]:
         """Return the bets of each hour on the number of label requests."""
         asked, spared = self.test.log_ratios()
         log_e = labels.requests @ asked + (labels.decisions - labels.requests) @ spared
         betting = labels.decisions.any(axis=-1).reshape(len(log_e), -1)
         return [
-            _Bets.from_mask(*bets)
+            RowBets.from_mask(*bets)
             for bets in zip(betting, log_e.reshape(*betting.shape, ODDS), strict=True)
         ]
 
-    def _bet_on_missing(self, labels: HourlyLabels) -> list[_Bets]:
+    def _bet_on_missing(self, labels: HourlyLabels) -> list[RowBets]:
         """Return each hour's bets on missing labels, and add the hours to ``level``."""
         pairs, shape = labels.missing, (len(labels.requested), -1)
         levels = []
@@ -304,9 +291,9 @@ class SliceLabels:
             pairs.selected(betting), np.concatenate(levels)[betting], TOLERATED
         )
         by_hour = betting.reshape(shape), log_e.reshape(*shape, len(EXCESSES))
-        return [_Bets.from_mask(*bets) for bets in zip(*by_hour, strict=True)]
+        return [RowBets.from_mask(*bets) for bets in zip(*by_hour, strict=True)]
 
-    def _bet(self, on_requests: _Bets, on_missing: _Bets) -> None:
+    def _bet(self, on_requests: RowBets, on_missing: RowBets) -> None:
         tests = (self.requests, on_requests, _EVEN_ODDS), (self.missing, on_missing, _EVEN_EXCESSES)
         for mixture, bets, weights in tests:
             mixture.add_clock(HOUR / DAY)

@@ -24,6 +24,25 @@ Rows = Int64s | Bools
 """Rows of streams: distinct row numbers, or a mask."""
 
 
+@dataclass(frozen=True, slots=True)
+class RowBets:
+    """Bets of some streams.
+
+    Attributes:
+        rows: the betting rows, shape (R,).
+        log_e: log e-values of the alternatives, shape (R, K), not yet divided by a cluster size.
+    """
+
+    rows: Int64s
+    log_e: Floats
+
+    @classmethod
+    def from_mask(cls, mask: Bools, log_e: Floats) -> RowBets:
+        """Return the bets of the rows in a mask, given the log e-values of all rows."""
+        rows = np.flatnonzero(mask)
+        return cls(rows, log_e[rows])
+
+
 @dataclass(slots=True)
 class SrMixture:
     """Shiryaev-Roberts statistics of J streams over K alternatives each; changed in place.

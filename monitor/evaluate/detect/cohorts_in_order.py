@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
 
-from monitor.core.contract import Contract, Metric
+from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counts, merge
-from monitor.core.counts.coding import Coding
 from monitor.core.counts.completeness import CohortState
 from monitor.core.counts.rollup import roll_up
 from monitor.core.time import DAY, Grain, pane_of, pane_start
@@ -47,23 +46,19 @@ RESOLVE_SPAN = 7 * DAY
 
 
 @dataclass(frozen=True, slots=True)
-class DetectionPolicy:
-    """Settings of detection: the contracts, and which cohorts feed the detectors.
+class DetectionPolicy(DetectorSettings):
+    """Settings of detection: those of its detectors, and which cohorts feed them.
+
+    Bets are divided by the largest counted unit if that is larger than ``cluster_size``.
 
     Attributes:
-        contracts: contracts of all use cases.
-        coding: the present coding.
         completeness: share of requested labels that makes a cohort mature.
         live: whether cohorts may page; cohorts loaded in bulk never do.
-        cluster_size: largest number of decisions that depend on each other; bets are divided by the
-            largest counted unit if that is larger.
     """
 
-    contracts: Sequence[Contract]
-    coding: Coding
+    _: KW_ONLY
     completeness: Fraction
     live: bool
-    cluster_size: int
 
 
 class NewestTurns(NamedTuple):
@@ -105,10 +100,9 @@ class DetectionState:
     @classmethod
     def load(cls, stored: StoredDetection, policy: DetectionPolicy) -> DetectionState:
         """Return the detectors and crossings restored from the stored state."""
-        settings = DetectorSettings(policy.contracts, policy.coding, policy.cluster_size)
-        fleet, advice = _load_fleet(settings, stored.parts), _load_advisors(settings, stored.parts)
+        fleet, advice = _load_fleet(policy, stored.parts), _load_advisors(policy, stored.parts)
         # Both share one budget, even where its stored state could not be read.
-        routes = ClosedHours.load(settings, {**stored.parts, **fleet.budget_part}, stored.closed)
+        routes = ClosedHours.load(policy, {**stored.parts, **fleet.budget_part}, stored.closed)
         crossings = Crossings.load(stored, live=policy.live)
         state = cls(policy, fleet, advice, routes, crossings, stored.consumed)
         state.gone = stored.parts.keys() - fleet.names - advice.names - routes.names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.ports import Loss
+from monitor.store.exclusions import Loss
 
 _BEGINNING, _END = -(1 << 62), 1 << 62
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import sqlalchemy as sa
 
 from monitor.errors import FencedError
-from monitor.ports import Loss, Shard, ShardStatus, StoredDelta
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus
 from monitor.store import bulk
-from monitor.store import deltas as payload
 from monitor.store.database import reading
+from monitor.store.deltas import StoredDelta, decode
 from monitor.store.evaluator.lease import ROLE
-from monitor.store.exclusions import read_losses
+from monitor.store.exclusions import Loss, read_losses
 from monitor.store.schema import delta, fold_cursor
 from monitor.store.shard_rows import behind_of, list_statuses, read_watermark, watermark_of
 
 _CURSORS = sa.select(fold_cursor)
+_NO_KEYS = np.empty(0, np.int64)
 _NEXT = (
     sa.select(delta.c.seq, delta.c.payload)
     .where(
@@ -103,17 +106,9 @@ def _read_deltas(
 ) -> Iterator[StoredDelta]:
     parameters = {"topic": shard.topic, "part": shard.partition, "seen": last_seq, "most": limit}
     for row in connection.execute(_NEXT, parameters).all():
-        body = payload.decode(row.payload)
-        yield StoredDelta(
-            shard,
-            row.seq,
-            body.panes,
-            body.cells,
-            body.values,
-            body.probes,
-            body.sizes,
-            body.repetition,
-        )
+        # The evaluator needs no keys; they would fill its memory while it catches up.
+        payload = replace(decode(row.payload), keys=_NO_KEYS, arrivals=_NO_KEYS)
+        yield StoredDelta(shard, row.seq, payload)
 
 
 def _read_cursors(connection: sa.Connection) -> dict[Shard, int]:

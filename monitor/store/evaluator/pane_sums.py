@@ -8,8 +8,7 @@ from itertools import compress, pairwise
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.core.counts.cells import Int64s
-from monitor.ports import PaneCounts
+from monitor.core.counts.cells import Int64s, PaneCounts
 from monitor.store import bulk
 from monitor.store.schema import COUNTER_COLUMNS, counts
 

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 import sqlalchemy as sa
 
 from monitor.errors import StoreError
-from monitor.ports import DeadLetter, Shard, StoredDeadLetter
+from monitor.flushes import DeadLetter
+from monitor.records import Shard
 from monitor.store.database import reading, writing
 from monitor.store.schema import contract as contract_table
 from monitor.store.schema import snapshot
@@ -27,6 +28,15 @@ class ContractRecord:
     version: str
     numbers: str
     record: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDeadLetter:
+    """Dead letter as listed later, with its shard and when it was seen (microseconds)."""
+
+    shard: Shard
+    letter: DeadLetter
+    seen_at: int
 
 
 class RecordStore:

@@ -12,10 +12,11 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 
+from monitor.core.counts.cells import PaneCounts
 from monitor.core.counts.clusters import DayClusters
 from monitor.core.publish.release import Revision
 from monitor.core.publish.snapshot import Snapshot, encode
-from monitor.ports import PaneCounts, Shard
+from monitor.records import Shard
 from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.dictionary_rows import write_cells

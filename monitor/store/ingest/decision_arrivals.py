@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from monitor.core.expected_arrivals import KEPT, SLOTS_HOUR
 from monitor.core.time import HOUR
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store import bulk
 from monitor.store.database import reading, writing
 from monitor.store.schema import SLOT_COLUMNS, decision_arrival

@@ -17,18 +17,11 @@ from monitor.core.counts.cells import Int64s
 from monitor.core.counts.coding import CodingHistory
 from monitor.core.time import DAY
 from monitor.errors import FencedError
-from monitor.ports import (
-    NEAR,
-    Claim,
-    Clock,
-    Dictionary,
-    FlushResult,
-    IdKey,
-    Shard,
-    ShardFlush,
-    ShardStatus,
-    Tallies,
-)
+from monitor.flushes import Dictionary, FlushResult, ShardFlush
+from monitor.id_key import NEAR, IdKey
+from monitor.ports import Clock
+from monitor.records import Shard
+from monitor.shard_status import Claim, ShardStatus, Tallies
 from monitor.store import bulk, deltas
 from monitor.store.bias_score_rows import write_bias_scores
 from monitor.store.codings import lock_eras, require_eras

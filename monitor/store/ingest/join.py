@@ -17,7 +17,10 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import COUNTERS, Int64s
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import DAY, HOUR, MINUTE, Grain, pane_of
-from monitor.ports import NEAR, LabelRequest, OtherIds, Shard, Tallies
+from monitor.flushes import LabelRequest, OtherIds
+from monitor.id_key import NEAR
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 from monitor.store import bulk
 from monitor.store.erasure import NO_DECISION
 from monitor.store.ingest.double_labels import count_pairs, reviewer_answers

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from monitor.core.blindness import KEPT_WEEKS, WEEK_HOURS, silent_since
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import Grain, pane_of
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store.database import database_now, reading, writing
 from monitor.store.schema import label_arrival
 

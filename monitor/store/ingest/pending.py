@@ -10,7 +10,8 @@ import sqlalchemy as sa
 
 from monitor.core.counts.cells import Int64s, Route
 from monitor.core.time import Grain, pane_of
-from monitor.ports import DecisionColumns, LabelRequest, ShardFlush, Tallies
+from monitor.flushes import DecisionColumns, LabelRequest, ShardFlush
+from monitor.shard_status import Tallies
 from monitor.store import bulk
 from monitor.store.ingest.recent import RecentDecisions
 from monitor.store.schema import pending

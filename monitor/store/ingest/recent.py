@@ -36,7 +36,7 @@ class FoundDecisions:
         id: keyed hash of the decision's id.
         ts: decided_at, microseconds.
         cell: cell that it is counted in.
-        request: value of :class:`monitor.ports.LabelRequest`.
+        request: value of :class:`monitor.flushes.LabelRequest`.
         labelled: 0 where no label can have been stored yet, as far as this worker knows.
     """
 

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from monitor.core.counts.cells import Int64s
 from monitor.core.counts.labels import LabelColumns
 from monitor.core.time import HOUR, Grain, pane_of
-from monitor.ports import NEAR, OtherIds
+from monitor.flushes import OtherIds
+from monitor.id_key import NEAR
 from monitor.store import bulk
 from monitor.store.ingest.recent import FoundDecisions, RecentDecisions
 from monitor.store.schema import pending

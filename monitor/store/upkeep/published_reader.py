@@ -20,7 +20,7 @@ from monitor.core.publish.release import Revision, StoredReport, StoredWeek
 from monitor.core.publish.snapshot import Snapshot, decode, numbered
 from monitor.core.time import MINUTE, Grain, IsoWeek, to_datetime
 from monitor.errors import StoreError
-from monitor.ports import ShardStatus
+from monitor.shard_status import ShardStatus
 from monitor.store.database import reading
 from monitor.store.evaluator import stored_incidents
 from monitor.store.evaluator.published_tables import DECISIONS, LABELLED

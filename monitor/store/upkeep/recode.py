@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from monitor.core.counts.cells import MISSING, OTHER, Int64s, atom_text, content_id, parse_atom
 from monitor.core.counts.coding import Coding, CodingHistory, CodingVersion
-from monitor.ports import Dictionary
+from monitor.flushes import Dictionary
 from monitor.store import bulk, deltas
 from monitor.store.codings import fence_all, lock_eras, read_eras, refuse_fixed, write_eras
 from monitor.store.database import writing

@@ -12,7 +12,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from monitor.core.time import SECOND, Grain, pane_start, to_datetime
-from monitor.ports import BEGINNING, Shard, ShardStatus
+from monitor.id_key import BEGINNING
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus
 from monitor.store import database
 from monitor.store.database import database_now
 from monitor.store.evaluator.lease import ROLE

@@ -38,8 +38,10 @@ from monitor.core.counts.cells import (
 )
 from monitor.core.publish.snapshot import decode
 from monitor.evaluate.evaluator import Evaluator
-from monitor.ports import Dictionary, Shard, ShardFlush, Tallies
+from monitor.flushes import Dictionary, ShardFlush
+from monitor.records import Shard
 from monitor.settings import Settings, load
+from monitor.shard_status import Tallies
 from monitor.store.database import writing
 from monitor.store.deltas import Payload, summed, write_delta
 from monitor.store.dictionary_rows import write_dictionary

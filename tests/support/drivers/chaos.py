@@ -27,7 +27,7 @@ from sites import Site, until
 from warm_start import Process
 
 from alerts.exposition.catalogue import PAGE
-from monitor.ports import Shard
+from monitor.records import Shard
 
 HOURS = 24  # of event time
 MICROSECOND = timedelta(microseconds=1)

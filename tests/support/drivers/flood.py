@@ -24,8 +24,9 @@ from pipeline import SETTINGS, ManualClock, settings_with
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource
-from monitor.ports import Shard, ShardStatus
+from monitor.records import Shard
 from monitor.service import Service
+from monitor.shard_status import ShardStatus
 from monitor.store import database
 from monitor.store.shard_rows import read_statuses
 

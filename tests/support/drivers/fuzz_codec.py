@@ -37,7 +37,9 @@ from consumers.shard import Codecs, ShardState
 from monitor.core.counts.cells import OTHER, Route, Stratum, content_id
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.time import DAY, HOUR, MINUTE
-from monitor.ports import Claim, DeadLetter, RecordBatch, Shard, Tallies
+from monitor.flushes import DeadLetter
+from monitor.records import RecordBatch, Shard
+from monitor.shard_status import Claim, Tallies
 from monitor.store import deltas
 from monitor.store.deltas import decision_payload
 

@@ -28,8 +28,9 @@ from consumers.ingest import Ingest
 from consumers.sources.memory_source import MemoryBroker, MemorySource
 from monitor import composition
 from monitor.evaluate.evaluator import Evaluator
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.records import Shard
 from monitor.settings import Settings, load
+from monitor.shard_status import ShardStatus, Tallies
 from monitor.store.evaluator.records import RecordStore
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.ingest.ingest_store import IngestStore
@@ -352,7 +353,7 @@ def read_probes(engine: sa.Engine) -> list[tuple[Any, ...]]:
     """Probe decisions of all deltas, by what they say, sorted."""
     deltas = EvaluatorStore(engine, DECISIONS).deltas.after({}, 1_000_000)
     found = []
-    for probe in (probe for delta in deltas for probe in delta.probes):
+    for probe in (probe for delta in deltas for probe in delta.payload.probes):
         assert probe.probe_set == signed_probes.DIGEST
         seen = probe.observed
         said = (seen.route.name.lower(), seen.score, seen.threshold, seen.evidence_passed)

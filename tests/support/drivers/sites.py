@@ -19,7 +19,8 @@ from pipeline import Counted, assert_conserved, attributes_in, messages, read_co
 from running import Running
 from stored import check_tables
 
-from monitor.ports import Shard, ShardStatus
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus
 from monitor.store.database import create_engine
 from monitor.store.evaluator.store import EvaluatorStore
 from monitor.store.shard_rows import read_statuses

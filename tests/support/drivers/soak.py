@@ -38,7 +38,7 @@ from monitor.demo.world import STEP, Synthetic, Truth, World
 from monitor.evaluate import evaluator
 from monitor.evaluate.publish import published_calendar
 from monitor.evaluate.tables import calendar
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.service import Service
 from monitor.settings import Settings, load
 from monitor.store.evaluator import calendar_tables

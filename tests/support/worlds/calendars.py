@@ -19,6 +19,7 @@ from monitor.core.counts.cells import (
     COUNTERS,
     Counter,
     Counts,
+    PaneCounts,
     Route,
     Stratum,
     atom_text,
@@ -30,7 +31,7 @@ from monitor.core.tables.spans import ANCHOR, Edition, Span
 from monitor.core.time import DAY, WEEK, Grain, pane_of
 from monitor.evaluate.dictionary import CellDictionary
 from monitor.evaluate.tables.calendar import Calendar, progress_of, sums_of
-from monitor.ports import Dictionary, PaneCounts
+from monitor.flushes import Dictionary
 from monitor.store.codings import write_eras
 from monitor.store.database import writing
 from monitor.store.dictionary_rows import write_dictionary

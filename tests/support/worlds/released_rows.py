@@ -101,7 +101,7 @@ def released(
 def report_of(release: Release, facts: ReportFacts) -> WeeklyReport:
     """The report of a Release, its first revision."""
     revision = Revision(release.week, 1, WEEK.end, encode(release))
-    return WeeklyReport(revision, 1, release, None, facts)
+    return WeeklyReport(revision, 1, None, release=release, facts=facts)
 
 
 def facts_of(coding: Coding, **changed: object) -> ReportFacts:

@@ -13,7 +13,7 @@ from consumers.bias_results import OLDEST, BiasResults
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from monitor.core.bias_scores import BiasDimension, BiasScore, current_scores
 from monitor.core.time import DAY
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 TODAY = (date(2026, 11, 20) - date(1970, 1, 1)).days
 NOW = TODAY * DAY + 1

@@ -26,7 +26,8 @@ from monitor.core.counts.cells import Route, Stratum, content_id, decode_strata
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory, CodingVersion
 from monitor.core.probes.probe_decisions import ProbeDecision
 from monitor.core.time import to_micros
-from monitor.ports import DeadLetter, RecordBatch, Shard
+from monitor.flushes import DeadLetter
+from monitor.records import RecordBatch, Shard
 
 CODING = Coding(
     (Attribute("channel", ("chat", "email")), Attribute("release", ("j1",), "judge")),

@@ -17,7 +17,8 @@ from consumers.codec import DecisionCodec
 from consumers.coder import Coder
 from consumers.dead_letters import DeadLetterBuffer
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
-from monitor.ports import DeadLetter, RecordBatch, Shard
+from monitor.flushes import DeadLetter
+from monitor.records import RecordBatch, Shard
 
 CODING = Coding(
     (Attribute("channel", ("chat", "caf\u00e9")), Attribute("release", ("j1",), "judge")),

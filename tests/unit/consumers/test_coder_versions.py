@@ -14,7 +14,7 @@ from consumers.coder import Coder
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory, CodingVersion
 from monitor.core.time import HOUR, to_micros
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 RELEASE = Attribute(
     "release", ("stable", "canary"), "policy", (("p-41", "stable"), ("p-42", "canary"))

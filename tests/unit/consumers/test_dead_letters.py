@@ -8,7 +8,7 @@ from consumers.codec import DecisionCodec
 from consumers.coder import Coder
 from consumers.dead_letters import MAX_DEAD_LETTERS, DeadLetterBuffer
 from monitor.core.counts.coding import Coding, CodingHistory
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 
 class Hasher:

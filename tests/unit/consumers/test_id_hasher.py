@@ -14,7 +14,8 @@ from consumers.codec import LabelCodec
 from consumers.dead_letters import DeadLetterBuffer, IdHasher
 from monitor.core.counts.cells import Int64s
 from monitor.core.time import DAY, SECOND, to_micros
-from monitor.ports import BEGINNING, NEAR, IdKey, RecordBatch, Shard
+from monitor.id_key import BEGINNING, NEAR, IdKey
+from monitor.records import RecordBatch, Shard
 
 FIRST, SECOND_KEY, THIRD = (name.encode() * 16 for name in "abc")
 D1, D2 = 20_000 * DAY, 20_030 * DAY

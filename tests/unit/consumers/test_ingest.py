@@ -11,7 +11,8 @@ from pipeline import DECISIONS, Pipeline, messages
 
 from consumers.worker_health import STUCK_SECONDS
 from monitor.errors import FencedError, StoreError
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus, Tallies
 
 
 @pytest.mark.parametrize(("events", "stored"), [(2, False), (3, True)])

@@ -19,7 +19,7 @@ from consumers.mapping import EventMapping, mapping_of
 from monitor import composition
 from monitor.cli import cli
 from monitor.errors import SettingsError
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 from monitor.settings import load
 from monitor.settings.sections import MappingSettings
 

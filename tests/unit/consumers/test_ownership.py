@@ -7,7 +7,8 @@ from unittest.mock import Mock
 import pytest
 
 from consumers.ownership import RETRY_SECONDS, Ownership
-from monitor.ports import CREATED_AGAIN, Claim, Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import CREATED_AGAIN, Claim, Tallies
 
 SHARD = Shard("decisions", 0)
 

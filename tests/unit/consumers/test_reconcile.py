@@ -11,7 +11,8 @@ from consumers.backpressure import PeerProgress
 from consumers.event_time import ClockPolicy
 from consumers.reconcile import Reconciler, UnreadShards
 from monitor.core.time import HOUR, MINUTE
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus, Tallies
 
 ADDED, PARKED, READ, ELSEWHERE = (Shard("d", part) for part in range(4))
 OTHER_TOPIC = Shard("old", 0)

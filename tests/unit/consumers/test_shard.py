@@ -21,7 +21,9 @@ from consumers.shard import Codecs, ShardState
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
 from monitor.core.expected_arrivals import SLOT
 from monitor.core.time import HOUR, MINUTE, to_micros
-from monitor.ports import Claim, LabelRequest, RecordBatch, Shard, Tallies
+from monitor.flushes import LabelRequest
+from monitor.records import RecordBatch, Shard
+from monitor.shard_status import Claim, Tallies
 
 CODING = Coding((Attribute("channel", ("chat",)),), (0.7,), (1.0, 0.5))
 DECISIONS, LABELS = Shard("decisions", 0), Shard("labels", 0)

@@ -10,7 +10,7 @@ from consumers.dead_letters import IdHasher
 from consumers.unit_hashes import UnitHasher
 from monitor.core.counts.cells import Int64s
 from monitor.core.time import DAY, HOUR
-from monitor.ports import BEGINNING, IdKey
+from monitor.id_key import BEGINNING, IdKey
 
 T0 = 20_000 * DAY
 KEYS = [IdKey("a", BEGINNING, b"a" * 32), IdKey("b", T0 + DAY, b"b" * 32)]

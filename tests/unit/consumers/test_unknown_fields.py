@@ -33,7 +33,8 @@ from consumers.unknown_fields import (
 )
 from monitor.core.counts.cells import OTHER
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
-from monitor.ports import DeadLetter, RecordBatch, Shard
+from monitor.flushes import DeadLetter
+from monitor.records import RecordBatch, Shard
 
 CODING = Coding((Attribute("channel", ("chat", "email")),))
 HASHER = IdHasher.with_key(b"key")

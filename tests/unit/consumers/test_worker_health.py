@@ -26,7 +26,8 @@ from consumers.worker_health import (
     Progress,
 )
 from monitor.core.time import DAY, HOUR, MINUTE
-from monitor.ports import ConsumerState, Shard, ShardStatus, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState, ShardStatus, Tallies
 
 HORIZON = 30 * DAY
 T0 = 20_000 * DAY

@@ -28,7 +28,8 @@ from monitor.demo.view import (
     slice_views,
 )
 from monitor.demo.world import BEGINS
-from monitor.ports import Shard, ShardStatus, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ShardStatus, Tallies
 
 URL = "http://127.0.0.1:12345"
 

@@ -19,7 +19,7 @@ from monitor.core.counts.labels import UNDECIDABLE
 from monitor.core.time import DAY, HOUR, MINUTE
 from monitor.demo.traffic import bad_record, decision_events, label_events, messages
 from monitor.demo.world import STEP, Synthetic, WorldStep
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from consumers import reconcile, worker_health
 from consumers.sources.kafka_source import FIXED
 from monitor import watchdog
 from monitor.commands.db import command as db
-from monitor.ports import ConsumerState
+from monitor.shard_status import ConsumerState
 
 ROOT = Path(__file__).parents[3]
 MANUAL = (ROOT / "deploy" / "docs" / "operations.md").read_text()

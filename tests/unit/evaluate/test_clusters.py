@@ -12,7 +12,8 @@ from monitor.core.counts.clusters import DayClusters, Repetition, UnitSizes
 from monitor.core.time import DAY
 from monitor.evaluate import clusters
 from monitor.evaluate.clusters import ClusterDays
-from monitor.ports import Shard, StoredDelta
+from monitor.records import Shard
+from monitor.store.deltas import Payload, StoredDelta
 
 _NONE = np.zeros(0, np.int64)
 
@@ -20,7 +21,8 @@ _NONE = np.zeros(0, np.int64)
 def delta(units: list[int], day: int = 1, repetition: tuple[Repetition, ...] = ()) -> StoredDelta:
     sizes = UnitSizes.from_decisions(np.array(units, np.int64), np.full(len(units), day * DAY))
     counts = _NONE, _NONE, np.zeros((0, COUNTERS), np.int64)
-    return StoredDelta(Shard("d", 0), 1, *counts, sizes=sizes, repetition=repetition)
+    payload = Payload(*counts, _NONE, _NONE, sizes=sizes, repetition=repetition)
+    return StoredDelta(Shard("d", 0), 1, payload)
 
 
 def test_a_unit_is_counted_over_all_deltas_and_shards() -> None:

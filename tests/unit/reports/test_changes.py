@@ -28,7 +28,7 @@ def revision(number: int, *rows: SliceRow) -> Revision:
 
 def report(now: Revision, earlier: Revision | None) -> WeeklyReport:
     facts = ReportFacts("slicewatch 1")
-    return WeeklyReport(now, now.number, now.release, None, facts, earlier=earlier)
+    return WeeklyReport(now, now.number, None, earlier=earlier, release=now.release, facts=facts)
 
 
 def rated(row: SliceRow, value: float) -> SliceRow:

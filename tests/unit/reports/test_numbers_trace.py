@@ -46,7 +46,7 @@ def report(name: str) -> WeeklyReport:
     body = encode(decode(msgspec.json.encode(stored["release"])))
     facts = msgspec.convert(stored["facts"], ReportFacts)
     world = Revision(stored["week"], 1, stored["as_of"], body)
-    return WeeklyReport(world, 1, world.release, world, facts)
+    return WeeklyReport(world, 1, world, release=world.release, facts=facts)
 
 
 def census(audit: float) -> WeeklyReport:

@@ -36,7 +36,7 @@ def report(*rows: SliceRow, synthetic: bool = True, by: str = "A. Person") -> We
     revision = Revision(WEEK.name, 3, WEEK.end + DAY, encode(made))
     signed = Signature(WEEK.name, 1, 3, revision.digest, WEEK.end, by, "")
     facts = ReportFacts("slicewatch 1", status_url="https://status.example")
-    return WeeklyReport(revision, 3, made, None, facts, (signed,))
+    return WeeklyReport(revision, 3, None, (signed,), release=made, facts=facts)
 
 
 @pytest.fixture(scope="module")

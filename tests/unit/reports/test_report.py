@@ -106,7 +106,7 @@ FINDING = ReleasedFinding(
 def report(made: Release, number: int = 1, before: Release | None = None) -> WeeklyReport:
     revision = Revision(made.week, number, WEEK.end, encode(made))
     earlier = Revision(WEEK.before.name, 2, WEEK.end, encode(before)) if before else None
-    return WeeklyReport(revision, number, made, earlier, FACTS)
+    return WeeklyReport(revision, number, earlier, release=made, facts=FACTS)
 
 
 def texts(one: WeeklyReport) -> dict[str, str]:

@@ -23,7 +23,7 @@ from monitor.core.contract import Metric, State
 from monitor.core.publish.pipeline import Pipeline, TopicFacts
 from monitor.core.publish.snapshot import GroupTable, LimitKind, SliceRow, Snapshot
 from monitor.core.time import DAY, HOUR, to_datetime
-from monitor.ports import Shard
+from monitor.records import Shard
 from monitor.store import database
 from monitor.store.ingest.ingest_store import IngestStore
 from monitor.store.schema import ownership

@@ -7,7 +7,8 @@ from prometheus_client import generate_latest
 
 from alerts.exposition import catalogue
 from alerts.exposition.service_metrics import HOLD_SECONDS, MANY_VALUES, ServiceMetrics
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 
 
 class Clock:

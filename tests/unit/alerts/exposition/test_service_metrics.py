@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from alerts.exposition.catalogue import SERVICE
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.bias_scores import BiasDimension, BiasScore, CurrentScore
-from monitor.ports import ConsumerState, Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState, Tallies
 
 SHARD = Shard("decisions", 0)
 OTHER = Shard("decisions", 1)

@@ -9,7 +9,8 @@ from prometheus_client import generate_latest
 
 from alerts.exposition.service_metrics import ServiceMetrics
 from monitor.core.privacy.bands import SHOWN_STEP, edges
-from monitor.ports import Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import Tallies
 
 SHARD = Shard("decisions", 0)
 LABELS = Shard("labels", 0)

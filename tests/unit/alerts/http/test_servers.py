@@ -28,7 +28,8 @@ from monitor.core.contract import Metric, State
 from monitor.core.publish.snapshot import ContractTable, SliceRow, Snapshot, WindowTable
 from monitor.errors import SlicewatchError, StoreError
 from monitor.logs import JsonFormatter
-from monitor.ports import ConsumerState, Shard, Tallies
+from monitor.records import Shard
+from monitor.shard_status import ConsumerState, Tallies
 
 ACCEPT_OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 FAIRNESS = HttpConfig(port=0, tokens={"prometheus": "first", "grafana": "second"})

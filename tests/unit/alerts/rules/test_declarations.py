@@ -21,8 +21,8 @@ from monitor.core.contract import Metric, State
 from monitor.core.probes.flips import FlipDirection
 from monitor.core.publish.annotations import Annotation, Fault
 from monitor.core.publish.incidents import Stand
-from monitor.ports import ConsumerState
 from monitor.settings import Settings
+from monitor.shard_status import ConsumerState
 
 FOLDER = Path(str(resources.files(alerts.rules)))
 DOCUMENT = yaml.safe_load((FOLDER / "alerts.yaml").read_text())

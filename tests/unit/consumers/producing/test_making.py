@@ -25,7 +25,8 @@ from consumers.event_words import EXPECTED, REASONS
 from consumers.events import Decision, Label
 from consumers.producing import EventError, Message, decision_message, label_message
 from monitor.core.counts.coding import Attribute, Coding, CodingHistory
-from monitor.ports import DeadLetter, RecordBatch, Shard
+from monitor.flushes import DeadLetter
+from monitor.records import RecordBatch, Shard
 
 DECISION: dict[str, Any] = {
     "decision_id": "d-1",

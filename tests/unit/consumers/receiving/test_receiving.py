@@ -29,7 +29,7 @@ from consumers.sources.kafka_writer import Record
 from monitor import composition
 from monitor.core.time import to_micros
 from monitor.errors import SourceError
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 from monitor.settings import load
 
 EXAMPLE = Path(__file__).parents[4] / "deploy" / "examples" / "judge_router"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from consumers.sources.base import Delivery
-from monitor.ports import Shard
+from monitor.records import Shard
 
 ONE, OTHER = Shard("decisions", 0), Shard("decisions", 1)
 

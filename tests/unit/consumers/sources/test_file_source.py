@@ -12,7 +12,7 @@ import pytest
 from consumers.sources import file_source
 from consumers.sources.file_source import FileSource, LineFile
 from monitor.errors import DataLossError, SourceError
-from monitor.ports import RecordBatch, Shard, Start
+from monitor.records import RecordBatch, Shard, Start
 
 SHARD = Shard("decisions", 0)
 

@@ -13,7 +13,7 @@ from kafka.errors import KafkaError, NodeNotReadyError, TopicAuthorizationFailed
 from consumers.sources import kafka_admin, kafka_source
 from consumers.sources.base import ShardChanges
 from consumers.sources.kafka_source import KafkaSource, RebalanceNotes
-from monitor.ports import Shard
+from monitor.records import Shard
 
 
 def test_a_member_that_was_lost_announces_no_shard_when_it_joins_again() -> None:

@@ -8,7 +8,7 @@ from consumers.sources import kafka_admin, librdkafka_source
 from consumers.sources.base import ShardChanges
 from consumers.sources.librdkafka_client import Fetching
 from consumers.sources.librdkafka_source import GATHER_SECONDS, MAX_RECORDS, RdkafkaSource
-from monitor.ports import Shard
+from monitor.records import Shard
 
 
 def test_after_a_first_message_more_are_waited_for_a_moment_only() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from consumers.sources.memory_source import MemoryBroker, MemorySource, Ownership
 from monitor.errors import DataLossError, MissingTopicError, SourceError
-from monitor.ports import Shard, Start
+from monitor.records import Shard, Start
 
 SHARD = Shard("decisions", 0)
 

@@ -22,7 +22,7 @@ from consumers.wire.schemas import (
     UNKNOWN_SECONDS,
 )
 from monitor.errors import SourceError
-from monitor.ports import RecordBatch, Shard
+from monitor.records import RecordBatch, Shard
 
 TEXT = json.dumps(PLAIN)
 AVRO = Written(TEXT, "AVRO")

@@ -109,7 +109,7 @@ class Counted:
 
     def run(self, hours: int) -> list[DetectionChange]:
         """All that is complete by a new evaluator, each change committed."""
-        policy = DetectionPolicy(self.contracts, CODING, Fraction(1), True, 1)
+        policy = DetectionPolicy(self.contracts, CODING, 1, completeness=Fraction(1), live=True)
         detection, changes = DetectionState.load(StoredDetection(self.parts), policy), []
         cohorts, watermark = cast(Cohorts, self), (MONDAY + hours) * HOUR
         while (found := detection.step(self.inputs, cohorts, watermark, 7 * DAY)) is not None:
@@ -163,7 +163,8 @@ def test_hours_have_their_turn_once_they_are_complete() -> None:
     one.run(5)
     assert one.watch.consumed == MONDAY + 4
     detection = DetectionState.load(
-        StoredDetection(one.parts), DetectionPolicy((WATCHED,), CODING, Fraction(1), True, 1)
+        StoredDetection(one.parts),
+        DetectionPolicy((WATCHED,), CODING, 1, completeness=Fraction(1), live=True),
     )
     almost = (MONDAY + 6) * HOUR - 1
     assert detection.step(one.inputs, cast(Cohorts, one), almost, DAY) is None

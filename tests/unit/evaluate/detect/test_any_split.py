@@ -59,7 +59,7 @@ class Odd(KeptDetection):
 def lived(ends: Iterable[int]) -> dict[str, Any]:
     """All that is kept of the hours, of which those up to each end are known at each start."""
     bad = TimeSpan((FIRST + 37) * HOUR, (FIRST + 39) * HOUR)
-    policy = DetectionPolicy(CONTRACTS, CODING, Fraction(1), True, 2)
+    policy = DetectionPolicy(CONTRACTS, CODING, 2, completeness=Fraction(1), live=True)
     one = Odd(policy, first=FIRST, hollow=frozenset({FIRST + 60}), excluded=(bad,))
     listed = [x.listed for end in ends for x in one.run(end) if x.listed is not None]
     # Ids are given in the order of steps: closed hours of a day are before those with labels.

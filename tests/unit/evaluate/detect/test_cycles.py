@@ -61,7 +61,7 @@ class Kept(KeptDetection):
 
 
 def policy(live: bool = True, *contracts: Contract) -> DetectionPolicy:
-    return DetectionPolicy(contracts or (WATCHED,), CODING, Fraction(1), live, 1)
+    return DetectionPolicy(contracts or (WATCHED,), CODING, 1, completeness=Fraction(1), live=live)
 
 
 def kept(**changed: object) -> Kept:

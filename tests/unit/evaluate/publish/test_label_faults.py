@@ -45,7 +45,7 @@ def found(
     consumed: int | None, *faults: tuple[str, Fault, list[int], int | None]
 ) -> DetectionState:
     """Past so many hours; each fault with the hours it was found in, and the one it ended in."""
-    policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
+    policy = DetectionPolicy([CONTRACT], CODING, 1, completeness=Fraction(95, 100), live=True)
     made = DetectionState.load(StoredDetection(), policy)
     (watch,) = made.advice.watches
     (labels,) = watch.labels.values()

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.evaluate.publish.losses import LostSpan, LostSpans
-from monitor.ports import Loss
+from monitor.store.exclusions import Loss
 
 LATENESS, HORIZON = 2, 9
 TIMES = st.none() | st.integers(-5, 25)

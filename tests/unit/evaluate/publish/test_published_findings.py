@@ -55,7 +55,7 @@ def stream(metric: Metric, direction: Direction = Direction.SLICE_WORSE) -> Stre
 
 def detection(consumed: int | None, **steps: int) -> DetectionState:
     """Past so many hours; the TPR of chat had step n after the hours in ``h<n>``."""
-    policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
+    policy = DetectionPolicy([CONTRACT], CODING, 1, completeness=Fraction(95, 100), live=True)
     made = DetectionState.load(StoredDetection(), policy)
     first = pane_of(START, Grain.HOUR)
     row = made.fleet.streams.index(stream(TPR))
@@ -153,7 +153,9 @@ def test_a_crossing_by_which_all_others_are_worse_off_is_no_breach_of_the_slice(
 def test_a_crossing_by_which_a_named_reference_is_worse_off_is_its_breach() -> None:
     email = "channel=email"
     group = GroupBy(("channel",), email)
-    policy = DetectionPolicy([contract(group)], CODING, Fraction(95, 100), True, 1)
+    policy = DetectionPolicy(
+        [contract(group)], CODING, 1, completeness=Fraction(95, 100), live=True
+    )
     made = DetectionState.load(StoredDetection(), policy)
     made.consumed = pane_of(START, Grain.HOUR) + 29
     ahead = replace(stream(TPR, Direction.REFERENCE_WORSE), reference=email)

@@ -36,7 +36,7 @@ def at(hours: int) -> int:
 
 def detection(consumed: int | None, **found: list[int]) -> DetectionState:
     """Past so many hours; ``few=[3]`` was found in the third."""
-    policy = DetectionPolicy([CONTRACT], CODING, Fraction(95, 100), True, 1)
+    policy = DetectionPolicy([CONTRACT], CODING, 1, completeness=Fraction(95, 100), live=True)
     made = DetectionState.load(StoredDetection(), policy)
     (watch,) = made.advice.watches
     first = pane_of(START, Grain.HOUR)
