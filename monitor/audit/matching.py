@@ -71,11 +71,6 @@ def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
     return pairs, tuple(excluded.values())
 
 
-def unmatched(probe_set: ProbeSet) -> tuple[Excluded, ...]:
-    """Return the pairs of a set that cannot be compared, whatever a router makes of them."""
-    return tuple(_excluded(probe_set, ()))
-
-
 def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
     pairs = by_pair(probe_set.items, lambda item: item)
     variants = _variants_by_axis(pairs.values())
