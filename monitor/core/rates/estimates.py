@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,31 +38,8 @@ from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata, post_strata,
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 
-
-class Points(Protocol):
-    """Rates of one metric for all slices, without bounds, which cost the most."""
-
-    @property
-    def metric(self) -> Metric:
-        """Metric, like the other columns as in :class:`RateColumns`."""
-        ...
-
-    @property
-    def value(self) -> Floats: ...  # noqa: D102
-
-    @property
-    def support(self) -> Floats: ...  # noqa: D102
-
-    @property
-    def hits(self) -> Int64s: ...  # noqa: D102
-
-    @property
-    def misses(self) -> Int64s: ...  # noqa: D102
-
-
 HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
 """Metrics of routes: every decision is a trial, and a decision on this route is a hit."""
-
 
 _SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
 """Metrics whose numerator is ready replies, of all decisions or of one route."""
@@ -248,16 +224,6 @@ def in_band(counts: SliceCounts, band: int) -> SliceCounts:
     """Return the counts of the strata of one score band."""
     columns = decode_strata(counts.strata).band == band
     return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
-
-
-def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
-    """Return rows of every slice in the lowest score band, then in the next one, and so on.
-
-    Each row is 0 in the strata of other bands, and so has the rates of :func:`in_band`.
-    """
-    inside = decode_strata(counts.strata).band == np.arange(bands)[:, None]
-    values = np.where(inside[:, None, :, None], counts.values, 0)
-    return SliceCounts(counts.slices * bands, counts.strata, np.concatenate(values))
 
 
 def _plain(counts: SliceCounts, metric: Metric) -> Measured:
