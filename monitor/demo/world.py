@@ -235,11 +235,6 @@ class Reviewers:
         self._rng = rng
         self._open: Labels | None = None
 
-    @property
-    def waiting(self) -> int:
-        """Number of labels that will still be given."""
-        return 0 if self._open is None else len(self._open)
-
     def assign(self, decisions: Decisions) -> None:
         """Hand over decisions; those without a label request are ignored."""
         asked = decisions.take(decisions.requested)

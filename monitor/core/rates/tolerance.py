@@ -5,7 +5,7 @@ Limits apply in both directions, whichever side is worse off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING, Self
@@ -96,12 +96,6 @@ class Tolerance:
     def holds(self, number: float) -> bool:
         """Return True when a shown gap, ratio or rate is in the range."""
         return self.low - SLACK <= number <= self.high + SLACK
-
-    def with_bounds(self, gaps: GapColumns, lower: Floats, upper: Floats) -> GapColumns:
-        """Return the comparisons with other bounds of the limited quantity."""
-        if self.ratio:
-            return replace(gaps, ratio_lower=lower, ratio_upper=upper)
-        return replace(gaps, lower=lower, upper=upper)
 
     def sides_within(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
         """Return whether lower bounds are not below the range, and upper bounds not above it."""
