@@ -144,16 +144,6 @@ class Measured:
         """Points; NaN as in :class:`RateColumns`."""
         return self.evidence.value
 
-    @property
-    def support(self) -> Floats:
-        """Effective numbers of trials."""
-        return self.evidence.support
-
-    @property
-    def as_labelled(self) -> Floats:
-        """Rate over labelled rows, as in :class:`RateColumns`."""
-        return divide(self.hits, self.hits + self.misses)
-
     def columns(self, z: float) -> RateColumns:
         """Return the rates with their bounds at a normal quantile."""
         (rates,) = columns_of([self], z)

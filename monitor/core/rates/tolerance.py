@@ -23,9 +23,6 @@ SLACK = 1e-12
 """Slack of inclusive limits: a bound that exceeds its limit only by rounding, about 1e-16, is not
 beyond it."""
 
-STEP = 0.01
-"""Resolution of shown bounds: a bound one step beyond the limit is certainly beyond it."""
-
 _Bools = npt.NDArray[np.bool_]
 
 
@@ -57,16 +54,6 @@ class Tolerance:
     def of_level(cls, lowest: float = -inf, highest: float = inf) -> Self:
         """Allow rates from ``lowest`` to ``highest``."""
         return cls(lowest, highest)
-
-    @property
-    def below(self) -> float:
-        """Number one step of shown bounds below the range."""
-        return round(self.low - STEP, 6)
-
-    @property
-    def above(self) -> float:
-        """Number one step of shown bounds above the range."""
-        return round(self.high + STEP, 6)
 
     def interval(self, gaps: GapColumns) -> tuple[Floats, Floats, Floats]:
         """Return point, lower and upper bound of the limited quantity."""

@@ -86,7 +86,6 @@ class GroupTests:
     """The state of all streams of one group-by.
 
     Attributes:
-        contract: the limits.
         group: slices and their reference.
         slices: every slice that a decision can be in.
         cluster_size: largest number of decisions that depend on each other, by the settings.
@@ -103,7 +102,6 @@ class GroupTests:
         labels: whether any labelled metric is tested.
     """
 
-    contract: Contract
     group: GroupBy
     slices: tuple[str, ...]
     cluster_size: int
@@ -154,7 +152,7 @@ class GroupTests:
             if level_streams.streams:
                 levels[metric] = watch(level_streams, len(FRACTIONS))
         ready = ReadyRates.start(len(slices), Layout.for_rates((), coding))
-        tests = cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
+        tests = cls(group, slices, cluster_size, gaps, ratios, levels, ready)
         tests.labels = any(metric.labelled for metric in metrics)
         return tests
 
