@@ -127,11 +127,11 @@ def mapping_of(
     mapped_fields = sorted({*fields, *constants}, key=lambda name: ("." in name, name))
     for field in mapped_fields:
         _check_field(kind, key, field)
-    for field in _required(kind):
+    for name in (field.name for field in msgspec.structs.fields(_type(kind)) if field.required):
         # Attributes may come in parts, or be empty.
-        if field not in mapped_fields and field != "attributes":
+        if name not in mapped_fields and name != "attributes":
             raise SettingsError(
-                f"{key}.fields: {field} is missing; say where it is, or set it in {key}.constants"
+                f"{key}.fields: {name} is missing; say where it is, or set it in {key}.constants"
             )
     texts = _meanings_by_field(key, values, mapped_fields)
     places = {"attributes": _Place(None, {}, {})} if kind == "decisions" else {}
@@ -157,10 +157,6 @@ def _at(content: Any, path: tuple[str, ...]) -> Any:
 
 def _type(kind: str) -> type[msgspec.Struct]:
     return Decision if kind == "decisions" else Label
-
-
-def _required(kind: str) -> list[str]:
-    return [field.name for field in msgspec.structs.fields(_type(kind)) if field.required]
 
 
 def _check_field(kind: str, key: str, field: str) -> None:

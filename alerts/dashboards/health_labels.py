@@ -15,6 +15,7 @@ from alerts.dashboards.parts import (
     WITHHELD,
     share,
     table,
+    tall_lines,
 )
 from alerts.dashboards.promql import decided, increase, newest
 from alerts.exposition import catalogue
@@ -32,16 +33,14 @@ def labels(complete: float) -> tuple[Panel, ...]:
     by_bucket = f"sum by (le) (max by (le, instance) (increase({delay}[1d])))"
     totals = 'group_by="", slice=""'
     return (
-        Panel(
+        tall_lines(
             3,
             "last_label",
             "How long ago a label last met its decision",
             "By the clock, to five minutes. The windows of TPR and FPR do not advance without"
             " labels.",
-            queries=(Query(f"time() - {newest(catalogue.LABEL_JOINED, ())}", "last label"),),
+            Query(f"time() - {newest(catalogue.LABEL_JOINED, ())}", "last label"),
             unit=Unit.SECONDS,
-            width=8,
-            lowest=0,
         ),
         Panel(
             4,
@@ -63,30 +62,26 @@ def labels(complete: float) -> tuple[Panel, ...]:
             highest=1,
             limit=complete,
         ),
-        Panel(
+        tall_lines(
             5,
             "coverage",
             "Share of decisions that are labelled",
             "Labelled decisions over all decisions of production; probes are in neither. It is low"
             " where little of what is served is audited, and that is no fault.",
-            queries=(Query(newest(catalogue.LABEL_COVERAGE, ()), "labelled"),),
+            Query(newest(catalogue.LABEL_COVERAGE, ()), "labelled"),
             unit=Unit.SHARE,
-            width=8,
-            lowest=0,
         ),
-        Panel(
+        tall_lines(
             6,
             "delays",
             "How long labels take",
             "From a decision to its label, of the labels of the last day: half of them took less"
             " than the lowest line. A hundred labels at a time.",
-            queries=tuple(
+            *(
                 Query(f"histogram_quantile({quantile}, {by_bucket})", words)
                 for quantile, words in _QUANTILES.items()
             ),
             unit=Unit.SECONDS,
-            width=8,
-            lowest=0,
         ),
         Panel(
             7,
@@ -168,32 +163,24 @@ def labels(complete: float) -> tuple[Panel, ...]:
                 Column("Value #D", "at least", Unit.COUNT, decimals=2),
             ),
         ),
-        Panel(
+        tall_lines(
             10,
             "waiting",
             "Decisions and labels that wait for each other",
             "Decisions that are kept so that a label can find them, by the hundred, and labels that"
             " came before their decision.",
-            queries=(
-                Query(newest(catalogue.PENDING, ()), "decisions"),
-                Query(newest(catalogue.WAITING, ()), "labels"),
-            ),
-            width=8,
-            lowest=0,
+            Query(newest(catalogue.PENDING, ()), "decisions"),
+            Query(newest(catalogue.WAITING, ()), "labels"),
         ),
-        Panel(
+        tall_lines(
             11,
             "unmatched",
             "Labels that found no decision",
             "Within the last day, by reason, in whole hundreds.",
-            queries=(
-                Query(
-                    increase(catalogue.UNMATCHED, ["reason"], "1d", split=["topic", "partition"]),
-                    "{{reason}}",
-                ),
+            Query(
+                increase(catalogue.UNMATCHED, ["reason"], "1d", split=["topic", "partition"]),
+                "{{reason}}",
             ),
-            width=8,
-            lowest=0,
         ),
     )
 
@@ -201,45 +188,35 @@ def labels(complete: float) -> tuple[Panel, ...]:
 def copies() -> tuple[Panel, ...]:
     """Return panels on copies, dependent decisions, exclusions and the spread of slices."""
     return (
-        Panel(
+        tall_lines(
             12,
             "duplicates",
             "Decisions that arrive more than once",
             "Repeated ids among decisions with a label requested, by route. Copies that are"
             " recognised are counted once.",
-            queries=(Query(newest(catalogue.DUPLICATES, ["route"]), "{{route}}"),),
+            Query(newest(catalogue.DUPLICATES, ["route"]), "{{route}}"),
             unit=Unit.SHARE,
-            width=8,
-            lowest=0,
         ),
-        Panel(
+        tall_lines(
             13,
             "counted_again",
             "Copies that were counted again",
             "Within the last day, by topic and kind, rounded up to hundreds: cross_partition (the"
             " first was in another partition) or late (longer ago than dedupe.window).",
-            queries=(
-                Query(
-                    increase(catalogue.COUNTED_AGAIN, ["topic", "kind"], "1d", split=["partition"]),
-                    "{{topic}} {{kind}}",
-                ),
+            Query(
+                increase(catalogue.COUNTED_AGAIN, ["topic", "kind"], "1d", split=["partition"]),
+                "{{topic}} {{kind}}",
             ),
-            width=8,
-            lowest=0,
         ),
-        Panel(
+        tall_lines(
             14,
             "clusters",
             "Decisions that may depend on each other",
             "`setting` is detection.cluster_size, `used` what the evidence of the newest cohort was"
             " divided by, because of the largest unit of its day. `repeated` is 1 while decisions"
             " without a unit repeat each other far more often than by chance.",
-            queries=(
-                Query(newest(catalogue.CLUSTER_SIZE, ["size"]), "{{size}}"),
-                Query(newest(catalogue.REPEATED, ()), "repeated"),
-            ),
-            width=8,
-            lowest=0,
+            Query(newest(catalogue.CLUSTER_SIZE, ["size"]), "{{size}}"),
+            Query(newest(catalogue.REPEATED, ()), "repeated"),
         ),
         Panel(
             15,

@@ -11,6 +11,7 @@ from alerts.dashboards.model import (
 from alerts.dashboards.parts import (
     FLAG,
     limit_look,
+    tall_lines,
 )
 from alerts.dashboards.promql import increase, newest, series
 from alerts.exposition import catalogue
@@ -49,34 +50,26 @@ def probes() -> tuple[Panel, ...]:
             width=8,
             mappings=FLAG,
         ),
-        Panel(
+        tall_lines(
             19,
             "probe_flips",
             "Pairs that flip now",
             "Of the newest comparison of each pair and variant, those that took different routes,"
             f" by the stage of the router at which they part. {_CASES}",
-            queries=(
-                Query(
-                    f"{newest(catalogue.PROBE_FLIPPING, _PAIR)} > 0",
-                    "{{probe_set}} {{variant}} {{direction}} ({{stage}})",
-                ),
+            Query(
+                f"{newest(catalogue.PROBE_FLIPPING, _PAIR)} > 0",
+                "{{probe_set}} {{variant}} {{direction}} ({{stage}})",
             ),
-            width=8,
-            lowest=0,
         ),
-        Panel(
+        tall_lines(
             20,
             "flip_rate",
             "Share of comparisons that flipped, of the last day",
             f"The limit is what the settings declare for each set. {_CASES}",
-            queries=(
-                Query(flips, "{{probe_set}}"),
-                Query(newest(catalogue.PROBE_MAX_FLIP, ["probe_set"]), "limit of {{probe_set}}"),
-            ),
+            Query(flips, "{{probe_set}}"),
+            Query(newest(catalogue.PROBE_MAX_FLIP, ["probe_set"]), "limit of {{probe_set}}"),
             unit=Unit.SHARE,
-            width=8,
             looks=(limit_look("/^limit of/"),),
-            lowest=0,
         ),
         Panel(
             47,
@@ -97,47 +90,35 @@ def probes() -> tuple[Panel, ...]:
             width=8,
             looks=(limit_look("/^limit of/"),),
         ),
-        Panel(
+        tall_lines(
             21,
             "probe_age",
             "How long ago every pair was compared",
             "In event time. The cadence is what the settings declare for each set.",
-            queries=(
-                Query(behind, "{{probe_set}}"),
-                Query(newest(catalogue.PROBE_CADENCE, ["probe_set"]), "cadence of {{probe_set}}"),
-            ),
+            Query(behind, "{{probe_set}}"),
+            Query(newest(catalogue.PROBE_CADENCE, ["probe_set"]), "cadence of {{probe_set}}"),
             unit=Unit.SECONDS,
-            width=8,
             looks=(limit_look("/^cadence of/"),),
-            lowest=0,
         ),
-        Panel(
+        tall_lines(
             22,
             "probe_incomplete",
             "Share of comparisons that were impossible, of the last day",
             "Some variants of a pair came, and others did not, or late: nothing is known about"
             " these pairs.",
-            queries=(Query(f"{incomplete}\n/ ({incomplete} + {complete} > 0)", "{{probe_set}}"),),
+            Query(f"{incomplete}\n/ ({incomplete} + {complete} > 0)", "{{probe_set}}"),
             unit=Unit.SHARE,
-            width=8,
-            lowest=0,
         ),
-        Panel(
+        tall_lines(
             23,
             "probes_unsigned",
             "Probes that are none",
             "Within the last day: `unsigned` are counted as production (rounded up to hundreds),"
             " `undeclared` are compared with nothing.",
-            queries=(
-                Query(
-                    increase(catalogue.PROBES_UNSIGNED, (), "1d", split=["instance"]), "unsigned"
-                ),
-                Query(
-                    increase(catalogue.PROBES_UNDECLARED, (), "1d", split=["instance"]),
-                    "undeclared",
-                ),
+            Query(increase(catalogue.PROBES_UNSIGNED, (), "1d", split=["instance"]), "unsigned"),
+            Query(
+                increase(catalogue.PROBES_UNDECLARED, (), "1d", split=["instance"]),
+                "undeclared",
             ),
-            width=8,
-            lowest=0,
         ),
     )

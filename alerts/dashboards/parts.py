@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from alerts.dashboards.model import Column, Look, Panel, PanelKind, Query, Source, Unit, Variable
@@ -167,6 +168,19 @@ def lines(
     about: str,
     *queries: Query,
     unit: Unit = Unit.COUNT,
+    looks: tuple[Look, ...] = (),
+    height: int = 7,
 ) -> Panel:
     """Return a panel of lines over time, with an axis from 0."""
-    return Panel(number, key, title, about, queries=queries, unit=unit, width=8, height=7, lowest=0)
+    return Panel(
+        *(number, key, title, about),
+        queries=queries,
+        unit=unit,
+        looks=looks,
+        width=8,
+        height=height,
+        lowest=0,
+    )
+
+
+tall_lines = partial(lines, height=8)

@@ -110,19 +110,15 @@ _EVIDENCE = Panel(
     height=4,
 )
 
+_WINDOW_END = newest(catalogue.WINDOW_END, ("kind",), "contract", "group_by", "window")
+
 _UNTIL = Panel(
     3,
     "until",
     "The window $window goes until",
     f"The end of the chosen window of this group-by. {_KINDS}",
     PanelKind.NUMBERS,
-    (
-        Query(
-            f"1000 * {newest(catalogue.WINDOW_END, ('kind',), 'contract', 'group_by', 'window')}",
-            "{{kind}}",
-            now=True,
-        ),
-    ),
+    (Query(f"1000 * {_WINDOW_END}", "{{kind}}", now=True),),
     unit=Unit.INSTANT,
     width=8,
     height=4,
@@ -134,13 +130,7 @@ _WAITS = Panel(
     "How long ago that is",
     f"Age of the end of the chosen window. {_KINDS}",
     PanelKind.NUMBERS,
-    (
-        Query(
-            f"time() - {newest(catalogue.WINDOW_END, ('kind',), 'contract', 'group_by', 'window')}",
-            "{{kind}}",
-            now=True,
-        ),
-    ),
+    (Query(f"time() - {_WINDOW_END}", "{{kind}}", now=True),),
     unit=Unit.SECONDS,
     width=8,
     height=4,

@@ -193,7 +193,10 @@ def breach_alerts() -> dict[Metric, str]:
 def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
     """Return all alerts with filled expressions, by the group of rules that evaluates them."""
     return {
-        name: tuple(_with_expression(alert, settings) for alert in group)
+        name: tuple(
+            msgspec.structs.replace(alert, expr=filled(alert.expr, values(alert, settings)))
+            for alert in group
+        )
         for name, group in declarations().groups.items()
     }
 
@@ -201,10 +204,6 @@ def groups(settings: Settings) -> dict[str, tuple[Alert, ...]]:
 def alerts(settings: Settings) -> tuple[Alert, ...]:
     """Return all alerts with filled expressions, in the order of the file."""
     return tuple(alert for group in groups(settings).values() for alert in group)
-
-
-def _with_expression(alert: Alert, settings: Settings) -> Alert:
-    return msgspec.structs.replace(alert, expr=filled(alert.expr, values(alert, settings)))
 
 
 def values(alert: Alert, settings: Settings) -> dict[str, str]:

@@ -201,18 +201,6 @@ class Representation:
         """Return the largest distance between share and target, in percentage points."""
         return max((abs(slice_share.points) for slice_share in self.slices), default=0.0)
 
-    @property
-    def at_most(self) -> str:
-        """Return a sentence on the most that balancing can fix; empty if withheld."""
-        effect = self.balancing
-        if effect is None:
-            return ""
-        return (
-            f"Balancing can bring the {self.points:.1f} points down to {effect.points_left:.1f} at "
-            f"most: by weights, with which the rows count as {effect.effective_rows:,.0f} rows, or "
-            f"by {effect.rows_needed:,} further rows."
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class DatasetReport:

@@ -71,11 +71,6 @@ def matched(results: Results) -> tuple[tuple[Pair, ...], tuple[Excluded, ...]]:
     return pairs, tuple(excluded.values())
 
 
-def unmatched(probe_set: ProbeSet) -> tuple[Excluded, ...]:
-    """Return a set's pairs that no run could compare, with reasons, sorted by id."""
-    return tuple(_excluded(probe_set, ()))
-
-
 def _excluded(probe_set: ProbeSet, rows: Iterable[Row]) -> Iterator[Excluded]:
     pairs = by_pair(probe_set.items, lambda item: item)
     variants = _variants_by_axis(pairs.values())

@@ -35,6 +35,7 @@ _PATH = click.Path(path_type=Path)
 _STDOUT = Path("-")
 _KEPT = (".jsonl", ".csv", ".gz", ".toml")
 """Suffixes of sets, results, settings and sign-offs, which no report may overwrite."""
+_Command = Callable[..., Any]
 _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
     "json": as_json.render,
     "html": html.render,
@@ -43,7 +44,12 @@ _FORMATS: Mapping[str, Callable[[AuditReport], str]] = {
 }
 
 
-def _report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _file(flag: str, metavar: str, text: str, *names: str) -> Callable[[_Command], _Command]:
+    """Return a click decorator for an option that takes a path."""
+    return click.option(flag, *names, metavar=metavar, type=_PATH, help=text)
+
+
+def _report_options(command: _Command) -> _Command:
     """Return a command with ``--junit``, ``--markdown``, ``--html`` and ``--json`` added."""
     for name, document in (
         ("junit", "JUnit XML, for a build server"),
@@ -52,7 +58,7 @@ def _report_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ("json", "JSON, for programs"),
     ):
         text = f"Write the report as {document}."
-        command = click.option(f"--{name}", name, metavar="FILE", type=_PATH, help=text)(command)
+        command = _file(f"--{name}", "FILE", text)(command)
     return command
 
 
@@ -60,60 +66,34 @@ def _report_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("pairs", metavar="PAIRS", type=_PATH, required=False)
 @settings_option
 @click.option("--use-case", metavar="NAME", help="Whose contract; needed if there are several.")
-@click.option(
+@_file(
     "--candidate",
-    metavar="OTHER",
-    type=_PATH,
-    help="Another router's results on the same set; the decision is then about it.",
+    "OTHER",
+    "Another router's results on the same set; the decision is then about it.",
 )
-@click.option(
+@_file(
     "--dataset",
+    "COUNTS",
+    "CSV that counts the training set's rows by slice and label, to report its balance.",
     "counts",
-    metavar="COUNTS",
-    type=_PATH,
-    help="CSV that counts the training set's rows by slice and label, to report its balance.",
 )
-@click.option("--sign-off", metavar="FILE", type=_PATH, help="Who signs for the requirements.")
+@_file("--sign-off", "FILE", "Who signs for the requirements.")
 @_report_options
-@click.option(
-    "--promote",
-    "promoted",
-    metavar="NEW",
-    type=_PATH,
-    help="Write the pairs that flip as a new set.",
-)
+@_file("--promote", "NEW", "Write the pairs that flip as a new set.", "promoted")
 @click.option("--set-version", metavar="V", help="With --promote: version of the new set.")
-@click.option(
-    "--from-set",
-    metavar="SET",
-    type=_PATH,
-    help="With --promote: the set that contains the requests.",
-)
-@click.option(
-    "--scorecard",
-    metavar="CARD",
-    type=_PATH,
-    help="Instead of PAIRS: score the dimensions of a scorecard file (TOML).",
-)
-@click.option(
+@_file("--from-set", "SET", "With --promote: the set that contains the requests.")
+@_file("--scorecard", "CARD", "Instead of PAIRS: score the dimensions of a scorecard file (TOML).")
+@_file(
     "--previous",
-    metavar="JSON",
-    type=_PATH,
-    help="With --scorecard: the last scorecard; what has drifted since then becomes a ticket.",
+    "JSON",
+    "With --scorecard: the last scorecard; what has drifted since then becomes a ticket.",
 )
-@click.option(
+@_file(
     "--baseline",
-    metavar="JSON",
-    type=_PATH,
-    help="With --scorecard: the scorecard of what is in use; no dimension may be worse.",
+    "JSON",
+    "With --scorecard: the scorecard of what is in use; no dimension may be worse.",
 )
-@click.option(
-    "--events",
-    "events",
-    metavar="FILE",
-    type=_PATH,
-    help="With --scorecard: write the scores as events for the labels' topic.",
-)
+@_file("--events", "FILE", "With --scorecard: write the scores as events for the labels' topic.")
 def command(
     *,
     pairs: Path | None,

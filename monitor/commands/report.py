@@ -41,33 +41,17 @@ _POLL_SECONDS = 1.0
 Files = Mapping[str, bytes]
 
 
-def _html(report: WeeklyReport) -> Files:
-    return {".html": as_html.render(report).encode()}
-
-
-def _json(report: WeeklyReport) -> Files:
-    return {".json": as_json.render(report)}
-
-
 def _csv(report: WeeklyReport) -> Files:
     tables = as_csv.render(report.release)
     return {f"-{name}.csv": text.encode() for name, text in tables.items()}
 
 
-def _md(report: WeeklyReport) -> Files:
-    return {".md": as_markdown.render(report).encode()}
-
-
-def _pdf(report: WeeklyReport) -> Files:
-    return {".pdf": as_pdf.render(report)}
-
-
 FORMATS: Mapping[str, Callable[[WeeklyReport], Files]] = {
-    "html": _html,
-    "json": _json,
+    "html": lambda report: {".html": as_html.render(report).encode()},
+    "json": lambda report: {".json": as_json.render(report)},
     "csv": _csv,
-    "md": _md,
-    "pdf": _pdf,
+    "md": lambda report: {".md": as_markdown.render(report).encode()},
+    "pdf": lambda report: {".pdf": as_pdf.render(report)},
 }
 """Renderers of the formats, each returning its files by the ending of their names."""
 DEFAULT = ("html", "json", "csv", "md")

@@ -235,11 +235,6 @@ class Reviewers:
         self._rng = rng
         self._open: Labels | None = None
 
-    @property
-    def waiting(self) -> int:
-        """Return the number of drawn labels that are not yet handed out."""
-        return 0 if self._open is None else len(self._open)
-
     def assign(self, decisions: Decisions) -> None:
         """Draw labels, and corrections, for decisions with a label request; keep them until due."""
         asked = decisions.take(decisions.requested)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.core.counts.cells import Int64s, Route, Stratum, content_id, decode_strata
+from monitor.core.counts.cells import Int64s
 from monitor.core.counts.rollup import CellIndex
 from monitor.errors import StoreError
 from monitor.store.evaluator.cells import Cells, StoredCells
@@ -13,13 +13,11 @@ _LOST = (
     "the database does not say what a counted cell means: rows of the tables cell or atom were"
     " lost; a worker sends them again when it reads their events again"
 )
-
-
-_NO_VERSION = 0  # of coarse cells
+_NO_VERSION = 0
 
 
 class CellDictionary:
-    """Meaning of cells by id: fine cells of the store, and coarse cells (atom x route)."""
+    """Cells by id, with the texts of their atoms and versions."""
 
     def __init__(self, stored: StoredCells) -> None:
         self._stored = stored
@@ -27,8 +25,6 @@ class CellDictionary:
         self._texts = stored.atom_texts()
         self._versions = stored.version_texts()
         self._learned: set[int] = set()
-        self._coarse: dict[int, int] = {}
-        self.fresh: dict[int, tuple[int, int, int]] = {}
         self._index: CellIndex | None = None
 
     def learn(self, cells: Int64s) -> None:
@@ -64,24 +60,6 @@ class CellDictionary:
     def strata(self, cells: Int64s) -> Int64s:
         """Return the stratum code of each cell."""
         return np.array([self._meaning[cell][1] for cell in cells.tolist()], np.int64)
-
-    def coarse(self, cells: Int64s) -> Int64s:
-        """Return the coarse cell of each fine cell; add new coarse cells to ``fresh``."""
-        coarse_cells = [self._coarse.get(cell) or self._coarsen(cell) for cell in cells.tolist()]
-        return np.array(coarse_cells, np.int64)
-
-    def _coarsen(self, cell: int) -> int:
-        atom, code, _ = self._meaning[cell]
-        fine = decode_strata(np.array([code]))
-        route, probe = Route(int(fine.route[0])), bool(fine.probe[0])
-        stratum = Stratum(route, 0, 0, bool(fine.evidence_passed[0]), probe).code
-        coarse = content_id(f"{atom}/0/{stratum}")
-        self._coarse[cell] = coarse
-        if coarse not in self._meaning:
-            self._meaning[coarse] = (atom, stratum, _NO_VERSION)
-            self.fresh[coarse] = (atom, _NO_VERSION, stratum)
-            self._index = None
-        return coarse
 
     @property
     def index(self) -> CellIndex:

@@ -366,13 +366,11 @@ class Evaluator:
             folded=memory.cursors,
             cursors=cursors,
             increments=increments,
-            cells=dict(memory.dictionary.fresh),
             probes=memory.probes.take(deltas),
             clusters=memory.clusters.take(deltas),
         )
         self._store.commit(epoch, cycle, self._clock.now())
         memory.cursors.update(cursors)
-        memory.dictionary.fresh.clear()
 
     def _publish(
         self, epoch: int, memory: _Memory, watermark: int | None, *, caught_up: bool

@@ -239,7 +239,6 @@ class SwapSummary:
     """Shares and mean score difference over all compared traces.
 
     Attributes:
-        compared: traces with two decisions.
         held_back: traces whose original came further than the swapped variant.
         served: traces whose swapped variant came further.
         apart: both of these.
@@ -247,7 +246,6 @@ class SwapSummary:
         difference: mean of swapped less original score over them; None without any.
     """
 
-    compared: int
     held_back: SwapShare
     served: SwapShare
     apart: SwapShare
@@ -262,7 +260,6 @@ def summary(comparisons: Sequence[SwapSide], k: int) -> SwapSummary | None:
     ways = [direction(side.original, side.swapped) for side in comparisons if side.flipped]
     scores = [side.difference for side in comparisons if side.difference is not None]
     return SwapSummary(
-        compared=len(comparisons),
         held_back=_share(ways.count(FlipDirection.HELD_BACK), len(comparisons)),
         served=_share(ways.count(FlipDirection.SERVED), len(comparisons)),
         apart=_share(len(ways), len(comparisons)),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from monitor.drawing.markdown import SYMBOLS, plain
-from monitor.drawing.tables import Table
+from monitor.drawing.markdown import SYMBOLS, plain, table_lines
 from monitor.reports.document import document
 from monitor.reports.layout import Document, Section
 from monitor.reports.weekly_report import WeeklyReport
@@ -37,11 +36,4 @@ def _section(title: str, section: Section) -> Iterator[str]:
             yield f"\n### {plain(titled_table.title)}"
         yield from (f"\n{plain(note)}" for note in titled_table.notes)
         yield ""
-        yield from _table(titled_table.table)
-
-
-def _table(table: Table) -> Iterator[str]:
-    yield f"| {' | '.join(map(plain, table.columns))} |"
-    yield "|---" * len(table.columns) + "|"
-    for row in table.rows:
-        yield f"| {' | '.join(SYMBOLS[cell.tone] + plain(cell.text) for cell in row)} |"
+        yield from table_lines(titled_table.table)

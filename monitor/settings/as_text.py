@@ -24,7 +24,7 @@ def resolved(settings: Settings) -> str:
 
     Options that are not set appear as comments. Without secrets the text loads to equal settings.
     """
-    return "\n".join(_table_lines(plain(settings), "", ())).strip() + "\n"
+    return "\n".join(_table_lines(plain(settings), ())).strip() + "\n"
 
 
 _PLACES = frozenset({"store", "server", "alerting", "links"})
@@ -92,10 +92,8 @@ def contract_numbers(use_case: UseCase) -> str:
 
 def use_case_text(use_case: UseCase) -> str:
     """Return a use case as TOML for a settings file; keys that are not set are comments."""
-    return (
-        "\n".join(["[[use_case]]", *_table_lines(plain(use_case), "use_case", ("use_case",))])
-        + "\n"
-    )
+    lines = ["[[use_case]]", *_table_lines(plain(use_case), ("use_case",))]
+    return "\n".join(lines) + "\n"
 
 
 def contract_record(use_case: UseCase) -> str:
@@ -144,7 +142,7 @@ def _json_text(value: object) -> str:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
 
 
-def _table_lines(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Iterator[str]:
+def _table_lines(table: dict[str, Any], path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: plain keys first, as TOML requires, then sub-tables."""
     nested = {key: part for key, part in table.items() if _is_nested(key, part)}
     for key, part in table.items():
@@ -155,7 +153,7 @@ def _table_lines(table: dict[str, Any], name: str, path: tuple[str, ...]) -> Ite
         for sub_table in part if isinstance(part, list) else [part]:
             yield ""
             yield f"[[{full}]]" if isinstance(part, list) else f"[{full}]"
-            yield from _table_lines(sub_table, key, (*path, key))
+            yield from _table_lines(sub_table, (*path, key))
 
 
 def _is_nested(key: str, part: Any) -> bool:

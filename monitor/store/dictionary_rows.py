@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import sqlalchemy as sa
 
 from monitor.core.time import Grain
@@ -28,14 +26,9 @@ def write_dictionary(connection: sa.Connection, fresh: Dictionary) -> None:
     for table, texts in ((atom, fresh.atoms), (version, fresh.versions)):
         ids = sorted(texts)
         bulk.insert(connection, table, {"id": ids, "text": [texts[key] for key in ids]})
-    write_cells(connection, fresh.cells)
-
-
-def write_cells(connection: sa.Connection, cells: Mapping[int, tuple[int, int, int]]) -> None:
-    """Insert cells, id -> (atom, version, stratum), that are not stored yet."""
-    ids = sorted(cells)
+    ids = sorted(fresh.cells)
     meanings = {
-        name: [cells[key][place] for key in ids]
+        name: [fresh.cells[key][place] for key in ids]
         for place, name in enumerate(("atom", "version", "stratum"))
     }
     bulk.insert(connection, cell, {"id": ids, **meanings})

@@ -77,9 +77,7 @@ def contract_contents(
     Raises:
         LinkError: the contract, window or group-by does not exist.
     """
-    return tuple(
-        contract_content(snapshot, table, view, versions) for table in _chosen(snapshot, view)
-    )
+    return tuple(contract_content(table, view, versions) for table in _chosen(snapshot, view))
 
 
 def overview(
@@ -158,7 +156,6 @@ def _has_newer(pipeline: Pipeline, contract: ContractContent, at: Moment | None)
 
 
 def contract_content(
-    snapshot: Snapshot,
     table: ContractTable,
     view: ViewSubject,
     versions: Sequence[VersionGroup] = (),

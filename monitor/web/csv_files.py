@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
-from datetime import date
 from itertools import repeat
 
 from monitor.core.publish.history import HistoryPoint
@@ -13,8 +12,6 @@ from monitor.core.publish.lines import Cell
 from monitor.core.publish.lines import SliceLine as Line
 from monitor.drawing.csv_text import written
 from monitor.web.contents import ContractContent, HistoryContent, Moment, SliceContent
-
-Value = str | float | int | date | None
 
 _RATE = ("value", "lower", "upper", "at_least", "at_most", "support")
 _GAP = ("reference", "value", "lower", "upper", "ratio", "ratio_lower", "ratio_upper", "verdict")

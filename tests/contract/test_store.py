@@ -170,9 +170,7 @@ def complete(cycle: Cycle) -> Cycle:
         cohorts=[FrozenCohort(T0 // HOUR, CohortState.CONSUMED, True)],
         opened=[Crossing(1, "a stream", T0 // HOUR, True, T0, T0)],
     )
-    return replace(
-        cycle, snapshot=SNAPSHOT, cells={5: (1, 2, 3)}, calendar=[calendar], detection=detection
-    )
+    return replace(cycle, snapshot=SNAPSHOT, calendar=[calendar], detection=detection)
 
 
 @pytest.mark.parametrize(
@@ -647,7 +645,7 @@ def test_the_lease_is_held_renewed_and_given_back(evaluator: EvaluatorStore) -> 
     assert evaluator.lease.acquire("b", 60_000_000) == (epoch or 0) + 1
 
 
-@pytest.mark.parametrize("name", ["write_cells", "add_counts", "write_calendar", "move_cursors",
+@pytest.mark.parametrize("name", ["add_counts", "write_calendar", "move_cursors",
                                   "_store_snapshot", "write_published"])  # fmt: skip
 def test_a_crash_of_a_cycle_leaves_no_trace(
     engine: sa.Engine, store: IngestStore, evaluator: EvaluatorStore,

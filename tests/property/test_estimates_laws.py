@@ -16,10 +16,9 @@ from monitor.core.contract import COMPLEMENT, Metric
 from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
-from monitor.core.intervals import Z95, wilson
+from monitor.core.intervals import wilson
 from monitor.core.rates.estimates import (
     RateColumns,
-    by_band,
     calibration,
     columns_of,
     estimate,
@@ -206,13 +205,3 @@ def test_slices_and_complements_at_once_are_each_by_itself(
     for side, (one, found) in enumerate(zip(apart, columns_of(apart, z), strict=True)):
         assert_same(found, one.columns(z))
         assert_same(stacked.rows(slice(side * size, (side + 1) * size)).columns(z), found)
-
-
-@settings(max_examples=examples(60), deadline=None)
-@given(tables())
-def test_all_bands_at_once_are_each_by_itself(counts: SliceCounts) -> None:
-    size = len(counts.slices)
-    found = measure(by_band(counts, CODING.bands), CODING, Metric.READY)
-    for band, alone in calibration(counts, CODING).items():
-        rows = found.rows(slice(band * size, (band + 1) * size))
-        assert_same(rows.columns(Z95), alone)

@@ -13,7 +13,7 @@ from monitor.audit.audit_report import AuditReport
 from monitor.audit.render.document import document
 from monitor.audit.render.layout import AuditDocument, AuditSection, Brief
 from monitor.audit.render.words import counted
-from monitor.drawing.markdown import SYMBOLS, plain
+from monitor.drawing.markdown import SYMBOLS, plain, table_lines
 from monitor.drawing.tables import Table
 
 MAX_BYTES = 65_000
@@ -96,10 +96,7 @@ def _section(section: AuditSection, rows: int) -> Iterator[str]:
 
 
 def _table(table: Table, rows: int) -> Iterator[str]:
-    yield f"| {' | '.join(map(plain, table.columns))} |"
-    yield "|---" * len(table.columns) + "|"
-    for row in table.rows[:rows]:
-        yield f"| {' | '.join(SYMBOLS[cell.tone] + _cell(cell.text) for cell in row)} |"
+    yield from table_lines(Table(table.columns, table.rows[:rows]), _cell)
     if len(table.rows) > rows:
         yield f"\n{counted(len(table.rows) - rows, 'more row')}: {_FULL}."
 

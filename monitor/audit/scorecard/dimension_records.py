@@ -48,53 +48,50 @@ Numbers = Annotated[
 ]
 
 
-class Refusal(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """Answer to one variant of an item; ``refused`` is true if the model refused it."""
-
+class _OfVariant(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
     item: Label
     variant: Label
+
+
+class _OfSlice(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    item: Label
+    slice: Label
+
+
+class Refusal(_OfVariant, frozen=True, kw_only=True):
+    """Answer to one variant of an item; ``refused`` is true if the model refused it."""
+
     refused: Truth
 
 
-class LogProbabilities(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class LogProbabilities(_OfVariant, frozen=True, kw_only=True):
     """Log probability of a target in one variant of an item, and without the item."""
 
-    item: Label
-    variant: Label
     log_p_target: LogProbability
     log_p_prior: LogProbability
 
 
-class Categorised(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Categorised(_OfVariant, frozen=True, kw_only=True):
     """Answer to one variant of an item, by its category."""
 
-    item: Label
-    variant: Label
     category: Label
 
 
-class Selected(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Selected(_OfSlice, frozen=True, kw_only=True):
     """Item in a slice; ``selected`` is true if it was selected."""
 
-    item: Label
-    slice: Label
     selected: Truth
 
 
-class Judged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Judged(Selected, frozen=True, kw_only=True):
     """Item in a slice: selected or not, and ready (should be selected) or not."""
 
-    item: Label
-    slice: Label
-    selected: Truth
     ready: Truth
 
 
-class Flagged(Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+class Flagged(_OfSlice, frozen=True, kw_only=True):
     """Text in a slice: flagged by an evaluator or not, and toxic by reviewers or not."""
 
-    item: Label
-    slice: Label
     flagged: Truth
     toxic: Truth
 

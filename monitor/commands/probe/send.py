@@ -209,7 +209,7 @@ def send_set(path: Path, settings: Settings, options: Asking, plan: SendPlan) ->
     if plan.results is not None:
         _check_results(plan.results)
     access = options.access(settings)
-    for warning in _warnings(settings, options, plan, declared_set):
+    for warning in _warnings(settings, plan, declared_set):
         click.echo(f"warning: {warning}", err=True)
     if plan.dry:
         click.echo(_plan_text(probe_set, content, options, declared_set))
@@ -243,7 +243,7 @@ def _check_results(path: Path) -> None:
 
 
 def _warnings(
-    settings: Settings, options: Asking, plan: SendPlan, declared_set: ProbeSetSettings | None
+    settings: Settings, plan: SendPlan, declared_set: ProbeSetSettings | None
 ) -> Iterator[str]:
     every = Duration(int(plan.schedule.every * SECOND))
     if declared_set is None or plan.schedule.times == 1:

@@ -14,9 +14,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import DELAY_EDGES_HOURS, MAX_RATES, Counter, Int64s
-from monitor.core.counts.rollup import SliceCounts
-from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed_columns
+from monitor.core.counts.cells import DELAY_EDGES_HOURS, Int64s
 from monitor.core.time import HOUR
 
 MATURE = Fraction(19, 20)
@@ -61,23 +59,6 @@ class CohortState(enum.StrEnum):
     EXCLUDED = "excluded"  # its data are declared bad: skipped
 
 
-def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
-    """Return labels received and labels requested per route x audit rate, each of shape (S, R).
-
-    R is fixed (every possible route x rate), so that hours with different strata stack. Received
-    never exceeds requested: an unrequested label does not make up for a missing one.
-    """
-    columns, strata = reviewed_columns(counts)
-    values = counts.values[:, columns]
-    shape = (len(REVIEWED_ROUTES) * MAX_RATES, len(counts.slices))
-    position = strata.route * MAX_RATES + strata.rate
-    received, requested = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    np.add.at(requested, position, values[:, :, Counter.Q].T)
-    answers = values[:, :, Counter.LABELLED] + values[:, :, Counter.UNDECIDABLE]
-    np.add.at(received, position, answers.T)
-    return np.minimum(received, requested).T, requested.T
-
-
 def mature(
     received: Int64s,
     requested: Int64s,
@@ -100,7 +81,7 @@ def mature(
     share over the whole reach of the join.
 
     Args:
-        received: shape (H, R), successive hours, oldest first (:func:`by_stratum`).
+        received: labels per hour and route x audit rate, shape (H, R), oldest hour first.
         requested: the same shape, not negative.
         threshold: smallest completeness of a mature cohort.
         ahead: hours that may be joined after an hour's own.

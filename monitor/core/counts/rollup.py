@@ -55,14 +55,6 @@ class SliceCounts:
         values = np.concatenate([self.values, lower_table.values])
         return SliceCounts(self.slices + lower_table.slices, self.strata, values)
 
-    def pooled(self, names: Sequence[str]) -> SliceCounts:
-        """Return sums of slices with the same new name; ``names[i]`` is the new name of slice i."""
-        slices = tuple(sorted(set(names)))
-        position = {name: i for i, name in enumerate(slices)}
-        values = np.zeros((len(slices), *self.values.shape[1:]), np.int64)
-        np.add.at(values, [position[name] for name in names], self.values)
-        return SliceCounts(slices, self.strata, values)
-
 
 @dataclass(frozen=True, slots=True)
 class HourlySlices:

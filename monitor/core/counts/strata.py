@@ -89,14 +89,6 @@ def reviewed_columns(counts: SliceCounts) -> tuple[Int64s, StratumColumns]:
     return _reviewed_columns(np.asarray(counts.strata, np.int64).tobytes())
 
 
-def by_route(counts: SliceCounts) -> Int64s:
-    """Return the counters of the reviewed strata by route, shape (route, S, COUNTERS)."""
-    columns, strata = reviewed_columns(counts)
-    return np.array(
-        [counts.values[:, columns[strata.route == r]].sum(axis=1) for r in REVIEWED_ROUTES]
-    )
-
-
 def post_strata(counts: SliceCounts, coding: Coding) -> PostStrata:
     """Return strata with enough labels, made by merging score bands and pooling audit rates.
 

@@ -82,29 +82,6 @@ class Precision:
         band: Int64s = table[lower_edges.searchsorted(np.where(np.isnan(n), 0, n), side="right")]
         return band
 
-    def most(self, support: npt.ArrayLike) -> Int64s:
-        """Return the largest number that each shown support (a band's lower edge) stands for.
-
-        Example:
-            >>> Precision(11).most([11, 21, 32]).tolist()
-            [20, 31, 42]
-        """
-        n = np.asarray(support, np.int64)
-        if self.exact:
-            return n
-        lower_edges, _ = _edge_tables(self.k)
-        return np.asarray(lower_edges[lower_edges.searchsorted(n, side="right")] - 1)
-
-    @property
-    def smallest(self) -> int:
-        """Smallest support of a shown rate: 2 k - 1, or 1 if numbers are exact.
-
-        Below it, hits and misses cannot both be k. The rate could only be shown as a code without
-        much use (at k = 11 and 11 trials: "at least 0.09"), and the coded side would reveal which
-        of the two is small.
-        """
-        return 1 if self.exact else 2 * self.k - 1
-
     def trials(self, support: npt.ArrayLike) -> Floats:
         """Return the trials for intervals: the band's lower edge, or the exact support."""
         if self.exact:
@@ -137,16 +114,6 @@ class Precision:
         if self.exact:
             return values
         return np.asarray((values / step).round() * step).round(2) + 0.0  # never -0.0
-
-    def at_most(self, part: int, total: int) -> float:
-        """Return ``part / total`` rounded up to a step that hides k decisions; never 0.
-
-        Example:
-            >>> Precision(11).at_most(0, 500), Precision(11).at_most(30, 5_000)
-            (0.05, 0.01)
-        """
-        step = float(self.step(total))
-        return round(step * max(1, ceil(part / max(total, 1) / step - _SLACK)), 2)
 
     def nearest(self, numbers: npt.ArrayLike) -> Floats:
         """Return numbers rounded to two decimals; NaN stays NaN."""

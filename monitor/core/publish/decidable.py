@@ -32,11 +32,8 @@ from monitor.core.tables.spans import Span, SpanKind
 BEYOND = Fraction(1, 10)
 """Excess over the limit of a gap that must ``fail``; a gap of 0 must ``pass``."""
 
-MOST_DAILY = 100_000
-"""Largest traffic of the search, in decisions per day and slice."""
-
 _SURE = 2.0  # multiple of the traffic at which half of the windows are decided
-# Up to MOST_DAILY; bands of support are as wide as these steps.
+# Up to 100,000 decisions per day and slice; bands of support are as wide as these steps.
 _TRAFFIC: Floats = 10 * np.float64(1.2) ** np.arange(51) / _SURE
 _BLOCKED = 0.05
 _SPAN = Span(SpanKind.DAY, 0)
@@ -82,7 +79,7 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Decidable:
-    """Decisions per day and slice from which a gap is decided; None if not up to MOST_DAILY.
+    """Decisions per day and slice from which a gap is decided; None if not up to 100,000.
 
     Attributes:
         passes: traffic at which a gap of 0 gets ``pass`` in at least four of five windows.

@@ -128,11 +128,6 @@ class Standing:
         """True when the incident is over, or will be after the evaluator's next cycle."""
         return self.state in (Stand.CLOSED, Stand.RESOLVED)
 
-    @property
-    def pages(self) -> bool:
-        """True when the incident must be reported: neither accepted nor over."""
-        return self.state in (Stand.OPEN, Stand.ACKNOWLEDGED)
-
 
 def standing(incident: Incident, acts: Sequence[Act], now: int) -> Standing:
     """Return the status of an incident after people's acts, as of ``now``.

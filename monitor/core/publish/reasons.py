@@ -14,7 +14,6 @@ from monitor.core.publish.snapshot import (
     ContractTable,
     GroupTable,
     Period,
-    ShownRate,
     SliceRow,
     WindowTable,
 )
@@ -79,14 +78,11 @@ def _insufficient(place: Place, metric: Metric) -> tuple[str, str]:
     if metric is Metric.PRECISION:
         return "It is computed from the TPR and the FPR; one of them has too little support.", ""
     needed = place.contract.min_supports.get(metric)
-    has = _at_least(place.row.rates.get(metric))
+    rate = place.row.rates.get(metric)
+    has = "fewer than can be shown" if rate is None else f"at least {rate.support}"
     asks = f"The contract asks for {needed} {_trials_text(metric)}" if needed else "It needs more"
     why = f"{asks} of the slice and of its reference; the slice has {has}."
     return why, _weeks_text(place.row, metric) or "More labels or a longer window helps."
-
-
-def _at_least(rate: ShownRate | None) -> str:
-    return "fewer than can be shown" if rate is None else f"at least {rate.support}"
 
 
 def _trials_text(metric: Metric) -> str:

@@ -157,11 +157,6 @@ def with_age(row: SliceRow, old: Collection[Metric]) -> SliceRow:
     return replace(row, states={**row.states} | dict.fromkeys(green, State.STALE))
 
 
-def hidden(metrics: Iterable[Metric]) -> dict[Metric, State]:
-    """Return the states of a hidden row: SUPPRESSED for each metric."""
-    return dict.fromkeys(metrics, State.SUPPRESSED)
-
-
 def _state_by_verdicts(verdicts: list[Verdict]) -> State:
     return next(
         (state for verdict, state in _JUDGED.items() if verdict in verdicts), State.NO_LIMIT

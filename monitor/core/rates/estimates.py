@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,31 +38,8 @@ from monitor.core.counts.strata import REVIEWED_ROUTES, PostStrata, post_strata,
 from monitor.core.intervals import Z95, Floats, divide
 from monitor.core.rates.effective import Evidence, Trials, ready_share, served_share
 
-
-class Points(Protocol):
-    """Rates of one metric for all slices, without bounds, which cost the most."""
-
-    @property
-    def metric(self) -> Metric:
-        """Metric of the rates; the columns below are those of :class:`RateColumns`."""
-        ...
-
-    @property
-    def value(self) -> Floats: ...  # noqa: D102
-
-    @property
-    def support(self) -> Floats: ...  # noqa: D102
-
-    @property
-    def hits(self) -> Int64s: ...  # noqa: D102
-
-    @property
-    def misses(self) -> Int64s: ...  # noqa: D102
-
-
 HIT_ROUTES = {Metric.SELECTION: Route.AUTO_SERVE, Metric.BLOCKED: Route.BLOCKED_BY_EVIDENCE}
 """Metrics of routes: every decision is a trial, and a decision on this route is a hit."""
-
 
 _SHARES_READY = frozenset({Metric.READY, Metric.PRECISION})
 """Metrics whose numerator is ready replies, of all decisions or of one route."""
@@ -168,16 +144,6 @@ class Measured:
         """Points; NaN as in :class:`RateColumns`."""
         return self.evidence.value
 
-    @property
-    def support(self) -> Floats:
-        """Effective numbers of trials."""
-        return self.evidence.support
-
-    @property
-    def as_labelled(self) -> Floats:
-        """Rate over labelled rows, as in :class:`RateColumns`."""
-        return divide(self.hits, self.hits + self.misses)
-
     def columns(self, z: float) -> RateColumns:
         """Return the rates with their bounds at normal quantile ``z``."""
         (rates,) = columns_of([self], z)
@@ -248,16 +214,6 @@ def in_band(counts: SliceCounts, band: int) -> SliceCounts:
     """Return the counts of the strata of one score band."""
     columns = decode_strata(counts.strata).band == band
     return SliceCounts(counts.slices, counts.strata[columns], counts.values[:, columns])
-
-
-def by_band(counts: SliceCounts, bands: int) -> SliceCounts:
-    """Return each slice once per score band: all slices in the lowest band, then in the next.
-
-    Each row is 0 in the strata of other bands, and so has the rates of :func:`in_band`.
-    """
-    inside = decode_strata(counts.strata).band == np.arange(bands)[:, None]
-    values = np.where(inside[:, None, :, None], counts.values, 0)
-    return SliceCounts(counts.slices * bands, counts.strata, np.concatenate(values))
 
 
 def _measure_decisions(counts: SliceCounts, metric: Metric) -> Measured:

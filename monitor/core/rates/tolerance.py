@@ -5,7 +5,7 @@ Limits apply in both directions, whichever side is worse off.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
 from typing import TYPE_CHECKING, Self
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 SLACK = 1e-12
 """Slack of inclusive limits: a bound that exceeds its limit only by rounding, about 1e-16, is not
 beyond it."""
-
-STEP = 0.01
-"""Resolution of shown bounds: a bound one step beyond the limit is certainly beyond it."""
 
 _Bools = npt.NDArray[np.bool_]
 
@@ -58,16 +55,6 @@ class Tolerance:
         """Return the tolerance of rates from ``lowest`` to ``highest``."""
         return cls(lowest, highest)
 
-    @property
-    def below(self) -> float:
-        """Number one step of shown bounds below the range's low end."""
-        return round(self.low - STEP, 6)
-
-    @property
-    def above(self) -> float:
-        """Number one step of shown bounds above the range's high end."""
-        return round(self.high + STEP, 6)
-
     def interval(self, gaps: GapColumns) -> tuple[Floats, Floats, Floats]:
         """Return (point, lower, upper) of the ratios if ratios are limited, else of the gaps."""
         if self.ratio:
@@ -96,12 +83,6 @@ class Tolerance:
     def holds(self, number: float) -> bool:
         """Return True when a shown gap, ratio or rate is in the range."""
         return self.low - SLACK <= number <= self.high + SLACK
-
-    def with_bounds(self, gaps: GapColumns, lower: Floats, upper: Floats) -> GapColumns:
-        """Return the gaps with new bounds: of the ratios if these are limited, else of the gaps."""
-        if self.ratio:
-            return replace(gaps, ratio_lower=lower, ratio_upper=upper)
-        return replace(gaps, lower=lower, upper=upper)
 
     def sides_within(self, gaps: GapColumns) -> tuple[_Bools, _Bools]:
         """Return two masks: lower bound not below the range, upper bound not above the range."""

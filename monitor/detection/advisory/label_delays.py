@@ -23,7 +23,7 @@ from typing import Self
 import numpy as np
 
 from monitor.core.contract import COMPLEMENT, GroupBy
-from monitor.core.counts.cells import DELAY_EDGES_HOURS, Counter, Int64s, decode_strata
+from monitor.core.counts.cells import Counter, Int64s, decode_strata
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed
@@ -42,9 +42,6 @@ significant."""
 
 MIN_PAIRS = 10
 """Smallest number of labels of slice and reference each; fewer are not normally distributed."""
-
-BUCKETS = len(DELAY_EDGES_HOURS) + 2
-"""Number of delay buckets, the one for missing labels included."""
 
 
 class Timing(enum.StrEnum):
@@ -129,7 +126,7 @@ class DelayTally:
 
 
 def delay_counts(counts: SliceCounts) -> Int64s:
-    """Return the labels of one cohort by slice, route and delay, shape (S, 2, BUCKETS).
+    """Return the labels of one cohort by slice, route and delay, shape (S, 2, buckets).
 
     The last bucket holds missing labels. Only strata of labelled rates count. An undecidable label
     is in no bucket, because its delay is not counted.

@@ -18,7 +18,7 @@ from monitor.core.contract import Metric
 from monitor.core.counts.cells import Counts, Int64s, Route, merge
 from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import CellIndex, roll_up
-from monitor.core.counts.strata import MIN_LABELS, REVIEWED_ROUTES
+from monitor.core.counts.strata import MIN_LABELS
 from monitor.core.intervals import Floats, divide
 from monitor.core.rates.estimates import HIT_ROUTES
 from monitor.core.rates.gaps import HARMED_BY_LESS, Bools
@@ -26,8 +26,6 @@ from monitor.detection.pages.cohort import Layout, SliceCohort, rates_of
 
 BORROWED = float(MIN_LABELS)
 """Labels of all atoms that count as one atom's own; with many more, its own labels dominate."""
-
-_ROUTES = len(REVIEWED_ROUTES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,12 @@ from monitor.core.time import Grain, pane_of, pane_start
 from monitor.detection.arrays import Arrays, part, positions, prefixed
 from monitor.detection.pages.budget import Budget
 from monitor.detection.pages.cohort import Layout, SliceCohort
-from monitor.detection.pages.declared import comparisons, declared_slices, of_references
+from monitor.detection.pages.declared import (
+    Comparisons,
+    comparisons,
+    declared_slices,
+    of_references,
+)
 from monitor.detection.pages.gap_bets import GapBets, GapPlan
 from monitor.detection.pages.gap_tests import ALTERNATIVES, DIRECTIONS, HourlyGaps, add_hour
 from monitor.detection.pages.label_responses import Requests, Responses
@@ -81,7 +86,6 @@ class GroupTests:
     """Sequential tests of all streams of one group-by, advanced hour by hour.
 
     Attributes:
-        contract: the limits.
         group: slices and their reference.
         slices: every slice that a decision can be in.
         cluster_size: largest number of decisions that depend on each other, by the settings.
@@ -98,7 +102,6 @@ class GroupTests:
         labels: whether any labelled metric is tested.
     """
 
-    contract: Contract
     group: GroupBy
     slices: tuple[str, ...]
     cluster_size: int
@@ -130,28 +133,26 @@ class GroupTests:
         gaps: dict[Metric, _Gaps] = {}
         ratios: dict[Metric, _Gaps] = {}
         levels: dict[Metric, StreamGroup] = {}
+
+        def watch(streams: Comparisons, alternatives: int) -> StreamGroup:
+            weights = budget.weights_of(streams.streams)
+            return StreamGroup.start(streams.streams, weights, alternatives)
+
         for metric in (metric for metric in (*LABELLED, *HIT_ROUTES) if metric in metrics):
             gap_streams = comparisons(contract, group, metric, StreamKind.GAP, coding)
             if gap_streams.streams:
                 width = ALTERNATIVES * (2 if metric in LABELLED else 1)
-                watch = StreamGroup.start(
-                    gap_streams.streams, budget.weights_of(gap_streams.streams), width
-                )
-                gaps[metric] = _Gaps(watch, HourlyGaps.start(metric, gap_streams, slices))
+                hourly = HourlyGaps.start(metric, gap_streams, slices)
+                gaps[metric] = _Gaps(watch(gap_streams, width), hourly)
             ratio_streams = comparisons(contract, group, metric, StreamKind.RATIO, coding)
             if ratio_streams.streams:
-                watch = StreamGroup.start(
-                    ratio_streams.streams, budget.weights_of(ratio_streams.streams), ALTERNATIVES
-                )
-                ratios[metric] = _Gaps(watch, HourlyGaps.start(metric, ratio_streams, slices))
+                hourly = HourlyGaps.start(metric, ratio_streams, slices)
+                ratios[metric] = _Gaps(watch(ratio_streams, ALTERNATIVES), hourly)
             level_streams = comparisons(contract, group, metric, StreamKind.LEVEL, coding)
             if level_streams.streams:
-                watch = StreamGroup.start(
-                    level_streams.streams, budget.weights_of(level_streams.streams), len(FRACTIONS)
-                )
-                levels[metric] = watch
+                levels[metric] = watch(level_streams, len(FRACTIONS))
         ready = ReadyRates.start(len(slices), Layout.for_rates((), coding))
-        tests = cls(contract, group, slices, cluster_size, gaps, ratios, levels, ready)
+        tests = cls(group, slices, cluster_size, gaps, ratios, levels, ready)
         tests.labels = any(metric.labelled for metric in metrics)
         return tests
 

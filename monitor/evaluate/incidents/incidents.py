@@ -135,9 +135,8 @@ class Incidents:
             return ()
         frontier, now = (_end(table, labels=labels) for labels in (True, False))
         changed_at = partial(self.detection.advice.changed_at, contract.name)
-        context = TableContext(
-            contract, self._sampling(contract), now or 0, frontier, changed_at, published.show
-        )
+        sampling = sampling_text(*self.detection.fleet.sampling(contract))
+        context = TableContext(contract, sampling, now or 0, frontier, changed_at, published.show)
         pages = ShownIncidents(table, context)
         views = [
             IncidentView(
@@ -201,9 +200,6 @@ class Incidents:
             settings_changed_at=settings_changed_at,
             now=self.now,
         )
-
-    def _sampling(self, contract: Contract) -> str:
-        return sampling_text(*self.detection.fleet.sampling(contract))
 
 
 @dataclass(slots=True)

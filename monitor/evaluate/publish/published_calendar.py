@@ -100,7 +100,8 @@ class PublishedCalendar:
                 self._move(table.measure, table.span)
 
     def _add_weeks(self, calendar: Calendar, tables: Iterable[Table]) -> None:
-        self.weeks[calendar.use_case].add(_with_population(calendar, _final_last(tables)))
+        final_last = sorted(tables, key=lambda table: table.edition is Edition.FINAL)
+        self.weeks[calendar.use_case].add(_with_population(calendar, final_last))
 
     def _move(self, measure: Measure, span: Span) -> None:
         if measure is Measure.DECISIONS:
@@ -116,7 +117,3 @@ def _with_population(calendar: Calendar, tables: Iterable[Table]) -> list[Table]
 
 def _read_weeks(connection: sa.Connection, use_case: str, since: int) -> list[Table]:
     return read_tables(connection, use_case, since, kinds=(SpanKind.WEEK,))
-
-
-def _final_last(tables: Iterable[Table]) -> list[Table]:
-    return sorted(tables, key=lambda table: table.edition is Edition.FINAL)

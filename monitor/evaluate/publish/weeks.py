@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from monitor.core.contract import Contract, GroupBy, Metric
+from monitor.core.contract import Contract, GroupBy
 from monitor.core.counts.coding import Coding
 from monitor.core.publish.calendar_contract import ContractInTables, TableBasis
 from monitor.core.publish.calendar_rates import UseCaseTables
@@ -135,7 +135,8 @@ class Weeks:
     ) -> GroupTable:
         """Return a group-by's table of a week; reuse it while its source tables are the same."""
         if span is None:
-            return seen.group(TableBasis(group, ("",) if group is None else (), _no_spans(seen)))
+            no_spans = tuple((metric, ()) for metric in seen.contract.metrics)
+            return seen.group(TableBasis(group, ("",) if group is None else (), no_spans))
         tables = [published[span] for published in seen.tables.tables.values() if span in published]
         place = week.name, seen.contract.name, "" if group is None else group.name
         kept = self._made.get(place)
@@ -145,10 +146,6 @@ class Weeks:
                 table = with_label_needs(seen.contract, group, table)
             kept = self._made[place] = tables, table
         return kept[1]
-
-
-def _no_spans(seen: ContractInTables) -> tuple[tuple[Metric, tuple[Span, ...]], ...]:
-    return tuple((metric, ()) for metric in seen.contract.metrics)
 
 
 def _span_of(week: IsoWeek, tables: UseCaseTables) -> Span | None:

@@ -136,12 +136,8 @@ def _standardised_gap(
         shown_intervals = [interval for interval in intervals if interval is not None]
         supports = [rate.support for rate in rates if rate is not None]
         if len(shown_intervals) == len(needed) and len(needed) > 1:
-            parts.append(
-                (
-                    weight,
-                    _gap(shown_intervals[0], _pooled(shown_intervals[1:], supports[1:]), metric),
-                )
-            )
+            pooled = _weighted_mean(list(zip(supports[1:], shown_intervals[1:], strict=True)))
+            parts.append((weight, _gap(shown_intervals[0], pooled, metric)))
         elif len(needed) == 1:
             hidden += 1
     if hidden or not parts:
@@ -153,10 +149,6 @@ def _numbers(rate: ShownRate | None) -> _Interval | None:
     if rate is None or rate.value is None or rate.lower is None or rate.upper is None:
         return None
     return rate.value, rate.lower, rate.upper
-
-
-def _pooled(rates: Sequence[_Interval], supports: Sequence[int]) -> _Interval:
-    return _weighted_mean(list(zip(supports, rates, strict=True)))
 
 
 def _gap(slice_rate: _Interval, reference_rate: _Interval, metric: Metric) -> _Interval:

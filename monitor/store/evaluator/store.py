@@ -19,7 +19,6 @@ from monitor.core.publish.snapshot import Snapshot, encode
 from monitor.records import Shard
 from monitor.store import bulk
 from monitor.store.database import reading, writing
-from monitor.store.dictionary_rows import write_cells
 from monitor.store.evaluator.calendar_tables import CalendarChange, write_calendar
 from monitor.store.evaluator.cells import StoredCells
 from monitor.store.evaluator.cluster_days import add_cluster_days
@@ -48,7 +47,6 @@ class Cycle:
         folded: last folded delta of each shard before the cycle; the store must agree.
         cursors: last folded delta of each shard that moved.
         increments: counts to add, by grain and pane.
-        cells: coarse cells of the 5-minute grain, id -> (atom, version, stratum).
         detection: hours that the detectors consumed, and their new state.
         incidents: incidents that were opened, changed or resolved.
         probes: states of declared probe sets.
@@ -62,7 +60,6 @@ class Cycle:
     folded: Mapping[Shard, int] = field(default_factory=dict)
     cursors: Mapping[Shard, int] = field(default_factory=dict)
     increments: Sequence[PaneCounts] = ()
-    cells: Mapping[int, tuple[int, int, int]] = field(default_factory=dict)
     detection: DetectionChange = field(default_factory=DetectionChange)
     incidents: IncidentChange = field(default_factory=IncidentChange)
     probes: ProbeSetsChange = field(default_factory=ProbeSetsChange)
@@ -117,7 +114,6 @@ class EvaluatorStore:
         with writing(self.engine) as connection:
             require_epoch(connection, epoch)
             require_folded(connection, cycle.folded)
-            write_cells(connection, cycle.cells)
             add_counts(connection, cycle.increments)
             move_cursors(connection, cycle.cursors)
             write_detection(connection, cycle.detection, stored_at)

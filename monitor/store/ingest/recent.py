@@ -18,8 +18,6 @@ from monitor.core.time import Grain, pane_of
 
 MAX_ROWS = 1 << 20
 """Most rows that are kept; the oldest go first."""
-BYTES_PER_ROW = 26
-"""Memory per row. While two runs are merged, their rows are there twice."""
 
 # A run has at most 1/4 of the rows of the one before it. More: fewer runs, and more merging.
 _SHORTER = 4
@@ -101,11 +99,6 @@ class RecentDecisions:
 
     def __len__(self) -> int:
         return sum(len(run.keys) for run in self._runs)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the memory of the rows in bytes."""
-        return sum(getattr(run, column.name).nbytes for run in self._runs for column in fields(run))
 
     def clear(self) -> None:
         """Forget all rows: whether they are stored is unknown from now on."""

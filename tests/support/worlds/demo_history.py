@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from cubes import window_table
+from slice_tables import by_stratum
 
 from monitor.core.counts.cells import (
     COUNTERS,
@@ -19,7 +20,7 @@ from monitor.core.counts.cells import (
     content_id,
     merge,
 )
-from monitor.core.counts.completeness import by_stratum, mature
+from monitor.core.counts.completeness import mature
 from monitor.core.counts.labels import READY, UNDECIDABLE
 from monitor.core.counts.rollup import CellIndex, roll_up
 from monitor.core.publish.calendar_contract import ContractInTables

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts.cells import COUNTERS, Counter, Route, Stratum
-from monitor.core.counts.completeness import by_stratum
+from monitor.core.counts.cells import COUNTERS, MAX_RATES, Counter, Int64s, Route, Stratum
 from monitor.core.counts.rollup import SliceCounts
+from monitor.core.counts.strata import REVIEWED_ROUTES, reviewed_columns
 from monitor.core.intervals import Floats, divide
 
 Cell = Mapping[Counter, int]
@@ -92,3 +92,20 @@ def completeness(counts: SliceCounts) -> Floats:
     received, requested = by_stratum(counts)
     share = divide(received, requested, empty=np.inf).min(axis=1)
     return np.where(np.isinf(share), np.nan, share)
+
+
+def by_stratum(counts: SliceCounts) -> tuple[Int64s, Int64s]:
+    """Return labels received and requested per route x audit rate, each of shape (S, R).
+
+    R is fixed (every possible route x rate), so that hours with different strata stack. Received
+    never exceeds requested: an unrequested label does not make up for a missing one.
+    """
+    columns, strata = reviewed_columns(counts)
+    values = counts.values[:, columns]
+    shape = (len(REVIEWED_ROUTES) * MAX_RATES, len(counts.slices))
+    position = strata.route * MAX_RATES + strata.rate
+    received, requested = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    np.add.at(requested, position, values[:, :, Counter.Q].T)
+    answers = values[:, :, Counter.LABELLED] + values[:, :, Counter.UNDECIDABLE]
+    np.add.at(received, position, answers.T)
+    return np.minimum(received, requested).T, requested.T

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from probe_rows import VERSIONS, ProbeRow, result_row, set_row, write_json
+from probe_rows import VERSIONS, ProbeRow, result_row, write_json
 
 from monitor.audit.inputs import Excluded, Pair
-from monitor.audit.matching import matched, unmatched
-from monitor.audit.set_files import read_results, read_set
+from monitor.audit.matching import matched
+from monitor.audit.set_files import read_results
 
 VARIANTS = ("formal", "conversational")
 
@@ -135,13 +135,6 @@ def test_what_a_set_varies_on_purpose_may_differ(tmp_path: Path, name: str, valu
         rows[1]["versions"] = VERSIONS | {"policy": value}
     pairs, excluded = split(tmp_path, rows, varies=[name])
     assert (len(pairs), excluded) == (1, ())
-
-
-def test_a_set_is_checked_before_it_is_sent(tmp_path: Path) -> None:
-    rows = [set_row("p1", "formal"), set_row("p1", "conversational"), set_row("p2", "formal")]
-    said = "variant missing (conversational): add it, as other pairs have it"
-    probe_set = read_set(write_json(tmp_path / "set.jsonl", rows))
-    assert unmatched(probe_set) == (Excluded("p2", said),)
 
 
 def test_pairs_may_be_decided_by_several_routers_and_variants_by_several_thresholds(

@@ -11,7 +11,6 @@ from cubes import LIMITS, contract
 
 from monitor.core.contract import COMPLEMENT, GroupBy, Metric, OwnLimits, State
 from monitor.core.publish.snapshot import GroupTable, Period, ShownRate, SliceRow
-from monitor.core.publish.states import hidden
 from monitor.core.rates.gaps import comparisons, simultaneous_z
 from monitor.core.time import DAY
 from monitor.detection.label_power import LabelNeed, PowerDesign, detectable_gaps, label_needs
@@ -29,7 +28,7 @@ def row(name: str, tpr: ShownRate | None, fpr: ShownRate | None = None) -> Slice
     shown = {metric: r for metric, r in ((TPR, tpr), (FPR, fpr)) if r is not None}
     text = f"channel={name}"
     if not shown:
-        return SliceRow(text, hidden(Metric))
+        return SliceRow(text, dict.fromkeys(Metric, State.SUPPRESSED))
     return SliceRow(text, dict.fromkeys(Metric, State.INCONCLUSIVE), shown)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from monitor.core.time import HOUR
-from monitor.store.ingest.recent import BYTES_PER_ROW, RecentDecisions
+from monitor.store.ingest.recent import RecentDecisions
 
 EVER = -(1 << 62)
 
@@ -23,7 +23,6 @@ def test_finds_all_that_was_added_and_nothing_else() -> None:
         added(recent, ids, hours)
         known |= set(zip(hours.tolist(), ids.tolist(), strict=True))
     assert len(recent) == len(known)
-    assert recent.nbytes == BYTES_PER_ROW * len(recent)
     there = np.array(sorted(known))
     hours = np.concatenate([there[:, 0], there[:, 0] + 1])
     found = recent.find(hours, np.tile(there[:, 1], 2), EVER)

@@ -2,10 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from slice_tables import auto, blocked, completeness, counted, review, slice_counts
+from slice_tables import auto, blocked, by_stratum, completeness, counted, review, slice_counts
 
 from monitor.core.counts.completeness import (
-    by_stratum,
     mature,
 )
 

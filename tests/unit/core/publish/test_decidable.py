@@ -17,7 +17,6 @@ from monitor.core.counts.coding import Coding
 from monitor.core.counts.rollup import SliceCounts
 from monitor.core.publish.decidable import (
     BEYOND,
-    MOST_DAILY,
     Decidable,
     Design,
     by_audit,
@@ -136,7 +135,7 @@ def test_without_any_way_there_is_no_number() -> None:
 def test_both_verdicts_must_be_reachable() -> None:
     assert Decidable(100, 200).at(200)
     assert not Decidable(100, 200).at(199)
-    assert not Decidable(100, None).at(MOST_DAILY)
+    assert not Decidable(100, None).at(100_000)
 
 
 def test_proposals_are_the_first_that_are_enough() -> None:

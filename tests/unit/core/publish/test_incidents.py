@@ -78,8 +78,6 @@ def test_of_several_days_the_one_said_last_counts() -> None:
     assert standing(INCIDENT, longer, T0 + DAY).until == UNTIL
 
 
-def test_what_is_lived_with_or_over_is_not_told_of() -> None:
-    told = {state for state in Stand if Standing(state).pages}
+def test_what_is_closed_or_resolved_is_over() -> None:
     over = {state for state in Stand if Standing(state).over}
-    assert told == {Stand.OPEN, Stand.ACKNOWLEDGED}
     assert over == {Stand.CLOSED, Stand.RESOLVED}

@@ -7,9 +7,10 @@ import pytest
 from monitor.core.contract import Metric, State
 from monitor.core.publish.annotations import Annotation
 from monitor.core.publish.snapshot import Noted, SliceRow
-from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence, hidden, with_findings
+from monitor.core.publish.states import CROSSED, GroupFindings, SliceEvidence, with_findings
 
 CHAT = "channel=chat"
+HIDDEN = dict.fromkeys(Metric, State.SUPPRESSED)
 SINCE = 1_780_272_000_000_000
 TPR = Metric.TPR
 OF_TPR = Noted(Annotation.ADWIN, TPR, 3, SINCE)
@@ -70,7 +71,7 @@ def test_lost_support_and_labels_that_are_out_stay_visible(one: State) -> None:
 
 
 def test_what_is_hidden_says_nothing() -> None:
-    plain = SliceRow(CHAT, hidden(Metric))
+    plain = SliceRow(CHAT, HIDDEN)
     assert with_findings(plain, FOUND) == plain
 
 
@@ -88,7 +89,7 @@ def test_a_hidden_metric_of_a_row_that_is_shown_says_nothing() -> None:
         ({TPR: State.SUPPRESSED}, (OF_BLOCKED, OF_NONE)),
         ({Metric.BLOCKED: State.SUPPRESSED}, (OF_TPR, OF_NONE)),
         ({TPR: State.SUPPRESSED, Metric.FPR: State.SUPPRESSED}, (OF_BLOCKED,)),
-        (hidden(Metric), ()),
+        (HIDDEN, ()),
     ],
 )
 def test_what_is_noted_of_a_metric_is_shown_with_it_and_what_is_of_none_with_any_labelled_one(

@@ -10,7 +10,6 @@ from monitor.core.contract import GroupBy
 from monitor.core.counts.cells import DELAY_EDGES_HOURS
 from monitor.core.counts.coding import Attribute, Coding
 from monitor.detection.advisory.label_delays import (
-    BUCKETS,
     CONFIDENCE,
     DelayDifference,
     DelayTally,
@@ -19,6 +18,7 @@ from monitor.detection.advisory.label_delays import (
     delay_counts,
 )
 
+BUCKETS = len(DELAY_EDGES_HOURS) + 2
 AUDIT = np.array([0.02, 0.03, 0.05, 0.2, 0.3, 0.3, 0.07, 0.0, 0.03])
 REVIEW = np.array([0.6, 0.2, 0.1, 0.05, 0.03, 0.0, 0.0, 0.0, 0.02])
 
@@ -163,6 +163,5 @@ def test_labels_by_route_and_delay_with_what_has_not_come() -> None:
     )
     table = delay_counts(counts)
     assert table.shape == (2, 2, BUCKETS)
-    assert len(DELAY_EDGES_HOURS) + 2 == BUCKETS
     assert table[0].tolist() == [[0, 0, 0, 0, 2, 0, 0, 0, 3], [5, 0, 3, 0, 0, 0, 0, 4, 1]]
     assert not table[1].any()
