@@ -26,7 +26,7 @@ MAX_HELD = 100_000
 
 @dataclass(frozen=True, slots=True)
 class PeerProgress:
-    """Event times (microseconds) that other workers' shards reached; None for one not begun.
+    """Newest event times of other workers' shards, of decisions and of labels; None: not begun.
 
     Parked shards are left out: they wait for a person, and no other shard waits with them. So are
     shards of retired topics.

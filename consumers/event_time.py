@@ -271,7 +271,7 @@ class ShardClock:
         now: int,
         looked: Leaps | None = None,
     ) -> tuple[Reasons, Int64s]:
-        """Judge events in order and advance the clock; return reasons (or None) and clock at each.
+        """Judge events in order, advancing the clock; return each refusal (or None) and clock.
 
         Args:
             ts: decided_at, microseconds.

@@ -466,7 +466,7 @@ class ShardState:
         return moved
 
     def lose(self) -> None:
-        """Drop events since the last flush; they are read again from the committed offset."""
+        """Discard events since the last flush; they are read again from the committed offset."""
         self._aside = self.aside_at = None
         if self.dirty:
             self.next_offset, self.position = self.committed, None

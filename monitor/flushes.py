@@ -1,4 +1,4 @@
-"""What an ingest worker passes to the store at each flush, and what the store returns."""
+"""Values that an ingest worker passes to the store at each flush, and values that come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a shard: its running totals, its claim and its stored status."""
+"""State of a shard: its running totals, its claim and its stored status."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def labels(complete: float) -> tuple[Panel, ...]:
 
 
 def copies() -> tuple[Panel, ...]:
-    """Return panels on copies, dependent decisions, exclusions and the spread of slices."""
+    """Return the panels on duplicate and dependent decisions, excluded data and slice spread."""
     return (
         tall_lines(
             12,

@@ -128,7 +128,7 @@ class ServiceMetrics:
         decisions_topic: str = "decisions",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start with counters at zero.
+        """Start all counters at zero, with a series for each dead-letter reason.
 
         Args:
             reasons: all reasons of dead letters; their series start at 0, so that a rate includes

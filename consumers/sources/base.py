@@ -224,7 +224,7 @@ class GroupSource(ABC):
         return False
 
     def ended(self, shard: Shard) -> bool:
-        """Return False: more may be produced."""
+        """Return False for every shard: a Kafka partition never ends."""
         return False
 
     def shards(self, topic: str) -> Sequence[Shard]:

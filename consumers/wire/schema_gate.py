@@ -95,7 +95,7 @@ class SchemaGate:
         return shard not in self._held and self._source.ended(shard)
 
     def report(self, positions: Mapping[Shard, int]) -> None:
-        """Report our positions to the broker."""
+        """Pass the committed offset of each shard on to the inner source, for lag tools."""
         self._source.report(positions)
 
     def close(self) -> None:

@@ -34,7 +34,7 @@ from monitor.core.probes.flips import in_rates
 from monitor.core.publish.snapshot import ShownGap, ShownRate, SliceRow
 from monitor.core.rates.estimates import RateColumns
 from monitor.core.rates.gap_words import worse_off
-from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, level_verdict, verdict
+from monitor.core.rates.gaps import HARMED_BY_LESS, GapColumns, level_verdicts, verdict
 from monitor.core.rates.tolerance import Tolerance
 from monitor.core.tables.bands import at_least
 
@@ -402,7 +402,7 @@ def _level_by_interval(
     columns = RateColumns(
         metric, value, lower, upper, support.astype(np.float64), support, support, support
     )
-    return level_verdict(columns, limit, support >= limits.min_support(metric))[0]
+    return level_verdicts(columns, limit, support >= limits.min_support(metric))[0]
 
 
 def _exact_gap(row: SliceRow, table: GroupSlices, metric: Metric) -> Fraction | None:

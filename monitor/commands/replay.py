@@ -126,7 +126,7 @@ class Interrupt:
 
 
 def _evaluate(settings: Settings, engine: sa.Engine, clock: Clock) -> None:
-    """Run one evaluation cycle and delete data past its retention; print what hinders it."""
+    """Run one evaluation cycle and retention; print the reason if either cannot be done."""
     evaluator = composition.build_evaluator(settings, engine, clock)
     if not evaluator.cycle():
         click.echo("counted; another process is evaluating this store", err=True)

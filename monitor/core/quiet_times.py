@@ -62,7 +62,7 @@ class QuietTime:
         return cls(days, first, last, start, None if end == "24:00" else time.fromisoformat(end))
 
     def covers(self, at: datetime) -> bool:
-        """Return True when a local time is in the quiet time."""
+        """Return True when a local datetime falls within this quiet time."""
         day, moment = at.date(), at.time()
         if self.end is None or self.start < self.end:
             has_ended = self.end is not None and moment >= self.end

@@ -85,7 +85,7 @@ _LAST = to_micros(datetime(9999, 12, 31, tzinfo=UTC))
 
 
 def in_zone(micros: int, zone: str) -> datetime:
-    """Return the aware datetime, in a time zone, of an instant in microseconds."""
+    """Return an instant in microseconds as an aware datetime of a time zone."""
     return to_datetime(micros).astimezone(_zone(zone))
 
 

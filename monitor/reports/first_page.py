@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from monitor.core.contract import Metric, State, Verdict
 from monitor.core.publish.conclusion import LimitCheck, checks, limited
 from monitor.core.publish.glossary import STATES, TERMS, slice_name
-from monitor.core.publish.limit_words import beyond_limit, limit_text
+from monitor.core.publish.limit_words import breach_text, limit_text
 from monitor.core.publish.lines import Cell, cell, places
 from monitor.core.publish.reasons import Place
 from monitor.core.publish.sides import BAD
@@ -47,7 +47,7 @@ def in_short(report: WeeklyReport) -> Section:
         )
         sentences.append(f"{report.named(contract)}{verdict_counts.total()} checks: {tally}.")
     for place, metric_cell in _failed(report)[:_WORST]:
-        failure = beyond_limit(place.row.slice, metric_cell)
+        failure = breach_text(place.row.slice, metric_cell)
         sentences.append(f"{report.named(place.contract)}{failure}.")
     return Section(tuple(sentences))
 
@@ -113,7 +113,7 @@ def what_failed(report: WeeklyReport) -> Section:
         (
             TableCell(f"{report.named(place.contract)}{slice_name(place.row.slice)}", Tone.BAD),
             TERMS[metric_cell.metric].name,
-            beyond_limit(place.row.slice, metric_cell),
+            breach_text(place.row.slice, metric_cell),
             _worse_off_name(place, metric_cell),
             limit_text(metric_cell.decided_by) if metric_cell.decided_by else NONE,
         )

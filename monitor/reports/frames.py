@@ -52,7 +52,7 @@ _NUMBERS = {
 
 
 def weekly(release: Release) -> dict[str, pd.DataFrame]:
-    """Return data frames by name (``rates``, ``gaps``, ``calibration``) of a Release.
+    """Return a Release's numbers as data frames, keyed ``rates``, ``gaps``, ``calibration``.
 
     Every number is as published. Rates and gaps are in rate units (0.1 is ten points); a gap is
     positive if the slice is worse off. ``support`` is the lower edge of its band. NaN always means

@@ -178,7 +178,7 @@ def _group_tables(
         name = f"{contract.contract}: all decisions"
         tables += titled(table(columns, rows(total)), name, _periods(report, window))
         for group in window.groups:
-            group_places = _worst_first(
+            group_places = _ordered_for_page(
                 [place for place in places(contract, window) if place.table is group]
             )
             listed = table(columns, (row for place in group_places for row in rows(place)))
@@ -188,8 +188,8 @@ def _group_tables(
     return tables
 
 
-def _worst_first(group_places: list[Place]) -> list[Place]:
-    """Return the slices, sorted by their worst state if they are too many for a page."""
+def _ordered_for_page(group_places: list[Place]) -> list[Place]:
+    """Return a group-by's places; worst state first if a page cannot hold them all."""
     if len(group_places) <= MOST_ROWS // len(Metric):
         return group_places
     worst = {

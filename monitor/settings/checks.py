@@ -401,7 +401,7 @@ def _check_readers(settings: Settings) -> None:
     """Refuse unidentified readers of special-category attributes, unless all data are synthetic."""
     special = [attribute.name for attribute in settings.attribute if attribute.special_category]
     synthetic = all(use_case.synthetic for use_case in settings.use_case)
-    if special and not synthetic and not settings.server.knows_readers:
+    if special and not synthetic and not settings.server.requires_credentials:
         reason = (
             f"{shown(special[0])} is of a special category, so readers must be known everywhere"
         )
@@ -508,7 +508,7 @@ def _check_address(server: Server) -> None:
     if not server.tls:
         fix = "set tls_cert_file and tls_key_file, or insecure = true"
         raise problem("server.host", f"is not loopback, so TLS is required; {fix}")
-    if not server.knows_readers:
+    if not server.requires_credentials:
         fix = "set token_file, tokens or client_ca_file, or insecure = true"
         raise problem("server.host", f"is not loopback, so readers must be known; {fix}")
 
@@ -539,7 +539,7 @@ def _check_named(server: Server, key: str, names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         name_key = join(key, i)
         if name == ANYBODY:
-            if server.knows_readers or not is_loopback(server.host):
+            if server.requires_credentials or not is_loopback(server.host):
                 fix = "name tokens or certificates instead"
                 raise problem(name_key, f"{shown(name)} is only for loopback without tokens; {fix}")
         elif server.client_ca_file is None and name not in server.all_tokens:

@@ -111,7 +111,7 @@ def _one_line(value: object) -> str:
 def _with_needed_keys(settings: Settings) -> Settings:
     """Return the settings with stand-ins for a missing token, id key or probe key."""
     privacy, probes, server = settings.privacy, settings.probes, settings.server
-    if not is_loopback(server.host) and not server.knows_readers:
+    if not is_loopback(server.host) and not server.requires_credentials:
         server = replace(server, token=_stand_in("server.token", ""))
     if not privacy.keys:
         privacy = replace(privacy, id_key=_stand_in("privacy.id_key", ""))

@@ -288,8 +288,8 @@ class Server(SettingsSection, frozen=True, kw_only=True):
         return {name: token for name, token in tokens.items() if token is not None}
 
     @property
-    def knows_readers(self) -> bool:
-        """True when readers must have a token or a certificate."""
+    def requires_credentials(self) -> bool:
+        """Return True when readers must present a token or a client certificate."""
         return bool(self.all_tokens) or self.client_ca_file is not None
 
 

@@ -40,7 +40,7 @@ class ReportViews:
         """
         self._published = published
         self._facts = facts
-        self._decided: dict[tuple[str, int, int], _Decided] = {}
+        self._decided: dict[tuple[str, int, int], _RevisionSummary] = {}
 
     def list(self) -> ReportList:
         """Return a ReportList of the newest weeks with a Release, at most MAX_REPORTS."""
@@ -88,7 +88,7 @@ class ReportViews:
             stored = self._published.revision(IsoWeek.named(week.week), week.newest)
             if stored is None:
                 return None
-            decided = self._decided[key] = _Decided.from_revision(stored)
+            decided = self._decided[key] = _RevisionSummary.from_revision(stored)
         return ReportLine(
             week=week.week,
             revision=week.newest,
@@ -102,15 +102,15 @@ class ReportViews:
 
 
 @dataclass(frozen=True, slots=True)
-class _Decided:
-    """Facts on a revision for its line in the list; cached, since its tables are large."""
+class _RevisionSummary:
+    """Time, digest and decision of a revision in the list of reports; cached, slow to decode."""
 
     as_of: int
     digest: str
     decision: WeekDecision
 
     @classmethod
-    def from_revision(cls, revision: Revision) -> _Decided:
+    def from_revision(cls, revision: Revision) -> _RevisionSummary:
         return cls(revision.as_of, revision.digest, decide(revision.release))
 
 

@@ -154,7 +154,7 @@ class DayClusters:
 
 
 def rounded_up(size: int) -> int:
-    """Return the smallest power of two not below ``size``; only this is shown of the largest unit.
+    """Return the smallest power of two not below ``size``; the largest unit is shown like this.
 
     Example:
         >>> [rounded_up(size) for size in (1, 2, 3, 50)]

@@ -23,7 +23,7 @@ from monitor.core.rates.gaps import (
     both,
     comparisons,
     gap,
-    level_verdict,
+    level_verdicts,
     simultaneous_z,
     support_together,
     verdict,
@@ -251,7 +251,7 @@ class GroupInTables:
                 columns, lower=_rounded_down(columns.lower), upper=_rounded_up(columns.upper)
             )
         for level, limited in self._each_limit(lambda limits: limits.level(metric)):
-            judged = level_verdict(columns, level, enough)
+            judged = level_verdicts(columns, level, enough)
             verdicts = _judged_where(limited, verdicts, judged)
         return verdicts
 

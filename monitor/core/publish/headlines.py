@@ -10,7 +10,7 @@ from monitor.core.contract import Metric, Verdict
 from monitor.core.publish.annotations import Behind
 from monitor.core.publish.conclusion import checks, overall
 from monitor.core.publish.glossary import slice_name
-from monitor.core.publish.limit_words import beyond_limit, limit_text
+from monitor.core.publish.limit_words import breach_text, limit_text
 from monitor.core.publish.lines import SliceLine
 from monitor.core.publish.snapshot import WITHHELD, ContractTable, ShownLimit, WindowTable
 from monitor.core.rates.gap_words import RATED, said_of_slice
@@ -63,7 +63,7 @@ def _worst_failure(slices: Sequence[SliceLine], failing: Collection[tuple[Metric
     for slice_line in slices:
         for cell in slice_line.cells:
             if (cell.metric, slice_line.slice) in failing:
-                return beyond_limit(slice_line.slice, cell)
+                return breach_text(slice_line.slice, cell)
     return "a check fails"
 
 

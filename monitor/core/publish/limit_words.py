@@ -83,8 +83,8 @@ def decides_text(cell: Cell) -> str:
     return limit_text(cell.decided_by) if cell.decided_by and several else ""
 
 
-def beyond_limit(slice_: str, cell: Cell) -> str:
-    """Return in words which limit a slice breaks, and by how much."""
+def breach_text(slice_: str, cell: Cell) -> str:
+    """Return a phrase on how a failing cell of a slice breaks its limit, and by how much."""
     name, limit = slice_name(slice_), cell.decided_by
     if limit is not None and limit.kind in _LEVELS:
         failure = f"{name}: {RATED[cell.metric]} {_LEVELS[limit.kind]}"

@@ -292,7 +292,7 @@ class WindowTable:
 
     @property
     def data_lost(self) -> bool:
-        """True when events of the window were lost before they were read, or may have been."""
+        """Return True when events of the window were lost, or may have been, before being read."""
         return any(period.data_lost for period in self._periods())
 
     @property

@@ -183,10 +183,10 @@ _WORST_FIRST = (
 )
 
 
-def level_verdict(
+def level_verdicts(
     rates: RateColumns, limit: Fraction | None, enough_support: Bools
 ) -> list[Verdict | None]:
-    """Return the verdict on each rate, from its bounds and its level's limit; None without one.
+    """Return the verdicts of all rates against one level limit; None each if there is no limit.
 
     TPR (and SELECTION) must be at least the limit: FAIL if upper < limit, PASS if lower >=
     limit. FPR (and BLOCKED, READY) at most: FAIL if lower > limit, PASS if upper <= limit.

@@ -20,7 +20,7 @@ _ALL_BANDS = -1
 
 
 class Column(enum.IntEnum):
-    """Counters of a row's part: first axis of count arrays of shape (4, rows, parts)."""
+    """Counter of a part of a row: index on the first axis of arrays (4, rows, parts)."""
 
     DECISIONS = 0
     READY = 1  # labelled ready

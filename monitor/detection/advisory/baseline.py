@@ -65,8 +65,8 @@ class DriftTest:
         """Return True when no slice has evidence."""
         return bool(np.isneginf(self.mixture.log_r).all())
 
-    def crossed_lately(self, at: int) -> Bools:
-        """Return True for slices that crossed within a week before ``at``, shape (S,)."""
+    def crossed_recently(self, at: int) -> Bools:
+        """Return True for slices whose drift test crossed in the week before ``at``, shape (S,)."""
         ever, lately = self.crossed_at != NEVER, at - self.crossed_at < REMEMBERED
         mask: Bools = ever & lately
         return mask
@@ -149,7 +149,7 @@ class Baseline:
 
         The test without mixes has crossed within a week of ``at``, the one with mixes has not.
         """
-        return self.marginal.crossed_lately(at) & ~self.stratified.crossed_lately(at)
+        return self.marginal.crossed_recently(at) & ~self.stratified.crossed_recently(at)
 
     def restart(self, rows: Rows) -> None:
         """Reset references and tests of slices that another version now answers."""

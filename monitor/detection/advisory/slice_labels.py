@@ -68,7 +68,7 @@ class SliceFault(NamedTuple):
 
 
 class Episode(msgspec.Struct, array_like=True):
-    """A period in which one fault lasted, with its findings; changed in place.
+    """Period during which one fault of the labels lasts, with its hourly findings; mutable.
 
     Attributes:
         hours: pane indices of the hours with a finding, increasing.

@@ -183,7 +183,7 @@ class GroupTests:
     def advance(
         self, hour: int, cohort: SliceCohort, layout: Layout, cluster_size: float = 1
     ) -> list[Stream]:
-        """Bet on one hour's cohort; return the streams that cross, their evidence reset.
+        """Bet on one hour's cohort; reset and return the streams that cross.
 
         Args:
             hour: pane index, later than all before.

@@ -132,7 +132,7 @@ class Outcomes:
 
     @classmethod
     def from_forecast(cls, forecast: Forecast) -> Outcomes:
-        """Return one column per distinct outcome of the forecast's expected strata, plus two."""
+        """Return Outcomes: columns per outcome of expected strata, and one per route for others."""
         layout = forecast.layout
         codes = _column_codes(forecast.ready)
         expected = _is_expected(forecast.decisions)

@@ -67,7 +67,7 @@ class BudgetLine:
 
 
 def label_budget(report: WeeklyReport) -> tuple[BudgetLine, ...]:
-    """Return a BudgetLine per slice and labelled rate whose needed numbers are all shown."""
+    """Return next week's audit budget per slice and labelled rate that a WeeklyReport shows."""
     return tuple(_lines(report))
 
 

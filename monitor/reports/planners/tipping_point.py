@@ -62,7 +62,7 @@ class TippingLine:
 
 
 def tipping_points(report: WeeklyReport) -> tuple[TippingLine, ...]:
-    """Return a TippingLine per pass or fail whose rates are all shown as numbers."""
+    """Return the share of bad labels that turns each decided verdict of a WeeklyReport."""
     return tuple(_lines(report))
 
 

@@ -184,7 +184,7 @@ class CountedCohorts:
         self._engine = engine
 
     def frozen(self, first: int, end: int, *, labels: bool = True) -> list[FrozenCohort]:
-        """Return cohorts of the hours ``first`` to ``end`` (exclusive), as they were consumed.
+        """Return the cohorts of hours ``first`` to ``end`` (exclusive) as the detectors used them.
 
         Args:
             first: pane index.

@@ -278,7 +278,7 @@ def _resolved(connection: sa.Connection, incident: Incident) -> Mapping[str, int
 
 
 def acknowledge(engine: sa.Engine, number: int, act_input: ActInput, now: int) -> Act:
-    """Record that somebody looks after an incident, resolved or not; return the act.
+    """Record that somebody is handling an incident, even a resolved one; return the act.
 
     Raises:
         StoreError: there is no such incident.

@@ -86,8 +86,8 @@ class TestTokens:
             "prometheus": "first-token-0123",
             "grafana": "second-token-012",
         }
-        assert server.knows_readers
-        assert not load().server.knows_readers
+        assert server.requires_credentials
+        assert not load().server.requires_credentials
 
     def test_tokens_from_files(self, load: Load, tmp_path: Path) -> None:
         for name in ("reader", "operations"):
@@ -106,7 +106,7 @@ class TestTokens:
             assert "prometheus" in text
 
     def test_named_tokens_are_credentials(self, load: Load) -> None:
-        assert load(TLS + NAMED).server.knows_readers
+        assert load(TLS + NAMED).server.requires_credentials
 
     @pytest.mark.parametrize(
         ("old", "new", "key", "words"),

@@ -19,7 +19,7 @@ from monitor.core.rates.gaps import (
     both,
     comparisons,
     gap,
-    level_verdict,
+    level_verdicts,
     references,
     simultaneous_z,
     spread,
@@ -230,9 +230,9 @@ def level(metric: Metric, lower: float, upper: float) -> RateColumns:
 )
 def test_level_verdict(metric: Metric, lower: float, upper: float, expected: Verdict) -> None:
     rates = level(metric, lower, upper)
-    assert level_verdict(rates, Fraction("0.80"), np.array([True])) == [expected]
-    assert level_verdict(rates, Fraction("0.80"), np.array([False])) == [UNSUPPORTED]
-    assert level_verdict(rates, None, np.array([True])) == [None]
+    assert level_verdicts(rates, Fraction("0.80"), np.array([True])) == [expected]
+    assert level_verdicts(rates, Fraction("0.80"), np.array([False])) == [UNSUPPORTED]
+    assert level_verdicts(rates, None, np.array([True])) == [None]
 
 
 def test_spread_is_worst_to_best() -> None:

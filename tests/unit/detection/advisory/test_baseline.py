@@ -134,7 +134,7 @@ def test_a_season_of_the_mix_crosses_without_mixes_only_and_a_true_drift_crosses
         n = rng.poisson(20 * season(hour), (slices, 2))
         k = rng.binomial(n, rates + (worse if hour >= 200 else 0))
         baseline.advance(hour * HOUR, n, k, np.ones(slices))
-        drifted |= baseline.stratified.crossed_lately(hour * HOUR)
+        drifted |= baseline.stratified.crossed_recently(hour * HOUR)
         shifted |= baseline.mix_shift(hour * HOUR)
     if worse:
         assert drifted.all()
@@ -264,7 +264,7 @@ def test_a_rate_that_cannot_become_worse_never_drifts(metric: Metric, k: int) ->
 def test_a_rate_at_its_best_end_can_still_drift(metric: Metric, k: int) -> None:
     baseline = collected(metric, [[2000]], [[k]])
     baseline.advance(2 * DAY, [[40]], [[20]], ONES)
-    assert baseline.stratified.crossed_lately(2 * DAY).tolist() == [True]
+    assert baseline.stratified.crossed_recently(2 * DAY).tolist() == [True]
 
 
 def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone() -> None:
@@ -275,9 +275,9 @@ def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone() -> No
     bad = np.full((3, 2), 30)
     for baseline in (restarted, steady):
         baseline.advance(2 * DAY, bad, bad // 2, weights)
-        assert baseline.stratified.crossed_lately(2 * DAY).all()
+        assert baseline.stratified.crossed_recently(2 * DAY).all()
     restarted.restart(np.array([False, True, False]))
-    assert restarted.stratified.crossed_lately(2 * DAY).tolist() == [True, False, True]
+    assert restarted.stratified.crossed_recently(2 * DAY).tolist() == [True, False, True]
     assert restarted.reference.frozen.tolist() == [True, False, True]
     assert restarted.reference.n[1].sum() == 0
     for hour in range(60, 90):
@@ -288,7 +288,7 @@ def test_a_restart_forgets_the_chosen_slices_and_leaves_the_others_alone() -> No
     # The new version's rate is its own reference.
     assert restarted.reference.frozen[1]
     assert restarted.reference.k[1].sum() / restarted.reference.n[1].sum() == 0.5
-    assert restarted.stratified.crossed_lately(90 * HOUR).tolist() == [True, False, True]
+    assert restarted.stratified.crossed_recently(90 * HOUR).tolist() == [True, False, True]
 
 
 def world(
@@ -318,7 +318,7 @@ def test_stopped_after_any_cohort_it_continues_as_if_it_had_not(metric: Metric) 
         assert encode(stopped.to_arrays(), {}) == encode(steady.to_arrays(), {})
         assert np.array_equal(stopped.mix_shift(at), steady.mix_shift(at))
     assert steady.reference.frozen.all()
-    assert steady.stratified.crossed_lately(at).any() == (metric is Metric.TPR)
+    assert steady.stratified.crossed_recently(at).any() == (metric is Metric.TPR)
 
 
 def test_other_slices_and_mixes_are_taken_in_without_a_stop() -> None:
