@@ -85,7 +85,7 @@ class Observer(Protocol):
         """Count a failed attempt to use the store."""
 
     def observe_label_delays(self, seconds: npt.ArrayLike, *, joined_at: int | None) -> None:
-        """Record delays (seconds) of counted labels, and the wall clock when they were joined."""
+        """Record the delays (seconds) of counted labels, and the wall-clock time of their join."""
 
     def add_unknown_values(self, attribute: str, count: int) -> None:
         """Add to the number of decisions with a value of this attribute outside the allow-list."""

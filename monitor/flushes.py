@@ -20,7 +20,7 @@ from monitor.shard_status import Tallies
 
 
 class LabelRequest(enum.IntEnum):
-    """Request for a label of a decision, by whether it counts in its stratum's sample."""
+    """Whether a decision's label was requested, and if it counts in its stratum's sample."""
 
     NONE = 0  # nobody was asked: only a complaint may come
     KEPT = 1  # asked, and counted

@@ -6,7 +6,7 @@ import importlib.metadata
 
 
 def program_version() -> str:
-    """Return the version of the installed package; ``unknown`` without an installation."""
+    """Return the installed package's version; ``unknown`` if it is not installed."""
     try:
         return importlib.metadata.version("slicewatch")
     except importlib.metadata.PackageNotFoundError:

@@ -86,7 +86,7 @@ def _annotations(alert: Alert, settings: Settings) -> Iterator[tuple[str, str]]:
     if alert.status:
         texts["status_url"] = "<< status_url >>"
     if settings.links.grafana:
-        texts["dashboard_url"] = _panel_url(alert, settings.links.grafana, settings)
+        texts["dashboard_url"] = _panel_url_template(alert, settings.links.grafana, settings)
     elif alert.dashboard:
         texts["dashboard_url"] = _dashboard_url(alert.dashboard, settings.alerting.dashboard_url)
     placeholders = values(alert, settings)
@@ -116,8 +116,8 @@ def _selector(name: str, labels: tuple[str, ...]) -> str:
     return f"{{{{ ${name} := printf `{matchers}` {label_values} }}}}"
 
 
-def _panel_url(alert: Alert, grafana: str, settings: Settings) -> str:
-    """Return the address of the alert's panel, with variables set from the alert's labels."""
+def _panel_url_template(alert: Alert, grafana: str, settings: Settings) -> str:
+    """Return a template of the panel's address; an alert's labels fill its variables."""
     place = places(settings)[alert.panel]
     variables = "".join(
         f"{{{{ with $labels.{variable.name} }}}}&var-{variable.name}="

@@ -105,7 +105,7 @@ class ShardChanges:
         self._noted: deque[tuple[bool, list[Shard]]] = deque()
 
     def gave(self, shards: Iterable[Shard]) -> None:
-        """Record shards that became ours."""
+        """Record shards that are newly assigned to this worker."""
         self._noted.append((True, sorted(shards)))
 
     def took(self, shards: Iterable[Shard]) -> None:

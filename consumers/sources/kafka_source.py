@@ -121,7 +121,7 @@ class RebalanceNotes(ConsumerRebalanceListener):  # type: ignore[misc]
         self._changes = changes
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Seek and pause the new partitions, and note them as assigned.
+        """Pause new partitions at a placeholder offset 0; their real positions are set later.
 
         Without a position the client would look for a committed one, and raise.
         """
@@ -211,7 +211,7 @@ class KafkaSource(GroupSource):
         batches = self._fetch(self._join_timeout(timeout))
         revoked, assigned = self._apply_rebalance()
         records = [self._columns(partition, batch) for partition, batch in batches.items()]
-        self._park_losses()
+        self._find_and_park_lost()
         return Polled(records, assigned, revoked)
 
     def is_member(self, shards: Sequence[Shard]) -> bool:
@@ -359,8 +359,8 @@ class KafkaSource(GroupSource):
         self._consumer.pause(*paused)
         self._consumer.resume(*(assigned - paused))
 
-    def _park_losses(self) -> None:
-        """Park shards whose positions are lost, and queue each loss for the next poll to report."""
+    def _find_and_park_lost(self) -> None:
+        """Find flowing shards whose positions are lost, park them, and queue each loss."""
         for shard in self._delivery.flowing():
             water = self._consumer.highwater(_topic_partition(shard))
             if self._losses.lost(shard, self._delivery.positions[shard], water):

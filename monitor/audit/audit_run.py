@@ -241,7 +241,7 @@ class _AuditRun:
     def _what_if(
         self, compared: Sequence[Compared], pairs: Sequence[Pair]
     ) -> tuple[WhatIfLine, ...]:
-        """Return what-if lines by the contract's first single attribute; empty without one."""
+        """Return flips, TPR and FPR of compared pairs at other thresholds, sliced by a group-by."""
         single = [
             group.attributes[0] for group in self.contract.group_bys if len(group.attributes) == 1
         ]

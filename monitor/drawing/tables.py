@@ -71,7 +71,7 @@ def mark(good: bool, if_good: str, if_bad: str) -> TableCell:
 
 
 def printable(text: str) -> str:
-    """Replace control characters other than newlines with U+FFFD, for terminals and markup."""
+    """Replace unprintable characters, except newlines, with U+FFFD, for terminals and markup."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)

@@ -105,7 +105,7 @@ def note_dropped(engine: sa.Engine, end: int) -> None:
 
 
 def _forget_in(connection: sa.Connection, table: sa.Table, key: int, **shard_key: Any) -> int:
-    """Delete an id's rows in every hour of a table or of a shard's part; return their number."""
+    """Delete an id's rows in a table, or in one shard's rows of it; return how many."""
     hours = _stored_hours(connection, table, shard_key)
     columns = {name: [value] * len(hours) for name, value in shard_key.items()}
     return bulk.delete(connection, table, {**columns, "hour": hours, "id": [key] * len(hours)})

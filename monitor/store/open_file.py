@@ -22,7 +22,7 @@ class FileGoneError(sqlite3.OperationalError):
 
 
 class OpenFile:
-    """Guard of an SQLite database and its log: it tells whether the open files were replaced.
+    """Guard that raises if an open SQLite database or its log was removed or replaced.
 
     Args:
         file: the database; one in memory has no file, and is never gone.

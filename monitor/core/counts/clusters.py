@@ -44,7 +44,7 @@ LARGER = 1.5
 
 @dataclass(frozen=True, slots=True)
 class UnitSizes:
-    """Numbers of decisions by UTC day and unit.
+    """Decision counts by UTC day and unit.
 
     A unit is 32 bits of a keyed hash of unit and day. Units with equal bits count as one, so sizes
     err towards too large.

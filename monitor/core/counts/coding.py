@@ -61,7 +61,7 @@ class Attribute:
     edges: tuple[float, ...] = ()
 
     def code(self, value: str | None) -> str:
-        """Return the listed value for a sent one, else ``__other__``; ``__missing__`` for None."""
+        """Map a sent value to its listed value; ``__other__`` if none, ``__missing__`` for None."""
         if value is None:
             return MISSING
         if value in self.values:

@@ -89,7 +89,7 @@ class Precision:
         return self.support(support).astype(np.float64)
 
     def step(self, support: npt.ArrayLike) -> Floats:
-        """Return, for each support, the finest rounding step of a rate that hides k decisions.
+        """Return, for each support, the finest rounding of a rate that still hides k decisions.
 
         Example:
             >>> Precision(11).step([21, 300, 600, 1200]).tolist()
@@ -105,7 +105,7 @@ class Precision:
         return np.asarray(STEPS, np.float64)[first]
 
     def rate(self, values: npt.ArrayLike, support: npt.ArrayLike) -> Floats:
-        """Return rates rounded as finely as their support allows; NaN stays NaN."""
+        """Round rates as finely as their support allows; NaN stays NaN."""
         x = np.asarray(values, np.float64)
         return x if self.exact else self.rounded(x, self.step(support))
 

@@ -158,7 +158,7 @@ def _with_limits(design: Design, **limits: Fraction | None) -> Design:
 def _verdicts_by_traffic(
     design: Design, gap: float, alone: Metric | None = None
 ) -> dict[Metric, list[Verdict | None]]:
-    """Return, by metric, the verdicts at growing traffic on a slice that is worse off by ``gap``.
+    """Return each metric's verdicts at rising traffic, for a slice worse off by ``gap``.
 
     The gap is in TPR, FPR and the blocked rate at once or, with ``alone``, only in that metric.
     """

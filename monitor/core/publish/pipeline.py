@@ -8,7 +8,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """Numbers of one topic: its partitions, events and dead letters.
+    """Counts of one topic: partitions (also unowned and parked), events and dead letters.
 
     Attributes:
         topic: name.

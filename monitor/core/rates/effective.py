@@ -42,7 +42,7 @@ _STEPS = 6
 
 @dataclass(frozen=True)
 class Trials:
-    """Decisions, labels and hits of post-strata for one metric, arrays (route, slot, S).
+    """Decisions, labels and hits of a metric, each of shape (route, post-stratum slot, slice).
 
     A hit is a ready reply; for FPR, a reply that is not ready.
     """

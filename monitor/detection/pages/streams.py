@@ -83,7 +83,7 @@ class Stream:
 
     @property
     def key(self) -> str:
-        """Return the stream as a unique text, which :meth:`parse` reads."""
+        """Return the stream's unique text key; :meth:`parse` reads it back."""
         watched = f"{self.contract}|{self.group_by}|{self.metric}|{self.kind}|{self.slice}"
         return f"{watched}|{self.reference}|{self.direction}|{self.limit}"
 

@@ -157,7 +157,7 @@ class PublishedFindings:
     def _crossed(
         self, where: _Where, days: ReportDays, ends: Mapping[bool, int]
     ) -> tuple[_Tests, set[tuple[str, Metric]]]:
-        """Return evidence of unresolved crossings, and the better-off sides, by (slice, metric).
+        """Return unresolved crossings by (slice, metric), and the better-off (slice, metric).
 
         Returns:
             The first one of each slice that is worse off; and the slices that others are worse off

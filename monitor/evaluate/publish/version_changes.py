@@ -53,7 +53,7 @@ class VersionChanges:
             return table
         rows = (
             replace(row, versions_changed=self._changed(row, contract, group, noted_at))
-            if (noted_at := _noted_at(row)) is not None
+            if (noted_at := _change_noted_until(row)) is not None
             else row
             for row in table.rows
         )
@@ -89,8 +89,8 @@ class VersionChanges:
         return decided
 
 
-def _noted_at(row: SliceRow) -> int | None:
-    """Return the day's end (microseconds) of the version change that a shown row notes, or None."""
+def _change_noted_until(row: SliceRow) -> int | None:
+    """Return the end of the day (microseconds) that showed a row's newest version change."""
     if Metric.SELECTION not in row.rates or OTHER in parse_atom(row.slice).values():
         return None
     changes = (note for note in row.noted if note.annotation is Annotation.VERSION_CHANGE)

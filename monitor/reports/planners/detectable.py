@@ -17,7 +17,7 @@ from monitor.reports.weekly_report import WeeklyReport
 
 @dataclass(frozen=True, slots=True)
 class DetectableLine:
-    """Smallest gap that one comparison of this week can find, beside its limit.
+    """Smallest gap that one of this week's comparisons could detect, and its limit.
 
     Attributes:
         metric: TPR or FPR.

@@ -276,7 +276,7 @@ class IngestStore:
             write_pending(connection, ordered, self._recent)
             watermark = read_watermark(connection, self._decisions_topic)
             stored = StoredDecisions(connection, self._recent, deletions.before, watermark)
-            newest = self._newest_decision(connection, ordered)
+            newest = self._newest_decided_at(connection, ordered)
             matched = [self._match(stored, flush, newest) for flush in ordered]
             lock_states(connection, matched)
             for flush, labels in zip(ordered, matched, strict=True):
@@ -300,10 +300,10 @@ class IngestStore:
             self._deletions = deletions
         return self._deletions
 
-    def _newest_decision(
+    def _newest_decided_at(
         self, connection: sa.Connection, flushes: Sequence[ShardFlush]
     ) -> int | None:
-        """Return the newest decided_at that is stored or in these flushes; None without any."""
+        """Return the newest decided_at in the store or in these flushes, or None."""
         flushed = [f.max_decided_at for f in flushes if f.shard.topic == self._decisions_topic]
         newest_times = [*flushed, read_newest(connection, self._decisions_topic)]
         return max((at for at in newest_times if at is not None), default=None)
