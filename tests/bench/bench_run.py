@@ -22,7 +22,7 @@ from run_topics import CLIENTS, Bench, Scope, opened
 
 DECISIONS, SMALL = 500_000, 120_000
 ROUNDS = 2
-RAW_TIMES = 3
+RAW_TIMES = 5
 """The bare client is done in a moment, and what all ratios are of is to be steady."""
 TRIES = 3
 """A reader that is below what the docs say is measured so often before that is believed."""
