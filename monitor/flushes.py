@@ -20,7 +20,7 @@ from monitor.shard_status import Tallies
 
 
 class LabelRequest(enum.IntEnum):
-    """Whether a decision's label was requested, and if it counts in its stratum's sample."""
+    """Request for a decision's label: none, counted in the sample, or thinned out of it."""
 
     NONE = 0  # nobody was asked: only a complaint may come
     KEPT = 1  # asked, and counted
