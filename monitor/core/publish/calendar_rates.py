@@ -244,10 +244,7 @@ class GroupRates:
         return any((tables[span].layout.places_of(self.rows) >= 0).any() for span in spans)
 
     def spans(self, window: str, metric: Metric, k: int) -> tuple[Span, ...]:
-        """Return the spans of a window that show a metric, oldest first; empty before any closes.
-
-        Labelled rates need decisions of the same spans, so spans without them do not count.
-        """
+        """Return the spans of a window for a metric, oldest first; empty before any closes."""
         measures = _LABELS_OF[metric]
         if not measures:
             return chosen_spans(window, self._bands(Measure.DECISIONS))
