@@ -32,9 +32,17 @@ def worker_of(site: Site) -> ChaosProcess:
 
 
 def all_owned(site: Site, *workers: ChaosProcess) -> bool:
-    """Whether each has a part, and nothing is left over."""
+    """Whether each has a part, nothing is left over, and each reads all it owns.
+
+    Who drops a shard for a newcomer stays its owner in the store until the newcomer claims it.
+    """
     shares = [worker.owned(site) for worker in workers]
-    return all(shares) and sum(map(len, shares)) == SHARDS
+    if not all(shares) or sum(map(len, shares)) != SHARDS:
+        return False
+    return all(
+        worker.reading() == set(map(str, share))
+        for worker, share in zip(workers, shares, strict=True)
+    )
 
 
 def exact_after_the_rest(site: Site, *processes: ChaosProcess) -> None:

@@ -5,6 +5,7 @@ Everything a storm does is drawn from its seed; when it happens is the machine's
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import time
@@ -110,6 +111,16 @@ class ChaosProcess(Running):
     def owned(self, site: Site) -> set[Shard]:
         """Shards that the store says are its own."""
         return {shard for shard, owner in site.owners().items() if self.is_named(owner)}
+
+    def reading(self) -> set[str]:
+        """Shards that it reads, as its log says: claimed, and not dropped since."""
+        shards: set[str] = set()
+        for line in self.log.read_text().rpartition("\n")[0].splitlines():
+            if '"event": "shard claimed"' in line:
+                shards.add(json.loads(line)["shard"])
+            elif '"event": "shard dropped"' in line:
+                shards.discard(json.loads(line)["shard"])
+        return shards
 
     def is_named(self, owner: str | None) -> bool:
         """Whether the owner of a shard or lease is this process."""
